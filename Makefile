@@ -1,0 +1,92 @@
+# ioflame: where does the CPU of one RocksDB read go, and what does it cost in microseconds?
+# `make` exits with 2 whenever a command failed; the command's own exit code is in make's message (Error 1, 2, 3).
+
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO := cargo
+MANIFEST := folding/Cargo.toml
+SHELL_SCRIPTS := ioflame/setup.sh .ci/run
+
+# The variables of a profile; empty ones are left to `ioflame profile --help`.
+WORKLOAD ?= readrandom
+ENGINE ?=
+SCALE ?=
+CONFIG ?=
+DB_BENCH ?=
+DB_DIR ?=
+THREADS ?=
+NUM_KEYS ?=
+CACHE_SIZE ?=
+DURATION ?=
+EVENT ?=
+FREQ ?=
+CALLGRAPH ?=
+OUT ?=
+# Those of an experiment.
+USERS ?= 1 2
+REPEATS ?=
+RESUME ?=
+
+option = $(if $(strip $($(2))),$(1) '$(subst ','\'',$($(2)))')
+PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGINE) $(call option,--scale,SCALE) $(call option,--config,CONFIG) \
+	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) \
+	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--duration,DURATION) \
+	$(call option,--event,EVENT) $(call option,--freq,FREQ) $(call option,--callgraph,CALLGRAPH) \
+	$(call option,--out,OUT)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev profile io-efficiency doctor test lint unit bench docs bless clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  variables of profile and doctor: WORKLOAD ENGINE SCALE DB_BENCH DB_DIR THREADS NUM_KEYS CACHE_SIZE"
+	@echo "                                   DURATION EVENT FREQ CALLGRAPH OUT"
+	@echo "  example: make profile WORKLOAD=readrandom SCALE=smoke"
+
+setup: ## install what a profile needs (system packages, .venv, stackfold); seconds when done
+	@bash ioflame/setup.sh
+
+setup-dev: ## setup, and what the tests need (chromium, shellcheck, linters)
+	@bash ioflame/setup.sh --dev
+
+profile: setup ## run a workload, profile it, print where its CPU goes
+	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
+
+io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read, models, categories (USERS="1 6" REPEATS=3 RESUME=DIR)
+	@$(BIN)/ioflame experiment io-efficiency $(filter-out --workload 'readrandom',$(PROFILE_OPTIONS)) \
+		$(call option,--users,USERS) $(call option,--repeats,REPEATS) $(call option,--resume,RESUME)
+
+doctor: setup ## check what this host can measure; one line a check
+	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)
+
+test: setup-dev lint unit ## every test: lint, types, Rust, Python, real perf, real db_bench, a real browser
+
+lint: setup-dev ## ruff, mypy --strict, import rules, rustfmt, clippy -D warnings, shellcheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(CARGO) fmt --manifest-path $(MANIFEST) -- --check
+	$(CARGO) clippy -q --locked --manifest-path $(MANIFEST) --all-targets -- -D warnings
+	shellcheck $(SHELL_SCRIPTS)
+
+# IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
+unit: setup-dev ## the tests of lint's code: cargo test, pytest
+	$(CARGO) test -q --locked --manifest-path $(MANIFEST)
+	$(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all)
+
+bench: ## stackfold against its peers, on a recording made here: ratios, goals, memory (5 minutes; BENCH='--runs 9')
+	$(CARGO) build -q --release --locked --manifest-path $(MANIFEST)
+	@python3 -m tests.bench.stackfold_text $(BENCH)
+
+docs: setup-dev ## make the README's picture and summary anew, from a real run on this machine
+	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
+	@$(BIN)/python docs/refresh.py $(or $(OUT),runs)/latest
+
+bless: setup-dev ## write the golden files anew from what the code does now; look at the diff
+	BLESS=1 $(CARGO) test -q --locked --manifest-path $(MANIFEST)
+	BLESS=1 $(BIN)/pytest -q
+
+clean: ## remove what was built here (.venv, target, caches); runs and databases stay
+	rm -rf $(VENV) folding/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

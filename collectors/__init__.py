@@ -1,0 +1,1 @@
+"""What watches from outside: perf, and the counters of the host and the process."""

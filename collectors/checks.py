@@ -1,0 +1,108 @@
+"""What perf needs of the host, and what the host does to the numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from collectors.perf import Plan, perf_version
+from ioflame.checks import Check, Verdict
+
+__all__ = ("host_checks", "perf_checks")
+
+_CPU = Path("/sys/devices/system/cpu")
+_STEAL_WARN = 0.01
+
+
+def _read(path: str | Path) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def perf_checks(plan: Plan) -> Iterator[Check]:
+    """perf, the event that really counts, and the sysctls that decide what it may see."""
+    yield Check("perf", Verdict.OK, perf_version())
+    timer = plan.event.startswith(("cpu-clock", "task-clock"))
+    yield Check(
+        "event",
+        Verdict.NOTE if timer else Verdict.OK,
+        f"{plan.event}, {'system-wide' if plan.scope == 'system' else 'of the process'}",
+        "; ".join(plan.why),
+        "a machine with a PMU (bare metal, or a VM that passes it through)" if timer else "",
+    )
+    paranoid = _read("/proc/sys/kernel/perf_event_paranoid") or "unreadable"
+    if not plan.event.endswith(":u"):
+        yield Check("perf_event_paranoid", Verdict.OK, paranoid, "this user may sample the kernel")
+    else:
+        yield Check(
+            "perf_event_paranoid",
+            Verdict.WARN,
+            paranoid,
+            "this user may not sample the kernel: libc+k holds libc alone",
+            "sudo sysctl kernel.perf_event_paranoid=1",
+        )
+    yield _kptr_check()
+
+
+def _kptr_check() -> Check:
+    value = _read("/proc/sys/kernel/kptr_restrict") or "unreadable"
+    try:
+        with Path("/proc/kallsyms").open() as symbols:
+            shown = next(symbols, "0").split()[0].strip("0") != ""
+    except OSError:
+        shown = False
+    if shown:
+        return Check("kptr_restrict", Verdict.OK, value, "kernel symbols are readable")
+    # With 0 they are still hidden from an ordinary user while perf_event_paranoid is above 1.
+    return Check(
+        "kptr_restrict",
+        Verdict.WARN,
+        value,
+        "kernel addresses are hidden from this user: kernel frames would be [unknown]",
+        f"sudo sysctl kernel.{'perf_event_paranoid=1' if value == '0' else 'kptr_restrict=0'}",
+    )
+
+
+def host_checks() -> Iterator[Check]:
+    """CPU governor, boost, SMT and steal: what makes two runs on this host differ."""
+    yield _setting("CPU governor", _CPU / "cpu0/cpufreq/scaling_governor", "performance", "frequency follows the load")
+    boost = _read(_CPU / "cpufreq/boost")
+    no_turbo = _read(_CPU / "intel_pstate/no_turbo")
+    if boost is None and no_turbo is None:
+        yield Check("CPU boost", Verdict.NOTE, "not stated by this kernel", "clock speed may vary from run to run")
+    elif boost == "1" or no_turbo == "0":
+        mend = "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"
+        if no_turbo is not None:
+            mend = "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"
+        yield Check("CPU boost", Verdict.WARN, "on", "clock speed depends on heat and on the other cores", mend)
+    else:
+        yield Check("CPU boost", Verdict.OK, "off")
+    yield _steal_check()
+
+
+def _setting(name: str, path: Path, wanted: str, otherwise: str) -> Check:
+    value = _read(path)
+    if value is None:
+        return Check(name, Verdict.NOTE, "not stated by this kernel", "usual in a VM: the hypervisor decides")
+    if value == wanted:
+        return Check(name, Verdict.OK, value)
+    return Check(name, Verdict.WARN, value, otherwise, f"sudo cpupower frequency-set -g {wanted}")
+
+
+def _steal_check() -> Check:
+    def ticks() -> tuple[int, int]:
+        fields = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return fields[7], sum(fields)
+
+    stolen, total = ticks()
+    time.sleep(0.3)
+    stolen, total = (b - a for a, b in zip((stolen, total), ticks(), strict=True))
+    share = stolen / total if total else 0.0
+    if share <= _STEAL_WARN:
+        return Check("steal", Verdict.OK, f"{share:.1%} of the last 0.3 s")
+    return Check(
+        "steal", Verdict.WARN, f"{share:.1%} of the last 0.3 s", "other machines on this host take CPU: figures vary"
+    )

@@ -1,0 +1,183 @@
+"""Counters of a process and its host, read at the edges of a window.
+
+Formats: proc(5) and the kernel's Documentation/scheduler/sched-stats.rst and Documentation/admin-guide/iostats.rst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioflame.errors import HostError, MeasurementError
+from ioflame.run import Counters
+
+__all__ = ("Device", "ProcessProbe", "Snapshot", "delta", "device_of", "read_counts")
+
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_SECTOR = 512  # diskstats counts sectors of 512 bytes whatever the device's own block size
+
+
+@dataclass(frozen=True)
+class Device:
+    """A block device as /proc/diskstats names it."""
+
+    major: int
+    minor: int
+    name: str
+
+
+@dataclass(frozen=True)
+class _Task:
+    cpu_ns: int
+    wait_ns: int
+    voluntary: int
+    involuntary: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All counters at one moment; `at_ns` is CLOCK_MONOTONIC, the middle of the reading."""
+
+    at_ns: int
+    tasks: dict[int, _Task]
+    user_ticks: int
+    system_ticks: int
+    minor_faults: int
+    major_faults: int
+    read_calls: int
+    read_bytes: int
+    write_bytes: int
+    device_reads: int
+    device_sectors: int
+    device_read_ms: int
+    steal_ticks: int
+
+
+def device_of(path: Path) -> Device:
+    """The block device that holds `path`, matched by number: never by a name that others share.
+
+    HostError when there is none in /proc/diskstats (a network or memory file system).
+    """
+    number = path.stat().st_dev
+    if os.major(number) == 0:  # btrfs, overlay and the like: ask the mount for its source
+        number = _mount_source_number(path) or number
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        major, minor, name = line.split()[:3]
+        if (int(major), int(minor)) == (os.major(number), os.minor(number)):
+            return Device(int(major), int(minor), name)
+    raise HostError(
+        f"{path} is on no block device that /proc/diskstats counts (device {os.major(number)}:{os.minor(number)})",
+        means="reads of the device cannot be counted",
+        mend="DB_DIR=<a directory on a local disk>",
+    )
+
+
+def _mount_source_number(path: Path) -> int | None:
+    best: tuple[int, str] = (-1, "")
+    real = path.resolve()
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        mount = Path(left.split()[4].replace("\\040", " "))
+        if real.is_relative_to(mount) and len(mount.parts) > best[0]:
+            best = (len(mount.parts), right.split()[1])
+    with contextlib.suppress(OSError):
+        return os.stat(best[1]).st_rdev  # noqa: PTH116 - st_rdev of a device node
+    return None
+
+
+class ProcessProbe:
+    """Reads the counters of one process and of the device its database is on."""
+
+    def __init__(self, pid: int, device: Device) -> None:
+        self._pid = pid
+        self._device = device
+        self._proc = Path("/proc") / str(pid)
+
+    def snapshot(self) -> Snapshot:
+        """All counters now. MeasurementError when the process is gone."""
+        begun = time.monotonic_ns()
+        try:
+            tasks = self._tasks()
+            # The name may hold blanks and brackets: fields count from the last closing one.
+            stat = (self._proc / "stat").read_text().rpartition(")")[2].split()
+            io = dict(line.split(": ") for line in (self._proc / "io").read_text().splitlines())
+        except (OSError, ValueError) as error:
+            raise MeasurementError(f"process {self._pid} is gone while it was measured ({error})") from None
+        reads, sectors, read_ms = read_counts(self._device)
+        steal = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
+        return Snapshot(
+            at_ns=(begun + time.monotonic_ns()) // 2,
+            tasks=tasks,
+            minor_faults=int(stat[7]),
+            major_faults=int(stat[9]),
+            user_ticks=int(stat[11]),
+            system_ticks=int(stat[12]),
+            read_calls=int(io["syscr"]),
+            read_bytes=int(io["read_bytes"]),
+            write_bytes=int(io["write_bytes"]),
+            device_reads=reads,
+            device_sectors=sectors,
+            device_read_ms=read_ms,
+            steal_ticks=steal,
+        )
+
+    def read_bytes(self) -> int:
+        """Bytes the process has caused to be read from storage; 0 when it is gone."""
+        with contextlib.suppress(OSError, StopIteration):
+            lines = (self._proc / "io").read_text().splitlines()
+            return int(next(line for line in lines if line.startswith("read_bytes")).split()[1])
+        return 0
+
+    def _tasks(self) -> dict[int, _Task]:
+        tasks = {}
+        for entry in os.scandir(self._proc / "task"):
+            # A thread may end between the listing and the reading; the others still count.
+            with contextlib.suppress(OSError):
+                cpu, wait, _ = Path(entry.path, "schedstat").read_text().split()
+                status = Path(entry.path, "status").read_text().splitlines()[-2:]
+                voluntary, involuntary = (int(line.split()[1]) for line in status)
+                tasks[int(entry.name)] = _Task(int(cpu), int(wait), voluntary, involuntary)
+        return tasks
+
+
+def read_counts(device: Device) -> tuple[int, int, int]:
+    """Reads completed, sectors of 512 bytes read, and ms that reads took, since boot."""
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        fields = line.split()
+        if (int(fields[0]), int(fields[1])) == (device.major, device.minor):
+            return int(fields[3]), int(fields[5]), int(fields[6])
+    raise MeasurementError(f"device {device.name} has left /proc/diskstats")
+
+
+def delta(before: Snapshot, after: Snapshot, queries: float | None) -> Counters:
+    """What the counters gained between two snapshots; `queries` comes from the engine."""
+    zero = _Task(0, 0, 0, 0)
+    pairs = [(before.tasks.get(tid, zero), task) for tid, task in after.tasks.items()]
+    cpu_ns = sum(b.cpu_ns - a.cpu_ns for a, b in pairs)
+    user = after.user_ticks - before.user_ticks
+    system = after.system_ticks - before.system_ticks
+    ticks = user + system
+    user_ns = cpu_ns * user // ticks if ticks else 0
+    return Counters(
+        queries=queries,
+        storage_reads=after.device_reads - before.device_reads,
+        storage_read_bytes=(after.device_sectors - before.device_sectors) * _SECTOR,
+        storage_read_ms=after.device_read_ms - before.device_read_ms,
+        process_read_bytes=after.read_bytes - before.read_bytes,
+        process_write_bytes=after.write_bytes - before.write_bytes,
+        read_calls=after.read_calls - before.read_calls,
+        cpu_ns=cpu_ns,
+        accounted_ns=ticks * _TICK_NS,
+        user_ns=user_ns,
+        system_ns=cpu_ns - user_ns if ticks else 0,
+        runqueue_wait_ns=sum(b.wait_ns - a.wait_ns for a, b in pairs),
+        voluntary_switches=sum(b.voluntary - a.voluntary for a, b in pairs),
+        involuntary_switches=sum(b.involuntary - a.involuntary for a, b in pairs),
+        minor_faults=after.minor_faults - before.minor_faults,
+        major_faults=after.major_faults - before.major_faults,
+        steal_ns=(after.steal_ticks - before.steal_ticks) * _TICK_NS,
+        threads_ended=len(before.tasks.keys() - after.tasks.keys()),
+    )

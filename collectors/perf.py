@@ -1,0 +1,213 @@
+"""perf record, with the event that really counts, and edges known to the microsecond.
+
+perf is started disabled and driven through its control pipe (`--control fd:`), so that a window begins when perf has
+acknowledged `enable`, and its start-up is not part of any window.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ioflame.errors import HostError, MeasurementError
+from ioflame.process import Child, Children, capture, tool_path
+
+__all__ = (
+    "Plan",
+    "Recording",
+    "perf_binary",
+    "perf_version",
+    "plan_recording",
+    "record_for",
+    "recorded_events",
+    "with_dwarf",
+)
+
+# System-wide sampling of every CPU costs data, and a stack dump costs 16 KiB a sample: beyond this many CPUs the
+# process alone is sampled.
+_MAX_CPUS_SYSTEM_WIDE = {"auto": 16, "fp": 16, "dwarf": 4}
+_ACK_SECONDS = 20.0
+DWARF_DUMP_BYTES = 16384
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a profile will be recorded, and in words why.
+
+    event:     what is asked of perf
+    scope:     `process` (perf -p) or `system` (perf -a, folded for the pid alone)
+    callgraph: `fp` or `dwarf`
+    """
+
+    event: str
+    frequency: int
+    scope: str
+    callgraph: str
+    why: tuple[str, ...]
+
+
+def perf_binary() -> str:
+    return tool_path("perf", "linux-perf")
+
+
+def perf_version() -> str:
+    words = capture([perf_binary(), "--version"], timeout=20).text.split()
+    return words[-1] if words else "unknown"
+
+
+def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
+    """Chooses event and scope by trying them. HostError with perf's own words when perf may not record at all.
+
+    event: `auto` or a perf event name; callgraph: `fp`, `dwarf`, or `auto` (then `fp`, until a trial says otherwise)
+    """
+    why: list[str] = []
+    if event == "auto":
+        event = "cycles" if _counts("cycles") else "cpu-clock"
+        if event == "cpu-clock":
+            why.append("no hardware cycles counter here, so weights are ns of CPU time")
+    scope = "process"
+    sampled_by_timer = event.partition(":")[0] in ("cpu-clock", "task-clock")
+    if sampled_by_timer and (os.cpu_count() or 1) <= _MAX_CPUS_SYSTEM_WIDE[callgraph]:
+        if _try(event, frequency, ["-a"]).refusal is None:
+            scope = "system"
+            why.append(
+                "recorded system-wide and folded for the process alone, because a per-process cpu-clock restarts at "
+                "each switch-in and so favours finish_task_switch"
+            )
+        else:
+            why.append("system-wide sampling is not permitted: the per-process clock is biased to finish_task_switch")
+    if scope == "process":
+        tried = _try(event, frequency, [])
+        # perf falls back by itself where it can; where it does not, user mode alone is better than nothing.
+        if tried.refusal and ":" not in event:
+            user_mode = _try(f"{event}:u", frequency, [])
+            tried = user_mode if user_mode.refusal is None else tried
+        if tried.refusal:
+            raise HostError(
+                f"perf cannot record {event}: {tried.refusal}",
+                means=f"kernel.perf_event_paranoid is {_paranoid()}; without perf there is no profile",
+                mend="sudo sysctl kernel.perf_event_paranoid=-1   (or run as root; -1 also allows kernel samples)",
+            )
+        if tried.recorded.startswith(f"{event}:u"):
+            event = tried.recorded
+            why.append("this user may not sample the kernel: shares are of user CPU alone")
+    return Plan(event, frequency, scope, "fp" if callgraph == "auto" else callgraph, tuple(why))
+
+
+def _counts(event: str) -> bool:
+    """True when the hardware counts `event`: perf stat says `<not supported>` where it cannot."""
+    done = capture([perf_binary(), "stat", "-x,", "-e", event, "--", "true"], timeout=20)
+    first = done.errors.split(",", 1)[0].strip()
+    return done.returncode == 0 and first.isdigit()
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A tiny recording: perf's own words when it was refused, else the event that the file says it holds."""
+
+    refusal: str | None
+    recorded: str = ""
+
+
+def _try(event: str, frequency: int, scope: Sequence[str]) -> _Trial:
+    with tempfile.TemporaryDirectory(prefix="ioflame-") as scratch:
+        argv = [perf_binary(), "record", "-q", "-N", "-e", event, "-F", str(frequency), *scope]
+        data = Path(scratch, "perf.data")
+        done = capture([*argv, "-g", "-o", str(data), "--", "true"], timeout=30)
+        if done.returncode == 0:
+            return _Trial(None, next(iter(recorded_events(data)), event))
+    lines = [line.strip() for line in done.errors.splitlines() if line.strip() and not line.startswith("WARNING")]
+    return _Trial(" ".join(lines[:3])[:400] or f"exit code {done.returncode}")
+
+
+def _paranoid() -> str:
+    try:
+        return Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
+    except OSError:
+        return "unreadable"
+
+
+def record_argv(plan: Plan, pid: int, out: Path) -> list[str]:
+    """The command line of a recording, without its control pipe. `-N`: the user's build-id cache is left alone."""
+    graph = ["--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"] if plan.callgraph == "dwarf" else ["-g"]
+    scope = ["-a"] if plan.scope == "system" else ["-p", str(pid)]
+    return [perf_binary(), "record", "-N", "-e", plan.event, "-F", str(plan.frequency), *graph, *scope, "-o", str(out)]
+
+
+def with_dwarf(plan: Plan, reason: str) -> Plan:
+    """The same plan with DWARF unwinding, `reason` added to its why."""
+    small = (os.cpu_count() or 1) <= _MAX_CPUS_SYSTEM_WIDE["dwarf"]
+    scope = plan.scope if small else "process"
+    return replace(plan, callgraph="dwarf", scope=scope, why=(*plan.why, reason))
+
+
+def record_for(children: Children, plan: Plan, pid: int, out: Path, seconds: float) -> None:
+    """Records for `seconds`, as a trial. MeasurementError or HostError when perf fails."""
+    recording = Recording(children, plan, pid, out, out.with_suffix(".log"), name="perf record (trial)")
+    recording.enable()
+    time.sleep(seconds)
+    recording.disable()
+    recording.close()
+
+
+class Recording:
+    """One perf record: started disabled, then `enable`, `disable`, `close`."""
+
+    def __init__(
+        self, children: Children, plan: Plan, pid: int, out: Path, log: Path, name: str = "perf record"
+    ) -> None:
+        command_read, self._command = os.pipe()
+        self._ack, ack_write = os.pipe()
+        argv = [*record_argv(plan, pid, out), "-D", "-1", "--control", f"fd:{command_read},{ack_write}"]
+        self._log = log
+        try:
+            self.child = children.add(
+                Child(name, argv, stderr=log, stop_signal=signal.SIGINT, pass_fds=(command_read, ack_write))
+            )
+        finally:
+            os.close(command_read)
+            os.close(ack_write)
+
+    def enable(self) -> None:
+        """Begins sampling; returns once perf has said so."""
+        self._order("enable")
+
+    def disable(self) -> None:
+        """Ends sampling; returns once perf has said so."""
+        self._order("disable")
+
+    def _order(self, order: str) -> None:
+        os.write(self._command, f"{order}\n".encode())
+        ready, _, _ = select.select([self._ack], [], [], _ACK_SECONDS)
+        # perf acknowledges with "ack\n"; an end of file means that it is gone.
+        if not ready or not os.read(self._ack, 64):
+            raise self._failure(f"perf did not {order}")
+
+    def close(self) -> None:
+        """Ends perf and waits until its file is whole. MeasurementError when it failed."""
+        code = self.child.stop(grace=120)
+        os.close(self._command)
+        os.close(self._ack)
+        # perf ends itself with the signal that asked it to stop, after it has written its file.
+        if code not in (0, -signal.SIGINT):
+            raise self._failure("perf record failed")
+
+    def _failure(self, what: str) -> HostError | MeasurementError:
+        words = self._log.read_text(errors="replace").strip()[-1000:] if self._log.exists() else ""
+        message = f"{what} ({self.child.describe_end()}): {words or 'it said nothing'}"
+        if "paranoid" in words or "ermission" in words:
+            return HostError(message, mend="sudo sysctl kernel.perf_event_paranoid=-1")
+        return MeasurementError(message, mend=f"read {self._log}")
+
+
+def recorded_events(data: Path) -> list[str]:
+    """The events in a recording as the file names them: asked for `cycles` without a PMU, it says `cpu-clock`."""
+    listing = capture([perf_binary(), "evlist", "-i", str(data)], timeout=60).require("perf evlist")
+    names = (line.strip() for line in listing.text.splitlines() if line and not line.startswith("#"))
+    return [name for name in names if not name.startswith("dummy")]

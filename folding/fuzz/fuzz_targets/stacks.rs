@@ -1,0 +1,58 @@
+//! Any bytes as folded text and as pprof: read or refused, and what was read comes back from either format.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use stackfold::collector::{Collector, Options};
+use stackfold::input::{Folded, Source};
+use stackfold::output::write_folded;
+use stackfold::pprof::{Pprof, write_pprof};
+use stackfold::profile::Profile;
+use stackfold::stats::Stats;
+
+fn read(source: &mut dyn Source, bytes: &[u8], options: &Options) -> Option<(Profile, Stats)> {
+    let mut collector = Collector::new(options.clone());
+    source.read(&mut &bytes[..], &mut collector).ok()?;
+    let (profile, stats) = collector.finish().ok()?;
+    assert_eq!(profile.total().weight, stats.weight);
+    Some((profile, stats))
+}
+
+fn folded(profile: &Profile) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_folded(&profile.plain(), &mut out, |tally| tally.weight).expect("memory");
+    out
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [flags, bytes @ ..] = data else { return };
+    let flag = |bit: u8| flags & (1 << bit) != 0;
+    let options = Options {
+        from: flag(1).then(|| "main".to_owned()),
+        skip_after: if flag(2) { vec!["f".to_owned()] } else { Vec::new() },
+        max_depth: flag(3).then_some(2),
+        kernel: flag(4),
+        inlines: flag(5),
+        origins: !flag(6),
+        ..Options::default()
+    };
+    let source: &mut dyn Source = if flag(0) { &mut Folded } else { &mut Pprof };
+    let Some((profile, stats)) = read(source, bytes, &options) else { return };
+    assert_eq!(folded(&profile).is_empty(), profile.stacks() == 0);
+    // What is written as pprof is read with its origins. Weights may be more than pprof has numbers for.
+    let mut pprof = Vec::new();
+    if !options.origins || write_pprof(&profile, &stats, &mut pprof).is_err() {
+        return;
+    }
+    let plain = Options { origins: true, ..Options::default() };
+    let again = |pprof: &[u8]| {
+        let (back, _) = read(&mut Pprof, pprof, &plain).expect("our own pprof");
+        assert_eq!(back.total().weight, profile.total().weight);
+        let mut again = Vec::new();
+        write_pprof(&back, &stats, &mut again).expect("it was written before");
+        again
+    };
+    // Names that are empty, not UTF-8 or hold control characters come back tidied, and then stay as they are.
+    let second = again(&pprof);
+    assert_eq!(second, again(&second));
+});

@@ -1,0 +1,265 @@
+//! The rules file. `README.md` tells the format; `categories/rocksdb.toml` is the model.
+
+use crate::error::Error;
+use crate::names::Bare;
+use regex::bytes::{Regex, RegexBuilder};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Rules that are part of the program, by name.
+const BUILT_IN: [(&str, &str); 1] = [("rocksdb", include_str!("../../categories/rocksdb.toml"))];
+
+/// The name of the row for what no category took.
+pub const OTHER: &str = "other";
+
+/// A frame is tried against all entries of a view at once, one bit each.
+const MOST_ENTRIES: usize = 64;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RulesFile {
+    schema: u32,
+    engine: String,
+    checked: Vec<String>,
+    #[serde(default)]
+    engine_frames: Vec<String>,
+    view: BTreeMap<String, ViewFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ViewFile {
+    description: String,
+    walk: Walk,
+    category: Vec<EntryFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryFile {
+    name: String,
+    label: String,
+    anchors: Vec<String>,
+    #[serde(default)]
+    under: Vec<String>,
+    #[serde(default)]
+    not_under: Vec<String>,
+    #[serde(default)]
+    kernel: bool,
+    #[serde(default)]
+    anywhere: bool,
+}
+
+/// From which end the first anchor wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Walk {
+    Root,
+    Leaf,
+}
+
+/// Checked rules.
+pub struct Rules {
+    pub engine: String,
+    pub checked: Vec<String>,
+    pub engine_frames: Patterns,
+    views: BTreeMap<String, View>,
+}
+
+/// One way to sort stacks.
+pub struct View {
+    pub description: String,
+    pub walk: Walk,
+    /// Names and labels of the rows; `other` is the last.
+    pub rows: Vec<(String, String)>,
+    pub entries: Vec<Entry>,
+}
+
+/// One entry of a view; entries of the same name share a row.
+pub struct Entry {
+    pub row: usize,
+    pub anchors: Patterns,
+    pub under: Patterns,
+    pub not_under: Patterns,
+    /// Only frames marked `_[k]`, in profiles that have such marks.
+    pub kernel: bool,
+    /// Tried before the walk, against every frame.
+    pub anywhere: bool,
+}
+
+/// Regular expressions over whole names.
+#[derive(Default)]
+pub struct Patterns(Vec<Pattern>);
+
+struct Pattern {
+    regex: Regex,
+    with_templates: bool,
+}
+
+impl Patterns {
+    /// A pattern covers a name from the start of one of its scopes to its end; what a function holds
+    /// (`f(int)::{lambda()#1}`) belongs to it. Template arguments take part only if the pattern has some.
+    fn new(patterns: &[String]) -> Result<Self, String> {
+        let compile = |pattern: &String| {
+            let regex = RegexBuilder::new(&format!(r"^(?:.*::)?(?:{pattern})(?:\(.*)?(?:::.*)?$"))
+                .unicode(false)
+                .dot_matches_new_line(true)
+                .build()
+                .map_err(|error| format!("'{pattern}' is no regular expression: {error}"))?;
+            Ok(Pattern { regex, with_templates: pattern.contains('<') })
+        };
+        patterns.iter().map(compile).collect::<Result<_, String>>().map(Self)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn matches(&self, name: &Bare) -> bool {
+        self.0.iter().any(|pattern| {
+            pattern.regex.is_match(if pattern.with_templates { &name.full } else { &name.path })
+        })
+    }
+}
+
+impl Rules {
+    /// Rules of the program by name, or of a file.
+    pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            return Self::parse(text).map_err(|why| Error::usage(format!("rules {name}: {why}")));
+        }
+        let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
+            let known: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            Error::usage(format!("cannot read rules {name}: {error}; built in are: {}", known.join(", ")))
+        })?;
+        Self::parse(&text).map_err(|why| Error::usage(format!("rules {name}: {why}")))
+    }
+
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: RulesFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        if file.schema != 1 {
+            return Err(format!("schema {} is not known; this program reads schema 1", file.schema));
+        }
+        let view = |(name, view): (String, ViewFile)| {
+            let view = View::new(view).map_err(|why| format!("view {name}: {why}"))?;
+            Ok((name, view))
+        };
+        Ok(Self {
+            engine: file.engine,
+            checked: file.checked,
+            engine_frames: Patterns::new(&file.engine_frames)?,
+            views: file.view.into_iter().map(view).collect::<Result<_, String>>()?,
+        })
+    }
+
+    pub fn view(&self, name: &str) -> Result<&View, Error> {
+        self.views.get(name).ok_or_else(|| {
+            let known: Vec<_> = self.views.keys().map(String::as_str).collect();
+            Error::usage(format!(
+                "rules {} have no view '{name}'; they have: {}",
+                self.engine,
+                known.join(", ")
+            ))
+        })
+    }
+}
+
+impl View {
+    fn new(file: ViewFile) -> Result<Self, String> {
+        if file.category.len() > MOST_ENTRIES {
+            return Err(format!("{} categories; {MOST_ENTRIES} are the most", file.category.len()));
+        }
+        let mut rows: Vec<(String, String)> = Vec::new();
+        let mut entries = Vec::new();
+        for entry in file.category {
+            if entry.name == OTHER || entry.name.contains(['\t', '\n']) {
+                return Err(format!("a category cannot be called {:?}", entry.name));
+            }
+            if entry.anchors.is_empty() {
+                return Err(format!("category {} has no anchors", entry.name));
+            }
+            let at = |why| format!("category {}: {why}", entry.name);
+            let known = rows.iter().position(|(name, _)| *name == entry.name);
+            let row = known.unwrap_or_else(|| {
+                rows.push((entry.name.clone(), entry.label.clone()));
+                rows.len() - 1
+            });
+            entries.push(Entry {
+                row,
+                anchors: Patterns::new(&entry.anchors).map_err(at)?,
+                under: Patterns::new(&entry.under).map_err(at)?,
+                not_under: Patterns::new(&entry.not_under).map_err(at)?,
+                kernel: entry.kernel,
+                anywhere: entry.anywhere,
+            });
+        }
+        rows.push((OTHER.to_owned(), "no rule matched".to_owned()));
+        Ok(Self { description: file.description, walk: file.walk, rows, entries })
+    }
+
+    /// The row of what no category took.
+    pub fn other(&self) -> usize {
+        self.rows.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::bare;
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        Patterns::new(&[pattern.to_owned()]).expect("a regular expression").matches(&bare(name.as_bytes()))
+    }
+
+    #[test]
+    fn patterns_cover_whole_names_from_any_scope() {
+        assert!(matches("DBImpl::Get", "rocksdb::DBImpl::Get(rocksdb::ReadOptions const&)"));
+        assert!(matches("DBImpl::Get", "my_rocksdb::DBImpl::Get.isra.0"));
+        assert!(matches("DBImpl::Get", "rocksdb::DBImpl::Get(int)::{lambda(int)#1}::operator()(int) const"));
+        assert!(!matches("DBImpl::Get", "rocksdb::DBImpl::GetImpl"));
+        assert!(!matches("DBImpl::Get", "rocksdb::XDBImpl::Get"));
+        assert!(matches("FindFileInRange", "rocksdb::(anonymous namespace)::FindFileInRange"));
+        assert!(matches("ext4_\\w*", "ext4_map_blocks.part.0_[k]"));
+        assert!(!matches("ext4_\\w*", "__ext4_x"));
+    }
+
+    #[test]
+    fn template_arguments_take_part_when_the_pattern_has_some() {
+        let name = "bool rocksdb::BlockIter<rocksdb::IndexValue>::BinarySeek<rocksdb::DecodeKey>(int)";
+        assert!(matches("BlockIter::BinarySeek", name));
+        assert!(matches("BlockIter<rocksdb::IndexValue>::BinarySeek<?.*", name));
+        assert!(!matches("BlockIter<rocksdb::Slice>::BinarySeek<?.*", name));
+        assert!(!matches("DecodeKey", name));
+    }
+
+    #[test]
+    fn built_in_rules_are_right() {
+        for (name, _) in BUILT_IN {
+            let rules = Rules::load(name).map_err(|error| error.to_string()).expect("built-in rules parse");
+            assert_eq!(rules.engine, name);
+            assert!(!rules.checked.is_empty());
+            for view in ["owner", "leaf"] {
+                assert!(rules.view(view).is_ok(), "{name} {view}");
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let why = |text: &str| Rules::parse(text).err().unwrap_or_default();
+        let head = "schema = 1\nengine = 'e'\nchecked = []\n[view.v]\ndescription = ''\nwalk = 'root'\n";
+        let entry = |body: &str| why(&format!("{head}[[view.v.category]]\nname = 'a'\nlabel = ''\n{body}"));
+        assert_eq!(entry("anchors = ['x']"), "");
+        assert!(entry("anchors = ['(']").contains("category a: '(' is no regular expression"));
+        assert!(entry("anchors = []").contains("category a has no anchors"));
+        assert!(entry("anchors = ['x']\nunderr = []").contains("underr"));
+        assert!(why(&head.replace("schema = 1", "schema = 2")).contains("missing field"));
+        assert!(
+            why(&format!("{head}[[view.v.category]]\nname = 'other'\nlabel = ''\nanchors = ['x']"))
+                .contains("\"other\"")
+        );
+        assert!(why("schema = 2\nengine = 'e'\nchecked = []\nview = {}").contains("schema 2"));
+    }
+}

@@ -1,0 +1,95 @@
+//! `stackfold diff`
+
+use super::merge::agree;
+use super::{input, write_output};
+use crate::collector::{Options, Weight};
+use crate::diff::Diff;
+use crate::diff_report::{self, Report};
+use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
+use crate::profile::Profile;
+use crate::stats::Stats;
+use std::path::{Path, PathBuf};
+
+pub const EXAMPLES: &str = "\
+EXAMPLES
+  stackfold diff before.folded after.folded --format table
+  stackfold diff before.pb.gz after.pb.gz --per 1200000,1450000 --format json
+  stackfold diff before.folded after.folded | flamegraph.pl > diff.svg
+
+Compares two inputs: folded text, pprof or the text of perf script. The first is scaled to stand beside the
+second: to the same total (default: shares are compared), or to the same number of operations (--per: costs
+of one operation are compared). Stacks that vanished and stacks that are new are kept.
+
+Output: `stack BEFORE AFTER` as difffolded prints it, BEFORE scaled; a table of frames; or JSON.";
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// One line a stack with both weights, the first scaled
+    Folded,
+    /// The frames that changed most
+    Table,
+    /// Every frame, schema 1
+    Json,
+}
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+    /// Operations (queries, reads) done in each recording: compare the cost of one
+    #[arg(long, value_name = "A,B", value_parser = operations, conflicts_with = "raw")]
+    per: Option<(u64, u64)>,
+    /// Scale nothing
+    #[arg(long)]
+    raw: bool,
+    #[arg(long, value_enum, default_value = "folded", value_name = "FORMAT")]
+    format: Format,
+    /// Rows of each table
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    top: usize,
+    /// What the inputs are
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    input_format: input::Format,
+    /// The event (or the values of a pprof) to compare; needed when an input holds several
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// What a sample of perf script weighs
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    weight: Weight,
+    /// Write here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn operations(text: &str) -> Result<(u64, u64), String> {
+    let number = |text: &str| text.trim().parse().ok().filter(|n| *n > 0);
+    let pair = text.split_once(',').and_then(|(a, b)| Some((number(a)?, number(b)?)));
+    pair.ok_or_else(|| "A,B are two numbers of operations above 0, parted by a comma".to_owned())
+}
+
+pub fn run(args: &Args) -> Result<u8, Error> {
+    let options = Options { event: args.event.clone(), weight: args.weight, ..Options::default() };
+    let read = |path: &Path| -> Result<(Profile, Stats), Error> {
+        let (profile, stats) = input::read(path, args.input_format, &options, 1)?.finish()?;
+        if stats.weight == 0 {
+            return Err(Error::partial(format!("no weight in {}", path.display())));
+        }
+        Ok((profile, stats))
+    };
+    let (before, after) = (read(&args.before)?, read(&args.after)?);
+    agree(&[(&args.before, before.1.event_and_unit()), (&args.after, after.1.event_and_unit())])?;
+    let diff = Diff::new(&before.0, &after.0, args.per, args.raw);
+    let report = || Report::new(&diff, [&before.1, &after.1], args.per);
+    write_output(args.output.as_ref(), |out| match args.format {
+        Format::Folded => diff_report::write_folded(&diff, out),
+        Format::Table => diff_report::write_table(&report(), args.top, out),
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &report())?;
+            out.write_all(b"\n")
+        }
+    })?;
+    let whole = before.1.truncated_input.is_none() && after.1.truncated_input.is_none();
+    Ok(if whole { EXIT_OK } else { EXIT_PARTIAL })
+}

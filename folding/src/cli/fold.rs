@@ -1,0 +1,179 @@
+//! `stackfold fold`
+
+use super::{input, output, write_output};
+use crate::collector::{Label, Options, Weight, Window};
+use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
+use crate::names::Tidy;
+use crate::output::write_folded;
+use crate::profile::Profile;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+pub const EXAMPLES: &str = "\
+EXAMPLES
+  stackfold perf.data > out.folded
+  perf record -g -o - -- ./program | stackfold > out.folded
+  perf script | stackfold > out.folded
+  perf script -F +pid | stackfold --only-pid 4711 --tid > out.folded
+  perf script | stackfold --event cycles --counts counts.folded --stats stats.json -o cycles.folded
+  perf script -F comm,tid,ip,sym | stackfold --weight count > out.folded
+  perf script -F +pid | stackfold -o out.pb.gz --threads 2
+  stackfold --from rocksdb::DBImpl::Get --time 452.1,460 perf.txt > get.folded
+
+Folds a recording of perf, or the text of `perf script`, into `comm;root;...;leaf WEIGHT`, one line a stack, or into pprof.
+Folded text and pprof are folded again, with the filters that make sense for them.
+The weight of a sample is its period.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A recording (perf.data), text of perf script, folded text or pprof; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    input: PathBuf,
+    /// Write the stacks here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What to write; else the name of --output tells: pprof for .pb and .pb.gz
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<output::Format>,
+    /// Write pprof as well (gzip)
+    #[arg(long, value_name = "FILE")]
+    pprof: Option<PathBuf>,
+    /// What the input is
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    input_format: input::Format,
+    /// Write the same stacks with the number of samples as weight
+    #[arg(long, value_name = "FILE")]
+    counts: Option<PathBuf>,
+    /// Write statistics as JSON
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+    /// The event to fold; needed when there are several
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// What a sample weighs
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    weight: Weight,
+    /// Put the process in the command frame: comm-PID
+    #[arg(long, conflicts_with = "tid")]
+    pid: bool,
+    /// Put process and thread in the command frame: comm-PID/TID
+    #[arg(long)]
+    tid: bool,
+    /// Keep the samples of one process
+    #[arg(long, value_name = "PID")]
+    only_pid: Option<i64>,
+    /// Keep the samples of one command
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+    /// Keep the samples from A to B, in seconds of the trace's clock as perf script prints them; A or B may be missing
+    #[arg(long, value_name = "A,B")]
+    time: Option<Window>,
+    /// Make FRAME the root: keep the stacks that have it, without what called its outermost occurrence
+    #[arg(long, value_name = "FRAME")]
+    from: Option<String>,
+    /// Cut what called FRAME, at its innermost occurrence; other stacks stay. May be given again
+    #[arg(long, value_name = "FRAME")]
+    skip_after: Vec<String>,
+    /// What to cut from symbol names: nothing, the last argument list, template arguments too
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    tidy: Tidy,
+    /// Keep at most N frames from the root; what is deeper counts for the last one kept
+    #[arg(long, value_name = "N")]
+    max_depth: Option<usize>,
+    /// Mark kernel frames with _[k]
+    #[arg(long)]
+    kernel: bool,
+    /// Mark inlined frames with _[i]
+    #[arg(long)]
+    inlines: bool,
+    /// Do not make frames of inlined functions (recordings only; the text of perf script has its own)
+    #[arg(long)]
+    no_inlines: bool,
+    /// Mark frames of run-time compiled code with _[j]
+    #[arg(long)]
+    jit: bool,
+    /// Put the address in the name of frames without symbol: [libc.so.6 0x1234]
+    #[arg(long)]
+    addrs: bool,
+    /// Put the object in front of symbols: libc.so.6`read
+    #[arg(long)]
+    dso: bool,
+    /// All three marks
+    #[arg(long)]
+    all_annotations: bool,
+    /// Threads that fold; the result is the same for any number
+    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
+    threads: NonZeroUsize,
+    /// No summary on standard error
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        let label = match (self.pid, self.tid) {
+            (_, true) => Label::Tid,
+            (true, _) => Label::Pid,
+            _ => Label::Comm,
+        };
+        Options {
+            event: self.event.clone(),
+            weight: self.weight,
+            label,
+            only_pid: self.only_pid,
+            comm: self.comm.clone(),
+            tidy: self.tidy,
+            max_depth: self.max_depth,
+            kernel: self.kernel || self.all_annotations,
+            inlines: self.inlines || self.all_annotations,
+            jit: self.jit || self.all_annotations,
+            time: self.time,
+            from: self.from.clone(),
+            skip_after: self.skip_after.clone(),
+            addrs: self.addrs,
+            dso: self.dso,
+            origins: false,
+            no_inlines: self.no_inlines,
+        }
+    }
+}
+
+pub fn run(args: &Args) -> Result<u8, Error> {
+    let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
+    let options =
+        Options { origins: format == output::Format::Pprof || args.pprof.is_some(), ..args.options() };
+    let collector = input::read(&args.input, args.input_format, &options, args.threads.get())?;
+    let (profile, mut stats) = collector.finish()?;
+    let plain = if options.origins { profile.plain() } else { Profile::default() };
+    if args.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
+        return Err(Error::usage("--counts: the input does not tell numbers of samples"));
+    }
+    let folded = if options.origins { &plain } else { &profile };
+    stats.unique_stacks = folded.stacks() as u64;
+
+    let shown = if format == output::Format::Folded { folded } else { &profile };
+    output::write(format, args.output.as_ref(), shown, &stats)?;
+    if let Some(path) = &args.pprof {
+        output::write(output::Format::Pprof, Some(path), &profile, &stats)?;
+    }
+    if let Some(path) = &args.counts {
+        write_output(Some(path), |out| write_folded(folded, out, |tally| tally.samples.into()))?;
+    }
+    if let Some(path) = &args.stats {
+        write_output(Some(path), |out| output::json(&stats, out))?;
+    }
+    if !args.quiet {
+        let _ = io::stderr().write_all(stats.summary().as_bytes());
+    }
+    if stats.samples == 0 && stats.weight == 0 {
+        let filters = args.options().filters();
+        return Err(Error::partial(match (stats.filtered_samples, stats.filtered_weight) {
+            (0, 0) => "no samples in the input: is it the text of perf script, and did perf script succeed?"
+                .to_owned(),
+            (0, weight) => format!("none of the weight, {weight}, passed {filters}"),
+            (n, _) => format!("none of the {n} samples passed {filters}"),
+        }));
+    }
+    Ok(if stats.truncated_input.is_some() { EXIT_PARTIAL } else { EXIT_OK })
+}

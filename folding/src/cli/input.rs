@@ -1,0 +1,76 @@
+//! Which reader an input needs: told by its first bytes, or by the user.
+
+use super::{open_input, regular_file};
+use crate::collector::{Collector, Options};
+use crate::error::Error;
+use crate::input::{Folded, PerfData, PerfScript, Source, looks, parallel, perf_data};
+use crate::pprof::Pprof;
+use crate::symbols;
+use std::io::Read;
+use std::path::Path;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// What the first bytes say
+    #[default]
+    Auto,
+    /// A recording of perf, perf.data
+    PerfData,
+    /// The text of perf script
+    PerfScript,
+    /// Folded text
+    Folded,
+    /// pprof, packed with gzip or not
+    Pprof,
+}
+
+/// Reads stacks that are folded already: pprof, else folded text.
+pub fn read_stacks(path: &Path, options: &Options) -> Result<Collector, Error> {
+    let (head, input) = begin(path)?;
+    let mut collector = Collector::new(options.clone());
+    let source: &mut dyn Source = if looks::like_pprof(&head) { &mut Pprof } else { &mut Folded };
+    source.read(&mut head.chain(input), &mut collector)?;
+    Ok(collector)
+}
+
+/// The first bytes of an input, and the rest.
+fn begin(path: &Path) -> Result<(Vec<u8>, impl Read + Send), Error> {
+    let mut input = open_input(path)?;
+    let mut head = Vec::new();
+    (&mut input)
+        .take(looks::ENOUGH)
+        .read_to_end(&mut head)
+        .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
+    Ok((head, input))
+}
+
+/// Reads all of an input.
+pub fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Result<Collector, Error> {
+    let (head, input) = begin(path)?;
+    let format = match format {
+        Format::Auto if perf_data::is_recording(&head) => Format::PerfData,
+        Format::Auto if looks::like_pprof(&head) => Format::Pprof,
+        Format::Auto if looks::like_folded(&head) => Format::Folded,
+        Format::Auto => Format::PerfScript,
+        told => told,
+    };
+    let mut input = head.chain(input);
+    if format == Format::PerfScript && threads > 1 {
+        return parallel::read(&mut input, options, threads);
+    }
+    let mut collector = Collector::new(options.clone());
+    let inlines = !options.no_inlines;
+    let mut recording = PerfData::new(symbols::Options { inlines, ..symbols::Options::default() });
+    if let (Format::PerfData, Some(file)) = (format, regular_file(path)) {
+        recording.read_file(file, &mut collector)?;
+        return Ok(collector);
+    }
+    let source: &mut dyn Source = match format {
+        Format::PerfData => &mut recording,
+        Format::Folded => &mut Folded,
+        Format::Pprof => &mut Pprof,
+        Format::PerfScript | Format::Auto => &mut PerfScript::default(),
+    };
+    source.read(&mut input, &mut collector)?;
+    Ok(collector)
+}

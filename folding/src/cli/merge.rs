@@ -1,0 +1,95 @@
+//! `stackfold merge`
+
+use super::{input, output, write_output};
+use crate::collector::{Options, Weight};
+use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
+use crate::profile::Profile;
+use crate::stats::{Stats, UNSTATED};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+pub const EXAMPLES: &str = "\
+EXAMPLES
+  stackfold merge run1.folded run2.folded run3.folded > all.folded
+  stackfold merge *.pb.gz -o all.pb.gz
+  perf script | stackfold merge - earlier.pb.gz -o all.folded
+
+Adds up the stacks of many inputs: folded text, pprof, the text of perf script.
+Inputs of different events are refused: their weights do not add up.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Inputs; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    inputs: Vec<PathBuf>,
+    /// What the inputs are
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    input_format: input::Format,
+    /// The event (or the values of a pprof) to take; needed when an input holds several
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// What a sample of perf script weighs
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    weight: Weight,
+    /// Write here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What to write; else the name of --output tells: pprof for .pb and .pb.gz
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<output::Format>,
+    /// Write statistics as JSON
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+    /// No summary on standard error
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub fn run(args: &Args) -> Result<u8, Error> {
+    let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
+    let origins = format == output::Format::Pprof;
+    let options = Options { event: args.event.clone(), weight: args.weight, origins, ..Options::default() };
+    let mut merged = Profile::default();
+    let mut sums = Stats::default();
+    let mut told: Vec<(&PathBuf, String)> = Vec::new();
+    for path in &args.inputs {
+        let (profile, stats) = input::read(path, args.input_format, &options, 1)?.finish()?;
+        if profile.stacks() > 0 {
+            told.push((path, stats.event_and_unit()));
+            if sums.unit == UNSTATED || told.len() == 1 {
+                (sums.event, sums.unit) = (stats.event.clone(), stats.unit.clone());
+            }
+        }
+        merged.absorb(&profile);
+        sums.absorb(stats);
+    }
+    agree(&told)?;
+    sums.unique_stacks = merged.stacks() as u64;
+    output::write(format, args.output.as_ref(), &merged, &sums)?;
+    if let Some(path) = &args.stats {
+        write_output(Some(path), |out| output::json(&sums, out))?;
+    }
+    if !args.quiet {
+        let _ = io::stderr().write_all(sums.summary().as_bytes());
+    }
+    if merged.stacks() == 0 {
+        return Err(Error::partial("no stacks in the inputs"));
+    }
+    Ok(if sums.truncated_input.is_some() { EXIT_PARTIAL } else { EXIT_OK })
+}
+
+/// Inputs whose events are known and differ are refused; folded text does not tell its event.
+pub fn agree(told: &[(&PathBuf, String)]) -> Result<(), Error> {
+    let mut stated = told.iter().filter(|(_, event)| event != UNSTATED);
+    let Some((_, first)) = stated.next() else { return Ok(()) };
+    if stated.all(|(_, event)| event == first) {
+        return Ok(());
+    }
+    let list: Vec<String> =
+        told.iter().map(|(path, event)| format!("  {}: {event}", path.display())).collect();
+    Err(Error::usage(format!(
+        "the inputs are of different events, and weights of different events do not add up:\n{}\n\
+         choose inputs of one event, or the event in each with --event",
+        list.join("\n")
+    )))
+}

@@ -1,0 +1,116 @@
+//! The command line: options in, exit code out. No decision about samples or stacks is taken here.
+
+mod categories;
+mod check;
+mod diff;
+mod fold;
+mod input;
+mod merge;
+mod output;
+mod stats;
+
+use crate::error::Error;
+use clap::{Parser, Subcommand};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  perf script | stackfold > out.folded
+  perf script -i perf.data --no-inline | stackfold --all-annotations --stats stats.json -o out.folded
+  stackfold perf.data > out.folded
+  stackfold check perf.data
+  perf script -F +pid | stackfold -o out.pb.gz
+  stackfold categories --rules rocksdb --view owner < out.folded
+  stackfold diff before.folded after.folded --per 1200000,1450000 --format table
+
+Folds profiler samples into weighted stacks, and weighted stacks into categories.
+Without a subcommand, `fold` is meant.
+
+Exit codes: 0 fine, 1 something was lost on the way (it says what), 2 the request must change.";
+
+#[derive(Parser)]
+#[command(name = "stackfold", version, about, long_about = EXAMPLES, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    fold: fold::Args,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(about = "Fold samples into weighted stacks", long_about = fold::EXAMPLES)]
+    Fold(fold::Args),
+    #[command(about = "Sort weighted stacks into categories", long_about = categories::EXAMPLES)]
+    Categories(categories::Args),
+    #[command(about = "Compare a recording's fold with perf report", long_about = check::EXAMPLES)]
+    Check(check::Args),
+    #[command(about = "Add up the stacks of many inputs", long_about = merge::EXAMPLES)]
+    Merge(merge::Args),
+    #[command(about = "Compare two inputs, by share or by cost of an operation", long_about = diff::EXAMPLES)]
+    Diff(diff::Args),
+    #[command(about = "Say what is known about an input besides its stacks", long_about = stats::EXAMPLES)]
+    Stats(stats::Args),
+}
+
+/// Runs the command line; the number is the exit code.
+pub fn run() -> u8 {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        None => fold::run(&cli.fold),
+        Some(Command::Fold(args)) => fold::run(args),
+        Some(Command::Categories(args)) => categories::run(args),
+        Some(Command::Check(args)) => check::run(args),
+        Some(Command::Merge(args)) => merge::run(args),
+        Some(Command::Diff(args)) => diff::run(args),
+        Some(Command::Stats(args)) => stats::run(args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "stackfold: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+/// Standard input for `-`, else the file.
+fn open_input(path: &Path) -> Result<Box<dyn Read + Send>, Error> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file =
+        File::open(path).map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
+    Ok(Box::new(file))
+}
+
+/// The file behind the input, from its beginning, if it is one that can be read at any place.
+fn regular_file(path: &Path) -> Option<File> {
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    File::open(path).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))
+}
+
+/// Writes to the file, or to standard output without one; a reader that went away is no failure.
+fn write_output(
+    path: Option<&PathBuf>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
+    let mut out: Box<dyn Write> = match path {
+        None => Box::new(BufWriter::new(io::stdout().lock())),
+        Some(path) => {
+            let file = File::create(path)
+                .map_err(|error| Error::usage(format!("cannot write {}: {error}", path.display())))?;
+            Box::new(BufWriter::new(file))
+        }
+    };
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if path.is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => {
+            let name = path.map_or("standard output".to_owned(), |path| path.display().to_string());
+            Err(Error::partial(format!("writing {name} failed: {error}")))
+        }
+        Ok(()) => Ok(()),
+    }
+}

@@ -1,0 +1,40 @@
+//! What an output is written as.
+
+use super::write_output;
+use crate::error::Error;
+use crate::output::write_folded;
+use crate::pprof::write_pprof;
+use crate::profile::Profile;
+use crate::stats::Stats;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// `comm;root;...;leaf WEIGHT`, one line a stack
+    Folded,
+    /// pprof, packed with gzip
+    Pprof,
+}
+
+impl Format {
+    /// What the name of the file says.
+    pub fn of(path: Option<&Path>) -> Self {
+        let name = path.and_then(Path::to_str).unwrap_or("");
+        if name.ends_with(".pb") || name.ends_with(".pb.gz") { Self::Pprof } else { Self::Folded }
+    }
+}
+
+/// Writes the stacks in that format.
+pub fn write(format: Format, path: Option<&PathBuf>, profile: &Profile, stats: &Stats) -> Result<(), Error> {
+    write_output(path, |out| match format {
+        Format::Folded => write_folded(profile, out, |tally| tally.weight),
+        Format::Pprof => write_pprof(profile, stats, out),
+    })
+}
+
+/// The statistics file.
+pub fn json(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, stats)?;
+    out.write_all(b"\n")
+}

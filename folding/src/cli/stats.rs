@@ -1,0 +1,62 @@
+//! `stackfold stats`
+
+use super::{input, output, write_output};
+use crate::collector::{Options, Weight};
+use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+pub const EXAMPLES: &str = "\
+EXAMPLES
+  perf script --show-lost-events | stackfold stats
+  stackfold stats --format json profile.pb.gz
+  stackfold stats --event cycles perf.txt
+
+Says what is known about an input besides its stacks: samples, weight and unit, what was lost, dropped,
+cut or unresolved. The JSON is that of `stackfold fold --stats`.";
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// A few lines; what deserves attention begins with WARNING
+    Text,
+    /// Everything, schema 1
+    Json,
+}
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Text of perf script, folded text or pprof; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    input: PathBuf,
+    /// What the input is
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    input_format: input::Format,
+    /// The event (or the values of a pprof); needed when there are several
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// What a sample weighs
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    weight: Weight,
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    format: Format,
+    /// Threads that fold
+    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
+    threads: NonZeroUsize,
+    /// Write here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<u8, Error> {
+    let options = Options { event: args.event.clone(), weight: args.weight, ..Options::default() };
+    let collector = input::read(&args.input, args.input_format, &options, args.threads.get())?;
+    let (profile, stats) = collector.finish()?;
+    write_output(args.output.as_ref(), |out| match args.format {
+        Format::Text => out.write_all(stats.summary().as_bytes()),
+        Format::Json => output::json(&stats, out),
+    })?;
+    if profile.stacks() == 0 {
+        return Err(Error::partial("no samples and no stacks in the input"));
+    }
+    Ok(if stats.truncated_input.is_some() { EXIT_PARTIAL } else { EXIT_OK })
+}

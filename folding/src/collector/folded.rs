@@ -1,0 +1,91 @@
+//! Stacks that come folded: names are finished, only filters and cuts are left to do.
+
+use super::{Collector, Head, comm_frame};
+use crate::error::Error;
+use crate::origin;
+use std::borrow::Cow;
+
+impl Collector {
+    /// Adds a stack of folded text: its frames are names as they are, the first is the command.
+    pub fn folded(
+        &mut self,
+        frames: impl Iterator<Item = impl AsRef<[u8]>> + Clone,
+        weight: u128,
+        samples: u64,
+    ) {
+        if let Some(comm) = &self.options.comm {
+            let command = frames.clone().next();
+            if command.is_none_or(|frame| frame.as_ref() != comm_frame(comm.as_bytes())) {
+                self.stats.filter(weight, samples);
+                return;
+            }
+        }
+        self.scratch.clear();
+        for frame in frames {
+            let mut frame = Cow::Borrowed(frame.as_ref());
+            if self.options.origins && frame.contains(&0) {
+                // NUL sets the origin apart.
+                frame.to_mut().iter_mut().filter(|b| **b == 0).for_each(|b| *b = b' ');
+            }
+            let name = self.name(&frame);
+            self.scratch.push(name);
+        }
+        self.add_folded(1, weight, samples);
+    }
+
+    /// Adds a stack of finished names below the command of `head`, if there is one.
+    pub fn folded_of(
+        &mut self,
+        head: Option<&Head>,
+        frames: &[Vec<u8>],
+        weight: u128,
+        samples: u64,
+    ) -> Result<(), Error> {
+        if !self.passes(head.unwrap_or(&Head::default()))? {
+            self.stats.filter(weight, samples);
+            return Ok(());
+        }
+        let command = head.map(|head| self.comm(head)).transpose()?;
+        self.scratch.clear();
+        self.scratch.extend(command);
+        for frame in frames {
+            let name = self.name(frame);
+            self.scratch.push(name);
+        }
+        self.add_folded(command.iter().len(), weight, samples);
+        Ok(())
+    }
+
+    /// The number of a finished name, its flags noted.
+    fn name(&mut self, name: &[u8]) -> u32 {
+        let id = self.profile.names.intern(name).0;
+        if id as usize >= self.flags.len() {
+            // Commands have none.
+            self.flags.resize(id as usize, 0);
+            let flags = self.named(origin::split(name).0);
+            self.flags.push(flags);
+        }
+        id
+    }
+
+    /// Adds the chain at hand, whose first `roots` frames stay whatever is cut.
+    fn add_folded(&mut self, roots: usize, weight: u128, samples: u64) {
+        let mut chain = std::mem::take(&mut self.scratch);
+        let flags = |&id: &u32| self.flags.get(id as usize).copied().unwrap_or(0);
+        match self.kept(chain.iter().rev().map(flags)) {
+            None => self.stats.filter(weight, samples),
+            Some(kept) => {
+                let gone = chain.len() - kept;
+                if gone > roots {
+                    chain.drain(roots..gone);
+                }
+                let depth = self.options.max_depth.unwrap_or(usize::MAX);
+                chain.truncate(depth.saturating_add(roots));
+                self.stats.samples = self.stats.samples.saturating_add(samples);
+                self.stats.weight = self.stats.weight.saturating_add(weight);
+                self.profile.add(&chain, weight, samples);
+            }
+        }
+        self.scratch = chain;
+    }
+}

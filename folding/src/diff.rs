@@ -1,0 +1,113 @@
+//! Two profiles side by side, stack by stack and frame by frame.
+
+use crate::profile::Profile;
+use serde::Serialize;
+
+/// What makes the two comparable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// Their totals: shares are compared.
+    Weight,
+    /// The operations each did: costs of one operation are compared.
+    Operations,
+    /// Nothing: weights are compared as they are.
+    None,
+}
+
+/// All stacks of two profiles; one that only one of them has weighs nothing in the other.
+pub struct Diff {
+    pub stacks: Profile,
+    pub before: Vec<u128>,
+    pub after: Vec<u128>,
+    /// What a weight of the first is multiplied with and divided by, to stand beside the second's.
+    pub scale: (u128, u128),
+    pub basis: Basis,
+}
+
+/// One frame: what it weighs itself, and with all it calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    pub name: u32,
+    pub self_before: u128,
+    pub self_after: u128,
+    pub total_before: u128,
+    pub total_after: u128,
+}
+
+impl Diff {
+    /// `per` are the operations of each; without them shares are compared, unless `raw`.
+    pub fn new(before: &Profile, after: &Profile, per: Option<(u64, u64)>, raw: bool) -> Self {
+        let mut stacks = Profile::default();
+        let (ids_before, ids_after) = (stacks.absorb(before), stacks.absorb(after));
+        let weights = |profile: &Profile, ids: &[u32]| {
+            let mut weights = vec![0; stacks.stacks()];
+            for (stack, &id) in ids.iter().enumerate() {
+                weights[id as usize] = profile.tally(stack as u32).weight;
+            }
+            weights
+        };
+        let (scale, basis) = match per {
+            Some((first, second)) => ((second.into(), u128::from(first).max(1)), Basis::Operations),
+            None if raw => ((1, 1), Basis::None),
+            None => ((after.total().weight, before.total().weight.max(1)), Basis::Weight),
+        };
+        Self { before: weights(before, &ids_before), after: weights(after, &ids_after), stacks, scale, basis }
+    }
+
+    /// The stacks in order, with the first's weight scaled to the second's.
+    ///
+    /// The running sum is what gets scaled and rounded, so the column adds up to the scaled total to the unit.
+    pub fn rows(&self) -> Vec<(u32, u128, u128)> {
+        let (mut sum, mut written) = (0_u128, 0_u128);
+        let row = |stack: u32| {
+            sum = sum.saturating_add(self.before[stack as usize]);
+            let scaled = self.scaled(sum).saturating_sub(written);
+            written = written.saturating_add(scaled);
+            (stack, scaled, self.after[stack as usize])
+        };
+        self.stacks.sorted().into_iter().map(row).collect()
+    }
+
+    fn scaled(&self, weight: u128) -> u128 {
+        let (times, by) = self.scale;
+        // In two parts, so that the product of two large totals fits.
+        (weight / by).saturating_mul(times).saturating_add((weight % by).saturating_mul(times) / by)
+    }
+
+    /// Every frame, in the order of first sight.
+    pub fn frames(&self) -> Vec<Frame> {
+        let names = self.stacks.names.len() as u32;
+        let mut frames: Vec<Frame> = (0..names).map(|name| Frame { name, ..Frame::default() }).collect();
+        let mut last_stack = vec![u32::MAX; frames.len()];
+        for stack in 0..self.stacks.stacks() as u32 {
+            let (before, after) = (self.before[stack as usize], self.after[stack as usize]);
+            let chain = self.stacks.chain(stack);
+            if let Some(&leaf) = chain.last() {
+                let leaf = &mut frames[leaf as usize];
+                leaf.self_before = leaf.self_before.saturating_add(before);
+                leaf.self_after = leaf.self_after.saturating_add(after);
+            }
+            for &name in chain {
+                // A frame that calls itself counts once.
+                if std::mem::replace(&mut last_stack[name as usize], stack) != stack {
+                    let frame = &mut frames[name as usize];
+                    frame.total_before = frame.total_before.saturating_add(before);
+                    frame.total_after = frame.total_after.saturating_add(after);
+                }
+            }
+        }
+        frames
+    }
+
+    /// Stacks that only one of the two has: how many, and what they weigh there.
+    pub fn only(&self) -> [(u64, u128); 2] {
+        let alone = |mine: &[u128], other: &[u128]| {
+            mine.iter()
+                .zip(other)
+                .filter(|(mine, other)| **mine > 0 && **other == 0)
+                .fold((0, 0_u128), |(n, sum), (weight, _)| (n + 1, sum.saturating_add(*weight)))
+        };
+        [alone(&self.before, &self.after), alone(&self.after, &self.before)]
+    }
+}

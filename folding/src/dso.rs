@@ -1,0 +1,116 @@
+//! What the name of a mapped object says about a frame.
+
+use memchr::memmem;
+
+/// Bracketed names that are not kernel modules.
+const USER_BRACKETS: [&[u8]; 8] =
+    [b"[vdso]", b"[vsyscall]", b"[heap]", b"[stack]", b"[anon]", b"[unknown]", b"[uprobes]", b"[inlined]"];
+
+/// Whether the object is the kernel, one of its modules, or a program it runs.
+pub fn is_kernel(dso: &[u8]) -> bool {
+    if dso.starts_with(b"[") {
+        let name = dso.split(|&b| b == b' ').next().unwrap_or(dso);
+        return !is_jit(dso)
+            && !USER_BRACKETS.contains(&name)
+            && !name.starts_with(b"[stack:")
+            && !name.starts_with(b"[anon:");
+    }
+    let base = base(dso);
+    base.starts_with(b"vmlinux")
+        || base.starts_with(b"bpf_prog_")
+        || base.ends_with(b".ko")
+        || memmem::find(base, b".ko.").is_some()
+}
+
+/// Whether the object holds code made at run time.
+pub fn is_jit(dso: &[u8]) -> bool {
+    let base = base(dso);
+    dso.starts_with(b"[JIT]")
+        || dso.starts_with(b"[JIT app cache]")
+        || base.starts_with(b"jitted-")
+        || (base.starts_with(b"perf-") && base.ends_with(b".map"))
+}
+
+/// `[name]`: what stands for a symbol nobody knows in an object that is known.
+pub fn bracketed(dso: &[u8]) -> Option<Vec<u8>> {
+    let name = dso.strip_suffix(b" (deleted)").unwrap_or(dso);
+    if name.is_empty() || name == b"[unknown]" {
+        return None;
+    }
+    if name.starts_with(b"[") {
+        return Some(name.to_vec());
+    }
+    Some([b"[", base(name), b"]"].concat())
+}
+
+/// The object in front of a symbol: its base name, without brackets.
+pub fn plain(dso: &[u8]) -> Option<Vec<u8>> {
+    let mut name = bracketed(dso)?;
+    name.retain(|b| !matches!(b, b'[' | b']'));
+    Some(name)
+}
+
+fn base(path: &[u8]) -> &[u8] {
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_is_decided_by_the_object() {
+        for dso in [
+            "[kernel.kallsyms]",
+            "[kernel.vmlinux]",
+            "[guest.kernel.kallsyms.123]",
+            "[nf_conntrack_ipv4]",
+            "/usr/lib/debug/boot/vmlinux-6.1",
+            "/lib/modules/6.1/kernel/fs/ext4/ext4.ko",
+            "/lib/modules/6.1/ext4.ko.xz",
+            "bpf_prog_6deef7357e7b4530_sd_fw",
+        ] {
+            assert!(is_kernel(dso.as_bytes()), "{dso}");
+        }
+        for dso in [
+            "[vdso]",
+            "[heap]",
+            "[unknown]",
+            "[JIT] tid 123",
+            "[JIT app cache]",
+            "[vsyscall]",
+            "[stack:12]",
+            "/usr/lib/libc.so.6",
+            "/tmp/perf-7539.map",
+            "//anon",
+            "/opt/vm/linux",
+            "",
+        ] {
+            assert!(!is_kernel(dso.as_bytes()), "{dso}");
+        }
+    }
+
+    #[test]
+    fn run_time_code_is_known_by_its_object() {
+        for dso in
+            ["/tmp/perf-7539.map", "/tmp/jitted-31714-4145673320.so", "[JIT] tid 123", "[JIT app cache]"]
+        {
+            assert!(is_jit(dso.as_bytes()), "{dso}");
+        }
+        assert!(!is_jit(b"/usr/lib/libjit.so"));
+        assert!(!is_jit(b"/etc/perf-notes.txt"));
+    }
+
+    #[test]
+    fn unknown_symbols_take_the_name_of_their_object() {
+        let name = |dso: &str| bracketed(dso.as_bytes()).map(|b| String::from_utf8_lossy(&b).into_owned());
+        assert_eq!(name("/usr/lib/librocksdb.so.7.8.3").as_deref(), Some("[librocksdb.so.7.8.3]"));
+        assert_eq!(name("/memfd:x (deleted)").as_deref(), Some("[memfd:x]"));
+        assert_eq!(name("/opt/my app/lib foo.so (deleted)").as_deref(), Some("[lib foo.so]"));
+        assert_eq!(name("//anon").as_deref(), Some("[anon]"));
+        assert_eq!(name("[heap]").as_deref(), Some("[heap]"));
+        assert_eq!(name("[unknown]"), None);
+        assert_eq!(name(""), None);
+    }
+}

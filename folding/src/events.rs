@@ -1,0 +1,113 @@
+//! The events of an input: which is folded, and what is refused.
+
+use crate::error::Error;
+use crate::stats::EventTotals;
+
+#[derive(Default)]
+pub struct Events {
+    totals: Vec<EventTotals>,
+    last: usize,
+}
+
+impl Events {
+    /// The totals of the event, and whether it was seen for the first time.
+    pub fn find(&mut self, name: &[u8], wanted: Option<&str>, part: u64) -> (&mut EventTotals, bool) {
+        let is = |event: &EventTotals| event.raw == name;
+        let mut new = false;
+        if !self.totals.get(self.last).is_some_and(is) {
+            self.last = self.totals.iter().position(is).unwrap_or_else(|| {
+                new = true;
+                let selected = wanted.is_none_or(|wanted| selects(wanted.as_bytes(), name));
+                self.totals.push(EventTotals::new(name, selected, part));
+                self.totals.len() - 1
+            });
+        }
+        (&mut self.totals[self.last], new)
+    }
+
+    /// How many of them are to be folded; more than one is refused at the end.
+    pub fn selected(&self) -> usize {
+        self.totals.iter().filter(|event| event.selected).count()
+    }
+
+    pub fn into_totals(self) -> Vec<EventTotals> {
+        self.totals
+    }
+
+    pub fn absorb(&mut self, other: Self) {
+        for event in other.totals {
+            match self.totals.iter_mut().find(|known| known.raw == event.raw) {
+                Some(known) => known.absorb(&event),
+                None => self.totals.push(event),
+            }
+        }
+        // Events first seen in one part were seen by one collector, which has them in order.
+        self.totals.sort_by_key(|event| event.part);
+        self.last = 0;
+    }
+
+    /// The event to fold, and the others; or why there is not one.
+    pub fn choose(self, wanted: Option<&str>) -> Result<(Option<EventTotals>, Vec<EventTotals>), Error> {
+        self.refuse(wanted)?;
+        let (selected, other): (Vec<_>, Vec<_>) = self.totals.into_iter().partition(|event| event.selected);
+        Ok((selected.into_iter().next(), other))
+    }
+
+    /// Samples and weight of the event that was chosen, or of the one that would have been.
+    pub fn take(self, chosen: Option<&EventTotals>) -> (u64, u128) {
+        let meant = |event: &&EventTotals| chosen.map_or(event.selected, |chosen| chosen.raw == event.raw);
+        let meant = self.totals.iter().filter(meant);
+        meant.fold((0, 0), |sum: (u64, u128), event| {
+            (sum.0 + event.samples, sum.1.saturating_add(event.weight))
+        })
+    }
+
+    fn refuse(&self, wanted: Option<&str>) -> Result<(), Error> {
+        if let (Some(wanted), 0, false) = (wanted, self.selected(), self.totals.is_empty()) {
+            return Err(Error::usage(format!(
+                "no sample of the event '{wanted}'; the input holds:\n{}",
+                self.list()
+            )));
+        }
+        let Some(first) = self.totals.iter().find(|event| event.selected) else { return Ok(()) };
+        if self.selected() > 1 {
+            return Err(Error::usage(format!(
+                "the input holds several events, and weights of different events do not add up:\n{}\n\
+                 choose one with its full name, for example: --event '{}'",
+                self.list(),
+                first.name
+            )));
+        }
+        if first.without_period > 0 {
+            return Err(Error::usage(format!(
+                "{} of {} samples of '{}' have no period, so what they weigh is unknown.\n\
+                 print it: perf script -F comm,tid,time,period,event,ip,sym,dso\n\
+                 or let every sample weigh one: --weight count",
+                first.without_period, first.samples, first.name
+            )));
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> String {
+        let line = |event: &EventTotals| {
+            let weight = match event.without_period {
+                0 => format!("weight {}", event.weight),
+                n if n == event.samples => "no periods".to_owned(),
+                n => format!("weight {}, {n} without period", event.weight),
+            };
+            format!("  {}: {} samples, {weight}", event.name, event.samples)
+        };
+        self.totals.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// `--event cycles` means `cycles` and, with modifiers, `cycles:ppp`; never `cycles:u` and `cycles:k` at once,
+/// because two events selected are refused.
+fn selects(wanted: &[u8], event: &[u8]) -> bool {
+    let modifiers = |rest: &[u8]| {
+        rest.strip_prefix(b":")
+            .is_some_and(|m| !m.is_empty() && m.iter().all(|b| b"ukhHGIpPSDWeb".contains(b)))
+    };
+    event == wanted || event.strip_prefix(wanted).is_some_and(modifiers)
+}

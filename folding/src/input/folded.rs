@@ -1,0 +1,124 @@
+//! Folded text: `comm;root;...;leaf WEIGHT`, the format every flame graph program takes.
+
+use super::{Source, lines::Lines};
+use crate::collector::{Collector, Label, Options, Weight};
+use crate::error::Error;
+use crate::profile::Profile;
+use crate::stats::UNSTATED;
+use memchr::{memchr_iter, memrchr};
+use std::io::Read;
+
+/// A line of folded text, or why it is none.
+pub fn parse(line: &[u8]) -> Result<(&[u8], u128), &'static str> {
+    let line = line.trim_ascii_end();
+    let blank = memrchr(b' ', line).ok_or("no weight behind the stack")?;
+    let weight = std::str::from_utf8(&line[blank + 1..]).map_err(|_| "the weight is not a number")?;
+    let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
+    if !fraction.bytes().all(|b| b.is_ascii_digit()) || !whole.bytes().all(|b| b.is_ascii_digit()) {
+        return Err("the weight is not a number");
+    }
+    if fraction.bytes().any(|b| b != b'0') {
+        return Err("the weight is not a whole number");
+    }
+    let weight = whole.parse().map_err(|_| "the weight is not a number below 2^128")?;
+    Ok((line[..blank].trim_ascii_end(), weight))
+}
+
+/// Reads stacks into a collector.
+#[derive(Default)]
+pub struct Folded;
+
+impl Source for Folded {
+    fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
+        refuse_what_it_lacks(collector.options())?;
+        collector.told_event(None, UNSTATED.to_owned());
+        each(input, |stack, weight| {
+            collector.folded(stack.split(|&b| b == b';'), weight, 0);
+            Ok(())
+        })
+    }
+}
+
+fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
+    let lacking = [
+        (options.event.is_some(), "--event", "its event"),
+        (options.weight == Weight::Count, "--weight count", "numbers of samples"),
+        (options.only_pid.is_some(), "--only-pid", "processes"),
+        (options.label != Label::Comm, "--pid and --tid", "processes and threads"),
+        (options.time.is_some(), "--time", "times"),
+    ];
+    match lacking.iter().find(|(asked, ..)| *asked) {
+        Some((_, option, what)) => {
+            let why = format!("folded text does not tell {what}, so {option} cannot be had of it");
+            Err(Error::usage(format!("{why}: fold the recording with it")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Adds the numbers of samples of a parallel file to stacks that are there already.
+pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Error> {
+    let mut chain = Vec::new();
+    each(input, |stack, count| {
+        chain.clear();
+        for frame in stack.split(|&b| b == b';') {
+            chain.extend(profile.names.find(frame));
+        }
+        let frames = memchr_iter(b';', stack).count() + 1;
+        let tally = profile.find_mut(&chain).filter(|_| chain.len() == frames).ok_or_else(|| {
+            format!("the stack is not among the weighted ones: {}", String::from_utf8_lossy(stack))
+        })?;
+        tally.samples = tally.samples.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        Ok(())
+    })
+}
+
+fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), String>) -> Result<(), Error> {
+    let mut lines = Lines::new(input);
+    let mut number = 0_u64;
+    while let Some(line) = lines.next_line() {
+        number += 1;
+        if line.bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        let at = |why: String| {
+            let start = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(160)]);
+            Error::usage(format!("folded text, line {number}: {why}\n  {}", start.escape_debug()))
+        };
+        let (stack, weight) = parse(line.bytes).map_err(|why| at(why.to_owned()))?;
+        take(stack, weight).map_err(at)?;
+    }
+    match lines.failure() {
+        Some(why) => Err(Error::partial(format!("reading folded text failed at line {number}: {why}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_is_the_weight() {
+        assert_eq!(parse(b"a;b c;operator new 12"), Ok((&b"a;b c;operator new"[..], 12)));
+        assert_eq!(parse(b"a 340282366920938463463374607431768211455\r"), Ok((&b"a"[..], u128::MAX)));
+        assert_eq!(parse(b"a;b 3."), Ok((&b"a;b"[..], 3)));
+        assert_eq!(parse(b"a;b 3.00"), Ok((&b"a;b"[..], 3)));
+    }
+
+    #[test]
+    fn what_is_no_whole_number_is_refused() {
+        for line in [
+            "a;b",
+            "a;b 3.5",
+            "a b",
+            "a -1",
+            "a +1",
+            "a 1e3",
+            "a .",
+            "a 340282366920938463463374607431768211456",
+        ] {
+            assert!(parse(line.as_bytes()).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What an event was asked to record: the part of `perf_event_attr` that says how its records are laid out.
+
+use super::bytes::Bytes;
+
+/// Bits of `sample_type`.
+pub mod sample_type {
+    pub const IP: u64 = 1;
+    pub const TID: u64 = 1 << 1;
+    pub const TIME: u64 = 1 << 2;
+    pub const ADDR: u64 = 1 << 3;
+    pub const READ: u64 = 1 << 4;
+    pub const CALLCHAIN: u64 = 1 << 5;
+    pub const ID: u64 = 1 << 6;
+    pub const CPU: u64 = 1 << 7;
+    pub const PERIOD: u64 = 1 << 8;
+    pub const STREAM_ID: u64 = 1 << 9;
+    pub const RAW: u64 = 1 << 10;
+    pub const BRANCH_STACK: u64 = 1 << 11;
+    pub const REGS_USER: u64 = 1 << 12;
+    pub const STACK_USER: u64 = 1 << 13;
+    pub const IDENTIFIER: u64 = 1 << 16;
+}
+
+/// Bits of `read_format`.
+pub mod read_format {
+    pub const TIME_ENABLED: u64 = 1;
+    pub const TIME_RUNNING: u64 = 1 << 1;
+    pub const ID: u64 = 1 << 2;
+    pub const GROUP: u64 = 1 << 3;
+    pub const LOST: u64 = 1 << 4;
+}
+
+/// `branch_sample_type`: a hardware index stands before the branches.
+pub const BRANCH_HW_INDEX: u64 = 1 << 17;
+/// `branch_sample_type`: the branches are the calls not yet returned from.
+pub const BRANCH_CALL_STACK: u64 = 1 << 11;
+
+const FLAG_FREQUENCY: u64 = 1 << 10;
+const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
+
+#[derive(Clone, Debug, Default)]
+pub struct Attr {
+    pub kind: u32,
+    pub config: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    pub branch_type: u64,
+    pub user_registers: u64,
+    /// The period of every sample, if it does not vary.
+    pub period: Option<u64>,
+    /// Records that are no samples end with thread, time and id.
+    pub sample_id_all: bool,
+    pub name: Vec<u8>,
+    pub ids: Vec<u64>,
+}
+
+impl Attr {
+    /// Reads the kernel's structure, of whatever length its version has.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut at = Bytes(bytes);
+        let kind = at.u32()?;
+        let _size = at.u32()?;
+        let config = at.u64()?;
+        let period = at.u64()?;
+        let sample_type = at.u64()?;
+        let read_format = at.u64()?;
+        let flags = at.u64()?;
+        // wakeup, bp_type, config1, config2
+        at.take(24)?;
+        let branch_type = at.u64().unwrap_or(0);
+        let user_registers = at.u64().unwrap_or(0);
+        let mut attr = Self {
+            kind,
+            config,
+            sample_type,
+            read_format,
+            branch_type,
+            user_registers,
+            period: (flags & FLAG_FREQUENCY == 0).then_some(period),
+            sample_id_all: flags & FLAG_SAMPLE_ID_ALL != 0,
+            ..Self::default()
+        };
+        attr.name = attr.default_name();
+        Some(attr)
+    }
+
+    pub fn has(&self, bit: u64) -> bool {
+        self.sample_type & bit != 0
+    }
+
+    /// What perf calls the event when the recording does not say.
+    fn default_name(&self) -> Vec<u8> {
+        const HARDWARE: [&str; 10] = [
+            "cycles",
+            "instructions",
+            "cache-references",
+            "cache-misses",
+            "branches",
+            "branch-misses",
+            "bus-cycles",
+            "stalled-cycles-frontend",
+            "stalled-cycles-backend",
+            "ref-cycles",
+        ];
+        const SOFTWARE: [&str; 11] = [
+            "cpu-clock",
+            "task-clock",
+            "page-faults",
+            "context-switches",
+            "cpu-migrations",
+            "minor-faults",
+            "major-faults",
+            "alignment-faults",
+            "emulation-faults",
+            "dummy",
+            "bpf-output",
+        ];
+        let known = |names: &[&'static str]| {
+            usize::try_from(self.config).ok().and_then(|index| names.get(index).copied())
+        };
+        let name = match self.kind {
+            0 => known(&HARDWARE),
+            1 => known(&SOFTWARE),
+            _ => None,
+        };
+        match name {
+            Some(name) => name.as_bytes().to_vec(),
+            None => format!("type {} config {:#x}", self.kind, self.config).into_bytes(),
+        }
+    }
+
+    /// How many bytes from the end of a record that is no sample its time stands; 0 if it has none.
+    pub fn time_from_end(&self) -> usize {
+        use sample_type::{CPU, ID, IDENTIFIER, STREAM_ID, TIME};
+        if !self.sample_id_all || !self.has(TIME) {
+            return 0;
+        }
+        8 * (1 + [ID, STREAM_ID, CPU, IDENTIFIER].iter().filter(|&&bit| self.has(bit)).count())
+    }
+}

@@ -1,0 +1,205 @@
+//! What a recording says about itself: its events and the features behind its records.
+
+use super::attr::Attr;
+use super::bytes::{Bytes, until_zero};
+use std::collections::HashMap;
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// The first bytes of a recording made on a machine of this byte order.
+pub const MAGIC: [u8; 8] = *b"PERFILE2";
+/// The same, made on a machine of the other byte order.
+pub const MAGIC_SWAPPED: [u8; 8] = *b"2ELIFREP";
+/// The size that a recording written to a pipe says its header has.
+pub const PIPE_HEADER: u64 = 16;
+
+/// Sections larger than this are nobody's build ids or event names.
+const SECTION_LIMIT: u64 = 64 << 20;
+const BUILD_ID_SIZE_IN_RECORD: u16 = 1 << 15;
+
+mod feature {
+    pub const BUILD_ID: u32 = 2;
+    pub const OS_RELEASE: u32 = 4;
+    pub const ARCH: u32 = 6;
+    pub const EVENT_DESC: u32 = 12;
+}
+
+/// What the records mean: filled from the header of a file, or from the first records of a pipe.
+#[derive(Default)]
+pub struct Header {
+    pub attrs: Vec<Attr>,
+    pub os_release: Vec<u8>,
+    pub arch: Vec<u8>,
+    /// Build ids of files that samples hit, by the path they were mapped under.
+    pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+/// Where the records of a file lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    pub offset: u64,
+    /// Bytes of records; 0 if the recording was not finished.
+    pub size: u64,
+}
+
+impl Header {
+    /// Reads the header of a file and what stands behind its records. The second value says what could
+    /// not be read.
+    pub fn read_file<F: Read + Seek>(
+        &mut self,
+        file: &mut F,
+    ) -> io::Result<Result<(Data, Option<String>), String>> {
+        let length = file.seek(SeekFrom::End(0))?;
+        let Some(head) = read_at(file, 0, 104, length)? else {
+            return Ok(Err("the file ends within its header".to_owned()));
+        };
+        let mut at = Bytes(&head[16..]);
+        let mut number = || at.u64().unwrap_or(0);
+        let attr_size = number();
+        let (attrs_offset, attrs_size) = (number(), number());
+        let data = Data { offset: number(), size: number() };
+        let _event_types = (number(), number());
+        let features = [number(), number(), number(), number()];
+
+        let Some(attrs) = read_at(file, attrs_offset, attrs_size, length)? else {
+            return Ok(Err("the file ends within the description of its events".to_owned()));
+        };
+        let entry = usize::try_from(attr_size).unwrap_or(0);
+        if entry < 16 + 64 {
+            return Ok(Err(format!("its events are described in {attr_size} bytes each")));
+        }
+        for bytes in attrs.chunks_exact(entry) {
+            let Some(mut attr) = Attr::parse(&bytes[..entry - 16]) else { continue };
+            let mut section = Bytes(&bytes[entry - 16..]);
+            let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
+            if let Some(ids) = read_at(file, offset, size, length)? {
+                attr.ids = super::bytes::words(&ids).collect();
+            }
+            self.attrs.push(attr);
+        }
+        if self.attrs.is_empty() {
+            return Ok(Err("it describes no event".to_owned()));
+        }
+        let trouble = if data.size == 0 {
+            None
+        } else {
+            self.read_features(file, data.offset.saturating_add(data.size), features, length)?
+        };
+        Ok(Ok((data, trouble)))
+    }
+
+    fn read_features<F: Read + Seek>(
+        &mut self,
+        file: &mut F,
+        table: u64,
+        bits: [u64; 4],
+        length: u64,
+    ) -> io::Result<Option<String>> {
+        let present: Vec<u32> = (0..256).filter(|n| bits[*n as usize / 64] >> (n % 64) & 1 == 1).collect();
+        let Some(sections) = read_at(file, table, 16 * present.len() as u64, length)? else {
+            return Ok(Some(format!("byte {length}: the file ends before the table of its features")));
+        };
+        let mut trouble = None;
+        for (number, section) in present.iter().zip(sections.chunks_exact(16)) {
+            let mut section = Bytes(section);
+            let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
+            let wanted =
+                [feature::BUILD_ID, feature::OS_RELEASE, feature::ARCH, feature::EVENT_DESC].contains(number);
+            if !wanted {
+                continue;
+            }
+            match read_at(file, offset, size, length)? {
+                Some(bytes) => self.feature(*number, &bytes),
+                None => trouble = Some(format!("byte {length}: the file ends before feature {number}")),
+            }
+        }
+        Ok(trouble)
+    }
+
+    /// Takes one feature, from wherever it stood.
+    pub fn feature(&mut self, number: u32, bytes: &[u8]) {
+        match number {
+            feature::BUILD_ID => self.build_id_list(bytes),
+            feature::OS_RELEASE => self.os_release = Bytes(bytes).string().unwrap_or(b"").to_vec(),
+            feature::ARCH => self.arch = Bytes(bytes).string().unwrap_or(b"").to_vec(),
+            feature::EVENT_DESC => {
+                self.event_names(bytes);
+            }
+            _ => {}
+        }
+    }
+
+    fn event_names(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut at = Bytes(bytes);
+        let count = at.u32()?;
+        let attr_size = at.u32()?;
+        for index in 0..count {
+            at.take(attr_size.into())?;
+            let ids = at.u32()?;
+            let name = at.string()?;
+            let ids = at.words(ids.into())?;
+            let first = super::bytes::words(ids).next();
+            // The events stand in the same order; a pipe may have dropped one, so the id decides.
+            let by_id = first.and_then(|id| self.attrs.iter_mut().position(|attr| attr.ids.contains(&id)));
+            if let Some(attr) = self.attrs.get_mut(by_id.unwrap_or(index as usize)) {
+                attr.name = name.to_vec();
+            }
+        }
+        Some(())
+    }
+
+    fn build_id_list(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some((head, _)) = rest.split_first_chunk::<8>() {
+            let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
+            let misc = u16::from_le_bytes([head[4], head[5]]);
+            let Some((record, behind)) = rest.split_at_checked(size).filter(|_| size > 8) else { return };
+            self.build_id(misc, &record[8..]);
+            rest = behind;
+        }
+    }
+
+    /// One record of a build id: process, 24 bytes of id, path.
+    pub fn build_id(&mut self, misc: u16, body: &[u8]) {
+        let mut at = Bytes(body);
+        let (Some(_pid), Some(id)) = (at.i32(), at.take(24)) else { return };
+        let len = if misc & BUILD_ID_SIZE_IN_RECORD != 0 { usize::from(id[20]).min(20) } else { 20 };
+        let path = until_zero(at.0);
+        if !path.is_empty() && id[..len].iter().any(|&byte| byte != 0) {
+            self.build_ids.insert(path.to_vec(), id[..len].to_vec());
+        }
+    }
+
+    /// `PERF_RECORD_HEADER_ATTR`: an event of a pipe, and its ids.
+    pub fn attr_record(&mut self, body: &[u8]) {
+        let Some(size) = body.get(4..8).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes) else {
+            return;
+        };
+        let Some((attr, ids)) = body.split_at_checked(size as usize) else { return };
+        if let Some(mut attr) = Attr::parse(attr) {
+            attr.ids = super::bytes::words(ids).collect();
+            self.attrs.push(attr);
+        }
+    }
+
+    /// `PERF_RECORD_EVENT_UPDATE`: the name of an event of a pipe.
+    pub fn event_update(&mut self, body: &[u8]) {
+        const NAME: u64 = 2;
+        let mut at = Bytes(body);
+        if let (Some(NAME), Some(id)) = (at.u64(), at.u64()) {
+            if let Some(attr) = self.attrs.iter_mut().find(|attr| attr.ids.contains(&id)) {
+                attr.name = at.text().to_vec();
+            }
+        }
+    }
+}
+
+/// That many bytes from there; `None` if the file is shorter, or the number absurd.
+fn read_at<F: Read + Seek>(file: &mut F, offset: u64, size: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
+    if size > SECTION_LIMIT || offset.checked_add(size).is_none_or(|end| end > length) {
+        return Ok(None);
+    }
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = vec![0; size as usize];
+    file.read_exact(&mut bytes)?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,194 @@
+//! Who ran under which name, and what was mapped where: the state that the records between samples change.
+
+use super::bytes::Bytes;
+use crate::symbols::{ObjectId, Symbols};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// `misc`: the command changed by an exec.
+const COMM_EXEC: u16 = 1 << 13;
+/// `misc`: the fork was made up by perf from /proc, its memory follows in records of its own.
+const FORK_EXEC: u16 = 1 << 13;
+/// `misc`: the record carries the build id in place of the inode.
+const MMAP_BUILD_ID: u16 = 1 << 14;
+const CPU_MODE: u16 = 7;
+const MODE_KERNEL: u16 = 1;
+/// `ksymbol` flag: the code goes away.
+const KSYMBOL_UNREGISTER: u16 = 1;
+
+/// A mapped range of code.
+#[derive(Clone, Copy, Debug)]
+pub struct Map {
+    pub start: u64,
+    pub end: u64,
+    /// What to add to an address to get the offset in the file.
+    pub shift: u64,
+    pub object: ObjectId,
+}
+
+/// The code mapped in one process, or in the kernel.
+#[derive(Clone, Default)]
+pub struct Space {
+    maps: Rc<Vec<Map>>,
+    /// Changes whenever the maps do; equal versions mean equal maps.
+    pub version: u64,
+}
+
+impl Space {
+    pub fn find(&self, address: u64) -> Option<&Map> {
+        let after = self.maps.partition_point(|map| map.start <= address);
+        self.maps[..after].last().filter(|map| address < map.end)
+    }
+
+    pub fn maps(&self) -> &[Map] {
+        &self.maps
+    }
+
+    /// Maps a range; what it covers of older ones goes.
+    fn insert(&mut self, map: Map, version: u64) {
+        self.version = version;
+        let maps = Rc::make_mut(&mut self.maps);
+        let first = maps.partition_point(|old| old.end <= map.start);
+        let last = first + maps[first..].partition_point(|old| old.start < map.end);
+        let left = maps[first..last].first().filter(|old| old.start < map.start);
+        let left = left.map(|old| Map { end: map.start, ..*old });
+        let right = maps[first..last].last().filter(|old| old.end > map.end);
+        let right = right.map(|old| Map { start: map.end, ..*old });
+        maps.splice(first..last, left.into_iter().chain([map]).chain(right));
+    }
+
+    fn remove(&mut self, start: u64, version: u64) {
+        self.version = version;
+        Rc::make_mut(&mut self.maps).retain(|map| map.start != start);
+    }
+}
+
+#[derive(Default)]
+pub struct Machine {
+    pub kernel: Space,
+    spaces: HashMap<i32, Space>,
+    comms: HashMap<i32, Rc<[u8]>>,
+    versions: u64,
+}
+
+impl Machine {
+    /// The name of a thread; perf's `:TID` when nobody told.
+    pub fn comm(&mut self, tid: i32) -> Rc<[u8]> {
+        let unknown = || match tid {
+            0 => Rc::from(&b"swapper"[..]),
+            _ => Rc::from(format!(":{tid}").into_bytes()),
+        };
+        Rc::clone(self.comms.entry(tid).or_insert_with(unknown))
+    }
+
+    pub fn space(&self, pid: i32) -> Option<&Space> {
+        self.spaces.get(&pid)
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.versions += 1;
+        self.versions
+    }
+
+    pub fn comm_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
+        let mut at = Bytes(body);
+        let (pid, tid) = (at.i32()?, at.i32()?);
+        self.comms.insert(tid, Rc::from(at.text()));
+        if misc & COMM_EXEC != 0 {
+            // What was mapped before the exec is no longer there.
+            self.spaces.remove(&pid);
+        }
+        Some(())
+    }
+
+    pub fn fork_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
+        let mut at = Bytes(body);
+        let (pid, parent_pid, tid, parent_tid) = (at.i32()?, at.i32()?, at.i32()?, at.i32()?);
+        match self.comms.get(&parent_tid).cloned() {
+            Some(comm) => self.comms.insert(tid, comm),
+            None => self.comms.remove(&tid),
+        };
+        if pid != parent_pid && misc & FORK_EXEC == 0 {
+            match self.spaces.get(&parent_pid).cloned() {
+                Some(space) => self.spaces.insert(pid, space),
+                None => self.spaces.remove(&pid),
+            };
+        }
+        Some(())
+    }
+
+    /// `MMAP` and `MMAP2`.
+    pub fn mmap_record(&mut self, misc: u16, body: &[u8], newer: bool, symbols: &mut Symbols) -> Option<()> {
+        let mut at = Bytes(body);
+        let (pid, _tid) = (at.i32()?, at.i32()?);
+        let (start, len, offset) = (at.u64()?, at.u64()?, at.u64()?);
+        let mut build_id = None;
+        if newer {
+            let identity = at.take(24)?;
+            let len = usize::from(identity[0]).min(20);
+            build_id = (misc & MMAP_BUILD_ID != 0).then(|| &identity[4..4 + len]);
+            let protection = at.u32()?;
+            at.u32()?;
+            const EXECUTE: u32 = 4;
+            if protection & EXECUTE == 0 {
+                return Some(());
+            }
+        } else {
+            const DATA: u16 = 1 << 13;
+            if misc & DATA != 0 {
+                return Some(());
+            }
+        }
+        let path = at.text();
+        let end = start.checked_add(len)?;
+        if start >= end {
+            return None;
+        }
+        let version = self.next_version();
+        if misc & CPU_MODE == MODE_KERNEL {
+            let (object, shift) = symbols.kernel_object(path, build_id, start, offset);
+            self.kernel.insert(Map { start, end, shift, object }, version);
+            return Some(());
+        }
+        let (object, absolute) = symbols.user_object(path, build_id, pid);
+        let shift = if absolute { 0 } else { offset.wrapping_sub(start) };
+        self.spaces.entry(pid).or_default().insert(Map { start, end, shift, object }, version);
+        Some(())
+    }
+
+    /// Code that the kernel made at run time, BPF programs above all.
+    pub fn ksymbol_record(&mut self, body: &[u8], symbols: &mut Symbols) -> Option<()> {
+        let mut at = Bytes(body);
+        let (start, len, _kind, flags) = (at.u64()?, at.u32()?, at.u16()?, at.u16()?);
+        let version = self.next_version();
+        if flags & KSYMBOL_UNREGISTER != 0 {
+            self.kernel.remove(start, version);
+            return Some(());
+        }
+        let end = start.checked_add(u64::from(len)).filter(|&end| end > start)?;
+        let object = symbols.named_object(at.text());
+        self.kernel.insert(Map { start, end, shift: 0, object }, version);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(start: u64, end: u64) -> Map {
+        Map { start, end, shift: 0, object: ObjectId(start as u32) }
+    }
+
+    #[test]
+    fn a_map_covers_the_older_ones() {
+        let mut space = Space::default();
+        for (version, (start, end)) in [(0, 100), (200, 300), (50, 250), (60, 70)].into_iter().enumerate() {
+            space.insert(map(start, end), version as u64 + 1);
+        }
+        let at = |address| space.find(address).map(|map| map.object.0);
+        assert_eq!([at(0), at(49), at(50), at(60), at(69), at(70)], [0, 0, 50, 60, 60, 50].map(Some));
+        assert_eq!([at(249), at(250), at(299), at(300)], [Some(50), Some(200), Some(200), None]);
+        assert_eq!(space.version, 4);
+    }
+}

@@ -1,0 +1,140 @@
+//! One sample record, taken apart.
+
+use super::attr::{Attr, BRANCH_HW_INDEX, read_format, sample_type};
+use super::bytes::{Bytes, words};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample<'a> {
+    pub ip: Option<u64>,
+    pub pid: Option<i32>,
+    pub tid: Option<i32>,
+    /// Nanoseconds of the trace's clock.
+    pub time: Option<u64>,
+    pub period: Option<u64>,
+    /// Counter values: of the event, or of its whole group.
+    pub values: Option<Values<'a>>,
+    /// Addresses and context marks, 8 bytes each.
+    pub callchain: Option<&'a [u8]>,
+    /// From, to, flags; 24 bytes each.
+    pub branches: Option<&'a [u8]>,
+    /// Registers of the user side, those of the mask in order.
+    pub user_registers: Option<&'a [u8]>,
+    /// A copy of the top of the user stack.
+    pub user_stack: &'a [u8],
+}
+
+/// Counter values of a sample that reads its group.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    bytes: &'a [u8],
+    read_format: u64,
+}
+
+impl Values<'_> {
+    /// Id and value of each.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let with_lost = self.read_format & read_format::LOST != 0;
+        self.bytes.chunks_exact(if with_lost { 24 } else { 16 }).filter_map(|entry| {
+            let mut entry = Bytes(entry);
+            let value = entry.u64()?;
+            Some((entry.u64()?, value))
+        })
+    }
+}
+
+impl<'a> Sample<'a> {
+    pub fn parse(body: &'a [u8], attr: &Attr) -> Option<Self> {
+        use sample_type::{
+            ADDR, BRANCH_STACK, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, RAW, READ, REGS_USER, STACK_USER,
+            STREAM_ID, TID, TIME,
+        };
+        let mut at = Bytes(body);
+        let mut sample = Self { period: attr.period, ..Self::default() };
+        if attr.has(IDENTIFIER) {
+            at.u64()?;
+        }
+        if attr.has(IP) {
+            sample.ip = Some(at.u64()?);
+        }
+        if attr.has(TID) {
+            sample.pid = Some(at.i32()?);
+            sample.tid = Some(at.i32()?);
+        }
+        if attr.has(TIME) {
+            sample.time = Some(at.u64()?);
+        }
+        for bit in [ADDR, ID, STREAM_ID, CPU] {
+            if attr.has(bit) {
+                at.u64()?;
+            }
+        }
+        if attr.has(PERIOD) {
+            sample.period = Some(at.u64()?);
+        }
+        if attr.has(READ) {
+            sample.values = read_values(&mut at, attr.read_format)?;
+        }
+        if attr.has(CALLCHAIN) {
+            let count = at.u64()?;
+            sample.callchain = Some(at.words(count)?);
+        }
+        if attr.has(RAW) {
+            let size = at.u32()?;
+            at.take(size.into())?;
+        }
+        if attr.has(BRANCH_STACK) {
+            let count = at.u64()?;
+            if attr.branch_type & BRANCH_HW_INDEX != 0 {
+                at.u64()?;
+            }
+            sample.branches = Some(at.words(count.checked_mul(3)?)?);
+        }
+        if attr.has(REGS_USER) && at.u64()? != 0 {
+            sample.user_registers = Some(at.words(attr.user_registers.count_ones().into())?);
+        }
+        if attr.has(STACK_USER) {
+            let size = at.u64()?;
+            let stack = at.take(size)?;
+            let filled = if size == 0 { 0 } else { at.u64()? };
+            sample.user_stack = &stack[..usize::try_from(filled).ok()?.min(stack.len())];
+        }
+        Some(sample)
+    }
+
+    /// The registers by number, if they were recorded.
+    pub fn register(&self, attr: &Attr, number: u32) -> Option<u64> {
+        let bit = 1_u64.checked_shl(number)?;
+        if attr.user_registers & bit == 0 {
+            return None;
+        }
+        let index = (attr.user_registers & (bit - 1)).count_ones() as usize;
+        words(self.user_registers?).nth(index)
+    }
+}
+
+/// The counter values of a group; the outer `None` means that the record is too short.
+fn read_values<'a>(at: &mut Bytes<'a>, format: u64) -> Option<Option<Values<'a>>> {
+    let has = |bit| u64::from(format & bit != 0);
+    let times = has(read_format::TIME_ENABLED) + has(read_format::TIME_RUNNING);
+    let entry = 1 + has(read_format::ID) + has(read_format::LOST);
+    let values = if has(read_format::GROUP) == 1 {
+        let count = at.u64()?;
+        at.words(times)?;
+        at.words(count.checked_mul(entry)?)?
+    } else {
+        // value, times, id, lost
+        at.words(times + entry)?;
+        return Some(None);
+    };
+    Some((has(read_format::ID) == 1).then_some(Values { bytes: values, read_format: format }))
+}
+
+/// Where the time and the id of a sample stand, counted in bytes from the start of its body.
+pub fn offsets(sample_type: u64) -> (Option<usize>, Option<usize>) {
+    use sample_type::{ADDR, ID, IDENTIFIER, IP, TID, TIME};
+    let has = |bit| usize::from(sample_type & bit != 0);
+    let time = 8 * (has(IDENTIFIER) + has(IP) + has(TID));
+    let id = time + 8 * (has(TIME) + has(ADDR));
+    let id = if has(IDENTIFIER) == 1 { Some(0) } else { (has(ID) == 1).then_some(id) };
+    ((has(TIME) == 1).then_some(time), id)
+}

@@ -1,0 +1,276 @@
+//! The first line of a sample: `comm pid/tid [cpu] time: period event: fields`.
+//!
+//! Every part is optional and the command may be anything, so the line is read outwards from what cannot
+//! be mistaken: the time (`digits.digits:`), or without it the event (`name:`). Column widths tell the
+//! numbers apart where nothing else does: perf pads a thread to 5 or 7 and a period to 10.
+
+use crate::collector::Head;
+use crate::options::nanoseconds;
+use memchr::{memchr, memchr_iter, memmem, memrchr};
+
+/// What a line outside a call chain is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    Sample(Sample<'a>),
+    /// `PERF_RECORD_LOST` or `PERF_RECORD_LOST_SAMPLES`, and how many samples it stands for.
+    Lost(u64),
+    /// Another record, without weight.
+    Record,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sample<'a> {
+    pub comm: &'a [u8],
+    pub pid: Option<i64>,
+    pub tid: Option<i64>,
+    pub event: Option<&'a [u8]>,
+    pub period: Option<u64>,
+    pub time: Option<u64>,
+    /// What follows the event: its fields, or the one frame of an event without call chains.
+    pub rest: &'a [u8],
+    /// Neither time nor event was found: it may be anything. Only a call chain below makes it a sample
+    /// (`-F comm,ip,sym`), and only in an input without better headers.
+    pub weak: bool,
+}
+
+impl<'a> Sample<'a> {
+    pub fn head(&self) -> Head<'a> {
+        let Self { comm, pid, tid, event, period, time, .. } = *self;
+        Head { comm, pid, tid, event: event.unwrap_or(b""), period, time }
+    }
+}
+
+/// Narrowest period column: a blank and ten digits.
+const PERIOD_COLUMN: usize = 11;
+/// Narrowest thread column: a blank and five digits.
+const THREAD_COLUMN: usize = 6;
+
+pub fn parse(line: &[u8]) -> Option<Line<'_>> {
+    let text = line.trim_ascii_end();
+    let Some((left, time, right)) = split_at_time(text) else { return parse_without_time(text) };
+    if right.starts_with(b"PERF_RECORD_") {
+        return Some(record(right));
+    }
+    let (period, right) = leading_period(right)?;
+    let (event, rest) = leading_event(right);
+    let owner = Owner::parse(left);
+    let sample = owner.sample(period, event, rest, false);
+    Some(Line::Sample(Sample { time: nanoseconds(time), ..sample }))
+}
+
+/// Whether the line holds the time of a sample: what no frame and no annotation does.
+pub fn has_time(line: &[u8]) -> bool {
+    split_at_time(line.trim_ascii_end()).is_some()
+}
+
+/// What stands before `1968.424864:`, the time, and what stands behind.
+fn split_at_time(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    memchr_iter(b':', text).find_map(|colon| {
+        if text.get(colon + 1).is_some_and(|&b| b != b' ') {
+            return None;
+        }
+        let start = memrchr(b' ', &text[..colon]).map_or(0, |blank| blank + 1);
+        let word = &text[start..colon];
+        let dot = memchr(b'.', word)?;
+        let (seconds, fraction) = (&word[..dot], &word[dot + 1..]);
+        (is_number(seconds) && is_number(fraction) && matches!(fraction.len(), 6 | 9))
+            .then(|| (&text[..start], word, text[colon + 1..].trim_ascii_start()))
+    })
+}
+
+/// `-F` without time, and perf before 3.14: everything hangs on the event, or on a number's column.
+fn parse_without_time(text: &[u8]) -> Option<Line<'_>> {
+    if let Some(at) = memmem::find(text, b"PERF_RECORD_") {
+        if at == 0 || text[at - 1] == b' ' {
+            return Some(record(&text[at..]));
+        }
+    }
+    let mut at = 0;
+    let mut after_number = false;
+    while at < text.len() {
+        let start = at + leading_blanks(&text[at..]);
+        let end = start + word_len(&text[start..]);
+        let word = &text[start..end];
+        if after_number && word.len() > 1 && word.ends_with(b":") {
+            let (left, period) = trailing_period(&text[..start]);
+            let rest = text[end..].trim_ascii_start();
+            return Some(Line::Sample(Owner::parse(left).sample(
+                period?,
+                Some(&word[..word.len() - 1]),
+                rest,
+                false,
+            )));
+        }
+        // A first word is the command, unless it is as wide as a period column.
+        after_number = (at > 0 || end + 1 >= PERIOD_COLUMN) && (is_thread(word) || is_cpu(word));
+        at = end;
+    }
+    let (left, period) = trailing_period(text);
+    let plain = !text.is_empty() && !text.starts_with(b"#");
+    let sample = Owner::parse(left).sample(period?, None, b"", true);
+    plain.then_some(Line::Sample(sample))
+}
+
+fn record(text: &[u8]) -> Line<'_> {
+    if !text.starts_with(b"PERF_RECORD_LOST") {
+        return Line::Record;
+    }
+    let lost = memmem::find(text, b" lost ").map_or(&b""[..], |at| text[at + 6..].trim_ascii_start());
+    let digits = lost.iter().take_while(|b| b.is_ascii_digit()).count();
+    Line::Lost(number(&lost[..digits]).unwrap_or(0))
+}
+
+/// The period column in front of an event. `None`: a number no period can be.
+fn leading_period(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    let word = &text[..word_len(text)];
+    if !is_number(word) {
+        return Some((None, text));
+    }
+    Some((Some(number(word)?), text[word.len()..].trim_ascii_start()))
+}
+
+/// The period column at the end of what stands before an event, told from a thread by its width.
+fn trailing_period(text: &[u8]) -> (&[u8], Option<Option<u64>>) {
+    let text = text.trim_ascii_end();
+    let (before, word, column) = last_word(text);
+    // At the start of the line no blank stands before the column.
+    let column = column + usize::from(before.is_empty());
+    if is_number(word) && column >= PERIOD_COLUMN {
+        return (before, number(word).map(Some));
+    }
+    (text, Some(None))
+}
+
+/// `event:` and what follows. Names with blanks end at the first colon before a blank.
+fn leading_event(text: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    let word = &text[..word_len(text)];
+    let colon = if word.ends_with(b":") {
+        word.len() - 1
+    } else if let Some(at) = memmem::find(text, b": ") {
+        at
+    } else if text.ends_with(b":") {
+        text.len() - 1
+    } else {
+        return (None, text);
+    };
+    if colon == 0 {
+        return (None, text);
+    }
+    (Some(&text[..colon]), text[colon + 1..].trim_ascii_start())
+}
+
+/// Who was running: what stands before the time.
+#[derive(Default)]
+struct Owner<'a> {
+    comm: &'a [u8],
+    pid: Option<i64>,
+    tid: Option<i64>,
+}
+
+impl<'a> Owner<'a> {
+    fn parse(text: &'a [u8]) -> Self {
+        let text = cut_guest(text.trim_ascii_end());
+        let (before, word, _) = last_word(text);
+        let text = if is_misc(word)
+            && last_word(before).1.last().is_some_and(|b| b.is_ascii_digit() || *b == b']')
+        {
+            before
+        } else {
+            text
+        };
+        let (before, word, column) = last_word(text);
+        // `perf script -L` prints the processor bare, three wide.
+        let bare_cpu = || {
+            let (_, thread, width) = last_word(before);
+            is_number(word) && column == 4 && is_thread(thread) && width >= THREAD_COLUMN
+        };
+        let text = if is_cpu(word) || bare_cpu() { before } else { text };
+        let (before, word, _) = last_word(text);
+        if before.is_empty() && text.len() == word.len() || !is_thread(word) {
+            return Self { comm: cut_padding(text), ..Self::default() };
+        }
+        let (pid, tid) = match memchr(b'/', word) {
+            Some(slash) => (signed(&word[..slash]), signed(&word[slash + 1..])),
+            None => (None, signed(word)),
+        };
+        Self { comm: cut_padding(before), pid, tid }
+    }
+
+    fn sample(self, period: Option<u64>, event: Option<&'a [u8]>, rest: &'a [u8], weak: bool) -> Sample<'a> {
+        Sample { comm: self.comm, pid: self.pid, tid: self.tid, event, period, time: None, rest, weak }
+    }
+}
+
+/// `VM:  123 VCPU:000 ` stands before the command of a guest's sample.
+fn cut_guest(text: &[u8]) -> &[u8] {
+    let cut = |text: &'_ [u8], mark: &[u8]| -> Option<usize> {
+        let rest = text.strip_prefix(mark)?;
+        let blanks = leading_blanks(rest);
+        let digits = rest[blanks..].iter().take_while(|b| b.is_ascii_digit()).count();
+        (digits > 0 && rest.get(blanks + digits) == Some(&b' ')).then_some(mark.len() + blanks + digits + 1)
+    };
+    let Some(vm) = cut(text, b"VM:") else { return text };
+    let text = &text[vm..];
+    cut(text, b"VCPU:").map_or(text, |vcpu| &text[vcpu..])
+}
+
+/// A right-aligned command loses its padding (16 columns, 8 with `-L`); other leading blanks are its own.
+fn cut_padding(comm: &[u8]) -> &[u8] {
+    if matches!(comm.len(), 16 | 8) { comm.trim_ascii_start() } else { comm }
+}
+
+/// The last word, what stands before it without blanks, and the width of the word with these blanks.
+fn last_word(text: &[u8]) -> (&[u8], &[u8], usize) {
+    let start = memrchr(b' ', text).map_or(0, |blank| blank + 1);
+    let before = text[..start].trim_ascii_end();
+    (before, &text[start..], text.len() - before.len())
+}
+
+fn leading_blanks(text: &[u8]) -> usize {
+    text.iter().take_while(|&&b| b == b' ').count()
+}
+
+fn word_len(text: &[u8]) -> usize {
+    memchr(b' ', text).unwrap_or(text.len())
+}
+
+fn is_number(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+}
+
+/// `17640`, `17640/17641`, `-1`.
+fn is_thread(word: &[u8]) -> bool {
+    let id = |part: &[u8]| is_number(part.strip_prefix(b"-").unwrap_or(part));
+    match memchr(b'/', word) {
+        Some(slash) => id(&word[..slash]) && id(&word[slash + 1..]),
+        None => id(word),
+    }
+}
+
+/// `[000]`
+fn is_cpu(word: &[u8]) -> bool {
+    matches!(word, [b'[', digits @ .., b']'] if is_number(digits.strip_prefix(b"-").unwrap_or(digits)))
+}
+
+/// `-F +misc`: kernel, user, hypervisor, guest, and what switches and maps add.
+fn is_misc(word: &[u8]) -> bool {
+    (1..=3).contains(&word.len()) && word.iter().all(|b| b"KUHGgMESp".contains(b))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
+
+fn signed(word: &[u8]) -> Option<i64> {
+    match word.strip_prefix(b"-") {
+        Some(digits) => number(digits).and_then(|n| i64::try_from(n).ok()).map(|n| -n),
+        None => number(word).and_then(|n| i64::try_from(n).ok()),
+    }
+}
+
+#[cfg(test)]
+#[path = "header_tests.rs"]
+mod tests;

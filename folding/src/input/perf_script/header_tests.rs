@@ -1,0 +1,138 @@
+use super::*;
+
+/// `comm|pid|tid|event|period|rest`, `-` for what is missing.
+fn shown(line: &str) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let id = |id: Option<i64>| id.map_or("-".to_owned(), |id| id.to_string());
+    match parse(line.as_bytes()) {
+        Some(Line::Sample(s)) => format!(
+            "{}|{}|{}|{}|{}|{}",
+            text(s.comm),
+            id(s.pid),
+            id(s.tid),
+            s.event.map_or("-".to_owned(), text),
+            s.period.map_or("-".to_owned(), |p| p.to_string()),
+            text(s.rest)
+        ),
+        Some(Line::Lost(n)) => format!("lost {n}"),
+        Some(Line::Record) => "record".to_owned(),
+        None => "none".to_owned(),
+    }
+}
+
+/// The numbered variants of the survey of `perf script` text that concern headers.
+#[test]
+fn variants() {
+    for (line, expected) in [
+        // perf 3.13: no period, thread or process and thread
+        ("java  3244 cpu-clock: ", "java|-|3244|cpu-clock|-|"),
+        ("func_ab 15285 28075374.517811: cpu-clock: ", "func_ab|-|15285|cpu-clock|-|"),
+        ("java 12688/12764 6544038.708352: cpu-clock: ", "java|12688|12764|cpu-clock|-|"),
+        // period column
+        ("dd 29776 666709.771979:   10101010 cpu-clock: ", "dd|-|29776|cpu-clock|10101010|"),
+        // processor
+        ("t 17640 [000]  1968.424864:          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        ("t  2802  1121.820280:          1 page-faults: ", "t|-|2802|page-faults|1|"),
+        // process and thread, wide threads
+        ("t 17640/17640 [000]  1968.424864:          1 page-faults: ", "t|17640|17640|page-faults|1|"),
+        ("t    12/34    [000]  1968.424864:          1 page-faults: ", "t|12|34|page-faults|1|"),
+        ("t   14809  1651.142735:          1 page-faults: ", "t|-|14809|page-faults|1|"),
+        ("t 4194303/4194304 [000]  1968.424864:          1 cycles: ", "t|4194303|4194304|cycles|1|"),
+        // padded event
+        ("t  2802  1121.824249:    2004008   cpu-clock: ", "t|-|2802|cpu-clock|2004008|"),
+        // modifiers, PMUs, colons
+        ("t  2802  1121.824249:    2004008 cycles:ppp: ", "t|-|2802|cycles:ppp|2004008|"),
+        ("t  2802  1121.824249:    2004008 cpu-clock:u: ", "t|-|2802|cpu-clock:u|2004008|"),
+        ("t  2802  1121.824249:    2004008 cpu_core/cycles/: ", "t|-|2802|cpu_core/cycles/|2004008|"),
+        (
+            "t  2802  1121.824249:    7 cpu/event=0x3c,umask=0x00,name=cyc/: ",
+            "t|-|2802|cpu/event=0x3c,umask=0x00,name=cyc/|7|",
+        ),
+        ("t  2802  1121.824249:    7 my own name: ", "t|-|2802|my own name|7|"),
+        // tracepoints and probes
+        (
+            "t  5597 [001]  1224.294710: sched:sched_switch: prev_comm=t prev_pid=5597 ==> next_comm=u",
+            "t|-|5597|sched:sched_switch|-|prev_comm=t prev_pid=5597 ==> next_comm=u",
+        ),
+        (
+            "t  5597 [001]  1224.294710:          1 sched:sched_switch: a=b",
+            "t|-|5597|sched:sched_switch|1|a=b",
+        ),
+        (
+            "t  5597 [001]  1224.294710: probe_libc:malloc: (7f1e2215d058)",
+            "t|-|5597|probe_libc:malloc|-|(7f1e2215d058)",
+        ),
+        // no call chain
+        (
+            "               t 17640 [000]  1968.424864:          1 page-faults:  ffffffff817554ea elf_load+0x28a ([kernel.kallsyms])",
+            "t|-|17640|page-faults|1|ffffffff817554ea elf_load+0x28a ([kernel.kallsyms])",
+        ),
+        // data source
+        (
+            "t 17640  1968.424864: 3 cpu/mem-loads,ldlat=30/P:     7f0000001000  5080144 |OP LOAD|LVL L1 hit| 7",
+            "t|-|17640|cpu/mem-loads,ldlat=30/P|3|7f0000001000  5080144 |OP LOAD|LVL L1 hit| 7",
+        ),
+        // --ns, --reltime, no time
+        ("t 17640 [000]  1968.424864807:          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        ("t 17640 [000]     0.000450:          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        ("t          1 ", "t|-|-|-|1|"),
+        ("t 17640          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        ("t 17640 [000]          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        ("   1001001 cpu-clock: ", "|-|-|cpu-clock|1001001|"),
+        ("17640    1001001 cpu-clock: ", "17640|-|-|cpu-clock|1001001|"),
+        // +misc, -L
+        ("t 17640 [000] K      1968.424864:          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        ("t 17640 U      1968.424864:          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        ("       t 17640   0  1968.424864:          1 page-faults: ", "t|-|17640|page-faults|1|"),
+        // records
+        ("t  5389  1217.587827: PERF_RECORD_LOST lost 17", "lost 17"),
+        ("t  5389  1217.587827: PERF_RECORD_LOST_SAMPLES lost 3", "lost 3"),
+        (
+            "t 17640 [000]  1968.424864: PERF_RECORD_MMAP2 17640/17640: [0x1000(0x1000) @ 0x1000 fe:00 1 2]: r-xp /bin/x",
+            "record",
+        ),
+        ("t 17640  PERF_RECORD_COMM exec: t:17640/17640", "record"),
+        ("PERF_RECORD_SWITCH OUT preempt", "record"),
+        // guest
+        ("VM:  123 VCPU:000 CPU 0/KVM 1 [000]  1968.424864:          1 cycles: ", "CPU 0/KVM|-|1|cycles|1|"),
+        // commands
+        (
+            "V8 WorkerThread 17640 [000]  1968.424864:          1 cycles: ",
+            "V8 WorkerThread|-|17640|cycles|1|",
+        ),
+        ("pool 12 x 17640 [000]  1968.424864:          1 cycles: ", "pool 12 x|-|17640|cycles|1|"),
+        ("pool 12 17640  1968.424864:          1 cycles: ", "pool 12|-|17640|cycles|1|"),
+        ("pool 12   640  1968.424864:          1 cycles: ", "pool 12|-|640|cycles|1|"),
+        ("7 17640 [000]  1968.424864:          1 cycles: ", "7|-|17640|cycles|1|"),
+        ("a: b 3 c: 17640 [000]  1968.424864:          1 cycles: ", "a: b 3 c:|-|17640|cycles|1|"),
+        ("  lead 17640 [000]  1968.424864:          1 cycles: ", "  lead|-|17640|cycles|1|"),
+        ("tab\there 17640 [000]  1968.424864:          1 cycles: ", "tab\there|-|17640|cycles|1|"),
+        ("semi;colon 17640 [000]  1968.424864:          1 cycles: ", "semi;colon|-|17640|cycles|1|"),
+        ("(sd-pam) 17640 [000]  1968.424864:          1 cycles: ", "(sd-pam)|-|17640|cycles|1|"),
+        ("kworker/0:1H 17640 [000]  1968.424864:          1 cycles: ", "kworker/0:1H|-|17640|cycles|1|"),
+        (":-1    -1 [000]  1968.424864:          1 cycles: ", ":-1|-|-1|cycles|1|"),
+        ("a 1690389/1690390 290967.693997:          1 cycles: ", "a|1690389|1690390|cycles|1|"),
+        (" 17640 [000]  1968.424864:          1 cycles: ", "|-|17640|cycles|1|"),
+        // periods
+        ("t 17640  1968.424864:          0 cycles: ", "t|-|17640|cycles|0|"),
+        ("t 17640  1968.424864: 18446744073709551615 cycles: ", "t|-|17640|cycles|18446744073709551615|"),
+        ("t 17640  1968.424864: 18446744073709551616 cycles: ", "none"),
+        // no event
+        ("t 17640  1968.424864:    2004008 ", "t|-|17640|-|2004008|"),
+        // no header
+        ("", "none"),
+        ("# captured on    : Fri Nov 20", "none"),
+    ] {
+        assert_eq!(shown(line), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn without_time_and_event_a_header_is_doubtful() {
+    for line in ["t          1 ", "t 17640 ", "db_bench ", "some words", "Warning:", "Processed 12 events"] {
+        assert!(matches!(parse(line.as_bytes()), Some(Line::Sample(s)) if s.weak), "{line:?}");
+    }
+    for line in ["t 17640 cpu-clock: ", "t 1.000001: ", "t 17640 [000] 10 cycles: "] {
+        assert!(matches!(parse(line.as_bytes()), Some(Line::Sample(s)) if !s.weak), "{line:?}");
+    }
+}

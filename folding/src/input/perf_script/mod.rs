@@ -1,0 +1,277 @@
+//! The text of `perf script`, as perf 3.13 to 6.12 print it.
+//!
+//! A sample is a header, then one line a frame, then an empty line; or one line alone when the event has
+//! no call chains. The same frame line comes back thousands of times (the same address in the same
+//! binary), so a line is a key: it is parsed when it is first seen and found in a table afterwards.
+
+mod cut;
+mod frame;
+mod header;
+
+pub use cut::last as last_cut;
+
+use super::Source;
+use super::lines::{Line, Lines};
+use crate::collector::{Collector, FrameRef, OpenSample};
+use crate::error::Error;
+use crate::intern::Interner;
+use std::io::Read;
+
+/// Whether the line has a time or an event, and so belongs to a sample or a record for certain.
+pub fn is_header(line: &[u8]) -> bool {
+    match header::parse(line) {
+        Some(header::Line::Sample(sample)) => !sample.weak,
+        Some(_) => true,
+        None => false,
+    }
+}
+
+/// Bytes of frame lines kept in the table. It is only a cache: when full it starts again.
+const LINE_CACHE: usize = 16 << 20;
+
+/// No line of the table.
+const NONE: u32 = u32::MAX;
+
+/// Reads `perf script` text into a collector.
+pub struct PerfScript {
+    line_cache: usize,
+    lines: Interner<u8>,
+    frames: Vec<FrameRef>,
+    /// The line that followed a line when it was last seen: a return address has few callers.
+    callers: Vec<u32>,
+    /// The line read last, if a line of the same chain may follow.
+    last: u32,
+    /// The chain of the sample at hand, leaf first.
+    chain: Vec<FrameRef>,
+    sample: Option<Pending>,
+    /// A line that is a header only if a call chain follows.
+    doubtful: Option<Vec<u8>>,
+    /// Headers with a time or an event were seen: lines without are none.
+    saw_headers: bool,
+    /// Frames have shown their objects, so a frame line without one is cut.
+    saw_objects: bool,
+}
+
+/// A sample whose end has not come yet.
+struct Pending {
+    /// `None`: it is left out, its frames are passed over.
+    open: Option<OpenSample>,
+    /// What followed the event in the header.
+    rest: Vec<u8>,
+    has_chain: bool,
+}
+
+impl Default for PerfScript {
+    fn default() -> Self {
+        Self::with_line_cache(LINE_CACHE)
+    }
+}
+
+impl Source for PerfScript {
+    fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
+        let mut lines = Lines::new(input);
+        self.take(&mut lines, collector)?;
+        self.end(collector);
+        if let Some(why) = lines.failure() {
+            collector.cut_short(format!("reading failed: {why}"));
+        }
+        Ok(())
+    }
+}
+
+impl PerfScript {
+    /// With a table of about this many bytes of frame lines; the result does not depend on it.
+    pub fn with_line_cache(bytes: usize) -> Self {
+        Self {
+            line_cache: bytes,
+            lines: Interner::default(),
+            frames: Vec::new(),
+            callers: Vec::new(),
+            last: NONE,
+            chain: Vec::new(),
+            sample: None,
+            doubtful: None,
+            saw_headers: false,
+            saw_objects: false,
+        }
+    }
+
+    /// For a part of an input whose headers have a time or an event.
+    pub fn knowing_headers() -> Self {
+        Self { saw_headers: true, ..Self::default() }
+    }
+
+    pub fn knows_headers(&self) -> bool {
+        self.saw_headers
+    }
+
+    pub fn saw_objects(&self) -> bool {
+        self.saw_objects
+    }
+
+    /// Frames elsewhere in the input have shown their objects.
+    pub fn objects_seen(&mut self, seen: bool) {
+        self.saw_objects |= seen;
+    }
+
+    /// Takes all lines there are. A sample stays open at the end of them.
+    pub fn take<R: Read>(&mut self, lines: &mut Lines<R>, collector: &mut Collector) -> Result<(), Error> {
+        while let Some(line) = lines.next_line() {
+            self.line(line, collector)?;
+            while self.last != NONE {
+                let caller = self.callers[self.last as usize];
+                if caller == NONE || !lines.take_if(self.lines.get(caller)) {
+                    break;
+                }
+                self.chain.push(self.frames[caller as usize]);
+                self.last = caller;
+            }
+        }
+        Ok(())
+    }
+
+    /// What ends a sample without another line.
+    pub fn end(&mut self, collector: &mut Collector) {
+        self.drop_doubtful(collector);
+        self.close(collector);
+    }
+
+    #[inline]
+    fn line(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
+        if line.bytes.first() == Some(&b'\t') {
+            self.confirm_doubtful(collector)?;
+            if self.sample.is_some() {
+                self.frame(line, collector);
+                return Ok(());
+            }
+        } else {
+            self.drop_doubtful(collector);
+        }
+        match (line.bytes.first(), &self.sample) {
+            (None, _) => self.close(collector),
+            (Some(b' '), Some(_)) => self.indented(line, collector)?,
+            _ => {
+                self.close(collector);
+                self.outside(line, collector)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A line that begins with a blank while a sample is open: a header with a padded command, a frame
+    /// whose tab became blanks, or what `-F +srcline`, `+brstack` and registers print below a frame.
+    fn indented(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
+        let is_frame = frame::looks_like_frame(line.bytes);
+        let is_header = header::has_time(line.bytes)
+            || !is_frame && matches!(header::parse(line.bytes), Some(header::Line::Sample(s)) if !s.weak);
+        let has_chain = self.sample.as_ref().is_some_and(|sample| sample.has_chain);
+        if is_header {
+            self.close(collector);
+            self.outside(line, collector)?;
+        } else if is_frame {
+            self.frame(line, collector);
+        } else if !has_chain && !line.bytes.trim_ascii().is_empty() {
+            collector.dropped(line.bytes);
+        }
+        Ok(())
+    }
+
+    /// A line outside call chains.
+    fn outside(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
+        match header::parse(line.bytes) {
+            Some(header::Line::Sample(sample)) if sample.weak => {
+                if self.saw_headers || !line.ended {
+                    Self::not_a_line(line, collector);
+                } else {
+                    self.doubtful = Some(line.bytes.to_vec());
+                }
+            }
+            Some(header::Line::Sample(sample)) => {
+                if !line.ended && frame::parse_inline(sample.rest).is_none() {
+                    collector.cut_short("the last sample has a header only".to_owned());
+                    collector.dropped(line.bytes);
+                    return Ok(());
+                }
+                self.saw_headers = true;
+                self.open(&sample, collector)?;
+            }
+            Some(header::Line::Lost(samples)) => collector.lost(samples),
+            Some(header::Line::Record) => {}
+            None if line.bytes.starts_with(b"#") || line.bytes.trim_ascii().is_empty() => {}
+            None => Self::not_a_line(line, collector),
+        }
+        Ok(())
+    }
+
+    fn not_a_line(line: Line, collector: &mut Collector) {
+        if !line.ended {
+            collector.cut_short("the last line is no whole line".to_owned());
+        }
+        collector.dropped(line.bytes);
+    }
+
+    fn open(&mut self, sample: &header::Sample, collector: &mut Collector) -> Result<(), Error> {
+        let open = collector.open(&sample.head())?;
+        let rest = if open.is_some() { sample.rest.to_vec() } else { Vec::new() };
+        self.sample = Some(Pending { open, rest, has_chain: false });
+        Ok(())
+    }
+
+    fn close(&mut self, collector: &mut Collector) {
+        self.last = NONE;
+        let Some(sample) = self.sample.take() else { return };
+        if let Some(open) = sample.open {
+            if !sample.has_chain {
+                self.chain.extend(frame::parse_inline(&sample.rest).map(|raw| collector.frame(&raw)));
+            }
+            collector.close(open, &self.chain);
+        }
+        self.chain.clear();
+    }
+
+    #[inline]
+    fn frame(&mut self, line: Line, collector: &mut Collector) {
+        let Some(sample) = &mut self.sample else { return };
+        if !line.ended && self.saw_objects && !line.bytes.ends_with(b")") {
+            collector.cut_short("the last call chain ends within a frame".to_owned());
+            collector.dropped(line.bytes);
+            return;
+        }
+        sample.has_chain = true;
+        if sample.open.is_none() {
+            return;
+        }
+        let (id, new) = self.lines.intern(line.bytes);
+        if new {
+            let raw = frame::parse(line.bytes);
+            self.saw_objects |= raw.dso.is_some();
+            self.frames.push(collector.frame(&raw));
+            self.callers.push(NONE);
+        }
+        self.chain.push(self.frames[id as usize]);
+        if self.last != NONE {
+            self.callers[self.last as usize] = id;
+        }
+        self.last = id;
+        if new && self.lines.arena_len() > self.line_cache {
+            self.lines.clear();
+            self.frames.clear();
+            self.callers.clear();
+            self.last = NONE;
+        }
+    }
+
+    fn confirm_doubtful(&mut self, collector: &mut Collector) -> Result<(), Error> {
+        let Some(line) = self.doubtful.take() else { return Ok(()) };
+        if let Some(header::Line::Sample(sample)) = header::parse(&line) {
+            self.open(&sample, collector)?;
+        }
+        Ok(())
+    }
+
+    fn drop_doubtful(&mut self, collector: &mut Collector) {
+        if let Some(line) = self.doubtful.take() {
+            collector.dropped(&line);
+        }
+    }
+}

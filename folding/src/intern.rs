@@ -1,0 +1,236 @@
+//! Sequences stored once and named by a small number.
+//!
+//! One structure serves three keys: frame names (bytes), raw frame lines (bytes) and call chains (frame
+//! numbers). The items lie in one arena; the table holds hashes and numbers only, so growing it moves
+//! 8 bytes an entry.
+
+/// What an [`Interner`] can hold.
+pub trait Item: Copy + Eq {
+    fn hash(items: &[Self]) -> u64;
+}
+
+const K0: u64 = 0x9e37_79b9_7f4a_7c15;
+const K1: u64 = 0xd6e8_feb8_6659_fd93;
+const K2: u64 = 0xa076_1d64_78bd_642f;
+
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+impl Item for u8 {
+    /// Two lanes of 16 bytes, so that the multiplications of a long line overlap.
+    fn hash(items: &[u8]) -> u64 {
+        let (mut a, mut b) = (K0 ^ items.len() as u64, K1);
+        let mut blocks = items.chunks_exact(32);
+        for block in &mut blocks {
+            a = mix(a ^ word(&block[..8]), K1 ^ word(&block[8..16]));
+            b = mix(b ^ word(&block[16..24]), K2 ^ word(&block[24..32]));
+        }
+        let rest = blocks.remainder();
+        if rest.len() >= 16 {
+            a = mix(a ^ word(&rest[..8]), K2 ^ word(&rest[8..16]));
+            b = tail(b, &rest[16..]);
+        } else {
+            b = tail(b, rest);
+        }
+        mix(a ^ K2, b ^ K0)
+    }
+}
+
+fn tail(b: u64, rest: &[u8]) -> u64 {
+    if rest.len() >= 8 { mix(b ^ word(&rest[..8]), K1 ^ word(&rest[8..])) } else { mix(b ^ word(rest), K1) }
+}
+
+impl Item for u32 {
+    fn hash(items: &[u32]) -> u64 {
+        let mut a = K0 ^ items.len() as u64;
+        let mut quads = items.chunks_exact(4);
+        for quad in &mut quads {
+            let low = u64::from(quad[0]) | u64::from(quad[1]) << 32;
+            let high = u64::from(quad[2]) | u64::from(quad[3]) << 32;
+            a = mix(a ^ low, K1 ^ high);
+        }
+        for &item in quads.remainder() {
+            a = mix(a ^ u64::from(item), K2);
+        }
+        mix(a, K0)
+    }
+}
+
+impl Item for u64 {
+    fn hash(items: &[u64]) -> u64 {
+        let (mut a, mut b) = (K0 ^ items.len() as u64, K1);
+        let mut quads = items.chunks_exact(4);
+        for quad in &mut quads {
+            a = mix(a ^ quad[0], K1 ^ quad[1]);
+            b = mix(b ^ quad[2], K2 ^ quad[3]);
+        }
+        for &item in quads.remainder() {
+            a = mix(a ^ item, K2);
+        }
+        mix(a ^ K2, b ^ K0)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    tag: u32,
+    id: u32,
+}
+
+const EMPTY: Slot = Slot { tag: 0, id: u32::MAX };
+
+#[derive(Clone, Copy)]
+struct Span {
+    start: usize,
+    len: u32,
+}
+
+/// An insert-only set of sequences, numbered from 0 in order of first sight.
+pub struct Interner<T> {
+    arena: Vec<T>,
+    spans: Vec<Span>,
+    slots: Vec<Slot>,
+}
+
+impl<T: Item> Default for Interner<T> {
+    fn default() -> Self {
+        Self { arena: Vec::new(), spans: Vec::new(), slots: vec![EMPTY; 64] }
+    }
+}
+
+impl<T: Item> Interner<T> {
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Items in the arena: what bounds a cache built on this.
+    pub fn arena_len(&self) -> usize {
+        self.arena.len()
+    }
+
+    pub fn get(&self, id: u32) -> &[T] {
+        let span = self.spans[id as usize];
+        &self.arena[span.start..span.start + span.len as usize]
+    }
+
+    /// The number of `items`, and whether this call gave it.
+    pub fn intern(&mut self, items: &[T]) -> (u32, bool) {
+        let hash = T::hash(items);
+        let (index, found) = self.probe(hash, items);
+        if let Some(id) = found {
+            return (id, false);
+        }
+        let id = self.spans.len() as u32;
+        self.spans.push(Span { start: self.arena.len(), len: items.len() as u32 });
+        self.arena.extend_from_slice(items);
+        self.slots[index] = Slot { tag: (hash >> 32) as u32, id };
+        if self.spans.len() * 2 > self.slots.len() {
+            self.grow();
+        }
+        (id, true)
+    }
+
+    /// The number of `items`, if they were seen.
+    pub fn find(&self, items: &[T]) -> Option<u32> {
+        self.probe(T::hash(items), items).1
+    }
+
+    /// Forgets everything, and gives the memory back.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The slot where `items` are or belong.
+    fn probe(&self, hash: u64, items: &[T]) -> (usize, Option<u32>) {
+        let mask = self.slots.len() - 1;
+        let tag = (hash >> 32) as u32;
+        let mut index = hash as usize & mask;
+        loop {
+            let slot = self.slots[index];
+            if slot.id == u32::MAX {
+                return (index, None);
+            }
+            if slot.tag == tag && self.get(slot.id) == items {
+                return (index, Some(slot.id));
+            }
+            index = (index + 1) & mask;
+        }
+    }
+
+    fn grow(&mut self) {
+        let mask = self.slots.len() * 2 - 1;
+        let mut slots = vec![EMPTY; mask + 1];
+        for id in 0..self.spans.len() as u32 {
+            let hash = T::hash(self.get(id));
+            let mut index = hash as usize & mask;
+            while slots[index].id != u32::MAX {
+                index = (index + 1) & mask;
+            }
+            slots[index] = Slot { tag: (hash >> 32) as u32, id };
+        }
+        self.slots = slots;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_items_keep_their_number_through_growth() {
+        let mut set = Interner::<u8>::default();
+        let names: Vec<String> = (0..5000).map(|n| format!("frame number {n}").repeat(n % 4 + 1)).collect();
+        for (n, name) in names.iter().enumerate() {
+            assert_eq!(set.intern(name.as_bytes()), (n as u32, true));
+        }
+        for (n, name) in names.iter().enumerate() {
+            assert_eq!(set.intern(name.as_bytes()), (n as u32, false));
+            assert_eq!(set.get(n as u32), name.as_bytes());
+        }
+        assert_eq!(set.find(b"never seen"), None);
+    }
+
+    #[test]
+    fn a_prefix_is_another_item() {
+        let mut set = Interner::<u8>::default();
+        let long = [0_u8; 70];
+        for len in 0..70 {
+            assert_eq!(set.intern(&long[..len]), (len as u32, true));
+        }
+        let mut chains = Interner::<u32>::default();
+        for len in 0..9 {
+            assert_eq!(chains.intern(&[0_u32; 9][..len]), (len as u32, true));
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Colliding(u8);
+
+    impl Item for Colliding {
+        fn hash(_: &[Self]) -> u64 {
+            7
+        }
+    }
+
+    #[test]
+    fn equal_hashes_do_not_make_equal_items() {
+        let mut set = Interner::default();
+        for n in 0..100 {
+            assert_eq!(set.intern(&[Colliding(n)]), (u32::from(n), true));
+        }
+        assert_eq!(set.find(&[Colliding(41)]), Some(41));
+        assert_eq!(set.find(&[Colliding(100)]), None);
+    }
+}

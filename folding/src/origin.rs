@@ -1,0 +1,81 @@
+//! Where a frame comes from: what pprof has a place for and folded text has not.
+//!
+//! Kept within the interned name, so that two frames of one name and different objects are two: `name`, NUL,
+//! the details, NUL, a letter. Names without them are frames whose origin nobody told.
+
+/// A name with its details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin<'a> {
+    Unknown,
+    Frame {
+        dso: &'a [u8],
+        inlined: bool,
+    },
+    /// The command frame; `name` is what folded text shows for it.
+    Command {
+        comm: &'a [u8],
+        pid: Option<i64>,
+        tid: Option<i64>,
+    },
+}
+
+const FRAME: u8 = b'F';
+const INLINED: u8 = b'I';
+const COMMAND: u8 = b'C';
+
+/// Adds the details to a name. NULs, which no name, path or command has, become blanks.
+pub fn append(name: &mut Vec<u8>, origin: Origin) {
+    name.iter_mut().filter(|b| **b == 0).for_each(|b| *b = b' ');
+    let clean = |bytes: &[u8]| bytes.iter().map(|&b| if b == 0 { b' ' } else { b }).collect::<Vec<_>>();
+    let (details, letter) = match origin {
+        Origin::Unknown => return,
+        Origin::Frame { dso, inlined } => (clean(dso), if inlined { INLINED } else { FRAME }),
+        Origin::Command { comm, pid, tid } => {
+            let number = |id: Option<i64>| id.map_or(String::new(), |id| id.to_string());
+            let ids = format!("{}/{}/", number(pid), number(tid));
+            ([ids.as_bytes(), &clean(comm)].concat(), COMMAND)
+        }
+    };
+    name.push(0);
+    name.extend_from_slice(&details);
+    name.extend_from_slice(&[0, letter]);
+}
+
+/// The name, and where it comes from.
+pub fn split(name: &[u8]) -> (&[u8], Origin<'_>) {
+    let unknown = (name, Origin::Unknown);
+    let [rest @ .., 0, letter] = name else { return unknown };
+    let Some(end) = memchr::memrchr(0, rest) else { return unknown };
+    let details = &rest[end + 1..];
+    let origin = match *letter {
+        FRAME | INLINED => Origin::Frame { dso: details, inlined: *letter == INLINED },
+        COMMAND => {
+            let mut parts = details.splitn(3, |&b| b == b'/');
+            let mut id = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
+            let (pid, tid) = (id(), id());
+            Origin::Command { comm: parts.next().unwrap_or(b""), pid, tid }
+        }
+        _ => return unknown,
+    };
+    (&rest[..end], origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_come_back() {
+        for origin in [
+            Origin::Unknown,
+            Origin::Frame { dso: b"/usr/lib/libc.so.6", inlined: false },
+            Origin::Frame { dso: b"", inlined: true },
+            Origin::Command { comm: b"kworker/0:1H", pid: Some(-1), tid: None },
+            Origin::Command { comm: b"", pid: None, tid: Some(7) },
+        ] {
+            let mut name = b"a name".to_vec();
+            append(&mut name, origin);
+            assert_eq!(split(&name), (&b"a name"[..], origin));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A profile as pprof.
+
+use super::fields::{function, label, line, location, mapping, profile as top, sample, value_type};
+use super::wire::Message;
+use crate::intern::Interner;
+use crate::origin::{self, Origin};
+use crate::profile::Profile;
+use crate::stats::Stats;
+use flate2::{Compression, write::GzEncoder};
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+/// Writes the stacks with weight and number of samples. The order depends on nothing but the stacks.
+pub fn write_pprof(profile: &Profile, stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
+    let mut zip = GzEncoder::new(out, Compression::fast());
+    Writer::new(profile, stats).write(&mut zip)?;
+    zip.finish()?.flush()
+}
+
+struct Writer<'p> {
+    profile: &'p Profile,
+    /// The event, if the input told it.
+    event: Option<&'p str>,
+    /// Name and unit of the weights, unless they are the numbers of samples.
+    weight: Option<(&'p str, &'p str)>,
+    counted: bool,
+    strings: Interner<u8>,
+    /// Tables, in the order of their numbers from 1.
+    functions: Interner<u32>,
+    locations: Interner<u32>,
+    mappings: Interner<u32>,
+    /// Function and mapping of each name of the profile, made when first needed.
+    known: Vec<Option<Known>>,
+    /// The labels of each command, by the number of its name.
+    labels: HashMap<Option<u32>, Vec<u8>>,
+    tables: Message,
+    /// Where a sample is put together.
+    sample: Message,
+    chain: Vec<u64>,
+    lines: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    function: u32,
+    mapping: u32,
+    inlined: bool,
+}
+
+impl<'p> Writer<'p> {
+    fn new(profile: &'p Profile, stats: &'p Stats) -> Self {
+        let unit = match &*stats.unit {
+            "ns" => "nanoseconds",
+            unit => unit,
+        };
+        let weight = (unit != "samples").then(|| (stats.event.as_deref().unwrap_or("weight"), unit));
+        let mut strings = Interner::default();
+        strings.intern(b"");
+        Self {
+            profile,
+            event: stats.event.as_deref(),
+            weight,
+            counted: weight.is_none() || profile.total().samples > 0,
+            strings,
+            functions: Interner::default(),
+            locations: Interner::default(),
+            mappings: Interner::default(),
+            known: vec![None; profile.names.len()],
+            labels: HashMap::new(),
+            tables: Message::default(),
+            sample: Message::default(),
+            chain: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    fn write(mut self, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = Message::default();
+        let types = [self.counted.then_some(("samples", "count")), self.weight];
+        for (name, unit) in types.into_iter().flatten() {
+            let (name, unit) = (self.string(name.as_bytes()), self.string(unit.as_bytes()));
+            text.message(top::SAMPLE_TYPE, |message| {
+                message.number(value_type::TYPE, name);
+                message.number(value_type::UNIT, unit);
+            });
+        }
+        for stack in self.profile.sorted_by_leaf() {
+            self.sample(stack)?;
+            text.bytes(top::SAMPLE, &self.sample.bytes);
+            if text.bytes.len() > 1 << 16 {
+                out.write_all(&text.bytes)?;
+                text.clear();
+            }
+        }
+        let main = self.weight.map_or("samples", |(name, _)| name);
+        text.number(top::DEFAULT_SAMPLE_TYPE, self.string(main.as_bytes()));
+        text.bytes.extend_from_slice(&self.tables.bytes);
+        for id in 0..self.strings.len() as u32 {
+            text.bytes(top::STRING, self.strings.get(id));
+        }
+        out.write_all(&text.bytes)
+    }
+
+    fn sample(&mut self, stack: u32) -> io::Result<()> {
+        let mut chain = self.profile.chain(stack);
+        let mut command = None;
+        if let Some((first, origin)) = self.command(chain) {
+            command = Some((first, origin));
+            chain = &chain[1..];
+        }
+        self.stack(chain);
+        let tally = self.profile.tally(stack);
+        let weight = i64::try_from(tally.weight).map_err(|_| {
+            io::Error::other(format!("pprof has no number as large as the weight {}", tally.weight))
+        })?;
+        let values = [self.counted.then_some(tally.samples), self.weight.map(|_| weight as u64)];
+        self.sample.clear();
+        self.sample.packed(sample::LOCATION, self.chain.iter().copied());
+        self.sample.packed(sample::VALUE, values.into_iter().flatten());
+        let key = command.map(|(first, _)| first);
+        if !self.labels.contains_key(&key) {
+            let labels = self.labels(command.map(|(_, origin)| origin));
+            self.labels.insert(key, labels.bytes);
+        }
+        self.sample.bytes.extend_from_slice(&self.labels[&key]);
+        Ok(())
+    }
+
+    fn labels(&mut self, command: Option<Origin>) -> Message {
+        let mut labels = Message::default();
+        if let Some(Origin::Command { comm, pid, tid }) = command {
+            let comm = self.string(comm);
+            self.label(&mut labels, b"comm", label::STR, comm);
+            for (key, id) in [(b"pid", pid), (b"tid", tid)] {
+                if let Some(id) = id {
+                    self.label(&mut labels, key, label::NUM, id as u64);
+                }
+            }
+        }
+        if let Some(event) = self.event {
+            let event = self.string(event.as_bytes());
+            self.label(&mut labels, b"event", label::STR, event);
+        }
+        labels
+    }
+
+    fn command(&self, chain: &[u32]) -> Option<(u32, Origin<'p>)> {
+        let first = *chain.first()?;
+        let (_, origin) = origin::split(self.profile.names.get(first));
+        matches!(origin, Origin::Command { .. }).then_some((first, origin))
+    }
+
+    fn label(&mut self, out: &mut Message, key: &[u8], field: u32, value: u64) {
+        let key = self.string(key);
+        out.message(sample::LABEL, |message| {
+            message.number(label::KEY, key);
+            message.number(field, value);
+        });
+    }
+
+    /// Locations, leaf first. Inlined frames lie in the location of the frame they were inlined into.
+    fn stack(&mut self, root_first: &[u32]) {
+        self.chain.clear();
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.clear();
+        lines.push(0);
+        for &name in root_first.iter().rev() {
+            let known = self.frame(name);
+            lines.push(known.function);
+            if !known.inlined {
+                lines[0] = known.mapping;
+                let location = self.location(&lines);
+                self.chain.push(location);
+                lines.truncate(1);
+            }
+        }
+        if lines.len() > 1 {
+            lines[0] = 0;
+            let location = self.location(&lines);
+            self.chain.push(location);
+        }
+        self.lines = lines;
+    }
+
+    fn frame(&mut self, name: u32) -> Known {
+        if let Some(known) = self.known[name as usize] {
+            return known;
+        }
+        let (shown, origin) = origin::split(self.profile.names.get(name));
+        let (dso, inlined) = match origin {
+            Origin::Frame { dso, inlined } => (dso, inlined),
+            _ => (&b""[..], false),
+        };
+        let known = Known { function: self.function(shown), mapping: self.mapping(dso), inlined };
+        self.known[name as usize] = Some(known);
+        known
+    }
+
+    fn function(&mut self, name: &[u8]) -> u32 {
+        let name = self.string(name);
+        let (index, new) = self.functions.intern(&[name as u32]);
+        if new {
+            self.tables.message(top::FUNCTION, |message| {
+                message.number(function::ID, u64::from(index) + 1);
+                message.number(function::NAME, name);
+                message.number(function::SYSTEM_NAME, name);
+            });
+        }
+        index + 1
+    }
+
+    fn mapping(&mut self, dso: &[u8]) -> u32 {
+        if dso.is_empty() || dso == b"[unknown]" {
+            return 0;
+        }
+        let file = self.string(dso);
+        let (index, new) = self.mappings.intern(&[file as u32]);
+        if new {
+            self.tables.message(top::MAPPING, |message| {
+                message.number(mapping::ID, u64::from(index) + 1);
+                message.number(mapping::FILENAME, file);
+                message.number(mapping::HAS_FUNCTIONS, 1);
+                message.number(mapping::HAS_INLINES, 1);
+            });
+        }
+        index + 1
+    }
+
+    /// A mapping and functions, innermost first.
+    fn location(&mut self, lines: &[u32]) -> u64 {
+        let (index, new) = self.locations.intern(lines);
+        let id = u64::from(index) + 1;
+        if new {
+            self.tables.message(top::LOCATION, |message| {
+                message.number(location::ID, id);
+                message.number(location::MAPPING, u64::from(lines[0]));
+                for &function in &lines[1..] {
+                    message.message(location::LINE, |line| line.number(line::FUNCTION, u64::from(function)));
+                }
+            });
+        }
+        id
+    }
+
+    /// The number of a string; pprof's are UTF-8.
+    fn string(&mut self, bytes: &[u8]) -> u64 {
+        u64::from(self.strings.intern(String::from_utf8_lossy(bytes).as_bytes()).0)
+    }
+}

@@ -1,0 +1,123 @@
+//! Weighted stacks: what every input folds into and every output reads.
+
+use crate::intern::Interner;
+use crate::origin;
+
+/// What one stack holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub weight: u128,
+    pub samples: u64,
+}
+
+/// Different stacks, root first, the command being the first frame.
+#[derive(Default)]
+pub struct Profile {
+    pub names: Interner<u8>,
+    chains: Interner<u32>,
+    tallies: Vec<Tally>,
+}
+
+impl Profile {
+    /// Adds to the stack made of these names, root first; gives its number.
+    pub fn add(&mut self, chain: &[u32], weight: u128, samples: u64) -> u32 {
+        let (id, new) = self.chains.intern(chain);
+        if new {
+            self.tallies.push(Tally::default());
+        }
+        let tally = &mut self.tallies[id as usize];
+        tally.weight = tally.weight.saturating_add(weight);
+        tally.samples = tally.samples.saturating_add(samples);
+        id
+    }
+
+    /// Adds all stacks of another profile; gives the number of each here.
+    pub fn absorb(&mut self, other: &Profile) -> Vec<u32> {
+        self.absorb_as(other, |name| name)
+    }
+
+    fn absorb_as(&mut self, other: &Profile, shown: impl Fn(&[u8]) -> &[u8]) -> Vec<u32> {
+        let name = |id| self.names.intern(shown(other.names.get(id))).0;
+        let names: Vec<u32> = (0..other.names.len() as u32).map(name).collect();
+        let mut chain = Vec::new();
+        let add = |stack| {
+            chain.clear();
+            chain.extend(other.chain(stack).iter().map(|&id| names[id as usize]));
+            let Tally { weight, samples } = other.tally(stack);
+            self.add(&chain, weight, samples)
+        };
+        (0..other.stacks() as u32).map(add).collect()
+    }
+
+    /// The same stacks as folded text shows them: names without their origins.
+    pub fn plain(&self) -> Self {
+        let mut plain = Self::default();
+        plain.absorb_as(self, |name| origin::split(name).0);
+        plain
+    }
+
+    /// What the stack holds, if it was seen.
+    pub fn find_mut(&mut self, chain: &[u32]) -> Option<&mut Tally> {
+        let id = self.chains.find(chain)?;
+        self.tallies.get_mut(id as usize)
+    }
+
+    pub fn stacks(&self) -> usize {
+        self.tallies.len()
+    }
+
+    pub fn chain(&self, stack: u32) -> &[u32] {
+        self.chains.get(stack)
+    }
+
+    pub fn tally(&self, stack: u32) -> Tally {
+        self.tallies[stack as usize]
+    }
+
+    pub fn total(&self) -> Tally {
+        self.tallies.iter().fold(Tally::default(), |sum, one| Tally {
+            weight: sum.weight.saturating_add(one.weight),
+            samples: sum.samples.saturating_add(one.samples),
+        })
+    }
+
+    /// The stacks in the order of their frames' names, frame by frame: siblings stay together, and the
+    /// order does not depend on the order of the samples.
+    pub fn sorted(&self) -> Vec<u32> {
+        let rank = self.ranks();
+        let ranks = |stack| self.chain(stack).iter().map(|&id| rank[id as usize]);
+        let mut stacks: Vec<u32> = (0..self.stacks() as u32).collect();
+        stacks.sort_unstable_by(|&a, &b| ranks(a).cmp(ranks(b)));
+        stacks
+    }
+
+    /// The same from the leaf: as independent of the samples, and sooner done, for stacks differ at the leaf.
+    pub fn sorted_by_leaf(&self) -> Vec<u32> {
+        let rank = self.ranks();
+        let ranks = |stack| self.chain(stack).iter().rev().map(|&id| rank[id as usize]);
+        let mut stacks: Vec<u32> = (0..self.stacks() as u32).collect();
+        stacks.sort_unstable_by(|&a, &b| ranks(a).cmp(ranks(b)));
+        stacks
+    }
+
+    /// The place of each name in their order.
+    fn ranks(&self) -> Vec<u32> {
+        let mut by_name: Vec<u32> = (0..self.names.len() as u32).collect();
+        by_name.sort_unstable_by_key(|&id| self.names.get(id));
+        let mut rank = vec![0_u32; by_name.len()];
+        for (position, &id) in by_name.iter().enumerate() {
+            rank[id as usize] = position as u32;
+        }
+        rank
+    }
+
+    /// `comm;root;...;leaf`, appended to `text`.
+    pub fn write_stack(&self, stack: u32, text: &mut Vec<u8>) {
+        for (depth, &name) in self.chain(stack).iter().enumerate() {
+            if depth > 0 {
+                text.push(b';');
+            }
+            text.extend_from_slice(self.names.get(name));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Which files on this machine belong to a mapped path: never one with another build id.
+
+use super::elf::{self, DEBUG_ROOT, Elf, build_id_path, crc32, hex};
+use super::table::Table;
+use crate::unwind::Sections;
+use std::ffi::OsStr;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Debug files larger than this are not checked by reading all of them.
+const LARGEST_CHECKED: u64 = 1 << 30;
+
+/// What to read of a mapped file.
+pub struct Found {
+    pub elf: Elf,
+    pub binary: PathBuf,
+    /// Where the best symbols are: a debug file, or the binary itself.
+    pub symbols: PathBuf,
+    pub debug_info: Option<PathBuf>,
+}
+
+/// Finds the file that was mapped under this path; the second value says why there is none.
+pub fn find(path: &[u8], build_id: Option<&[u8]>, cache: Option<&Path>) -> (Option<Found>, Option<String>) {
+    let deleted = path.strip_suffix(b" (deleted)");
+    let shown = String::from_utf8_lossy(path).into_owned();
+    let here = Path::new(OsStr::from_bytes(deleted.unwrap_or(path))).to_path_buf();
+    let cached =
+        build_id.zip(cache).and_then(|(id, cache)| build_id_path(cache, id)).map(|path| path.join("elf"));
+    let mut other = None;
+    let mut chosen = None;
+    for candidate in [Some(here), cached].into_iter().flatten() {
+        let regular = std::fs::metadata(&candidate).is_ok_and(|file| file.is_file());
+        let Some(elf) = regular.then(|| Elf::read(&candidate)).flatten() else { continue };
+        let fits = match build_id {
+            Some(id) => elf.build_id.as_deref() == Some(id),
+            // A file put in the place of a deleted one may be anything.
+            None => deleted.is_none(),
+        };
+        if fits {
+            chosen = Some((candidate, elf));
+            break;
+        }
+        other = Some(elf.build_id.as_ref().map_or("none".to_owned(), |id| hex(id)));
+    }
+    let Some((binary, elf)) = chosen else {
+        let recorded = build_id.map_or("none".to_owned(), hex);
+        let why = match other {
+            Some(other) => format!("{shown}: not used, its build id is {other}, the recorded one {recorded}"),
+            None => format!("{shown}: not there, or no ELF file; its frames have no names"),
+        };
+        return (None, Some(why));
+    };
+    let debug = debug_file(&binary, &elf);
+    let (symbols, debug_info) = match debug {
+        Some((path, debug)) => {
+            let symbols = if debug.has_symtab { path.clone() } else { binary.clone() };
+            let info =
+                if debug.has_debug_info { Some(path) } else { elf.has_debug_info.then(|| binary.clone()) };
+            (symbols, info)
+        }
+        None => (binary.clone(), elf.has_debug_info.then(|| binary.clone())),
+    };
+    (Some(Found { elf, binary, symbols, debug_info }), None)
+}
+
+/// The file with what was stripped from a binary.
+fn debug_file(binary: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
+    let root = Path::new(DEBUG_ROOT);
+    let by_id = elf.build_id.as_ref().and_then(|id| build_id_path(root, id));
+    if let Some(path) = by_id.map(|path| path.with_extension("debug")) {
+        if let Some(debug) = Elf::read(&path).filter(|debug| debug.build_id == elf.build_id) {
+            return Some((path, debug));
+        }
+    }
+    let (name, crc) = elf.debug_link.as_ref()?;
+    let name = Path::new(OsStr::from_bytes(name));
+    let directory = binary.parent()?;
+    let below_root = root.join(directory.strip_prefix("/").unwrap_or(directory));
+    [directory.join(name), directory.join(".debug").join(name), below_root.join(name)].into_iter().find_map(
+        |path| {
+            let debug = Elf::read(&path).filter(|_| path != binary)?;
+            let fits = match (&debug.build_id, &elf.build_id) {
+                (Some(theirs), Some(ours)) => theirs == ours,
+                _ => {
+                    let small = std::fs::metadata(&path).is_ok_and(|file| file.len() <= LARGEST_CHECKED);
+                    small && std::fs::read(&path).is_ok_and(|bytes| crc32(&bytes) == *crc)
+                }
+            };
+            fits.then_some((path, debug))
+        },
+    )
+}
+
+/// The vDSO with this build id: the one kept by perf, or that of this process if it is the same.
+pub fn vdso(build_id: Option<&[u8]>, cache: Option<&Path>) -> Option<(Elf, Table, Sections)> {
+    let cached =
+        build_id.zip(cache).and_then(|(id, cache)| build_id_path(cache, id)).map(|path| path.join("vdso"));
+    let cached = cached.and_then(|path| std::fs::read(path).ok());
+    let read = |bytes: Vec<u8>| {
+        let (elf, symbols) = elf::symbols_of(&bytes)?;
+        let fits = build_id.is_none_or(|id| elf.build_id.as_deref() == Some(id));
+        let sections = Sections::of_bytes(&bytes).unwrap_or_default();
+        fits.then_some((elf, symbols, sections))
+    };
+    cached.into_iter().chain(own_vdso()).find_map(read)
+}
+
+fn own_vdso() -> Option<Vec<u8>> {
+    const LARGEST: u64 = 1 << 20;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let mut memory = std::fs::File::open("/proc/self/mem").ok()?;
+    memory.seek(SeekFrom::Start(start)).ok()?;
+    let mut bytes = Vec::new();
+    memory.take(end.checked_sub(start)?.min(LARGEST)).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,204 @@
+//! The kernel's symbols: of the running kernel if it is the recorded one, else of a copy kept by build id.
+
+use super::elf::{self, build_id_path, hex};
+use super::table::{Binding, Builder, Table};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// What the recording says of its kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    pub build_id: Option<Vec<u8>>,
+    pub os_release: Vec<u8>,
+    /// Name and address of the symbol that perf noted to find out where the kernel was loaded.
+    pub reference: Option<(Vec<u8>, u64)>,
+}
+
+#[derive(Default)]
+pub struct Kernel {
+    pub core: Table,
+    /// How far the recorded kernel lay above the one the symbols are of.
+    pub moved: u64,
+    pub modules: HashMap<Vec<u8>, Table>,
+}
+
+/// The kernel's symbols, and what there is to say about them.
+pub fn load(recorded: &Recorded, cache: Option<&Path>) -> (Kernel, Option<String>) {
+    let running = running_build_id();
+    let mut note = None;
+    let mut sources: Vec<PathBuf> = Vec::new();
+    match &recorded.build_id {
+        Some(id) => {
+            let cached = cache.and_then(|cache| build_id_path(cache, id));
+            sources.extend(cached.map(|directory| directory.join("kallsyms")));
+            if running.as_ref() == Some(id) {
+                sources.push(PathBuf::from("/proc/kallsyms"));
+            }
+        }
+        None if !recorded.os_release.is_empty()
+            && Some(&recorded.os_release) == running_release().as_ref() =>
+        {
+            sources.push(PathBuf::from("/proc/kallsyms"));
+        }
+        None => {}
+    }
+    for source in sources {
+        let Ok(text) = std::fs::read(&source) else { continue };
+        let mut kernel = parse(&text);
+        let Some(moved) = moved(&kernel.core, recorded) else { continue };
+        if recorded.build_id.is_none() {
+            if moved != 0 {
+                continue;
+            }
+            note = Some(
+                "the recording has no build id of its kernel; the running one has the same release and \
+                 lies at the same address, its symbols are used"
+                    .to_owned(),
+            );
+        }
+        kernel.moved = moved;
+        if moved != 0 {
+            kernel.modules.clear();
+        }
+        return (kernel, note);
+    }
+    if let Some(kernel) = recorded.build_id.as_ref().and_then(|id| image(id, cache, recorded)) {
+        return (kernel, None);
+    }
+    let id = |id: &Option<Vec<u8>>| id.as_ref().map_or("unknown".to_owned(), |id| hex(id));
+    let why = if recorded.build_id.is_some() && recorded.build_id == running {
+        "/proc/kallsyms hides its addresses: sysctl kernel.kptr_restrict=0, or run as root".to_owned()
+    } else {
+        format!(
+            "the recording's kernel has build id {}, the running one {}, and no copy is in ~/.debug",
+            id(&recorded.build_id),
+            id(&running)
+        )
+    };
+    (Kernel::default(), Some(format!("kernel frames have no names: {why}")))
+}
+
+/// From an image of the kernel with this build id.
+fn image(id: &[u8], cache: Option<&Path>, recorded: &Recorded) -> Option<Kernel> {
+    let debug = build_id_path(Path::new(elf::DEBUG_ROOT), id).map(|path| path.with_extension("debug"));
+    let cached = cache.and_then(|cache| build_id_path(cache, id)).map(|path| path.join("elf"));
+    let path = [cached, debug]
+        .into_iter()
+        .flatten()
+        .find(|path| elf::Elf::read(path).is_some_and(|elf| elf.build_id.as_deref() == Some(id)))?;
+    let core = elf::symbols(&path, &path)?;
+    let moved = moved(&core, recorded)?;
+    Some(Kernel { core, moved, modules: HashMap::new() })
+}
+
+/// How far the recorded kernel lay from the addresses of this table; `None` if that cannot be told.
+fn moved(core: &Table, recorded: &Recorded) -> Option<u64> {
+    let (name, address) = recorded.reference.as_ref()?;
+    // Several names stand at the first address, and the table keeps one.
+    let here =
+        [&name[..], b"_stext", b"_text", b"__pi__text"].iter().find_map(|name| core.address_of(name))?;
+    (here != 0).then(|| address.wrapping_sub(here))
+}
+
+/// The lines of kallsyms: address, type, name, and for modules `[module]`.
+fn parse(text: &[u8]) -> Kernel {
+    let mut core = Builder::default();
+    let mut modules: HashMap<Vec<u8>, Builder> = HashMap::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or(&[]);
+        let Some((address, rest)) = number(line) else { continue };
+        let [b' ', kind, b' ', name @ ..] = rest else { continue };
+        if !matches!(kind.to_ascii_uppercase(), b'T' | b'W') {
+            continue;
+        }
+        let (name, module) = match memchr::memchr2(b'\t', b' ', name) {
+            Some(end) => (&name[..end], name[end + 1..].trim_ascii()),
+            None => (name, &b""[..]),
+        };
+        let weak = kind.eq_ignore_ascii_case(&b'W');
+        let binding = Binding { weak, global: kind.is_ascii_uppercase() && !weak };
+        match module {
+            b"" => core.push(address, 0, name, binding),
+            b"[bpf]" | b"[__builtin__kprobes]" | b"[__builtin__ftrace]" => {}
+            _ => modules.entry(module.to_vec()).or_default().push(address, 0, name, binding),
+        }
+    }
+    let modules = modules.into_iter().map(|(name, builder)| (name, builder.build())).collect();
+    Kernel { core: core.build(), moved: 0, modules }
+}
+
+/// The hexadecimal number a line begins with.
+pub fn number(line: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0_u64;
+    for (at, &byte) in line.iter().enumerate() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return (at > 0).then_some((value, &line[at..])),
+        };
+        if at == 16 {
+            return None;
+        }
+        value = value << 4 | u64::from(digit);
+    }
+    (!line.is_empty()).then_some((value, &[]))
+}
+
+fn running_release() -> Option<Vec<u8>> {
+    Some(std::fs::read("/proc/sys/kernel/osrelease").ok()?.trim_ascii().to_vec())
+}
+
+/// The build id in the notes of the running kernel.
+fn running_build_id() -> Option<Vec<u8>> {
+    build_id_note(&std::fs::read("/sys/kernel/notes").ok()?)
+}
+
+fn build_id_note(mut notes: &[u8]) -> Option<Vec<u8>> {
+    const BUILD_ID: u32 = 3;
+    loop {
+        let (head, rest) = notes.split_first_chunk::<12>()?;
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let padded = |len: u32| (len as usize).next_multiple_of(4);
+        let (name, rest) = rest.split_at_checked(padded(word(0)))?;
+        let (value, rest) = rest.split_at_checked(padded(word(4)))?;
+        if word(8) == BUILD_ID && name.starts_with(b"GNU\0") {
+            return value.get(..word(4) as usize).map(<[u8]>::to_vec);
+        }
+        notes = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KALLSYMS: &[u8] = b"ffffffff81000000 T _stext\nffffffff81000000 T _text\n\
+        ffffffff81000010 t inner\nffffffff81000020 D data\nffffffff81000030 T last\n\
+        ffffffffc0000000 t mod_f\t[ext4]\nffffffffc1000000 t bpf_prog_x\t[bpf]\n";
+
+    #[test]
+    fn kallsyms_has_functions_modules_and_no_sizes() {
+        let kernel = parse(KALLSYMS);
+        let find = |address| kernel.core.find(address).map(|name| String::from_utf8_lossy(name).into_owned());
+        assert_eq!(find(0xffff_ffff_8100_0001).as_deref(), Some("_text"));
+        assert_eq!(find(0xffff_ffff_8100_002f).as_deref(), Some("inner"));
+        assert_eq!(find(0xffff_ffff_c100_0000), None);
+        assert_eq!(number(b"1fF g"), Some((0x1ff, &b" g"[..])));
+        assert_eq!([number(b""), number(b"g"), number(b"00112233445566778 f")], [None; 3]);
+        assert_eq!(kernel.modules[&b"[ext4]"[..]].find(0xffff_ffff_c000_0001), Some(&b"mod_f"[..]));
+    }
+
+    #[test]
+    fn a_kernel_of_another_boot_is_moved() {
+        let kernel = parse(KALLSYMS);
+        let recorded =
+            |address| Recorded { reference: Some((b"_text".to_vec(), address)), ..Recorded::default() };
+        assert_eq!(moved(&kernel.core, &recorded(0xffff_ffff_8200_0000)), Some(0x100_0000));
+        assert_eq!(moved(&parse(b"0000000000000000 T _text\n").core, &recorded(0x1000)), None);
+        assert_eq!(moved(&kernel.core, &Recorded::default()), None);
+    }
+}

@@ -1,0 +1,368 @@
+//! The program as it is called: exit codes, refusals, files, help.
+
+mod common;
+
+use common::{data, stackfold, text};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Output;
+
+const SAMPLE: &str =
+    "t 1/2 [000] 1.000001:   7 cpu-clock: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n";
+
+fn two_events() -> Vec<u8> {
+    std::fs::read(data("two_events.txt")).expect("the capture")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("an exit code")
+}
+
+/// A file of this test run, gone with the value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        Self(dir.join(format!("{}-{name}", std::process::id())))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path of text")
+    }
+
+    fn read(&self) -> String {
+        std::fs::read_to_string(&self.0).expect("the program wrote it")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn fold_is_the_default() {
+    for args in [&["-q"][..], &["fold", "-q"], &["-q", "-"], &["fold", "-q", "-"]] {
+        let output = stackfold(args, SAMPLE.as_bytes());
+        assert_eq!((code(&output), text(&output.stdout)), (0, "t;main;f 7\n".to_owned()), "{args:?}");
+        assert_eq!(text(&output.stderr), "");
+    }
+}
+
+#[test]
+fn files_in_and_out() {
+    let (input, out, counts, stats) =
+        (Scratch::new("in"), Scratch::new("out"), Scratch::new("counts"), Scratch::new("stats"));
+    std::fs::write(&input.0, SAMPLE.repeat(3)).expect("writing");
+    let args = [input.path(), "-o", out.path(), "--counts", counts.path(), "--stats", stats.path()];
+    let output = stackfold(&args, b"");
+    assert_eq!((code(&output), text(&output.stdout)), (0, String::new()));
+    assert_eq!(out.read(), "t;main;f 21\n");
+    assert_eq!(counts.read(), "t;main;f 3\n");
+    let stats: Value = serde_json::from_str(&stats.read()).expect("JSON");
+    for (key, value) in [
+        ("schema", 1.into()),
+        ("event", "cpu-clock".into()),
+        ("unit", "ns".into()),
+        ("samples", 3.into()),
+        ("weight", 21.into()),
+        ("unique_stacks", 1.into()),
+        ("lost_samples", 0.into()),
+        ("lost_records", 0.into()),
+        ("dropped_lines", 0.into()),
+        ("incomplete_samples", 0.into()),
+        ("incomplete_weight", 0.into()),
+        ("unresolved_weight", 0.into()),
+        ("truncated_chains", 0.into()),
+        ("largest_sample_weight", 7.into()),
+        ("period_min", 7.into()),
+        ("period_max", 7.into()),
+        ("filtered_samples", 0.into()),
+        ("truncated_input", Value::Null),
+    ] {
+        assert_eq!(stats[key], value, "{key}");
+    }
+    assert!(text(&output.stderr).contains("stackfold: cpu-clock: 3 samples, weight 21 ns, 1 stacks"));
+}
+
+#[test]
+fn several_events_are_refused_with_their_list() {
+    let output = stackfold(&[], &two_events());
+    assert_eq!((code(&output), text(&output.stdout)), (2, String::new()));
+    let message = text(&output.stderr);
+    for part in [
+        "several events",
+        "  page-faults: 3 samples, weight 83\n",
+        "  cpu-clock: 9 samples, weight 18000000\n",
+        "--event 'page-faults'",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn the_event_not_chosen_is_named_in_the_summary() {
+    let output = stackfold(&["--event", "cpu-clock"], &two_events());
+    assert_eq!(code(&output), 0);
+    assert!(text(&output.stderr).contains("left out: page-faults: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_event_nobody_has_is_refused() {
+    let output = stackfold(&["--event", "cycles"], &two_events());
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).contains("no sample of the event 'cycles'"));
+}
+
+#[test]
+fn event_names_match_with_modifiers_but_not_two_at_once() {
+    let sample = |event: &str| format!("t 1 1.000001:   7 {event}: \n\t 401136 f (/bin/t)\n\n");
+    let one = stackfold(&["-q", "--event", "cycles"], sample("cycles:ppp").as_bytes());
+    assert_eq!((code(&one), text(&one.stdout)), (0, "t;f 7\n".to_owned()));
+    let both = sample("cycles:u") + &sample("cycles:k");
+    assert_eq!(code(&stackfold(&["-q", "--event", "cycles"], both.as_bytes())), 2);
+    assert_eq!(text(&stackfold(&["-q", "--event", "cycles:k"], both.as_bytes()).stdout), "t;f 7\n");
+}
+
+#[test]
+fn samples_without_period_are_refused_unless_counted() {
+    let input = SAMPLE.replace("   7 cpu-clock", "cpu-clock");
+    let output = stackfold(&[], input.as_bytes());
+    assert_eq!((code(&output), text(&output.stdout)), (2, String::new()));
+    assert!(text(&output.stderr).contains("perf script -F comm,tid,time,period,event,ip,sym,dso"));
+    let counted = stackfold(&["-q", "--weight", "count"], input.as_bytes());
+    assert_eq!((code(&counted), text(&counted.stdout)), (0, "t;main;f 1\n".to_owned()));
+}
+
+#[test]
+fn options_about_processes_need_processes() {
+    let input = SAMPLE.replace("1/2", "2");
+    for args in [&["--pid"][..], &["--tid"], &["--only-pid", "2"]] {
+        let output = stackfold(args, input.as_bytes());
+        assert_eq!(code(&output), 2, "{args:?}");
+        assert!(text(&output.stderr).contains("perf script -F +pid"), "{args:?}");
+    }
+    assert_eq!(
+        text(&stackfold(&["-q", "--only-pid", "1", "--tid"], SAMPLE.as_bytes()).stdout),
+        "t-1/2;main;f 7\n"
+    );
+}
+
+#[test]
+fn what_filters_leave_out_is_told() {
+    let input = SAMPLE.repeat(2)
+        + &SAMPLE.replace("1.000001", "2.5").replace("2.5", "2.500000").replace(" f ", " g ");
+    for (args, stacks, said) in [
+        (&["--time", "1,2"][..], "t;main;f 14\n", "filtered: 1 samples, weight 7\n"),
+        (&["--time", "2.5,"], "t;main;g 7\n", "filtered: 2 samples, weight 14\n"),
+        (&["--time", ",2.5", "--from", "g"], "t;g 7\n", "filtered: 2 samples, weight 14\n"),
+        (&["--from", "main", "--max-depth", "1"], "t;main 21\n", ""),
+        (&["--skip-after", "g"], "t;g 7\nt;main;f 14\n", ""),
+        (
+            &["--skip-after", "g", "--skip-after", "h"],
+            "t;g 7\nt;main;f 14\n",
+            "WARNING: no stack has the frame of --skip-after h\n",
+        ),
+        (&["--dso"], "t;t`main;t`f 14\nt;t`main;t`g 7\n", ""),
+    ] {
+        let output = stackfold(args, input.as_bytes());
+        assert_eq!((code(&output), text(&output.stdout)), (0, stacks.to_owned()), "{args:?}");
+        assert!(text(&output.stderr).contains(said), "{args:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr).contains("filtered"), said.contains("filtered"), "{args:?}");
+    }
+    for args in [&["--time", "3,4"][..], &["--from", "h"]] {
+        let output = stackfold(args, input.as_bytes());
+        assert_eq!((code(&output), text(&output.stdout)), (1, String::new()));
+        assert!(text(&output.stderr).contains(&format!("none of the 3 samples passed {}", args[0])));
+    }
+    let without_time = input.replace("1.000001:", "").replace("2.500000:", "");
+    assert_eq!(code(&stackfold(&["--time", "1,2"], without_time.as_bytes())), 2);
+    assert_eq!(code(&stackfold(&["--time", "2,1"], input.as_bytes())), 2);
+}
+
+#[test]
+fn folded_text_is_filtered_by_what_it_tells() {
+    let input = b"my_app;main;f 3\nt;main;g 4\n";
+    let out = |args: &[&str]| {
+        let output = stackfold(args, input);
+        (code(&output), text(&output.stdout))
+    };
+    assert_eq!(out(&["--comm", "my app"]), (0, "my_app;main;f 3\n".to_owned()));
+    assert_eq!(out(&["--from", "g"]), (0, "t;g 4\n".to_owned()));
+    assert_eq!(out(&["--max-depth", "1"]), (0, "my_app;main 3\nt;main 4\n".to_owned()));
+    assert_eq!(out(&["--comm", "nobody"]), (1, String::new()));
+    let told = text(&stackfold(&["--comm", "nobody"], input).stderr);
+    assert!(told.contains("none of the weight, 7, passed --comm"), "{told}");
+    for args in [
+        &["--time", "1,2"][..],
+        &["--only-pid", "1"],
+        &["--tid"],
+        &["--event", "cycles"],
+        &["--weight", "count"],
+        &["--counts", "/dev/null"],
+    ] {
+        assert_eq!(out(args), (2, String::new()), "{args:?}");
+    }
+}
+
+#[test]
+fn recursion_keeps_its_outermost_root_and_its_innermost_caller() {
+    let input =
+        "t 1 1.000001: 7 cycles: \n\t 1 f (/a)\n\t 2 r (/a)\n\t 3 g (/a)\n\t 4 r (/a)\n\t 5 main (/a)\n\n";
+    let out = |args: &[&str]| text(&stackfold(args, input.as_bytes()).stdout);
+    assert_eq!(out(&["--from", "r"]), "t;r;g;r;f 7\n");
+    assert_eq!(out(&["--skip-after", "r"]), "t;r;f 7\n");
+    assert_eq!(out(&["--skip-after", "r", "--from", "g"]), "t;r;f 7\n");
+}
+
+#[test]
+fn cut_input_is_folded_and_told() {
+    let output = stackfold(&[], &SAMPLE.as_bytes()[..SAMPLE.len() - 8]);
+    assert_eq!((code(&output), text(&output.stdout)), (1, "t;f 7\n".to_owned()));
+    assert!(text(&output.stderr).contains("WARNING: the input is cut short"));
+}
+
+#[test]
+fn nothing_in_nothing_measured() {
+    for input in ["", "\n\n", "# only comments\n"] {
+        let output = stackfold(&[], input.as_bytes());
+        assert_eq!(code(&output), 1, "{input:?}");
+        assert!(text(&output.stderr).contains("no samples in the input"));
+    }
+    let output = stackfold(&["--comm", "nobody"], SAMPLE.as_bytes());
+    assert_eq!(code(&output), 1);
+    assert!(text(&output.stderr).contains("none of the 1 samples passed"));
+}
+
+#[test]
+fn bad_usage() {
+    for args in [
+        &["--no-such-option"][..],
+        &["/no/such/file"],
+        &["categories", "--view", "no"],
+        &["categories", "--rules", "/no/such"],
+    ] {
+        assert_eq!(code(&stackfold(args, SAMPLE.as_bytes())), 2, "{args:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let many: String =
+        (0..20_000).map(|n| format!("t 1 1.000001:   7 cycles: \n\t 401136 f{n} (/bin/t)\n\n")).collect();
+    let folded: String = (0..20_000).map(|n| format!("t;f{n} 1\n")).collect();
+    for (args, input) in [(&["-q"][..], &many), (&["categories", "--format", "stacks"], &folded)] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_stackfold"))
+            .args(args)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        drop(child.stdout.take());
+        std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), input.as_bytes())
+            .expect("input is read");
+        let output = child.wait_with_output().expect("the program ends");
+        assert_eq!((code(&output), text(&output.stderr)), (0, String::new()), "{args:?}");
+    }
+}
+
+#[test]
+fn counts_join_the_same_stacks() {
+    let counts = Scratch::new("joined");
+    std::fs::write(&counts.0, "t;pread 2\nt;g 5\n").expect("writing");
+    let args = ["categories", "--counts", counts.path(), "--format", "stacks"];
+    let output = stackfold(&args, b"t;pread 30\nt;g 10\n");
+    assert_eq!(text(&output.stdout), "other\t-1\t5\t10\tt;g\nlibc+k\t1\t2\t30\tt;pread\n");
+    std::fs::write(&counts.0, "t;pread 2\nt;h 5\n").expect("writing");
+    let output = stackfold(&args, b"t;pread 30\nt;g 10\n");
+    assert_eq!(code(&output), 2);
+    assert!(text(&output.stderr).contains("line 2: the stack is not among the weighted ones: t;h"));
+}
+
+#[test]
+fn fractions_are_refused_with_their_line() {
+    let output = stackfold(&["categories"], b"t;pread 30.0\nt;g 1.5\n");
+    assert_eq!(code(&output), 2);
+    assert!(
+        text(&output.stderr).contains("line 2: the weight is not a whole number"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn json_has_every_row_and_what_was_told() {
+    let args = [
+        "categories",
+        "--format",
+        "json",
+        "--queries",
+        "10",
+        "--reads",
+        "9",
+        "--event",
+        "cycles",
+        "--unit",
+        "cycles",
+    ];
+    let output = stackfold(&args, b"t;pread 30\nt;ns::g 10\n");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for (key, value) in [
+        ("schema", 1.into()),
+        ("view", "owner".into()),
+        ("rules", "rocksdb".into()),
+        ("total_weight", 40.into()),
+        ("total_samples", Value::Null),
+        ("queries", 10.into()),
+        ("reads", 9.into()),
+        ("event", "cycles".into()),
+        ("unit", "cycles".into()),
+    ] {
+        assert_eq!(report[key], value, "{key}");
+    }
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 9);
+    assert_eq!(
+        (&rows[0]["name"], &rows[0]["weight"], &rows[0]["share"]),
+        (&"libc+k".into(), &30.into(), &75.0.into())
+    );
+    assert_eq!(
+        (&rows[5]["name"], &rows[5]["weight"], &rows[5]["samples"]),
+        (&"bloom".into(), &0.into(), &Value::Null)
+    );
+    assert_eq!(report["other_frames"][0]["frame"], "ns::g");
+    let untold: Value = serde_json::from_slice(&stackfold(&args[..3], b"t;g 1\n").stdout).expect("JSON");
+    assert!(untold["event"].is_null() && untold["unit"].is_null() && untold["queries"].is_null());
+}
+
+#[test]
+fn printed_shares_add_up_to_a_hundred() {
+    let output = stackfold(&["categories"], b"t;pread 1\nt;VerifyBlockChecksum 1\nt;FindFileInRange 1\n");
+    let table = text(&output.stdout);
+    let shares: Vec<u32> = table
+        .lines()
+        .skip(2)
+        .take(9)
+        .filter_map(|line| line.split_whitespace().nth(1)?.replace('.', "").parse().ok())
+        .collect();
+    assert_eq!((shares.len(), shares.iter().sum::<u32>()), (9, 10_000), "{table}");
+}
+
+#[test]
+fn help_begins_with_examples() {
+    for args in [
+        &["--help"][..],
+        &["fold", "--help"],
+        &["categories", "--help"],
+        &["merge", "--help"],
+        &["diff", "--help"],
+        &["stats", "--help"],
+    ] {
+        let output = stackfold(args, b"");
+        assert_eq!(code(&output), 0);
+        assert!(text(&output.stdout).starts_with("EXAMPLES\n"), "{args:?}: {}", text(&output.stdout));
+    }
+}

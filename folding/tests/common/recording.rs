@@ -1,0 +1,149 @@
+//! Recordings made in code, byte by byte as perf lays them out.
+
+pub const IP: u64 = 1;
+pub const TID: u64 = 1 << 1;
+pub const TIME: u64 = 1 << 2;
+pub const READ: u64 = 1 << 4;
+pub const CALLCHAIN: u64 = 1 << 5;
+pub const PERIOD: u64 = 1 << 8;
+pub const BRANCH_STACK: u64 = 1 << 11;
+pub const IDENTIFIER: u64 = 1 << 16;
+
+pub const KERNEL: u64 = (-128_i64) as u64;
+pub const USER: u64 = (-512_i64) as u64;
+
+const ATTR: usize = 128;
+
+pub struct Event {
+    pub config: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    pub branch_type: u64,
+    pub id: u64,
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        let sample_type = IP | TID | TIME | CALLCHAIN | PERIOD;
+        Self { config: 0, sample_type, read_format: 0, branch_type: 0, id: 1 }
+    }
+}
+
+impl Event {
+    fn attr(&self) -> Vec<u8> {
+        const SAMPLE_ID_ALL: u64 = 1 << 18;
+        const FREQUENCY: u64 = 1 << 10;
+        let mut bytes = Vec::new();
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend((ATTR as u32).to_le_bytes());
+        for word in [
+            self.config,
+            999,
+            self.sample_type,
+            self.read_format,
+            FREQUENCY | SAMPLE_ID_ALL,
+            0,
+            0,
+            0,
+            self.branch_type,
+        ] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.resize(ATTR, 0);
+        bytes
+    }
+}
+
+/// Records in the order of the file.
+#[derive(Default, Clone)]
+pub struct Records(pub Vec<u8>);
+
+pub fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn pair(a: i32, b: i32) -> Vec<u8> {
+    [a.to_le_bytes(), b.to_le_bytes()].concat()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(0);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+impl Records {
+    pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) -> &mut Self {
+        self.0.extend(kind.to_le_bytes());
+        self.0.extend(misc.to_le_bytes());
+        self.0.extend((body.len() as u16 + 8).to_le_bytes());
+        self.0.extend(body);
+        self
+    }
+
+    /// A record that ends with thread and time, as all but samples do.
+    fn timed(&mut self, kind: u32, misc: u16, body: Vec<u8>, time: u64) -> &mut Self {
+        self.record(kind, misc, &[body, pair(1, 1), words(&[time])].concat())
+    }
+
+    pub fn comm(&mut self, time: u64, pid: i32, tid: i32, name: &str, exec: bool) -> &mut Self {
+        self.timed(3, if exec { 1 << 13 } else { 2 }, [pair(pid, tid), text(name)].concat(), time)
+    }
+
+    pub fn fork(&mut self, time: u64, pid: i32, tid: i32, parent: i32) -> &mut Self {
+        self.timed(7, 0, [pair(pid, parent), pair(tid, parent), words(&[time])].concat(), time)
+    }
+
+    pub fn mmap(&mut self, time: u64, pid: i32, start: u64, len: u64, offset: u64, path: &str) -> &mut Self {
+        let misc = if pid == -1 { 1 } else { 2 };
+        let body = [pair(pid, 0), words(&[start, len, offset]), text(path)].concat();
+        self.timed(1, misc, body, time)
+    }
+
+    pub fn lost(&mut self, time: u64, lost: u64) -> &mut Self {
+        self.timed(2, 0, words(&[1, lost]), time)
+    }
+
+    /// A sample of the default event.
+    pub fn sample(&mut self, time: u64, pid: i32, tid: i32, period: u64, chain: &[u64]) -> &mut Self {
+        let ip = chain.get(1).copied().unwrap_or(0);
+        let body = [words(&[ip]), pair(pid, tid), words(&[time, period, chain.len() as u64]), words(chain)];
+        self.record(9, 2, &body.concat())
+    }
+
+    pub fn round(&mut self) -> &mut Self {
+        self.record(68, 0, &[])
+    }
+}
+
+/// A recording as `perf record -o FILE` writes it, without features.
+pub fn file(events: &[Event], records: &Records) -> Vec<u8> {
+    let ids_at = 104;
+    let attrs_at = ids_at + 8 * events.len();
+    let data_at = attrs_at + (ATTR + 16) * events.len();
+    let mut bytes = b"PERFILE2".to_vec();
+    let attrs_size = (ATTR + 16) * events.len();
+    let head = [104, ATTR + 16, attrs_at, attrs_size, data_at, records.0.len(), 0, 0, 0, 0, 0, 0];
+    bytes.extend(head.iter().flat_map(|&word| (word as u64).to_le_bytes()));
+    bytes.extend(events.iter().flat_map(|event| event.id.to_le_bytes()));
+    for (index, event) in events.iter().enumerate() {
+        bytes.extend(event.attr());
+        bytes.extend(words(&[(ids_at + 8 * index) as u64, 8]));
+    }
+    bytes.extend(&records.0);
+    bytes
+}
+
+/// A recording as `perf record -o -` writes it.
+pub fn pipe(events: &[Event], records: &Records) -> Vec<u8> {
+    let mut bytes = b"PERFILE2".to_vec();
+    bytes.extend(16_u64.to_le_bytes());
+    let mut head = Records::default();
+    for event in events {
+        head.record(64, 0, &[event.attr(), event.id.to_le_bytes().to_vec()].concat());
+    }
+    bytes.extend(head.0);
+    bytes.extend(&records.0);
+    bytes
+}

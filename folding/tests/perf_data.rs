@@ -1,0 +1,252 @@
+//! Recordings made in code: what each record does to the stacks, and what damage does to them.
+
+mod common;
+
+use common::recording::*;
+use proptest::prelude::*;
+use stackfold::collector::{Collector, Label, Options, Weight};
+use stackfold::error::Error;
+use stackfold::input::{PerfData, Source};
+use stackfold::output::write_folded;
+use stackfold::stats::Stats;
+use stackfold::symbols;
+use std::io::Cursor;
+
+const FILE: &str = "/no/such/program";
+
+fn no_symbols() -> PerfData {
+    PerfData::new(symbols::Options { inlines: true, cache: None })
+}
+
+fn fold(bytes: &[u8], options: Options) -> Result<(String, Stats), Error> {
+    let mut collector = Collector::new(options);
+    no_symbols().read_file(Cursor::new(bytes), &mut collector)?;
+    let (profile, stats) = collector.finish()?;
+    let mut out = Vec::new();
+    write_folded(&profile, &mut out, |tally| tally.weight).expect("writing to memory");
+    Ok((String::from_utf8(out).expect("text"), stats))
+}
+
+fn folded(bytes: &[u8]) -> (String, Stats) {
+    fold(bytes, Options::default()).unwrap_or_else(|error| panic!("refused: {error}"))
+}
+
+/// Two threads, one process more, and everything that can happen to their names.
+fn life() -> Records {
+    let mut records = Records::default();
+    records
+        .mmap(0, -1, 0xffff_ffff_8100_0000, 0x100_0000, 0xffff_ffff_8100_0000, "[kernel.kallsyms]_text")
+        .comm(0, 10, 10, "parent", false)
+        .mmap(0, 10, 0x40_0000, 0x1000, 0, FILE)
+        .mmap(0, 10, 0x7000, 0x1000, 0, "//anon")
+        .sample(5, 10, 10, 100, &[KERNEL, 0xffff_ffff_8100_0010, USER, 0x40_0010, 0x40_0020])
+        // The child's name was taken before, its sample is later; the file has them the other way round.
+        .sample(30, 11, 11, 7, &[USER, 0x40_0010])
+        .fork(10, 11, 11, 10)
+        .round()
+        .comm(20, 11, 11, "child;x y", false)
+        .lost(21, 3)
+        .round()
+        .sample(40, 11, 12, 1, &[USER, 0x7010])
+        .comm(50, 11, 11, "execed", true)
+        .sample(60, 11, 11, 5, &[USER, 0x40_0010])
+        .sample(70, 10, 10, 2, &[])
+        .round();
+    records
+}
+
+#[test]
+fn names_and_maps_are_those_of_the_samples_time() {
+    let (text, stats) = folded(&file(&[Event::default()], &life()));
+    assert_eq!(
+        text,
+        ":12;[perf-10.map] 1\nchild:x_y;[program] 7\nexeced;[unknown] 5\nparent 2\n\
+         parent;[program];[program];[kernel.kallsyms] 100\n"
+    );
+    assert_eq!((stats.samples, stats.weight, stats.lost_records, stats.lost_samples), (5, 115, 1, 3));
+    assert_eq!(stats.event.as_deref(), Some("cpu-clock"));
+    assert_eq!((stats.truncated_input, stats.dropped_lines), (None, 0));
+    assert!(
+        stats.notes.iter().any(|note| note.starts_with("/no/such/program: not there")),
+        "{:?}",
+        stats.notes
+    );
+    assert!(
+        stats.notes.iter().any(|note| note.starts_with("kernel frames have no names")),
+        "{:?}",
+        stats.notes
+    );
+}
+
+#[test]
+fn a_pipe_is_read_like_a_file() {
+    let events = [Event::default()];
+    let bytes = pipe(&events, &life());
+    assert_eq!(folded(&bytes).0, folded(&file(&events, &life())).0);
+    let mut collector = Collector::new(Options::default());
+    no_symbols().read(&mut &bytes[..], &mut collector).expect("read");
+    assert_eq!(collector.finish().expect("finished").1.weight, 115);
+}
+
+#[test]
+fn compressed_records_are_unpacked() {
+    let (first, second) = (zstd::encode_all(&life().0[..], 1).expect("packed"), life().0);
+    let mut records = Records::default();
+    for part in first.chunks(50) {
+        records.record(81, 0, part);
+    }
+    // The newer kind says its length and is padded.
+    let again = zstd::encode_all(&second[..], 1).expect("packed");
+    let padded = [words(&[again.len() as u64]), again, vec![0; 5]].concat();
+    records.record(83, 0, &padded);
+    let (text, stats) = folded(&file(&[Event::default()], &records));
+    assert_eq!(stats.weight, 230, "{text}");
+    assert_eq!(stats.truncated_input, None);
+}
+
+#[test]
+fn process_and_thread_filters_and_labels() {
+    let bytes = file(&[Event::default()], &life());
+    let options = Options { only_pid: Some(11), label: Label::Tid, ..Options::default() };
+    let (text, stats) = fold(&bytes, options).expect("folded");
+    assert_eq!(text, ":12-11/12;[perf-10.map] 1\nchild:x_y-11/11;[program] 7\nexeced-11/11;[unknown] 5\n");
+    assert_eq!(stats.filtered_samples, 2);
+    let options = Options { weight: Weight::Count, ..Options::default() };
+    assert_eq!(fold(&bytes, options).expect("folded").1.weight, 5);
+}
+
+fn two_events() -> Vec<u8> {
+    let event = |config, id| Event {
+        config,
+        id,
+        sample_type: Event::default().sample_type | IDENTIFIER,
+        ..Event::default()
+    };
+    let mut records = Records::default();
+    for (id, period) in [(1_u64, 100), (2, 1), (1, 100)] {
+        let body = words(&[id, 0x40_0010, 10 | 10 << 32, 7, period, 2, USER, 0x40_0010]);
+        records.record(9, 2, &body);
+    }
+    file(&[event(0, 1), event(2, 2)], &records)
+}
+
+#[test]
+fn several_events_are_refused_with_their_list() {
+    let Err(refusal) = fold(&two_events(), Options::default()) else { panic!("two events folded") };
+    let refusal = refusal.to_string();
+    assert!(refusal.contains("cpu-clock: 2 samples, weight 200"), "{refusal}");
+    assert!(refusal.contains("page-faults: 1 samples, weight 1"), "{refusal}");
+    let options = Options { event: Some("page-faults".to_owned()), ..Options::default() };
+    let (text, stats) = fold(&two_events(), options).expect("folded");
+    assert_eq!(text, ":10;[unknown] 1\n");
+    assert_eq!(stats.other_events[0].weight, 200);
+}
+
+#[test]
+fn a_group_read_at_once_gives_each_member_its_growth() {
+    const ID: u64 = 4;
+    const GROUP: u64 = 8;
+    let event = |config, id| Event {
+        config,
+        id,
+        sample_type: Event::default().sample_type | IDENTIFIER | READ,
+        read_format: ID | GROUP,
+        ..Event::default()
+    };
+    let mut records = Records::default();
+    for (clock, faults) in [(1000_u64, 5_u64), (1500, 5), (1700, 9)] {
+        let head = words(&[1, 0x40_0010, 10 | 10 << 32, 7, 999]);
+        let body = [head, words(&[2, clock, 1, faults, 2, 0])].concat();
+        records.record(9, 2, &body);
+    }
+    let bytes = file(&[event(0, 1), event(2, 2)], &records);
+    for (name, weight, samples) in [("cpu-clock", 1700, 3), ("page-faults", 9, 2)] {
+        let options = Options { event: Some(name.to_owned()), ..Options::default() };
+        let (_, stats) = fold(&bytes, options).expect("folded");
+        assert_eq!((stats.weight, stats.samples), (weight, samples), "{name}");
+    }
+}
+
+#[test]
+fn calls_kept_by_the_processor_make_the_users_side() {
+    const CALL_STACK: u64 = 1 << 11;
+    let event = Event {
+        sample_type: Event::default().sample_type | BRANCH_STACK,
+        branch_type: CALL_STACK,
+        ..Event::default()
+    };
+    let mut records = Records::default();
+    for (start, path) in [(0x1000, "/no/leaf"), (0x2000, "/no/caller"), (0x3000, "/no/main")] {
+        records.mmap(0, 10, start, 0x1000, 0, path);
+    }
+    let chain = [KERNEL, 0xffff_ffff_8100_0010, USER, 0x1010];
+    let branches = [2, 0x2020, 0x1000, 0, 0x3030, 0x2000, 0];
+    let body = [words(&[0x1010, 10 | 10 << 32, 7, 9, 4]), words(&chain), words(&branches)].concat();
+    records.record(9, 1, &body);
+    assert_eq!(folded(&file(&[event], &records)).0, ":10;[main];[caller];[leaf];[unknown] 9\n");
+}
+
+#[test]
+fn a_file_cut_anywhere_keeps_what_came_before_and_says_where() {
+    let bytes = file(&[Event::default()], &life());
+    let whole = folded(&bytes).1;
+    let mut before = 0;
+    for len in 0..bytes.len() {
+        match fold(&bytes[..len], Options::default()) {
+            Err(error) => assert!(len < 300 && error.exit_code() > 0, "{len}: {error}"),
+            Ok((_, stats)) => {
+                let why = stats.truncated_input.expect("it is told");
+                assert!(why.contains("byte "), "{len}: {why}");
+                assert!(stats.weight >= before && stats.weight <= whole.weight, "{len}");
+                before = stats.weight;
+            }
+        }
+    }
+    assert_eq!(before, whole.weight, "the last record is no sample");
+}
+
+#[test]
+fn a_recording_that_was_killed_is_read_to_its_end() {
+    let mut bytes = file(&[Event::default()], &life());
+    bytes[48..56].fill(0);
+    let (_, stats) = folded(&bytes);
+    assert_eq!(stats.weight, 115);
+    assert!(stats.truncated_input.expect("it is told").contains("did not finish"));
+}
+
+fn any_outcome(bytes: &[u8]) {
+    let mut collector = Collector::new(Options::default());
+    let _ = no_symbols().read_file(Cursor::new(bytes), &mut collector);
+    let _ = collector.finish();
+    let mut collector = Collector::new(Options::default());
+    let _ = no_symbols().read(&mut &bytes[..], &mut collector);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_bytes_make_it_panic(body in proptest::collection::vec(any::<u8>(), 0..600), piped in any::<bool>()) {
+        let size: u64 = if piped { 16 } else { 104 };
+        any_outcome(&[&b"PERFILE2"[..], &size.to_le_bytes(), &body].concat());
+    }
+
+    #[test]
+    fn no_damage_makes_it_panic(
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        piped in any::<bool>(),
+        events in 1..3_usize,
+    ) {
+        let life = life();
+        let mut bytes = match (piped, events) {
+            (true, _) => pipe(&[Event::default()], &life),
+            (false, 1) => file(&[Event::default()], &life),
+            (false, _) => two_events(),
+        };
+        for (at, value) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        any_outcome(&bytes);
+    }
+}

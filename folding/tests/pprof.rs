@@ -1,0 +1,129 @@
+//! pprof out and in.
+
+mod common;
+
+use common::{data, stackfold, text};
+use proptest::prelude::*;
+use stackfold::collector::{Collector, Options};
+use stackfold::input::{PerfScript, Source};
+use stackfold::output::write_folded;
+use stackfold::pprof::{Pprof, write_pprof};
+
+const CAPTURES: [&str; 2] = ["readrandom_fp.txt", "multireadrandom_fp.txt"];
+
+fn code(output: &std::process::Output) -> Option<i32> {
+    output.status.code()
+}
+
+#[test]
+fn folded_to_pprof_and_back_is_the_same() {
+    for capture in CAPTURES {
+        let input = std::fs::read(data(capture)).expect("the capture");
+        for options in [&["-q"][..], &["-q", "--all-annotations", "--tidy", "none"]] {
+            let folded = stackfold(options, &input);
+            let pprof = stackfold(&[options, &["--format", "pprof"]].concat(), &input);
+            assert_eq!((code(&folded), code(&pprof)), (Some(0), Some(0)), "{}", text(&pprof.stderr));
+            let back = stackfold(&[options, &["--input-format", "pprof"]].concat(), &pprof.stdout);
+            assert_eq!(text(&back.stdout), text(&folded.stdout), "{capture} {options:?}");
+            let threads = stackfold(&[options, &["--format", "pprof", "--threads", "3"]].concat(), &input);
+            assert!(threads.stdout == pprof.stdout, "{capture} {options:?}");
+            let again = stackfold(&[options, &["--format", "pprof"]].concat(), &pprof.stdout);
+            assert!(again.stdout == pprof.stdout, "{capture} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_and_inlined_frames_are_kept() {
+    let input = "my app 10/11 [000] 1.000001:   7 cpu-clock: \n\t 401136 in1 (inlined)\n\t 401136 in2 (inlined)\n\
+                 \t 401136 f (/bin/a b)\n\t 401200 main (/bin/a b)\n\nmy app 10/12 [000] 1.000002:   5 cpu-clock: \n\n";
+    let pprof = stackfold(&["-q", "--format", "pprof"], input.as_bytes()).stdout;
+    let out = |args: &[&str]| text(&stackfold(&[&["-q"], args].concat(), &pprof).stdout);
+    assert_eq!(out(&[]), "my_app 5\nmy_app;main;f;in2;in1 7\n");
+    assert_eq!(out(&["--tid", "--inlines"]), "my_app-10/11;main;f;in2_[i];in1_[i] 7\nmy_app-10/12 5\n");
+    assert_eq!(out(&["--from", "f"]), "my_app;f;in2;in1 7\n");
+    assert_eq!(out(&["--comm", "my app", "--event", "samples"]), "my_app 1\nmy_app;main;f;in2;in1 1\n");
+    let told = text(&stackfold(&["--comm", "other"], &pprof).stderr);
+    assert!(told.contains("none of the 2 samples passed --comm"), "{told}");
+    let told = text(&stackfold(&[], &pprof).stderr);
+    assert!(told.starts_with("stackfold: cpu-clock: 2 samples, weight 12 ns, 2 stacks\n"), "{told}");
+}
+
+#[test]
+fn categories_take_pprof() {
+    let input = std::fs::read(data("readrandom_fp.txt")).expect("the capture");
+    let folded = stackfold(&["-q", "--kernel"], &input).stdout;
+    for marks in [&[][..], &["--kernel"]] {
+        let pprof = stackfold(&[&["-q", "--format", "pprof"], marks].concat(), &input).stdout;
+        let args = ["categories", "--view", "leaf", "--format", "tsv"];
+        let columns = |bytes: &[u8]| {
+            let rows = text(&stackfold(&args, bytes).stdout);
+            let row = |line: &str| line.split('\t').take(3).map(str::to_owned).collect::<Vec<_>>();
+            rows.lines().map(row).collect::<Vec<_>>()
+        };
+        assert_eq!(columns(&pprof), columns(&folded));
+        let table = text(&stackfold(&["categories"], &pprof).stdout);
+        assert!(table.contains(" ns, event cpu-clock\n") && table.contains("  n  "), "{table}");
+    }
+}
+
+#[test]
+fn a_nul_in_folded_text_is_no_origin() {
+    let pprof = stackfold(&["-q", "--format", "pprof"], b"t;x\0y\0F 3\nt;x 4\n");
+    assert_eq!(text(&stackfold(&["-q"], &pprof.stdout).stdout), "t;x 4\nt;x y F 3\n");
+}
+
+#[test]
+fn the_name_of_the_output_tells_its_format() {
+    let path =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.pb.gz", std::process::id()));
+    let name = path.to_str().expect("a path of text");
+    let output = stackfold(&["-q", "-o", name], b"t;main;f 7\n");
+    assert_eq!((code(&output), text(&output.stdout)), (Some(0), String::new()));
+    let bytes = std::fs::read(&path).expect("it was written");
+    std::fs::remove_file(&path).expect("it was there");
+    assert_eq!(bytes[..2], [0x1f, 0x8b]);
+    assert_eq!(text(&stackfold(&["-q"], &bytes).stdout), "t;main;f 7\n");
+}
+
+#[test]
+fn what_is_no_pprof_is_refused() {
+    let good = stackfold(&["-q", "--format", "pprof"], b"t;main;f 7\n").stdout;
+    for bytes in [&good[..good.len() / 2], b"\x1f\x8b", b"\x0a\x04\x08\x01\x10\x02\x12", b"nothing"] {
+        let output = stackfold(&["--input-format", "pprof"], bytes);
+        assert_eq!(code(&output), Some(2), "{bytes:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(code(&stackfold(&["--weight", "count"], &good)), Some(2));
+    let heavy = stackfold(&["-q", "--format", "pprof"], format!("t;f {}\n", u64::MAX).as_bytes());
+    assert_eq!(code(&heavy), Some(1));
+    assert!(text(&heavy.stderr).contains("pprof has no number as large as the weight 18446744073709551615"));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut collector = Collector::default();
+        let _ = Pprof.read(&mut &bytes[..], &mut collector);
+    }
+
+    #[test]
+    fn damaged_pprof_is_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let input = std::fs::read(data("two_events.txt")).expect("the capture");
+        let options = Options { event: Some("cpu-clock".to_owned()), origins: true, ..Options::default() };
+        let mut collector = Collector::new(options.clone());
+        PerfScript::default().read(&mut &input[..], &mut collector)?;
+        let (profile, stats) = collector.finish()?;
+        let mut packed = Vec::new();
+        write_pprof(&profile, &stats, &mut packed)?;
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut bytes)?;
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let mut collector = Collector::new(options);
+        if Pprof.read(&mut &bytes[..], &mut collector).is_ok() {
+            let (profile, stats) = collector.finish()?;
+            prop_assert_eq!(profile.total().weight, stats.weight);
+            write_folded(&profile.plain(), &mut Vec::new(), |tally| tally.weight)?;
+        }
+    }
+}

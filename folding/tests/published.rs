@@ -1,0 +1,87 @@
+//! The owner view against a published table: RocksDB 10.2, readrandom, one user.
+
+mod common;
+
+use common::{data, stackfold};
+use serde_json::Value;
+
+fn rows(report: &Value) -> Vec<(String, f64)> {
+    let rows = report["rows"].as_array().expect("rows");
+    rows.iter()
+        .map(|row| (row["name"].as_str().unwrap_or("").to_owned(), row["share"].as_f64().unwrap_or(-1.0)))
+        .collect()
+}
+
+#[test]
+fn the_published_column_comes_out() {
+    let input = std::fs::read(data("readrandom-1u-profile13.folded")).expect("the stacks");
+    let output =
+        stackfold(&["categories", "--rules", "rocksdb", "--view", "owner", "--format", "json"], &input);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = rows(&report);
+    let share = |name: &str| rows.iter().find(|row| row.0 == name).map_or(-1.0, |row| row.1);
+    for (name, published) in [
+        ("libc+k", 37.30),
+        ("checksm", 3.76),
+        ("IBI:Sk", 7.07),
+        ("DBI:Sk", 3.05),
+        ("bloom", 18.35),
+        ("BSI", 2.28),
+        ("File", 3.74),
+    ] {
+        assert!((share(name) - published).abs() <= 0.0101, "{name}: {} is not {published}", share(name));
+    }
+    // Names were cut there, so that what belongs to LRU cannot be told from other by name.
+    let both = share("LRU") + share("other");
+    assert!((both - 24.45).abs() <= 0.0101, "LRU and other: {both}");
+    let names: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
+    assert_eq!(names, ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "other"]);
+    assert!((rows.iter().map(|row| row.1).sum::<f64>() - 100.0).abs() < 1e-9);
+}
+
+/// What a fold without that cut gives for the same code: the LRU row by its real names.
+#[test]
+fn lru_by_its_real_names() {
+    let get = "db_bench;clone3;start_thread;rocksdb::DBImpl::Get;rocksdb::BlockBasedTable::Get";
+    let data_block =
+        "rocksdb::DataBlockIter* rocksdb::BlockBasedTable::NewDataBlockIterator<rocksdb::DataBlockIter>";
+    let returns = "std::enable_if<((rocksdb::Block_kData::kCacheEntryRole)==((rocksdb::CacheEntryRole)13))||true, rocksdb::Status>::type";
+    let put = format!("{returns} rocksdb::BlockBasedTable::PutDataBlockToCache<rocksdb::Block_kData>");
+    let filter = "rocksdb::BlockBasedTable::FullFilterKeyMayMatch";
+    let input = format!(
+        "{get};{data_block};{put};malloc 3\n\
+         {get};{data_block};rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::Block>;rocksdb::BlockBasedTable::GetDataBlockFromCache<rocksdb::Block> 4\n\
+         {get};{filter};rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::ParsedFullFilterBlock>;{put} 5\n\
+         {get};{data_block};rocksdb::CachableEntry<rocksdb::Block>::ReleaseResource 7\n"
+    );
+    let output = stackfold(&["categories", "--format", "stacks"], input.as_bytes());
+    let lines: Vec<(String, String, String)> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| {
+            let fields: Vec<&str> = line.splitn(5, '\t').collect();
+            (fields[0].to_owned(), fields[1].to_owned(), fields[3].to_owned())
+        })
+        .collect();
+    let place = |weight: &str| {
+        let line = lines.iter().find(|line| line.2 == weight);
+        line.map(|line| (line.0.clone(), line.1.clone())).unwrap_or_default()
+    };
+    let expect = |name: &str, depth: &str| (name.to_owned(), depth.to_owned());
+    assert_eq!(place("3"), expect("LRU", "6"));
+    assert_eq!(place("4"), expect("LRU", "7"));
+    assert_eq!(place("5"), expect("bloom", "5"));
+    assert_eq!(place("7"), expect("other", "-1"));
+}
+
+/// Debian's 7.8.3 build by frame pointers: every anchor that its symbol table can show is found.
+#[test]
+fn anchors_of_7_8_3_are_found_in_a_capture() {
+    let text = std::fs::read(data("readrandom_fp.txt")).expect("the capture");
+    let folded = stackfold(&["-q"], &text);
+    let output = stackfold(&["categories", "--format", "json"], &folded.stdout);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = rows(&report);
+    let share = |name: &str| rows.iter().find(|row| row.0 == name).map_or(-1.0, |row| row.1);
+    assert!(share("libc+k") > 40.0, "{rows:?}");
+    assert!(share("checksm") > 0.0, "{rows:?}");
+}

@@ -1,0 +1,189 @@
+"""`ioflame analyse RUN`: everything that follows from what was recorded, made again from the run directory.
+
+A profile ends with the same stage. It replaces its own outputs only: stacks, categories, flame graph, summary, and the
+profile, metrics and checks in `run.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from collectors.perf import recorded_events
+from folding.stackfold import (
+    Report,
+    categorise,
+    categorise_stacks,
+    fold,
+    judge,
+    self_weight_differences,
+    weight_by_thread_name,
+)
+from ioflame.checks import Check, Verdict, worst
+from ioflame.commands.report import write_report
+from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError
+from ioflame.host import describe_host
+from ioflame.metrics import cpu_profiled, metric_intervals, window_metrics
+from ioflame.progress import Reporter, terminal_width
+from ioflame.run import Categories, Files, ProfileFacts, Run, open_run, read_categories
+from ioflame.verdicts import run_verdicts
+from viz.flamegraph import FlamegraphOptions, write_flamegraph
+from viz.frames import read_categorised
+from viz.scales import scaled_weight
+from viz.summary import render_summary
+
+__all__ = ("add_parser", "analyse", "analyse_command", "conclude", "run")
+
+_OWNER = "owner"
+# The engine's own threads for compaction and flush (set by rocksdb with pthread_setname_np).
+_BACKGROUND = ("rocksdb:low", "rocksdb:high", "rocksdb:bott")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("analyse", help="fold, check and draw a recorded run again", description=__doc__)
+    parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, such as runs/latest")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = open_run(arguments.directory.resolve())
+    analyse(found, Reporter(quiet=arguments.quiet))
+    return conclude(found)
+
+
+def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None = None) -> None:
+    """Folds, judges, categorises, computes and draws.
+
+    meanwhile: called once the recording is folded: what can be waited for while that is done
+    """
+    record = run.record
+    plain = [window for window in record.windows if window.kind == "plain"]
+    record.metrics = window_metrics(plain, record.threads)
+    record.intervals = metric_intervals(run.series())
+    observed = window_metrics([w for w in record.windows if w.kind == "perf"], record.threads)
+    if "qps" in record.metrics and "qps" in observed:
+        record.metrics["perfCostPct"] = 100 * (1 - observed["qps"] / record.metrics["qps"])
+    background = 0
+    checks: list[Check] = []
+    if record.profile is not None and run.path(Files.PERF_DATA).exists():
+        with reporter.stage("fold the recording and compare it with perf report"):
+            background, checks = _profile(run, record.profile)
+    if meanwhile is not None:
+        meanwhile()
+    record.checks = [*run_verdicts(record, background), *checks]
+    run.save()
+    categories = None
+    if record.profile is not None and record.profile.weight:
+        categories = categorise(run.directory, record.engine, _OWNER)
+        categorise(run.directory, record.engine, "leaf")
+        _draw(run, categories)
+    run.path(Files.SUMMARY).write_text(render_summary(record, categories))
+    write_report(run.directory, run.path(Files.REPORT))
+
+
+def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:
+    """Fills in `facts`; the weight of background threads, and what has to be said of the recording."""
+    data = run.path(Files.PERF_DATA)
+    events = recorded_events(data)
+    if len(events) != 1:
+        raise MeasurementError(f"{data} holds {len(events)} events ({', '.join(events)}); a profile has one")
+    stats = fold(data, run.directory, run.record.pid)
+    checks: list[Check] = []
+    if stats.event.partition(":")[0] != facts.event.partition(":")[0]:
+        checks.append(
+            Check(
+                "event",
+                Verdict.WARN,
+                f"{facts.event} was asked for, perf recorded {stats.event}",
+                f"weights are {stats.unit}; there is no such hardware counter here",
+                "EVENT=auto",
+            )
+        )
+    facts.event, facts.unit = stats.event or facts.event, stats.unit
+    facts.samples, facts.weight = stats.samples, stats.weight
+    facts.incomplete_weight, facts.unresolved_weight = stats.incomplete_weight, stats.unresolved_weight
+    facts.largest_sample_weight = stats.largest_sample_weight
+    report = judge(data, run.record.pid)
+    facts.report_weight, facts.lost_samples = report.weight, report.lost_samples
+    checks.append(_self_weight_check(run, report))
+    window = next((w for w in run.record.windows if w.kind == "perf"), None)
+    if facts.unit == "ns" and window is not None:
+        counted = window.counters
+        cpu_ns = {"all": counted.cpu_ns, "user": counted.user_ns, "kernel": counted.system_ns}[facts.mode]
+        facts.coverage = facts.weight / cpu_ns if cpu_ns else None
+    names = weight_by_thread_name(run.directory)
+    return sum(weight for name, weight in names.items() if name.startswith(_BACKGROUND)), checks
+
+
+def _self_weight_check(run: Run, report: Report) -> Check:
+    differences = self_weight_differences(run.directory, report)
+    if not differences:
+        return Check(
+            "self weight by symbol", Verdict.OK, f"equal to perf report for {len(report.self_weights):,} symbols"
+        )
+    named = ", ".join(f"{symbol} {folded - reported:+,}" for symbol, folded, reported in differences[:3])
+    return Check(
+        "self weight by symbol",
+        Verdict.NOTE,
+        f"{len(differences)} symbols differ from perf report: {named}",
+        "the totals decide; names may be cut differently",
+    )
+
+
+def _draw(run: Run, categories: Categories) -> None:
+    record, profile = run.record, run.record.profile
+    assert profile is not None
+    stacks = read_categorised(categorise_stacks(run.directory, record.engine, _OWNER).splitlines())
+    failed = [f"{c.name}: {c.value}; {c.means}" for c in record.checks if c.verdict is Verdict.FAILED]
+    engine = f"{record.engine} {record.tools.get('engine', '')}".strip()
+    options = FlamegraphOptions(
+        title=f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {engine}",
+        subtitle=f"{profile.event}, {scaled_weight(profile.weight, profile.unit)} in {profile.samples:,} samples, "
+        f"{profile.callgraph} call graphs, "
+        f"{describe_host(record.host)}, {record.created}",
+        unit=profile.unit,
+        warnings=failed,
+        categories=[(row.name, row.label) for row in categories.rows],
+        us_per_query=cpu_profiled(record.metrics, profile.mode)[0],
+    )
+    write_flamegraph(stacks, options, run.path(Files.FLAMEGRAPH))
+
+
+def conclude(run: Run) -> int:
+    """Prints the summary, the paths and the next step; the exit code the run deserves."""
+    record = run.record
+    categories = read_categories(run.directory) if run.path(Files.CATEGORIES).exists() else None
+    width = terminal_width(sys.stdout) or 100
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(render_summary(record, categories, width, unicode))
+    print(f"run:          {_shown(run.directory)}")
+    outputs = {
+        "report:": Files.REPORT,
+        "flame graph:": Files.FLAMEGRAPH,
+        "stacks:": Files.FOLDED,
+        "summary:": Files.SUMMARY,
+    }
+    for what, name in outputs.items():
+        if run.path(name).exists():
+            print(f"{what:<13} {_shown(run.path(name))}")
+    if run.path(Files.FLAMEGRAPH).exists():
+        print(f"next:         open {_shown(run.path(Files.REPORT))} in a browser, or the flame graph alone")
+    elif run.path(Files.PERF_DATA).exists():
+        print(f"next:         {analyse_command(run)}   (folds what was recorded)")
+    return EXIT_CHECK_FAILED if record.missing or worst(record.checks) is Verdict.FAILED else EXIT_OK
+
+
+def analyse_command(run: Run) -> str:
+    """The command that makes everything after the recording again, as this user can type it here."""
+    called = Path(sys.argv[0])
+    own = called.name == "ioflame" and shutil.which("ioflame") is None
+    return f"{_shown(called.absolute()) if own else 'ioflame'} analyse {_shown(run.directory)}"
+
+
+def _shown(path: Path) -> str:
+    """Relative to where the user is, where that is shorter."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

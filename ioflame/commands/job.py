@@ -1,0 +1,164 @@
+"""What was asked, resolved against this host: everything that can be refused is refused here."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from collectors.counters import device_of
+from collectors.perf import Plan, perf_version, plan_recording
+from folding.stackfold import stackfold_binary
+from ioflame import __version__
+from ioflame.checks import Verdict, render_checks, worst
+from ioflame.commands.doctor import gather
+from ioflame.errors import HostError, UsageError
+from ioflame.host import host_facts
+from ioflame.options import ProfileOptions
+from ioflame.progress import Reporter, terminal_width
+from ioflame.run import SCHEMA, RunRecord, check_writable
+from ioflame.sizes import format_bytes, format_count
+from workloads.checks import existing, free_bytes
+from workloads.database import is_loaded
+from workloads.engine import Configuration, Engine, EngineBuild, LevelSize
+from workloads.registry import engine_named
+from workloads.scales import Scale, Sizing, fit, scales
+
+__all__ = ("Job", "describe_database", "new_record", "resolve")
+
+
+# A block cache that holds everything: the data, what a block adds, filters and indexes, and uneven shards.
+_CACHE_TO_DATA = 1.5
+
+
+@dataclass(frozen=True)
+class Job:
+    """A workload to be measured: nothing of it has been started yet. duration: of one window, seconds."""
+
+    options: ProfileOptions
+    engine: Engine
+    build: EngineBuild
+    scale: Scale
+    sizing: Sizing
+    db_dir: Path
+    plan: Plan
+    configuration: Configuration
+
+    @property
+    def duration(self) -> int:
+        return self.options.duration or self.scale.duration
+
+    def of(self, workload: str, threads: int) -> Job:
+        """The same job with another workload and number of threads."""
+        return replace(self, options=replace(self.options, workload=workload, threads=threads))
+
+
+def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "") -> Job:
+    """The job; before anything is started or written. purpose: part of the default database's name."""
+    engine = engine_named(options.engine)
+    if options.workload not in engine.workloads():
+        known = engine.workloads()
+        raise UsageError(
+            f"WORKLOAD={options.workload} is not known to {engine.name}",
+            means="nothing was started",
+            mend=f"WORKLOAD={'|'.join(known)}",
+        )
+    if options.scale not in scales():
+        raise UsageError(
+            f"SCALE={options.scale} is not known", means="nothing was started", mend=f"SCALE={'|'.join(scales())}"
+        )
+    scale = scales()[options.scale]
+    if options.configuration not in engine.configurations():
+        raise UsageError(
+            f"CONFIG={options.configuration} is not known to {engine.name}",
+            means="nothing was started",
+            mend=f"CONFIG={'|'.join(engine.configurations())}",
+        )
+    configuration = engine.configurations()[options.configuration]
+    check_writable(options.out)
+    stackfold_binary()
+    binary = engine.find_binary(options.db_bench)
+    with reporter.stage("check the host", 3):
+        build = engine.inspect(binary)
+        plan = plan_recording(options.event, options.frequency, options.callgraph)
+        db_dir, sizing = _place(options, configuration, scale, purpose)
+        checks = gather(plan, build, db_dir)
+    reporter.line("host:\n" + render_checks(checks, terminal_width(sys.stderr)))
+    for note in sizing.notes:
+        reporter.warn(note)
+    if worst(checks) is Verdict.BLOCKED:
+        blocked = [check for check in checks if check.verdict is Verdict.BLOCKED]
+        raise HostError(
+            "; ".join(f"{check.name}: {check.value}" for check in blocked), means=blocked[0].means, mend=blocked[0].mend
+        )
+    return Job(options, engine, build, scale, sizing, db_dir, plan, configuration)
+
+
+def _place(options: ProfileOptions, configuration: Configuration, scale: Scale, purpose: str) -> tuple[Path, Sizing]:
+    """The database's directory, named by its size so that scales do not meet in one, and what fits there."""
+
+    def directory(keys: int) -> Path:
+        layout = "" if configuration.block_align else "noalign"
+        names = (options.engine, str(keys), layout, purpose)
+        return options.db_dir or Path("db").absolute() / "-".join(filter(None, names))
+
+    db_dir = directory(options.num_keys or scale.num_keys)
+    sizing = fit(
+        scale,
+        options.num_keys,
+        options.cache_size,
+        where=db_dir,
+        free=free_bytes(db_dir),
+        loaded=is_loaded(db_dir),
+        block_align=configuration.block_align,
+    )
+    if configuration.cached_by_engine and options.cache_size is None:
+        sizing = replace(sizing, cache_size=int(sizing.shape.data_bytes * _CACHE_TO_DATA), notes=())
+    db_dir = directory(sizing.shape.num_keys)
+    device_of(existing(db_dir))
+    return db_dir, sizing
+
+
+def new_record(job: Job) -> RunRecord:
+    """The record of a run that has measured nothing yet."""
+    return RunRecord(
+        schema=SCHEMA,
+        ioflame=__version__,
+        created=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        workload=job.options.workload,
+        engine=job.engine.name,
+        threads=job.options.threads,
+        options=job.options.as_text(),
+        host=host_facts(),
+        tools={
+            "perf": perf_version(),
+            "engine": job.build.version,
+            "engine_binary": str(job.build.path),
+            "engine_assertions": "yes" if job.build.assertions else "no",
+            "engine_symbols": job.build.symbols,
+        },
+        missing=["windows: none was measured yet"],
+    )
+
+
+def describe_database(job: Job, levels: Sequence[LevelSize]) -> dict[str, str]:
+    """The database as a run's record keeps it."""
+    shape = job.sizing.shape
+    tree = ", ".join(f"L{level.level} {level.files} files {level.mib} MiB" for level in levels)
+    return {
+        "directory": str(job.db_dir),
+        "device": device_of(job.db_dir).name,
+        "num_keys": str(shape.num_keys),
+        "data_bytes": str(shape.data_bytes),
+        "cache_size": str(job.sizing.cache_size),
+        "levels": tree,
+        "configuration": job.configuration.name,
+        "cached": str(job.configuration.cached_by_engine).lower(),
+        "direct": str(job.configuration.direct).lower(),
+        "l0_files": str(sum(level.files for level in levels if level.level == 0)),
+        "description": f"{format_count(shape.num_keys)} keys, {format_bytes(shape.data_bytes)}, blocks of "
+        f"{format_bytes(shape.block_size)}, block cache {format_bytes(job.sizing.cache_size)}, "
+        f"{'O_DIRECT' if job.configuration.direct else 'buffered reads'}; {tree}",
+    }

@@ -1,0 +1,167 @@
+"""One workload process through its windows: warm-up, plain, perf, plain; everything it counted is kept."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from collectors.counters import ProcessProbe, device_of
+from collectors.perf import Plan, Recording, record_for, with_dwarf
+from collectors.queries import QueryReport
+from collectors.schedule import REPORT_LAG_SECONDS, Schedule
+from folding.stackfold import fold
+from ioflame.commands.analyse import analyse
+from ioflame.commands.job import Job, describe_database
+from ioflame.errors import HostError, MeasurementError
+from ioflame.process import Child, Children
+from ioflame.progress import Reporter
+from ioflame.run import Command, Files, ProfileFacts, Run, SeedRange
+from workloads.database import Database
+from workloads.engine import StepParameters
+
+__all__ = ("keep", "measure")
+
+_TRIAL_SECONDS = 1.0
+# perf's start and end and the folding of its trial, beyond the windows themselves; on a busy host they take seconds.
+_SLACK_SECONDS = 10
+# More than this share of weight in stacks that do not reach a thread's start, and frame pointers are not good enough.
+_INCOMPLETE_LIMIT = 0.10
+
+
+def measure(job: Job, database: Database, run: Run, children: Children, reporter: Reporter) -> None:
+    """Runs the job's workload on a database that is ready, and analyses what was recorded, all into `run`.
+
+    The caller stops `children`; after an exception `keep` puts what was measured until then into the record.
+    """
+    record = run.record
+    try:
+        levels = database.settle(children, reporter, run.path("settle.log"), job.sizing.cache_size)
+        record.database = describe_database(job, levels)
+        _refuse_wrong_tree(job, len(levels))
+        seeds = database.take_seeds(job.options.workload, job.options.threads)
+    finally:
+        record.seeds = list(database.seeds)
+        run.save()
+    if job.options.allow_host_changes and not job.configuration.direct:
+        _drop_page_cache()
+        record.database["page_cache"] = "dropped before the workload started"
+    child = _start(job, run, children, seeds)
+    record.pid = child.pid
+    probe = ProcessProbe(child.pid, device_of(job.db_dir))
+    log = run.path(Files.ENGINE_LOG)
+    schedule = Schedule(child, probe, QueryReport(run.path(Files.ENGINE_REPORT)), log, reporter)
+    try:
+        _run_windows(job, schedule, child, run, children)
+    finally:
+        record.windows = schedule.windows()
+        run.save_series(schedule.series())
+        run.save()
+    # Nothing is measured any more: the folding may share the CPUs with the engine's last seconds.
+    analyse(run, reporter, meanwhile=lambda: _end(job, child, run, reporter))
+    record.commands = _commands(children)
+    run.save()
+
+
+def _drop_page_cache() -> None:
+    """Writes back and drops what the kernel keeps of files: it comes back by itself, so there is nothing to restore."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    except OSError as error:
+        raise HostError(
+            f"the page cache cannot be dropped: {error.strerror}",
+            means="the run would start with a warm cache of unknown content",
+            mend="run as root, or leave --allow-host-changes out",
+        ) from None
+
+
+def _refuse_wrong_tree(job: Job, levels: int) -> None:
+    wanted = job.engine.workloads()[job.options.workload].levels
+    if {"any": False, "several": levels < 2, "one": levels != 1}[wanted]:
+        raise MeasurementError(
+            f"{job.options.workload} reads a tree of {wanted} non-empty level; this one has {levels}",
+            means="its figures would be those of another workload",
+            mend="make io-efficiency   (it compacts the tree first), or WORKLOAD=readrandom",
+        )
+
+
+def keep(run: Run, children: Children, why: str) -> None:
+    """Puts into the record of a run that ended early what was started, and why something is missing."""
+    run.record.commands = _commands(children)
+    run.record.missing = [f"{what} ({why.splitlines()[0]})" for what in run.record.missing]
+    run.save()
+
+
+def _commands(children: Children) -> list[Command]:
+    return [Command(c.name, c.argv, c.pid, c.started, c.ended, c.describe_end()) for c in children]
+
+
+def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
+    """Lets the engine end by itself, for its closing line: how many of the keys it found."""
+    record = run.record
+    with reporter.stage("the engine comes to its own end"):
+        code = child.wait(job.scale.warmup + 60)
+        if code is None:
+            child.stop()
+    log = run.path(Files.ENGINE_LOG)
+    result = job.engine.parse_result(log.read_text(errors="replace"), job.options.workload)
+    if result is not None:
+        record.engine_result = {n: float(v) for n, v in vars(result).items() if v is not None}
+    run.save()
+
+
+def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
+    windows = job.scale.warmup + 3 * job.duration + REPORT_LAG_SECONDS
+    parameters = StepParameters(
+        shape=job.sizing.shape,
+        db_dir=job.db_dir,
+        threads=job.options.threads,
+        seed=seeds.first,
+        cache_size=job.sizing.cache_size,
+        duration=int(windows) + _SLACK_SECONDS,
+        report_file=run.path(Files.ENGINE_REPORT),
+        flags=job.configuration.flags,
+    )
+    argv = job.engine.command(job.build.path, job.options.workload, parameters)
+    return children.add(Child(f"db_bench {job.options.workload}", argv, stdout=run.path(Files.ENGINE_LOG)))
+
+
+def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children) -> None:
+    plan = job.plan
+    missing = run.record.missing
+
+    def trial() -> None:
+        nonlocal plan
+        if job.options.callgraph == "auto":
+            plan = _choose_callgraph(plan, child.pid, run, children)
+
+    missing[:] = ["warm-up, plain and perf windows"]
+    schedule.wait_until_reading()
+    # A cache larger than the data is never filled twice over: only the rate of queries can tell.
+    to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
+    schedule.warm_up(job.scale.warmup, to_fill, trial)
+    missing[:] = ["plain and perf windows"]
+    schedule.plain(job.duration)
+    missing[:] = ["the perf window, and the plain window after it"]
+    recording = Recording(children, plan, child.pid, run.path(Files.PERF_DATA), run.path("perf.log"))
+    run.record.profile = ProfileFacts(plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why))
+    schedule.observed("perf", job.duration, recording.enable, recording.disable)
+    recording.close()
+    missing[:] = ["the plain window after the perf window"]
+    schedule.plain(job.duration)
+    schedule.finish()
+    missing.clear()
+
+
+def _choose_callgraph(plan: Plan, pid: int, run: Run, children: Children) -> Plan:
+    """Frame pointers where a trial shows that they reach the thread's start, DWARF otherwise."""
+    trial = run.path("trial")
+    trial.mkdir()
+    record_for(children, plan, pid, trial / Files.PERF_DATA, _TRIAL_SECONDS)
+    stats = fold(trial / Files.PERF_DATA, trial, pid)
+    share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
+    seen = f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"
+    if share > _INCOMPLETE_LIMIT:
+        return with_dwarf(plan, f"{seen}: DWARF unwinding instead")
+    return replace(plan, why=(*plan.why, seen))

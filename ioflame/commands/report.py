@@ -1,0 +1,99 @@
+"""`ioflame report RUN...`: the page of a run made again from its files, or several runs side by side.
+
+Nothing is collected. One run writes RUN/report.html; several write one page, the first of them the base.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from folding.stackfold import categorise, categorise_stacks
+from ioflame.errors import EXIT_OK, HostError, IoflameError, UsageError
+from ioflame.run import Categories, Files, Run, open_run, read_categories
+from viz.frames import Stack, read_categorised, read_folded
+from viz.report import render_report, write_page
+from viz.report_parts import RunView
+from viz.timeline import read_rates
+
+__all__ = ("add_parser", "run", "write_report")
+
+_OWNER, _LEAF = "owner", "leaf"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "report", help="one offline page of a run, or of several side by side", description=__doc__
+    )
+    parser.add_argument(
+        "directories", type=Path, nargs="+", metavar="RUN", help="run directories; the first is the base"
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help=f"default: RUN/{Files.REPORT}; compare.html for several"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    directories = [directory.resolve() for directory in arguments.directories]
+    if len(directories) == 1:
+        out = arguments.out or directories[0] / Files.REPORT
+        write_report(directories[0], out)
+    else:
+        out = arguments.out or Path("compare.html")
+        if arguments.out is None and out.exists():
+            raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend=f"-o {out}")
+        _write(directories, out)
+    print(f"report:       {out}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
+    return EXIT_OK
+
+
+def write_report(run_directory: Path, out: Path) -> None:
+    """Writes the page of the run in `run_directory` to `out`, from its files alone."""
+    _write([run_directory], out)
+
+
+def _write(directories: list[Path], out: Path) -> None:
+    page = render_report([_view(open_run(directory)) for directory in directories])
+    try:
+        write_page(page, out)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}", mend="-o FILE in a directory you own") from None
+
+
+def _view(run: Run) -> RunView:
+    view = RunView(run.directory.name, run.record)
+    report = run.path(Files.ENGINE_REPORT)
+    if report.exists():
+        view.rates = read_rates(report.read_text(errors="replace"))
+    if not run.path(Files.FOLDED).exists():
+        view.notes.append(f"{Files.FOLDED} is not in this run: no stacks, no categories.")
+        return view
+    try:
+        view.stacks = _stacks(run, _OWNER)
+        view.leaf_of = {stack.frames: stack.category for stack in _stacks(run, _LEAF)}
+        view.owner, view.leaf = _categories(run, _OWNER), _categories(run, _LEAF)
+        total = sum(stack.weight for stack in view.stacks)
+        for name, found in ((Files.of_view(_OWNER), view.owner), (Files.of_view(_LEAF), view.leaf)):
+            if found.total_weight != total:
+                view.notes.append(
+                    f"{name} holds {found.total_weight:,} of weight, the stacks {total:,}: they are not of one fold. "
+                    f"ioflame analyse {run.directory.name} makes both again."
+                )
+    except HostError as error:
+        view.notes.append(f"The stacks are shown without categories: {error.what}. {error.mend}")
+        view.stacks = read_folded(run.path(Files.FOLDED).read_bytes().splitlines())
+    except IoflameError as error:
+        view.notes.append(f"No stacks can be shown: {error.what}")
+    return view
+
+
+def _stacks(run: Run, kind: str) -> list[Stack]:
+    return read_categorised(categorise_stacks(run.directory, run.record.engine, kind).split(b"\n"))
+
+
+def _categories(run: Run, kind: str) -> Categories:
+    """The view in the run directory, made from its stacks where that file is not there."""
+    if run.path(Files.of_view(kind)).exists():
+        return read_categories(run.directory, kind)
+    return categorise(run.directory, run.record.engine, kind)

@@ -1,0 +1,67 @@
+"""Errors a user can act on, and the exit codes they end with.
+
+Every message says four things: what failed, the value seen, what it means, and the exact command that mends it.
+"""
+
+from __future__ import annotations
+
+__all__ = (
+    "EXIT_CHECK_FAILED",
+    "EXIT_HOST",
+    "EXIT_INTERRUPTED",
+    "EXIT_OK",
+    "EXIT_USAGE",
+    "HostError",
+    "IoflameError",
+    "MeasurementError",
+    "UsageError",
+)
+
+EXIT_OK = 0
+EXIT_CHECK_FAILED = 1  # something was measured, but a check failed or a part is missing
+EXIT_USAGE = 2  # the request makes no sense; nothing was started
+EXIT_HOST = 3  # the host cannot do it
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+
+class IoflameError(Exception):
+    """An error with its meaning and its mend; `main` prints it without a traceback.
+
+    what:  what failed, with the value seen
+    means: what follows from it (may be empty)
+    mend:  the exact command or option that mends it (may be empty)
+    """
+
+    exit_code = EXIT_CHECK_FAILED
+
+    def __init__(self, what: str, *, means: str = "", mend: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.means = means
+        self.mend = mend
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.means:
+            lines.append(f"  meaning: {self.means}")
+        if self.mend:
+            lines.append(f"  to mend: {self.mend}")
+        return "\n".join(lines)
+
+
+class MeasurementError(IoflameError):
+    """Something ran and failed: what was measured before it is kept. Exit code 1."""
+
+    exit_code = EXIT_CHECK_FAILED
+
+
+class UsageError(IoflameError):
+    """A bad value or a contradiction in what was asked; nothing was started. Exit code 2."""
+
+    exit_code = EXIT_USAGE
+
+
+class HostError(IoflameError):
+    """The host lacks something that the job cannot do without. Exit code 3."""
+
+    exit_code = EXIT_HOST

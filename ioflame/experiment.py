@@ -1,0 +1,105 @@
+"""`experiment.json`: the steps of an experiment, what each gave, and so where to go on after an interruption."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from ioflame.errors import MeasurementError, UsageError
+
+__all__ = ("Baseline", "ExperimentRecord", "ExperimentRun", "StepRecord")
+
+SCHEMA = 1
+_NAME = "experiment.json"
+
+
+@dataclass
+class Baseline:
+    """What fio got from the device: figures per read, latencies in us, reqsz in KiB.
+
+    lat: by fio, submission to completion; io_lat: by the device's counter over the whole fio process
+    """
+
+    iops: float
+    reads: int
+    us_per: float
+    sy_per: float
+    lat: float
+    io_lat: float
+    reqsz: float
+
+    @property
+    def cpu_per(self) -> float:
+        return self.us_per + self.sy_per
+
+
+@dataclass
+class StepRecord:
+    """A step as laid out, and its outcome. status: `todo` or `done`; directory: a measured step's run, relative."""
+
+    id: str
+    kind: str
+    step: str
+    users: int
+    repeat: int
+    levels: str
+    status: str = "todo"
+    started: float | None = None
+    ended: float | None = None
+    directory: str = ""
+    baseline: Baseline | None = None
+
+
+@dataclass
+class ExperimentRecord:
+    """The whole experiment; `database` as in a run's record."""
+
+    schema: int
+    name: str
+    about: str
+    created: str
+    options: dict[str, str]
+    host: dict[str, str]
+    tools: dict[str, str]
+    steps: list[StepRecord] = field(default_factory=list)
+
+
+class ExperimentRun:
+    """An experiment's directory: its record, and the runs of its measured steps."""
+
+    def __init__(self, directory: Path, record: ExperimentRecord) -> None:
+        self.directory = directory
+        self.record = record
+
+    @classmethod
+    def create(cls, out: Path, record: ExperimentRecord) -> ExperimentRun:
+        directory = out / f"{time.strftime('%Y%m%dT%H%M%S')}-{record.name}"
+        directory.mkdir(parents=True)
+        run = cls(directory, record)
+        run.save()
+        return run
+
+    @classmethod
+    def open(cls, directory: Path) -> ExperimentRun:
+        """The experiment in `directory`; UsageError when there is none, MeasurementError when its record is broken."""
+        path = directory / _NAME
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=ExperimentRecord)
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be read: {error.strerror}", mend="--resume <a directory that holds an experiment.json>"
+            ) from None
+        except msgspec.MsgspecError as error:
+            raise MeasurementError(f"{path} is not an experiment's record: {error}") from None
+        if record.schema != SCHEMA:
+            raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")
+        return cls(directory, record)
+
+    def save(self) -> None:
+        """Writes the record whole or not at all."""
+        partial = self.directory / (_NAME + ".part")
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(self.record), indent=2) + b"\n")
+        partial.replace(self.directory / _NAME)

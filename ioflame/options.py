@@ -1,0 +1,138 @@
+"""What a profile is asked for: parsed and refused before anything starts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioflame.errors import UsageError
+from ioflame.sizes import parse_bytes, parse_count
+
+__all__ = ("ProfileOptions", "add_profile_arguments", "profile_options")
+
+CALLGRAPHS = ("auto", "fp", "dwarf")
+_MAX_FREQUENCY = 20_000
+_MAX_THREADS = 4096
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """The options of `ioflame profile`; None means: as the scale says.
+
+    duration in seconds of one window; cache_size in bytes; frequency in samples a second and CPU
+    """
+
+    workload: str
+    engine: str
+    scale: str
+    configuration: str
+    db_bench: str | None
+    db_dir: Path | None
+    threads: int
+    num_keys: int | None
+    cache_size: int | None
+    duration: int | None
+    event: str
+    frequency: int
+    callgraph: str
+    out: Path
+    quiet: bool
+    allow_host_changes: bool = False
+
+    def as_text(self) -> dict[str, str]:
+        """The options as given, for `run.json`."""
+        return {name: str(value) for name, value in vars(self).items() if value is not None}
+
+
+def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
+    """The same names as the variables of `make profile`. Values are checked in `profile_options`, all in one way."""
+    add = parser.add_argument
+    add("--workload", default="readrandom", metavar="NAME", help="what runs (WORKLOAD; default: readrandom)")
+    add("--engine", default="rocksdb", metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
+    add("--scale", default="default", metavar="NAME", help="smoke, default or full (SCALE)")
+    add(
+        "--config",
+        default="iodir",
+        metavar="NAME",
+        help="how the database reads (CONFIG; default: iodir; `ioflame list`)",
+    )
+    add("--db-bench", metavar="PATH", help="any build of db_bench (DB_BENCH; default: the one on PATH)")
+    add("--db-dir", metavar="DIR", help="the database's directory (DB_DIR; default: db/<engine>-<keys>)")
+    add("--threads", default="1", metavar="N", help="reading threads (THREADS; default: 1)")
+    add("--num-keys", metavar="N", help="keys in the database, e.g. 10M (NUM_KEYS; default: by scale)")
+    add("--cache-size", metavar="SIZE", help="block cache, e.g. 128M (CACHE_SIZE; default: by scale)")
+    add("--duration", metavar="SECONDS", help="of one window (DURATION; default: by scale)")
+    add("--event", default="auto", metavar="NAME", help="perf event (EVENT; default: auto: cycles, else cpu-clock)")
+    add("--freq", default="999", metavar="HZ", help="samples a second and CPU (FREQ; default: 999)")
+    add(
+        "--callgraph",
+        default="auto",
+        metavar="MODE",
+        help="auto, fp or dwarf (CALLGRAPH; auto: by a trial of a second)",
+    )
+    add("--out", default="runs", metavar="DIR", help="where run directories go (OUT; default: runs)")
+    add(
+        "--allow-host-changes",
+        action="store_true",
+        help="with buffered reads: drop the page cache before the workload starts (as root)",
+    )
+    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
+
+
+def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
+    """The checked options. UsageError for a value that makes no sense."""
+    return ProfileOptions(
+        workload=arguments.workload,
+        engine=arguments.engine,
+        scale=arguments.scale,
+        configuration=arguments.config,
+        db_bench=arguments.db_bench or None,
+        db_dir=Path(arguments.db_dir).absolute() if arguments.db_dir else None,
+        threads=_number("THREADS", arguments.threads, int, 1, _MAX_THREADS),
+        num_keys=_optional("NUM_KEYS", arguments.num_keys, parse_count, 1_000, 10**12),
+        cache_size=_optional("CACHE_SIZE", arguments.cache_size, parse_bytes, 1 << 20, 1 << 50),
+        duration=_optional("DURATION", arguments.duration, int, 1, 86_400),
+        event=_event(arguments.event),
+        frequency=_number("FREQ", arguments.freq, int, 1, _MAX_FREQUENCY),
+        callgraph=_choice("CALLGRAPH", arguments.callgraph, CALLGRAPHS),
+        out=Path(arguments.out).absolute(),
+        quiet=arguments.quiet,
+        allow_host_changes=arguments.allow_host_changes,
+    )
+
+
+def _number(name: str, text: str, parse: Callable[[str], int], least: int, most: int) -> int:
+    try:
+        value = parse(text)
+    except ValueError as error:
+        words = str(error) if parse is not int else f"{text!r} is not a whole number"
+        raise UsageError(
+            f"{name}={text}: {words}", means="nothing was started", mend=f"{name}=<{least}..{most}>"
+        ) from None
+    if not least <= value <= most:
+        raise UsageError(
+            f"{name}={text} is out of range", means="nothing was started", mend=f"{name}=<{least}..{most}>"
+        )
+    return value
+
+
+def _optional(name: str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
+    return None if not text else _number(name, text, parse, least, most)
+
+
+def _choice(name: str, text: str, known: tuple[str, ...]) -> str:
+    if text not in known:
+        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
+    return text
+
+
+def _event(text: str) -> str:
+    if not text or any(c in text for c in " ,{}") or text.startswith("-"):
+        raise UsageError(
+            f"EVENT={text!r} is not one perf event",
+            means="a profile has one event and one unit; several are never mixed",
+            mend="EVENT=auto, or one name of `perf list`, such as EVENT=cycles",
+        )
+    return text

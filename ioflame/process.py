@@ -1,0 +1,221 @@
+"""Processes we start, own by pid, and end; no process is ever looked up by name.
+
+A child gets a process group of its own, so that Ctrl-C reaches us alone and we stop the children in order.
+`setpriv --pdeathsig` ties its life to ours: a child does not outlive an ioflame that was killed with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ioflame.errors import HostError, MeasurementError, UsageError
+
+__all__ = ("Child", "Children", "Output", "capture", "interruptible", "tool_path")
+
+# One locale and one perf configuration for every tool we parse the output of.
+_ENVIRONMENT = {"LC_ALL": "C", "PERF_CONFIG": os.devnull, "DEBUGINFOD_URLS": ""}
+
+
+def tool_path(name: str, package: str) -> str:
+    """The path of `name` on PATH; HostError naming the Debian `package` where there is none."""
+    found = shutil.which(name)
+    if found is None:
+        raise HostError(f"{name} is not installed", mend=f"make setup   (or: sudo apt-get install {package})")
+    return found
+
+
+def _environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {**os.environ, **_ENVIRONMENT, **(extra or {})}
+
+
+class Output:
+    """What a finished command left: exit code, standard output and standard error."""
+
+    def __init__(self, argv: Sequence[str], returncode: int, stdout: bytes, stderr: bytes) -> None:
+        self.argv = list(argv)
+        self.returncode = returncode
+        self.stdout = stdout
+        self.stderr = stderr
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def errors(self) -> str:
+        return self.stderr.decode("utf-8", "replace").strip()
+
+    def require(self, doing: str) -> Output:
+        """Self when the command succeeded; MeasurementError with its own words otherwise."""
+        if self.returncode == 0:
+            return self
+        words = self.errors or self.text.strip() or "it said nothing"
+        raise MeasurementError(
+            f"{doing} failed with exit code {self.returncode}: {words[-2000:]}",
+            mend=f"to see it again: {shlex.join(self.argv)}",
+        )
+
+
+def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Output:
+    """Run a short helper command to its end and keep what it prints.
+
+    MeasurementError when it runs longer than `timeout` seconds (it is then killed); UsageError when it does not start.
+    """
+    try:
+        done = subprocess.run(
+            list(argv),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=timeout,
+            env=_environment(),
+            check=False,
+            process_group=0,
+        )
+    except subprocess.TimeoutExpired:
+        raise MeasurementError(
+            f"{shlex.join(argv)} did not end within {timeout:.0f} s", means="it was stopped; its output is not used"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from None
+    return Output(argv, done.returncode, done.stdout, done.stderr)
+
+
+class Child:
+    """A process of ours: started at once, known by its pid, stopped by a signal to that pid.
+
+    argv:        the command line
+    stdout:      the file its standard output goes to (None: thrown away)
+    stderr:      the file its standard error goes to (None: with stdout)
+    stop_signal: what asks it to end and keep its work (SIGINT for perf and bpftrace, SIGTERM otherwise)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self.argv = list(argv)
+        self.stop_signal = stop_signal
+        guard = [tool_path("setpriv", "util-linux"), "--pdeathsig", stop_signal.name.removeprefix("SIG")]
+        with contextlib.ExitStack() as files:
+            out = files.enter_context(stdout.open("wb")) if stdout else subprocess.DEVNULL
+            err = files.enter_context(stderr.open("wb")) if stderr else subprocess.STDOUT
+            self._process = subprocess.Popen(
+                [*guard, *self.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=_environment(),
+                process_group=0,
+                pass_fds=pass_fds,
+            )
+        self.started = time.time()
+        self.ended: float | None = None
+        self._await_guard(guard[0])
+
+    def _await_guard(self, guard: str) -> None:
+        """Returns when the guard has become the command: until then our death would not end it."""
+        deadline = time.monotonic() + 5.0
+        while self.running and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                # Empty while an exec is under way.
+                name = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")[0]
+                if name not in (b"", guard.encode()):
+                    return
+            time.sleep(0.001)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code; minus the signal that ended it; None while it runs."""
+        code = self._process.poll()
+        if code is not None and self.ended is None:
+            self.ended = time.time()
+        return code
+
+    @property
+    def running(self) -> bool:
+        return self.returncode is None
+
+    def wait(self, timeout: float) -> int | None:
+        """Exit code once it ended; None if it still runs after `timeout` seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        return self.returncode
+
+    def stop(self, grace: float = 10.0) -> int:
+        """Ask it to end, kill it after `grace` seconds, reap it; its exit code."""
+        if self.running:
+            self._process.send_signal(self.stop_signal)
+            if self.wait(grace) is None:
+                self._process.kill()
+                self._process.wait()
+        code = self.returncode
+        assert code is not None
+        return code
+
+    def describe_end(self) -> str:
+        """`exit code 1`, `killed by SIGKILL`, `still running`."""
+        code = self.returncode
+        if code is None:
+            return "still running"
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+
+class Children:
+    """The children of one job; leaving the `with` block stops those that still run, the newest first."""
+
+    def __init__(self) -> None:
+        self._children: list[Child] = []
+
+    def add(self, child: Child) -> Child:
+        self._children.append(child)
+        return child
+
+    def __iter__(self) -> Iterator[Child]:
+        """All of them, ended ones too, in the order of their start."""
+        return iter(self._children)
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for child in reversed(self._children):
+            child.stop()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Within: SIGTERM and SIGHUP arrive as KeyboardInterrupt, as SIGINT does, so that one path cleans up."""
+
+    def interrupt(signum: int, _frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(signum).name)
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # A shell that starts us in the background ignores SIGINT for us; a profile must still be stoppable.
+    before = {signum: signal.signal(signum, interrupt) for signum in signals}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -1,0 +1,81 @@
+"""What runs now and how long it will take: a moving line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+
+from ioflame.sizes import format_seconds
+
+__all__ = ("Reporter", "terminal_width")
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """Columns of the terminal that `stream` writes to; None when it writes to none: then lines are left whole."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+class _ClockColumn(ProgressColumn):
+    """A bar that moves with the clock: a stage is a wait on another process, with a known length."""
+
+    max_refresh = 0.2
+
+    def render(self, task: Task) -> ProgressBar:
+        elapsed = task.elapsed or 0.0
+        completed = min(elapsed, task.total) if task.total else 0.0
+        return ProgressBar(total=task.total, completed=completed, width=20, pulse=task.total is None)
+
+
+class Reporter:
+    """Tells the user, on standard error, what runs; results go to standard output.
+
+    quiet: print nothing but warnings
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._started = time.monotonic()
+        self._live = self._console.is_terminal and not quiet
+
+    def line(self, text: str) -> None:
+        """One plain line, with the seconds since the start."""
+        if not self._quiet:
+            self._write(f"[{time.monotonic() - self._started:4.0f} s] {text}")
+
+    def warn(self, text: str) -> None:
+        """A line that is printed even when quiet."""
+        self._write(f"warning: {text}")
+
+    def _write(self, text: str) -> None:
+        # Stage texts hold paths and brackets, which are no style tags.
+        self._console.print(text, markup=False)
+
+    @contextmanager
+    def stage(self, what: str, expected: float | None = None) -> Iterator[None]:
+        """A stage that runs; `expected` in seconds, where it is known."""
+        estimate = f" (about {format_seconds(expected)})" if expected else ""
+        if not self._live:
+            self.line(f"{what}{estimate}")
+            yield
+            return
+        begun = time.monotonic()
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            _ClockColumn(),
+            TimeElapsedColumn(),
+            TextColumn(estimate.strip(), markup=False),
+            console=self._console,
+            transient=True,
+        ) as bar:
+            bar.add_task(what, total=expected)
+            yield
+        self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")

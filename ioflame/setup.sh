@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Installs what ioflame needs, and says so before it does: system packages, .venv, the stackfold binary.
+# Run it as often as you like: what is there is left alone. `--dev` adds what the tests need.
+# Exit codes: 0 done, 3 this host lacks something that only you can install (the exact command is printed).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+MINIMUM_PYTHON="3.11"
+MINIMUM_RUST="1.88"
+dev=0
+[[ "${1:-}" == "--dev" ]] && dev=1
+
+say() { printf 'setup: %s\n' "$*"; }
+
+refuse() { # refuse WHAT COMMAND
+  printf 'setup: %s\n  to mend: %s\n' "$1" "$2" >&2
+  exit 3
+}
+
+# --- system packages: asked for by the command they bring, so that your own builds count ---------------------------
+missing=()
+need() { # need COMMAND PACKAGE
+  command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+
+perf_package() {
+  # Ubuntu ships perf for each kernel; Debian ships one that works with all.
+  if grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then
+    printf 'linux-tools-generic linux-tools-%s' "$(uname -r)"
+  else
+    printf 'linux-perf'
+  fi
+}
+
+perf --version >/dev/null 2>&1 || read -r -a missing <<<"$(perf_package)"
+need bpftrace bpftrace
+need fio fio
+[[ -n "${DB_BENCH:-}" ]] || need db_bench rocksdb-tools
+need gdb gdb
+need eu-stack elfutils
+need setpriv util-linux
+need cc gcc
+python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
+if ((dev)); then
+  need chromium chromium
+  need shellcheck shellcheck
+fi
+
+if ((${#missing[@]})); then
+  install=(apt-get install -y --no-install-recommends "${missing[@]}")
+  if ! command -v apt-get >/dev/null 2>&1; then
+    refuse "missing: ${missing[*]}; there is no apt here" "install these with your package manager, then run this again"
+  fi
+  as_root=()
+  if [[ $EUID -ne 0 ]]; then
+    as_root=(sudo)
+    if ! command -v sudo >/dev/null 2>&1 || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+      refuse "missing: ${missing[*]}; installing them takes root" "sudo apt-get update && sudo ${install[*]}"
+    fi
+  fi
+  say "installing system packages: ${missing[*]}"
+  if ! "${as_root[@]}" apt-get update -qq || ! DEBIAN_FRONTEND=noninteractive "${as_root[@]}" "${install[@]}" >/dev/null; then
+    refuse "apt could not install: ${missing[*]}" "sudo apt-get update && sudo ${install[*]}"
+  fi
+fi
+
+# --- Python ------------------------------------------------------------------------------------------------------
+at_least() { # at_least VERSION MINIMUM
+  [[ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
+}
+
+if [[ ! -x .venv/bin/python ]]; then
+  version=$(python3 -c 'import platform; print(platform.python_version())' 2>/dev/null || echo 0)
+  at_least "$version" "$MINIMUM_PYTHON" ||
+    refuse "python3 is $version; ioflame needs $MINIMUM_PYTHON" "install Python $MINIMUM_PYTHON or newer, as python3 on PATH"
+  say "making .venv with Python $version"
+  python3 -m venv .venv
+fi
+
+requirements="requirements.txt"
+if ((dev)); then requirements="requirements-dev.txt"; fi
+stamp=.venv/ioflame-$(basename "$requirements" .txt).stamp
+if ! sha256sum --status -c "$stamp" 2>/dev/null; then
+  say "installing Python packages of $requirements into .venv"
+  .venv/bin/pip install -q --disable-pip-version-check -r "$requirements"
+  .venv/bin/pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+  sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"
+fi
+
+# --- stackfold ---------------------------------------------------------------------------------------------------
+rust="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh   (https://rustup.rs)"
+command -v cargo >/dev/null 2>&1 || refuse "cargo is not installed; stackfold is written in Rust" "$rust"
+if ! cargo --version >/dev/null 2>&1; then
+  # A rustup that another HOME installed: its toolchains lie beside the cargo that is on PATH.
+  cargo_home=$(dirname "$(dirname "$(command -v cargo)")")
+  if [[ -z "${RUSTUP_HOME:-}" && -d "${cargo_home%/*}/.rustup" ]]; then
+    export RUSTUP_HOME="${cargo_home%/*}/.rustup" CARGO_HOME="$cargo_home"
+  fi
+  cargo --version >/dev/null 2>&1 || refuse "$(command -v cargo) does not run: rustup has no toolchain for this user" "rustup default stable"
+fi
+version=$(cargo --version | cut -d ' ' -f 2)
+at_least "$version" "$MINIMUM_RUST" ||
+  refuse "cargo is $version; stackfold needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
+if [[ ! -x folding/target/release/stackfold ]]; then
+  say "building stackfold (cargo build --release; a minute on two cores)"
+fi
+cargo build -q --release --locked --manifest-path folding/Cargo.toml

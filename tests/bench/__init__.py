@@ -1,0 +1,1 @@
+"""Benchmarks: programs to run by hand (make bench), not tests."""

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import select
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from collectors.perf import Plan, Recording, plan_recording, record_for, recorded_events
+from folding.stackfold import fold, judge
+from ioflame.errors import HostError, MeasurementError
+from ioflame.process import Children
+
+pytestmark = pytest.mark.needs("perf")
+
+
+@pytest.mark.parametrize("scope", ["process", "system"])
+def test_a_window_is_recorded_and_nothing_before_or_after(
+    burner: subprocess.Popen[str], tmp_path: Path, scope: str
+) -> None:
+    plan = Plan("cpu-clock", 999, scope, "fp", ())
+    data = tmp_path / "perf.data"
+    with Children() as children:
+        recording = Recording(children, plan, burner.pid, data, tmp_path / "log")
+        select.select([], [], [], 0.5)  # the process runs, perf is started, nothing is sampled yet
+        begun = time.monotonic()
+        recording.enable()
+        select.select([], [], [], 1.0)
+        recording.disable()
+        seconds = time.monotonic() - begun
+        select.select([], [], [], 0.5)
+        recording.close()
+    stats = fold(data, tmp_path, burner.pid)
+    assert recorded_events(data) == ["cpu-clock"]
+    assert (stats.event, stats.unit) == ("cpu-clock", "ns")
+    # It burns one CPU at most, for the window and not for the half second before and after it.
+    assert 0.3 * seconds < stats.weight / 1e9 <= 1.05 * seconds
+    report = judge(data, burner.pid)
+    assert (report.weight, report.lost_samples) == (stats.weight, 0)
+
+
+def test_the_plan_names_an_event_that_the_host_really_counts(burner: subprocess.Popen[str], tmp_path: Path) -> None:
+    plan = plan_recording("auto", 499, "auto")
+    with Children() as children:
+        record_for(children, plan, burner.pid, tmp_path / "perf.data", 0.3)
+    assert recorded_events(tmp_path / "perf.data") == [plan.event]
+    assert plan.event in ("cycles", "cpu-clock")
+    assert plan.event == "cycles" or plan.why
+
+
+def test_an_event_that_does_not_exist_is_refused_with_perfs_words() -> None:
+    with pytest.raises(HostError, match="no-such-event") as caught:
+        plan_recording("no-such-event", 99, "fp")
+    assert caught.value.exit_code == 3
+
+
+def test_a_recording_that_cannot_write_says_so(burner: subprocess.Popen[str], tmp_path: Path) -> None:
+    plan = Plan("cpu-clock", 99, "process", "fp", ())
+    with Children() as children, pytest.raises(MeasurementError, match="perf did not enable"):
+        Recording(children, plan, burner.pid, tmp_path / "no" / "perf.data", tmp_path / "log").enable()

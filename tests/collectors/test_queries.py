@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from collectors.queries import QueryReport
+
+SECOND = 1_000_000_000
+
+
+class Writer:
+    """Writes a report as db_bench does, at moments we choose on CLOCK_MONOTONIC."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = time.time_ns() - time.monotonic_ns()
+
+    def append(self, text: str, at: int) -> None:
+        with self.path.open("a") as file:
+            file.write(text)
+        os.utime(self.path, ns=(at + self.offset, at + self.offset))
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path / "report.csv")
+
+
+def test_queries_between_two_reports_are_interpolated(writer: Writer) -> None:
+    report = QueryReport(writer.path)
+    report.poll()
+    assert report.begun is False
+    start = time.monotonic_ns()
+    writer.append("secs_elapsed,interval_qps\n", start)
+    report.poll()
+    assert report.begun is True
+    writer.append("1,1000\n", start + SECOND)
+    report.poll()
+    writer.append("2,3000\n", start + 2 * SECOND)
+    report.poll()
+    assert report.rates == [1000, 3000]
+    for seconds, queries in ((0.001, 1), (0.5, 500), (1.0, 1000), (1.5, 2500), (1.999, 3997)):
+        # the clocks' offset is taken twice, microseconds apart
+        assert report.at(start + int(seconds * SECOND)) == pytest.approx(queries, abs=1)
+
+
+def test_moments_outside_the_report_have_no_count(writer: Writer) -> None:
+    report = QueryReport(writer.path)
+    start = time.monotonic_ns()
+    writer.append("secs_elapsed,interval_qps\n", start)
+    report.poll()
+    assert report.at(start + SECOND) is None
+    assert report.at(start - SECOND) is None
+    assert QueryReport(writer.path).at(start) is None
+
+
+def test_lines_that_came_between_two_polls_share_the_last_ones_moment(writer: Writer) -> None:
+    report = QueryReport(writer.path)
+    start = time.monotonic_ns()
+    writer.append("secs_elapsed,interval_qps\n", start)
+    report.poll()
+    writer.append("1,1000\n2,3000\n", start + 2 * SECOND)
+    report.poll()
+    assert report.rates == [1000, 3000]
+    assert report.at(start + 2 * SECOND - SECOND // 1000) == pytest.approx(3998, abs=1)
+    assert report.at(start + SECOND) == pytest.approx(2000, abs=1)
+
+
+def test_half_a_line_waits_for_its_end(writer: Writer) -> None:
+    report = QueryReport(writer.path)
+    start = time.monotonic_ns()
+    writer.append("secs_elapsed,interval_qps\n1,10", start)
+    report.poll()
+    assert report.rates == []
+    writer.append("00\n", start + SECOND)
+    report.poll()
+    assert report.rates == [1000]

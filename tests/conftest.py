@@ -1,0 +1,121 @@
+"""Capabilities of the host that tests name with `@pytest.mark.needs(...)`, and real processes to test on.
+
+A test whose capability is missing is skipped; with --require-all (CI) it fails, so that nothing goes untested unseen.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing here: speed lives in `make bench`.
+settings.register_profile("ioflame", deadline=None)
+settings.load_profile("ioflame")
+
+ROOT = Path(__file__).parent.parent
+
+
+def _runs(*argv: str) -> bool:
+    if shutil.which(argv[0]) is None:
+        return False
+    return subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+CAPABILITIES: dict[str, Callable[[], bool]] = {
+    "chromium": lambda: shutil.which("chromium") is not None,
+    "go": lambda: shutil.which("go") is not None,
+    "db_bench": lambda: shutil.which("db_bench") is not None,
+    "perf": lambda: _runs("perf", "record", "-q", "-N", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"),
+    "loop": lambda: _runs("losetup", "--find"),
+    "seccomp": lambda: sys.platform == "linux" and os.uname().machine == "x86_64",
+}
+
+
+@functools.cache
+def _has(capability: str) -> bool:
+    return CAPABILITIES[capability]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-all", action="store_true", help="a missing capability is a failure, not a skip")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        for capability in marker.args:
+            if not _has(capability):
+                words = f"this host lacks: {capability}"
+                if item.config.getoption("--require-all"):
+                    pytest.fail(words)
+                pytest.skip(words)
+
+
+class Ioflame:
+    """Runs the real command line; knows its own processes by a mark in their environment, never by name."""
+
+    def __init__(self) -> None:
+        self._mark = f"IOFLAME_TEST={uuid.uuid4().hex}"
+
+    def start(self, *arguments: str | Path, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        name, _, value = self._mark.partition("=")
+        return subprocess.Popen(
+            [*prefix, sys.executable, "-m", "ioflame.cli", *map(str, arguments)],
+            cwd=ROOT,
+            env={**os.environ, name: value},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str | Path, prefix: tuple[str, ...] = ()) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of a finished command."""
+        process = self.start(*arguments, prefix=prefix)
+        try:
+            out, err = process.communicate(timeout=300)
+        finally:
+            process.kill()
+        return process.returncode, out, err
+
+    def left_behind(self) -> list[str]:
+        """Command lines of processes that still carry our mark."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                if self._mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def ioflame() -> Iterator[Ioflame]:
+    command = Ioflame()
+    yield command
+    assert command.left_behind() == []
+
+
+@pytest.fixture
+def burner() -> Iterator[subprocess.Popen[str]]:
+    """A process that does nothing but burn CPU in a function of its own; it says so once it has begun."""
+    code = "import sys\ndef burn():\n  n = 0\n  while True: n += 1\nprint('burning', flush=True)\nburn()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "burning\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,118 @@
+// What stack folders get wrong, in one program: runs for the given number of milliseconds.
+// usage: busy MILLISECONDS [LIBRARY_TO_DELETE | jit]
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#define APART __attribute__((noinline, noclone))
+
+static volatile unsigned sink;
+
+static inline __attribute__((always_inline)) void turn(unsigned times) {
+  for (unsigned i = 0; i < times; i++) sink = sink * 31 + i;
+}
+
+namespace {
+APART void hidden() {
+  turn(20000);
+  sink = sink + 1;
+}
+}  // namespace
+
+namespace engine {
+
+template <typename T, unsigned long N>
+struct Pointer {
+  APART Pointer* operator->() {
+    turn(20000);
+    return this;
+  }
+  APART Pointer& operator<<(int) {
+    turn(20000);
+    return *this;
+  }
+  APART void operator()(T value) {
+    turn(20000);
+    sink = sink + value;
+  }
+  int field = 0;
+};
+
+APART void deep(int levels) {
+  if (levels > 0) {
+    deep(levels - 1);
+  } else {
+    turn(60000);
+  }
+  sink = sink + 1;
+}
+
+APART void call(const std::function<void(int)>& function) {
+  function(1);
+  sink = sink + 1;
+}
+
+}  // namespace engine
+
+using Work = void (*)();
+
+// Code made at run time, and its name written down where perf looks for it.
+static Work compile() {
+#ifdef __x86_64__
+  // push rbp; mov rbp, rsp; mov ecx, 131072; again: dec ecx; jnz again; pop rbp; ret
+  const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0, 0, 2, 0, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return nullptr;
+  std::memcpy(page, code, sizeof code);
+  char path[64];
+  std::snprintf(path, sizeof path, "/tmp/perf-%d.map", static_cast<int>(getpid()));
+  if (FILE* map = std::fopen(path, "w")) {
+    std::fprintf(map, "%lx %zx a->b(int; x)\n", reinterpret_cast<unsigned long>(page), sizeof code);
+    std::fclose(map);
+  }
+  return reinterpret_cast<Work>(page);
+#else
+  return nullptr;
+#endif
+}
+
+int main(int argc, char** argv) {
+  const int milliseconds = argc > 1 ? std::atoi(argv[1]) : 100;
+  prctl(PR_SET_NAME, "my pool;12 x");
+  Work work = nullptr;
+  if (argc > 2 && std::strcmp(argv[2], "jit") == 0) {
+    work = compile();
+  } else if (argc > 2) {
+    void* library = dlopen(argv[2], RTLD_NOW);
+    if (library == nullptr) return 1;
+    work = reinterpret_cast<Work>(dlsym(library, "library_work"));
+    unlink(argv[2]);
+  }
+  engine::Pointer<int, 8> pointer;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (std::chrono::steady_clock::now() < end) {
+    hidden();
+    pointer->field++;
+    pointer << 3;
+    pointer(4);
+    engine::deep(300);
+    engine::call([](int value) {
+      turn(20000);
+      sink = sink + value;
+    });
+    if (work != nullptr) work();
+    // Memory that is touched for the first time.
+    char* page = static_cast<char*>(std::malloc(1 << 20));
+    for (int i = 0; i < 1 << 20; i += 4096) page[i] = 1;
+    std::free(page);
+  }
+  return 0;
+}

@@ -1,0 +1,243 @@
+"""stackfold on perf.data itself: the same stacks as from the text of perf script, the same totals as perf report."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from folding.stackfold import stackfold_binary
+
+pytestmark = pytest.mark.needs("perf")
+
+SOURCE = Path(__file__).parent / "busy.cc"
+LIBRARY = 'extern "C" __attribute__((visibility("default"))) void library_work() {\n'
+LIBRARY += "  static volatile unsigned sink; for (unsigned i = 0; i < 20000; i++) sink = sink * 31 + i;\n}\n"
+
+BUILDS = {
+    "fp": ["-O1", "-fno-omit-frame-pointer"],
+    "nofp": ["-O2", "-fomit-frame-pointer"],
+    "debug": ["-O1", "-g", "-fno-omit-frame-pointer"],
+}
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    directory = tmp_path_factory.mktemp("busy")
+
+    @functools.cache
+    def make(name: str) -> Path:
+        program = directory / name
+        subprocess.run(["g++", "-std=c++17", *BUILDS[name], "-o", program, SOURCE, "-ldl"], check=True)
+        return program
+
+    return make
+
+
+def library(directory: Path, name: str = "libgone.so", extra: str = "") -> Path:
+    (directory / "library.cc").write_text(LIBRARY + extra)
+    path = directory / name
+    subprocess.run(["g++", "-O1", "-shared", "-fPIC", "-o", path, directory / "library.cc"], check=True)
+    return path
+
+
+def record(data: Path, options: list[str], *command: str | Path) -> Path:
+    argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
+    subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    return data
+
+
+def run(*arguments: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([stackfold_binary(), *map(str, arguments)], input=stdin, capture_output=True, check=False)
+
+
+def stacks(output: bytes) -> Counter[bytes]:
+    weights: Counter[bytes] = Counter()
+    for line in output.splitlines():
+        stack, _, weight = line.rpartition(b" ")
+        weights[stack] += int(weight)
+    return weights
+
+
+def direct(data: Path, *options: str) -> Counter[bytes]:
+    done = run("-q", "--kernel", "--no-inlines", *options, data)
+    assert done.returncode == 0, done.stderr
+    return stacks(done.stdout)
+
+
+def by_text(data: Path, *options: str, script: tuple[str, ...] = ()) -> Counter[bytes]:
+    argv = ["perf", "script", "--no-inline", "--max-stack", "2000", "-i", str(data), *script]
+    text = subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
+    done = run("-q", "--kernel", *options, stdin=text)
+    assert done.returncode == 0, done.stderr
+    return stacks(done.stdout)
+
+
+def share_of_differences(ours: Counter[bytes], theirs: Counter[bytes]) -> float:
+    """The share of weight in stacks that differ, after the totals were found equal.
+
+    perf looks up the address a call returns to. The loader's `_start` ends with a call, so perf names what follows it.
+    """
+    theirs = Counter({stack.replace(b";_dl_start_user;", b";_start;"): weight for stack, weight in theirs.items()})
+    assert sum(ours.values()) == sum(theirs.values()) > 0
+    return sum((ours - theirs).values()) / sum(ours.values())
+
+
+def checked(data: Path, *options: str) -> str:
+    done = run("check", *options, data)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.decode()
+
+
+def stats(data: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
+    path = tmp_path / "stats.json"
+    run("-q", "--stats", path, *options, data)
+    loaded: dict[str, Any] = json.loads(path.read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("options", [["-F", "2000"], ["-c", "500000"], ["-F", "2000", "-z"]], ids=["F", "c", "z"])
+def test_frame_pointer_stacks_are_those_of_perf_script(build: Any, tmp_path: Path, options: list[str]) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", *options], build("fp"), "400")
+    ours = direct(data)
+    assert share_of_differences(ours, by_text(data)) < 0.005
+    assert "cpu-clock: total equal" in checked(data)
+    names = {frame for stack in ours for frame in stack.split(b";")}
+    for name in [
+        b"(anonymous namespace)::hidden",
+        b"engine::Pointer<int, 8ul>::operator->",
+        b"engine::Pointer<int, 8ul>::operator<<",
+        b"engine::Pointer<int, 8ul>::operator()",
+        b"engine::deep",
+        b"my_pool:12_x",
+    ]:
+        assert name in names, name
+
+
+def test_chains_at_the_kernels_limit_are_counted(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], build("fp"), "300")
+    found = stats(data, tmp_path)
+    assert found["truncated_chains"] > 0
+    assert found["incomplete_samples"] >= found["truncated_chains"]
+
+
+@pytest.mark.parametrize("program", ["fp", "nofp", "debug"])
+def test_copied_stacks_are_unwound_as_perf_does(build: Any, tmp_path: Path, program: str) -> None:
+    options = ["-e", "cpu-clock", "--call-graph", "dwarf,32768", "-F", "499"]
+    data = record(tmp_path / "perf.data", options, build(program), "500")
+    assert share_of_differences(direct(data), by_text(data)) < 0.02
+    found = stats(data, tmp_path, "--no-inlines")
+    assert found["incomplete_samples"] <= 0.02 * found["samples"]
+    # 300 calls deep, and nothing is cut.
+    deepest = max(direct(data), key=lambda stack: stack.count(b"engine::deep"))
+    assert deepest.count(b"engine::deep") == 301
+    assert deepest.startswith(b"my_pool:12_x;_start;")
+    checked(data)
+
+
+def test_inlined_functions_are_frames_and_can_be_marked_or_left_out(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], build("debug"), "300")
+    marked = stacks(run("-q", "--inlines", data).stdout)
+    hidden = [stack for stack in marked if b"(anonymous namespace)::hidden" in stack]
+    assert any(stack.endswith(b"(anonymous namespace)::hidden;turn_[i]") for stack in hidden), hidden
+    plain = stacks(run("-q", data).stdout)
+    assert any(stack.endswith(b"(anonymous namespace)::hidden;turn") for stack in plain)
+    without = stacks(run("-q", "--no-inlines", data).stdout)
+    assert not any(b";turn" in stack for stack in without)
+    assert sum(marked.values()) == sum(plain.values()) == sum(without.values())
+
+
+def test_several_events_are_kept_apart(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock,page-faults", "-g"], build("fp"), "300")
+    refused = run(data)
+    assert refused.returncode == 2
+    assert b"cpu-clock:" in refused.stderr and b"page-faults:" in refused.stderr
+    for event in ["cpu-clock", "page-faults"]:
+        ours = direct(data, "--event", event)
+        assert share_of_differences(ours, by_text(data, "--event", event)) < 0.01
+    said = checked(data)
+    assert said.count("total equal") == 2
+
+
+def test_a_system_wide_recording_by_process(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-F", "999", "-g", "-a"], build("fp"), "400")
+    ours = direct(data, "--tid")
+    theirs = by_text(data, "--tid", script=("-F", "comm,pid,tid,time,period,event,ip,sym,dso"))
+    assert sum(ours.values()) == sum(theirs.values())
+    own = [Counter({s: w for s, w in side.items() if s.startswith(b"my_pool:12_x-")}) for side in (ours, theirs)]
+    assert share_of_differences(*own) < 0.01
+    pid = next(int(m[1]) for stack in ours if (m := re.match(rb"my_pool:12_x-(\d+)/", stack)))
+    assert "total equal" in checked(data, "--only-pid", str(pid))
+    assert all(
+        stack.startswith(b"my_pool:12_x;") for stack in direct(data, "--only-pid", str(pid), "--comm", "my pool;12 x")
+    )
+
+
+def test_a_pipe_gives_the_stacks_of_a_file(build: Any, tmp_path: Path) -> None:
+    argv = ["perf", "record", "-q", "-e", "cpu-clock", "-g", "-F", "999", "-o", "-", "--", str(build("fp")), "200"]
+    recording = subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
+    (tmp_path / "pipe.data").write_bytes(recording)
+    piped = run("-q", "--kernel", "--no-inlines", stdin=recording)
+    assert stacks(piped.stdout) == direct(tmp_path / "pipe.data")
+    assert share_of_differences(stacks(piped.stdout), by_text(tmp_path / "pipe.data")) < 0.01
+
+
+def test_a_file_with_another_build_id_is_not_used(build: Any, tmp_path: Path) -> None:
+    path = library(tmp_path)
+    kept = tmp_path / "kept.so"
+    shutil.copy(path, kept)
+    options = ["-e", "cpu-clock", "-g", "-F", "999", "--buildid-mmap"]
+    data = record(tmp_path / "perf.data", options, build("fp"), "300", path)
+    assert any(b"[libgone.so]" in stack for stack in direct(data)), "deleted"
+    library(tmp_path, extra="int another_build_id;\n")
+    found = stats(data, tmp_path)
+    assert any("libgone.so: not used, its build id is" in note for note in found["notes"]), found["notes"]
+    assert not any(b"library_work" in stack for stack in direct(data))
+    shutil.copy(kept, path)
+    assert any(stack.endswith(b"library_work") for stack in direct(data))
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program makes x86-64 code")
+def test_run_time_code_has_the_names_its_process_wrote_down(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "999"], build("fp"), "300", "jit")
+    try:
+        ours = direct(data, "--jit")
+        assert any(stack.endswith(b";main;a->b_[j]") for stack in ours), list(ours)[-3:]
+        assert share_of_differences(ours, by_text(data, "--jit")) < 0.01
+    finally:
+        pids = re.findall(rb"-(\d+)/", b"\n".join(direct(data, "--tid")))
+        for pid in {int(pid) for pid in pids}:
+            Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
+
+
+def test_a_cut_recording_keeps_what_came_before(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "4000"], build("fp"), "300")
+    whole = data.read_bytes()
+    total = sum(direct(data).values())
+    weights = []
+    for part in range(1, 8):
+        cut = tmp_path / "cut.data"
+        cut.write_bytes(whole[: len(whole) * part // 8])
+        done = run("--no-inlines", cut)
+        assert done.returncode == 1, part
+        assert re.search(rb"cut short \(byte \d+:", done.stderr) or b"no samples" in done.stderr, done.stderr
+        weights.append(sum(stacks(done.stdout).values()))
+    assert weights == sorted(weights)
+    assert total / 2 < weights[-1] <= total
+
+
+def test_a_file_that_is_no_recording_is_read_as_text(tmp_path: Path) -> None:
+    (tmp_path / "perf.data").write_bytes(b"PERFILE1 is not the magic\n")
+    done = run(tmp_path / "perf.data")
+    assert done.returncode == 1
+    assert b"no samples" in done.stderr
+    checked_file = run("check", tmp_path / "perf.data")
+    assert checked_file.returncode == 2

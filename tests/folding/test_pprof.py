@@ -1,0 +1,69 @@
+"""The pprof that stackfold writes, read back by google/pprof itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from folding.stackfold import stackfold_binary
+
+pytestmark = pytest.mark.needs("go")
+
+PPROF = "github.com/google/pprof@v0.0.0-20260906184651-6331bc6350fe"
+CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
+
+
+@pytest.fixture(scope="module")
+def pprof(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, built from the module by Go's own client."""
+    directory = tmp_path_factory.mktemp("go")
+    subprocess.run(["env", f"GOBIN={directory}", "go", "install", PPROF], check=True)
+    return directory / "pprof"
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pprof") / "profile.pb.gz"
+    subprocess.run([stackfold_binary(), "-q", "--kernel", str(CAPTURE), "-o", str(path)], check=True)
+    return path
+
+
+def _stacks() -> list[tuple[list[str], int]]:
+    argv = [stackfold_binary(), "-q", "--kernel", str(CAPTURE)]
+    lines = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [(line.rpartition(" ")[0].split(";"), int(line.rpartition(" ")[2])) for line in lines]
+
+
+def _ask(pprof: Path, *arguments: str | Path) -> str:
+    argv = [str(pprof), "-symbolize=none", *map(str, arguments)]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def test_self_and_total_weights_are_the_folded_ones(pprof: Path, profile: Path) -> None:
+    selves: dict[str, int] = {}
+    totals: dict[str, int] = {}
+    for frames, weight in _stacks():
+        selves[frames[-1]] = selves.get(frames[-1], 0) + weight
+        for frame in set(frames[1:]):
+            totals[frame] = totals.get(frame, 0) + weight
+    options = ("-top", "-unit=ns", "-nodecount=100000", "-nodefraction=0", "-edgefraction=0")
+    rows = re.findall(r"^ *(\d+)(?:ns)? +\S+ +\S+ +(\d+)(?:ns)? +\S+ +(.*)$", _ask(pprof, *options, profile), re.M)
+    assert {name: (int(flat), int(cum)) for flat, cum, name in rows} == {
+        name: (selves.get(name, 0), total) for name, total in totals.items()
+    }
+
+
+def test_values_labels_and_mappings_are_there(pprof: Path, profile: Path) -> None:
+    raw = _ask(pprof, "-raw", profile)
+    assert "samples/count cpu-clock/nanoseconds[dflt]" in raw
+    assert "comm:[db_bench] event:[cpu-clock]" in raw
+    assert re.search(r"^ +tid:\[5076\]$", raw, re.M)
+    for mapping in (r"/usr/lib/x86_64-linux-gnu/librocksdb\.so\.7\.8\.3", r"\[kernel\.kallsyms\]"):
+        assert re.search(rf"^\d+: 0x0/0x0/0x0 {mapping} ", raw, re.M), raw[-2000:]
+    count = subprocess.run(["grep", "-c", "cpu-clock:", str(CAPTURE)], check=True, capture_output=True, text=True)
+    samples = re.findall(r"^ +(\d+) +(\d+): ", raw, re.M)
+    assert sum(int(n) for n, _ in samples) == int(count.stdout)
+    assert sum(int(weight) for _, weight in samples) == sum(weight for _, weight in _stacks())

@@ -1,0 +1,54 @@
+"""stackfold on real recordings, with perf report as the judge."""
+
+from __future__ import annotations
+
+import select
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from collectors.perf import Plan, record_for
+from folding.stackfold import fold, judge, self_weight_differences, weight_by_thread_name
+from ioflame.errors import MeasurementError
+from ioflame.process import Children
+from ioflame.run import Files
+
+pytestmark = pytest.mark.needs("perf")
+
+# Two processes of one program run the same symbols, for different lengths of time.
+PROGRAM = "while True: sum(range(1000))"
+
+
+@pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
+def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_path: Path, callgraph: str) -> None:
+    processes = [subprocess.Popen(["python3", "-c", PROGRAM]) for _ in range(2)]
+    try:
+        select.select([], [], [], 0.3)
+        with Children() as children:
+            plan = Plan("cpu-clock", 499, "system", callgraph, ())
+            record_for(children, plan, processes[0].pid, tmp_path / "perf.data", 1.0)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for process in processes:
+        directory = tmp_path / str(process.pid)
+        directory.mkdir()
+        stats = fold(tmp_path / "perf.data", directory, process.pid)
+        report = judge(tmp_path / "perf.data", process.pid)
+        assert stats.weight == report.weight > 10**8
+        assert sum(weight_by_thread_name(directory).values()) == stats.weight
+        assert self_weight_differences(directory, report) == []
+        counts = (directory / Files.SAMPLE_COUNTS).read_bytes().splitlines()
+        assert sum(int(line.rpartition(b" ")[2]) for line in counts) == stats.samples
+        stacks = (directory / Files.FOLDED).read_bytes().splitlines()
+        assert [line.rpartition(b" ")[0] for line in counts] == [line.rpartition(b" ")[0] for line in stacks]
+
+
+def test_a_recording_that_is_none_is_refused_with_perfs_words(tmp_path: Path) -> None:
+    (tmp_path / "perf.data").write_bytes(b"not a recording")
+    with pytest.raises(MeasurementError, match="perf script"):
+        fold(tmp_path / "perf.data", tmp_path, 1)
+    with pytest.raises(MeasurementError, match="perf report"):
+        judge(tmp_path / "perf.data", 1)

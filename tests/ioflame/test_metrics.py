@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from ioflame.metrics import LEGEND, cpu_profiled, metric_intervals, window_metrics
+from ioflame.run import ProfileFacts
+from tests.records import window
+
+
+def test_one_window_by_hand() -> None:
+    one = window(
+        "plain",
+        2.0,
+        queries=20_000,
+        storage_reads=10_000,
+        storage_read_bytes=10_000 * 8192,
+        storage_read_ms=1_200,
+        cpu_ns=800_000_000,
+        user_ns=600_000_000,
+        system_ns=200_000_000,
+        voluntary_switches=9_000,
+        involuntary_switches=1_000,
+        steal_ns=20_000_000,
+    )
+    metrics = window_metrics([one], threads=4)
+    assert metrics == pytest.approx(
+        {
+            "qps": 10_000,
+            "iops": 5_000,
+            "usPer": 30.0,
+            "syPer": 10.0,
+            "cpuPer": 40.0,
+            "cpuPerRead": 80.0,
+            "readsPerQuery": 0.5,
+            "reqsz": 8.0,
+            "io.lat": 120.0,
+            "rx.lat": 400.0,
+            "csPer": 0.5,
+            "stealPct": 1.0,
+        }
+    )
+    assert metrics.keys() <= LEGEND.keys()
+
+
+def test_windows_are_pooled_by_sums_not_by_means() -> None:
+    short = window("plain", 1.0, queries=1_000, cpu_ns=10_000_000)
+    long = window("plain", 3.0, queries=9_000, cpu_ns=30_000_000)
+    metrics = window_metrics([short, long], threads=1)
+    assert metrics["qps"] == pytest.approx(2_500)  # the mean of the two rates would be 2,000
+    assert metrics["cpuPer"] == pytest.approx(4.0)  # the mean of 10.0 and 3.33 would be 6.67
+
+
+@pytest.mark.parametrize(
+    ("event", "mode", "per_query"),
+    [
+        ("cycles", "all", 40.0),
+        ("cycles:ppp", "all", 40.0),
+        ("cpu-clock:u", "user", 30.0),
+        ("cycles:uH", "user", 30.0),
+        ("cycles:k", "kernel", 10.0),
+        ("cycles:uk", "all", 40.0),
+        ("sched:sched_switch", "all", 40.0),
+    ],
+)
+def test_a_profile_divides_up_only_the_cpu_that_its_event_counts(event: str, mode: str, per_query: float) -> None:
+    assert ProfileFacts(event, "ns", 99, "process", "fp", []).mode == mode
+    metrics = {"cpuPer": 40.0, "usPer": 30.0, "syPer": 10.0, "readsPerQuery": 0.5}
+    assert cpu_profiled(metrics, mode) == (per_query, 2 * per_query)
+    assert cpu_profiled({}, mode) == (None, None)
+    assert cpu_profiled({**metrics, "readsPerQuery": 0.01}, mode) == (per_query, None)
+
+
+def test_intervals_rest_on_the_seconds_of_the_plain_windows_alone() -> None:
+    seconds = [window("plain", queries=900 + 20 * i, cpu_ns=10**7, storage_reads=1000) for i in range(10)]
+    noise = [window("perf", queries=1), window("plain")]
+    intervals = metric_intervals([*seconds, *noise])
+    qps = intervals["qps"]
+    assert (qps.estimate, qps.n) == (990.0, 10)
+    assert 900 <= qps.low < 990 < qps.high <= 1080
+    assert intervals["cpuPerRead"].low == intervals["cpuPerRead"].high == 10.0
+    assert metric_intervals(seconds[:4]) == {}
+
+
+def test_a_window_without_a_query_count_counts_for_nothing() -> None:
+    known = window("plain", queries=1_000, cpu_ns=10_000_000, storage_reads=500)
+    unknown = window("plain", cpu_ns=99_000_000_000, storage_reads=10**9)
+    assert window_metrics([known, unknown], 1) == window_metrics([known], 1)
+    assert window_metrics([unknown], 1) == {}
+    assert window_metrics([], 1) == {}
+
+
+def test_figures_per_read_are_left_out_where_nothing_was_read() -> None:
+    metrics = window_metrics([window("plain", queries=1000, cpu_ns=10, storage_reads=10)], 1)
+    assert "cpuPerRead" not in metrics
+    assert "reqsz" not in metrics

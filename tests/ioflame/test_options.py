@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from ioflame.errors import EXIT_USAGE, UsageError
+from ioflame.options import ProfileOptions, add_profile_arguments, profile_options
+
+
+def parse(*words: str) -> ProfileOptions:
+    parser = argparse.ArgumentParser()
+    add_profile_arguments(parser)
+    return profile_options(parser.parse_args(words))
+
+
+def test_defaults_leave_sizes_to_the_scale() -> None:
+    options = parse()
+    assert (options.workload, options.engine, options.threads, options.frequency) == ("readrandom", "rocksdb", 1, 999)
+    assert (options.num_keys, options.cache_size, options.duration) == (None, None, None)
+
+
+def test_sizes_and_counts_are_read_as_people_write_them() -> None:
+    options = parse("--num-keys", "10M", "--cache-size", "64M", "--duration", "30")
+    assert (options.num_keys, options.cache_size, options.duration) == (10_000_000, 64 << 20, 30)
+
+
+def test_an_empty_value_is_no_value() -> None:
+    assert parse("--num-keys", "", "--db-bench", "").num_keys is None
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--threads", "0"), "THREADS=0 is out of range"),
+        (("--threads", "two"), "THREADS=two"),
+        (("--num-keys", "many"), "NUM_KEYS=many"),
+        (("--cache-size", "12"), "CACHE_SIZE=12 is out of range"),
+        (("--duration", "-5"), "DURATION=-5"),
+        (("--freq", "1000000"), "FREQ=1000000"),
+        (("--callgraph", "lbr"), "CALLGRAPH=lbr is not known"),
+        (("--event", "cycles,instructions"), "EVENT='cycles,instructions'"),
+        (("--event", "-a"), "EVENT='-a'"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_mend(words: tuple[str, ...], names: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(f"{words[0]}={words[1]}")
+    assert names in str(caught.value)
+    assert "to mend:" in str(caught.value)
+    assert caught.value.exit_code == EXIT_USAGE

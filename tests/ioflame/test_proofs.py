@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from ioflame.checks import Verdict
+from ioflame.proofs import bloom_proof, tree_proofs
+from ioflame.run import Category
+from tests.records import window
+
+TWO = "L6 8 files 333 MiB, L7 73 files 3801 MiB"
+ONE = "L7 81 files 4134 MiB"
+QUIET = "Cumulative compaction: 0.00 GB write, 0.00 MB/s write, 0.00 GB read\n"
+
+
+def verdicts(before: str, after: str, levels: str, log: str = QUIET, written: int = 0) -> dict[str, Verdict]:
+    windows = [window("plain", process_write_bytes=written)]
+    return {check.name: check.verdict for check in tree_proofs(before, after, levels, log, windows)}
+
+
+def test_a_tree_that_is_as_it_should_be_proves_itself() -> None:
+    assert set(verdicts(TWO, TWO, "several").values()) == {Verdict.OK}
+    assert set(verdicts(ONE, ONE, "one").values()) == {Verdict.OK}
+
+
+@pytest.mark.parametrize(("before", "levels"), [(ONE, "several"), (TWO, "one"), ("", "one")])
+def test_the_wrong_number_of_levels_fails(before: str, levels: str) -> None:
+    assert verdicts(before, before, levels)["levels"] is Verdict.FAILED
+
+
+def test_a_tree_that_changed_while_it_was_read_fails() -> None:
+    assert verdicts(TWO, ONE, "several")["levels after"] is Verdict.FAILED
+    busy = QUIET.replace("0.00 GB write", "0.31 GB write")
+    assert verdicts(TWO, TWO, "several", busy)["compaction in the log"] is Verdict.FAILED
+    assert verdicts(TWO, TWO, "several", "")["compaction in the log"] is Verdict.WARN
+    assert verdicts(TWO, TWO, "several", written=64 << 20)["writes while reading"] is Verdict.FAILED
+
+
+def test_filters_that_were_to_go_unused_have_no_weight() -> None:
+    def rows(share: float) -> list[Category]:
+        return [Category("bloom", "", 1, share, 1), Category("other", "", 99, 100 - share, 99)]
+
+    assert bloom_proof(rows(0.02)).verdict is Verdict.OK
+    assert bloom_proof(rows(3.6)).verdict is Verdict.FAILED

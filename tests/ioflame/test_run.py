@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioflame.checks import Check, Verdict, render_checks, worst
+from ioflame.errors import MeasurementError, UsageError
+from ioflame.run import SCHEMA, Files, Run, RunRecord, Window, check_writable, open_run
+from tests.records import counters
+
+
+def record() -> RunRecord:
+    return RunRecord(SCHEMA, "0.1.0", "2026-01-01T00:00:00+0000", "readrandom", "rocksdb", 2, {"scale": "smoke"})
+
+
+def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, record())
+    run.record.windows.append(Window("plain", 1, 5_000_000_001, counters(queries=12.5), "note"))
+    run.record.checks.append(Check("steal", Verdict.WARN, "3 %", "noisy", "move"))
+    run.save()
+    assert open_run(run.directory).record == run.record
+    assert run.record.windows[0].seconds == 5.0
+
+
+def test_two_runs_in_one_second_get_two_directories(tmp_path: Path) -> None:
+    directories = {Run.create(tmp_path, record()).directory for _ in range(3)}
+    assert len(directories) == 3
+    assert all(d.name.endswith(("-readrandom-t2", "-readrandom-t2-2", "-readrandom-t2-3")) for d in directories)
+
+
+def test_latest_follows_the_newest_and_spares_what_is_not_ours(tmp_path: Path) -> None:
+    for _ in range(2):
+        run = Run.create(tmp_path, record())
+        run.point_latest()
+        assert (tmp_path / "latest").resolve() == run.directory
+    other = tmp_path / "other"
+    (other / "latest").mkdir(parents=True)
+    Run.create(other, record()).point_latest()
+    assert (other / "latest").is_dir()
+    assert not (other / "latest").is_symlink()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"schema": "one"}'])
+def test_a_broken_record_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / Files.RECORD).write_bytes(content)
+    with pytest.raises(MeasurementError, match=r"run\.json"):
+        open_run(tmp_path)
+
+
+def test_a_record_of_another_schema_is_refused(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, record())
+    run.record.schema = 99
+    run.save()
+    with pytest.raises(MeasurementError, match="schema 99; this ioflame reads schema 1"):
+        open_run(run.directory)
+
+
+def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for attempt in (check_writable, lambda out: Run.create(out, record())):
+        with pytest.raises(UsageError, match="cannot be written to"):
+            attempt(tmp_path / "file")
+
+
+@given(st.integers(40, 120), st.lists(st.text("abc def-/", min_size=1, max_size=200), min_size=1, max_size=4))
+def test_folded_checks_keep_every_word_within_the_width(width: int, values: list[str]) -> None:
+    checks = [Check("name", Verdict.OK, value) for value in values]
+    folded = render_checks(checks, width)
+    assert folded.split() == render_checks(checks).split()
+    for line in folded.splitlines():
+        assert len(line.rstrip()) <= width or len(max(line.split(), key=len)) > width - 20
+
+
+def test_checks_print_one_line_each_with_their_command() -> None:
+    checks = [Check("a", Verdict.OK, "1"), Check("longer", Verdict.WARN, "2", "follows", "do this")]
+    lines = render_checks(checks).splitlines()
+    assert lines == ["     ok  a       1", "   warn  longer  2; follows; -> do this"]
+    assert worst(checks) is Verdict.WARN
+    assert worst([]) is Verdict.OK

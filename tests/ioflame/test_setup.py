@@ -1,0 +1,86 @@
+"""The set-up script as an ordinary user meets it: what is missing is named with the command that installs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent.parent / "ioflame" / "setup.sh"
+TOOLS = ("bash", "dirname", "cat", "grep", "uname", "head", "sort", "cut", "id", "env", "sh")
+NEEDED = ("perf", "bpftrace", "fio", "db_bench", "gdb", "eu-stack", "setpriv", "cc", "python3", "apt-get")
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A tree with nothing but the script and a PATH of chosen commands, readable to everybody."""
+    with tempfile.TemporaryDirectory(prefix="ioflame-setup-") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / "ioflame").mkdir()
+        shutil.copy(SCRIPT, root / "ioflame")
+        (root / "bin").mkdir()
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found
+            (root / "bin" / tool).symlink_to(found)
+        for tool in NEEDED:  # present and willing; only their presence is asked for
+            command = root / "bin" / tool
+            command.write_text("#!/bin/sh\nexit 0\n")
+            command.chmod(0o755)
+        yield root
+
+
+def setup(place: Path, *prefix: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*prefix, str(place / "bin" / "bash"), str(place / "ioflame" / "setup.sh")],
+        env={"PATH": str(place / "bin"), "HOME": str(place)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes root to become somebody else")
+def test_an_ordinary_user_without_sudo_gets_the_exact_command(place: Path) -> None:
+    (place / "bin" / "fio").unlink()
+    (place / "bin" / "db_bench").unlink()
+    nobody = shutil.which("setpriv")
+    assert nobody
+    done = setup(place, nobody, "--reuid=65534", "--regid=65534", "--clear-groups")
+    assert done.returncode == 3
+    assert "missing: fio rocksdb-tools" in done.stderr
+    assert "sudo apt-get update && sudo apt-get install -y --no-install-recommends fio rocksdb-tools" in done.stderr
+    assert not (place / ".venv").exists()
+
+
+def test_a_host_without_apt_is_told_what_to_install(place: Path) -> None:
+    (place / "bin" / "apt-get").unlink()
+    (place / "bin" / "gdb").unlink()
+    done = setup(place)
+    assert done.returncode == 3
+    assert "missing: gdb; there is no apt here" in done.stderr
+
+
+def test_a_python_that_is_too_old_is_named(place: Path) -> None:
+    done = setup(place)  # its python3 prints no version
+    assert done.returncode == 3
+    assert "ioflame needs 3.11" in done.stderr
+
+
+def test_a_missing_cargo_is_named_with_rustup(place: Path) -> None:
+    (place / ".venv" / "bin").mkdir(parents=True)
+    for tool in ("python", "pip"):
+        (place / ".venv" / "bin" / tool).symlink_to(place / "bin" / "gdb")
+    for tool in ("sha256sum", "basename"):
+        (place / "bin" / tool).symlink_to(place / "bin" / "gdb")
+    done = setup(place)
+    assert done.returncode == 3, done.stderr
+    assert "cargo is not installed" in done.stderr
+    assert "rustup" in done.stderr

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioflame.sizes import format_bytes, format_seconds, parse_bytes, parse_count
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("0", 0), ("4096", 4096), ("64M", 64 << 20), ("64MiB", 64 << 20), ("1.5g", 3 << 29), (" 2 T ", 2 << 40)],
+)
+def test_bytes_are_powers_of_1024(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1", "1e6", "64 MX", "0x10", "1,000"])
+def test_what_is_no_size_is_refused_with_its_text(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_bytes(text)
+
+
+def test_counts_are_powers_of_1000_and_whole() -> None:
+    assert parse_count("10M") == 10_000_000
+    assert parse_count("1.5K") == 1500
+    with pytest.raises(ValueError, match="whole number"):
+        parse_count("1.5")
+
+
+@given(st.integers(min_value=0, max_value=1 << 50))
+def test_plain_numbers_read_back(number: int) -> None:
+    assert parse_bytes(str(number)) == number
+    assert parse_count(str(number)) == number
+
+
+def test_formats_name_their_unit() -> None:
+    assert format_bytes(1023) == "1023 B"
+    assert format_bytes(8192) == "8.0 KiB"
+    assert format_bytes(5 << 40) == "5.0 TiB"
+    assert format_seconds(119) == "119 s"
+    assert format_seconds(185) == "3 min 05 s"

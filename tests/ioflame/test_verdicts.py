@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from ioflame.checks import Verdict
+from ioflame.run import SCHEMA, ProfileFacts, RunRecord
+from ioflame.verdicts import run_verdicts
+from tests.records import window
+
+
+def good_profile(**changes: object) -> ProfileFacts:
+    facts = ProfileFacts("cycles", "cycles", 999, "process", "fp", [], samples=5_000, weight=10**9, report_weight=10**9)
+    for name, value in changes.items():
+        setattr(facts, name, value)
+    return facts
+
+
+def record(**changes: object) -> RunRecord:
+    made = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    made.profile = good_profile()
+    made.engine_result = {"found": 10.0, "reads": 10.0}
+    made.database = {"data_bytes": str(40 << 20), "cache_size": str(1 << 20)}
+    plain = {"queries": 1000, "storage_reads": 1000, "storage_read_bytes": 8_192_000, "process_read_bytes": 8_192_000}
+    made.windows = [window("warm-up", 1.0, "flat"), window("plain", **plain), window("perf"), window("plain", **plain)]
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def verdict(made: RunRecord, name: str, background: int = 0) -> Verdict:
+    return next(check.verdict for check in run_verdicts(made, background) if check.name == name)
+
+
+def test_a_good_run_has_nothing_to_mend() -> None:
+    assert {check.verdict for check in run_verdicts(record(), 0)} == {Verdict.OK}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "expected"),
+    [
+        ({"report_weight": 10**9 + 1}, "folded = perf report", Verdict.FAILED),
+        ({"report_weight": None}, "folded = perf report", Verdict.FAILED),
+        ({"event": "cycles:u"}, "mode", Verdict.WARN),
+        ({"samples": 1_999}, "samples", Verdict.WARN),
+        ({"weight": 0, "report_weight": 0, "samples": 0}, "samples", Verdict.FAILED),
+        ({"lost_samples": 1}, "lost samples", Verdict.WARN),
+        ({"incomplete_weight": 10**8 + 1}, "incomplete stacks", Verdict.WARN),
+        ({"largest_sample_weight": 9 * 10**8}, "largest sample", Verdict.WARN),
+        ({"unresolved_weight": 5 * 10**8}, "unresolved leaves", Verdict.WARN),
+        ({"unit": "ns", "coverage": 0.7}, "coverage", Verdict.NOTE),
+        ({"unit": "ns", "coverage": 0.95}, "coverage", Verdict.OK),
+    ],
+)
+def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, expected: Verdict) -> None:
+    assert verdict(record(profile=good_profile(**changes)), name) is expected
+
+
+def test_background_work_during_reads_is_seen() -> None:
+    assert verdict(record(), "background threads", background=2_000_000) is Verdict.WARN
+    assert verdict(record(), "background threads", background=900_000) is Verdict.OK
+
+
+def test_reads_that_found_nothing_fail_the_run() -> None:
+    assert verdict(record(engine_result={"found": 9.0, "reads": 10.0}), "keys found") is Verdict.FAILED
+    assert verdict(record(engine_result={}), "keys found") is Verdict.WARN
+
+
+def test_a_cache_too_large_for_the_data_is_seen() -> None:
+    assert verdict(record(database={"data_bytes": "1000", "cache_size": "100"}), "IO-bound") is Verdict.WARN
+
+
+def test_files_in_l0_are_seen() -> None:
+    assert verdict(record(database={"l0_files": "2", "levels": "L0 2 files"}), "LSM tree") is Verdict.WARN
+    assert verdict(record(database={"l0_files": "0", "levels": "L7 2 files"}), "LSM tree") is Verdict.OK
+
+
+def test_two_accounts_of_cpu_time_must_agree() -> None:
+    agreeing = [window("plain", queries=1000, cpu_ns=10**10, accounted_ns=10**10 + 10**8)]
+    assert verdict(record(windows=agreeing), "CPU accounting") is Verdict.OK
+    apart = [window("plain", queries=1000, cpu_ns=10**10, accounted_ns=10**10 + 10**9)]
+    assert verdict(record(windows=apart), "CPU accounting") is Verdict.WARN
+
+
+def test_reads_of_others_and_drift_are_seen() -> None:
+    half = {"queries": 1000, "storage_reads": 9, "storage_read_bytes": 200, "process_read_bytes": 100}
+    assert verdict(record(windows=[window("plain", **half)]), "others' reads") is Verdict.WARN
+    slower = [window("plain", queries=1000), window("plain", queries=800)]
+    assert verdict(record(windows=slower), "drift") is Verdict.WARN
+    plain = {"queries": 1000, "cpu_ns": 10**7}
+    halting = [window("plain", **plain), window("perf", queries=1200, cpu_ns=9 * 10**6), window("plain", **plain)]
+    (observer,) = [c for c in run_verdicts(record(windows=halting), 0) if c.name == "observer"]
+    assert observer.verdict is Verdict.WARN
+    assert observer.value == "with perf attached QPS +20.0%, CPU per query 7.50 against 10.00 us"
+    assert "keeps the CPU from halting" in observer.means
+    halting[1] = window("perf", queries=980, cpu_ns=10**7)
+    assert verdict(record(windows=halting), "observer") is Verdict.OK
+    stolen = [window("plain", queries=1000, steal_ns=10**8)]
+    assert verdict(record(windows=stolen), "steal") is Verdict.WARN

@@ -1,0 +1,83 @@
+"""A whole run made in code, as a report is fed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ioflame.checks import Check, Verdict
+from ioflame.run import Categories, Category, ProfileFacts, RunRecord
+from tests.records import SECOND, window
+from tests.viz.samples import CATEGORIES, stacks
+from viz.frames import Stack
+from viz.report_parts import RunView
+
+LEAVES = (("k:device", "kernel: devices"), ("filter probe", "bits of filters"), ("engine", "the rest"), ("other", ""))
+# 30 s of QPS that no two shifts fit, and windows that counted from second 3 on
+RATES = [9000 + 137 * (i * i % 23) for i in range(30)]
+
+
+def leaf_of(some: Sequence[Stack]) -> dict[tuple[str, ...], str]:
+    def kind(stack: Stack) -> str:
+        leaf = stack.frames[-1]
+        return "k:device" if leaf.endswith("_[k]") else "filter probe" if "Bloom" in leaf else "engine"
+
+    return {stack.frames: kind(stack) for stack in some}
+
+
+def categories(view: str, names: Sequence[tuple[str, str]], some: Sequence[Stack], of: dict[Any, str]) -> Categories:
+    total = sum(stack.weight for stack in some)
+    rows = []
+    for name, label in names:
+        mine = [stack for stack in some if of[stack.frames] == name]
+        weight = sum(stack.weight for stack in mine)
+        samples = [stack.samples for stack in mine]
+        n = None if None in samples else sum(count or 0 for count in samples)
+        rows.append(Category(name, label, weight, 100 * weight / total if total else 0.0, n))
+    return Categories(view, ["7.8.3"], total, rows, [])
+
+
+def record(**changes: Any) -> RunRecord:
+    windows = []
+    for kind, first, last in (("warm-up", 3, 6), ("plain", 6, 14), ("perf", 14, 20), ("plain", 20, 28)):
+        base = window(kind, last - first, queries=sum(RATES[first:last]), cpu_ns=20_000 * sum(RATES[first:last]),
+                      user_ns=8_000 * sum(RATES[first:last]), system_ns=12_000 * sum(RATES[first:last]),
+                      storage_reads=sum(RATES[first:last]))  # fmt: skip
+        windows.append(replace(base, start_ns=(500 + first) * SECOND, end_ns=(500 + last) * SECOND))
+    given: dict[str, Any] = {
+        "schema": 1,
+        "ioflame": "0.1.0",
+        "created": "2026-11-20T19:30:27+0000",
+        "workload": "readrandom",
+        "engine": "rocksdb",
+        "threads": 1,
+        "options": {"scale": "smoke", "out": "runs"},
+        "host": {"cpus": "2", "cpu": "Model", "kernel": "6.1", "distribution": "Debian", "hypervisor": "yes"},
+        "tools": {"engine": "7.8.3", "perf": "6.1", "engine_assertions": "yes"},
+        "database": {"description": "1,000 keys", "device": "vda"},
+        "windows": windows,
+        "profile": ProfileFacts("cpu-clock", "ns", 999, "system", "fp", ["no hardware counter"], 105, 1_000_000_000),
+        "metrics": {"qps": 10000.0, "cpuPer": 20.0, "usPer": 8.0, "syPer": 12.0, "readsPerQuery": 0.5, "rx.lat": 100.0},
+        "checks": [
+            Check("coverage", Verdict.OK, "92%"),
+            Check("observer", Verdict.WARN, "QPS +11.4%", "not quite the same workload"),
+            Check("samples", Verdict.NOTE, "105", "few", "a larger DURATION"),
+        ],
+    }
+    return RunRecord(**{**given, **changes})
+
+
+def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: Any) -> RunView:
+    used = stacks() if some is None else list(some)
+    leaves = leaf_of(used)
+    owners = {stack.frames: stack.category for stack in used}
+    return RunView(
+        name,
+        record(**changes),
+        categories("owner", CATEGORIES, used, owners),
+        categories("leaf", LEAVES, used, leaves),
+        used,
+        leaves,
+        list(RATES),
+    )

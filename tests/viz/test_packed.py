@@ -1,0 +1,57 @@
+"""The packed profile: what goes in comes out, in Python and in the script of the page alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.viz.conftest import Opener
+from tests.viz.runs import leaf_of, view
+from tests.viz.samples import CATEGORIES, stacks
+from tests.viz.test_hostile_names import NAMES
+from viz.frames import FrameTree, Stack, read_categorised
+from viz.packed import pack, unpack
+from viz.report import render_report
+
+
+def rows(some: list[tuple[Stack, str | None]]) -> list[tuple[Any, ...]]:
+    return sorted((s.frames, s.weight, s.samples, s.category, s.anchor_depth, leaf) for s, leaf in some)
+
+
+def packed(some: list[Stack]) -> dict[str, Any]:
+    return pack(FrameTree(some, [name for name, _ in CATEGORIES]), dict(CATEGORIES), leaf_of(some))
+
+
+def test_every_stack_comes_back_with_its_categories() -> None:
+    assert rows(unpack(packed(stacks()))) == rows([(s, leaf_of(stacks())[s.frames]) for s in stacks()])
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="format 2"):
+        unpack({**packed(stacks()), "format": 2})
+
+
+frames = st.lists(st.sampled_from(["a", "b::c", "d_[k]", "\u00e9", "<x>"]), min_size=1, max_size=6).map(tuple)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(frames, st.integers(1, 2**70), min_size=1, max_size=12))
+def test_any_stacks_come_back(some: dict[tuple[str, ...], int]) -> None:
+    made = [Stack(path, weight, 1) for path, weight in some.items()]
+    assert rows(unpack(packed(made))) == rows([(s, leaf_of(made)[s.frames]) for s in made])
+
+
+HOSTILE = read_categorised(b"bloom\t1\t1\t%d\tcomm;%s;inner" % (1000 + i, name) for i, name in enumerate(NAMES))
+BIG = [Stack(("c", "f"), 2**60 + 1, 3), Stack(("c", "g_[k]"), 2, 1), Stack(("c",), 2**53 + 1, 1)]
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("some", [stacks(), HOSTILE, BIG], ids=["sample", "hostile", "big"])
+def test_the_script_reads_what_python_reads(chromium_page: Opener, some: list[Stack]) -> None:
+    page = chromium_page.html(render_report([view(some)]))
+    read = page.evaluate("ioflameRuns[0].profile.stacks()")
+    seen = sorted((tuple(frames), int(weight), *rest) for frames, weight, *rest in read)
+    assert seen == rows(unpack(pack(FrameTree(some, [n for n, _ in CATEGORIES]), {}, leaf_of(some))))

@@ -1,0 +1,98 @@
+"""Colours that can be read, and told apart by eyes of every kind."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from viz.palette import THEMES, Theme, fills
+
+Rgb = tuple[float, float, float]
+NINE = [*(f"category {i}" for i in range(8)), "other"]
+
+# Machado, Oliveira and Fernandes (2009), full severity, on linear RGB
+BLINDNESS = {
+    "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "tritanopia": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
+}
+
+
+def linear(colour: str) -> Rgb:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return tuple(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue))  # type: ignore[return-value]
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (linear(one), linear(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def oklab(rgb: Rgb) -> Rgb:
+    r, g, b = rgb
+    long, medium, short = (
+        max(0.0, cone) ** (1 / 3)
+        for cone in (
+            0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b,
+            0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b,
+            0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b,
+        )
+    )
+    return (
+        0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
+        1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
+        0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
+    )
+
+
+def seen(colour: str, blindness: str) -> Rgb:
+    rgb = linear(colour)
+    mixed = [sum(a * b for a, b in zip(row, rgb, strict=True)) for row in BLINDNESS[blindness]]
+    red, green, blue = (min(1.0, max(0.0, value)) for value in mixed)
+    return oklab((red, green, blue))
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_text_has_aa_contrast_everywhere(theme: Theme) -> None:
+    for fill in fills([f"category {i}" for i in range(16)] + ["other"], theme, "other"):
+        assert contrast(theme.frame_ink, fill) >= 4.5, fill
+    pairs = [
+        (theme.ink, theme.page),
+        (theme.ink, theme.panel),
+        (theme.quiet, theme.page),
+        (theme.quiet, theme.panel),
+        (theme.match_ink, theme.match),
+        (theme.warn_ink, theme.warn),
+    ]
+    for text, ground in pairs:
+        assert contrast(text, ground) >= 4.5, (text, ground)
+
+
+@pytest.mark.parametrize("blindness", BLINDNESS)
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_the_nine_owner_colours_can_be_told_apart(theme: Theme, blindness: str) -> None:
+    # 0.02 in OKLab is about one just noticeable difference
+    for one, other in itertools.combinations(fills(NINE, theme, "other"), 2):
+        apart = math.dist(seen(one, blindness), seen(other, blindness))
+        assert apart > (0.06 if blindness == "none" else 0.02), (one, other)
+
+
+def test_other_is_grey_and_takes_no_hue() -> None:
+    theme = THEMES["light"]
+    assert fills(["other", "a"], theme, "other") == [theme.other, theme.first[0]]
+    assert len(set(fills([str(i) for i in range(16)], theme, "other"))) == 16

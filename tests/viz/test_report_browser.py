@@ -1,0 +1,347 @@
+"""The report page in a real browser: what a reader sees, clicks, types and prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.viz.conftest import Opener
+from tests.viz.runs import leaf_of, view
+from tests.viz.samples import US_PER_QUERY, VERSION_GET, matched, percent, stacks, total
+from viz.frames import Stack, read_folded
+from viz.report import render_report
+from viz.report_parts import RunView
+
+pytestmark = pytest.mark.needs("chromium")
+
+DATA = Path(__file__).parents[2] / "folding" / "tests" / "data"
+WHOLE = total(stacks())
+CPU = 20.0  # us per query of tests.viz.runs.record
+
+
+@pytest.fixture
+def page(chromium_page: Opener) -> Page:
+    return chromium_page.html(render_report([view()]))
+
+
+def part(page: Page, name: str) -> str:
+    return page.locator(f'[data-part="{name}"]').first.inner_text()
+
+
+def search(page: Page, words: str) -> str:
+    page.keyboard.press("/")
+    page.keyboard.type(words)
+    return part(page, "found")
+
+
+def node(page: Page, frames: tuple[str, ...]) -> int:
+    """The number of a frame in the file's tree, by its path."""
+    found = page.evaluate(
+        """([frames]) => { const p = ioflameRuns[0].profile; const s = p.ends.findIndex((_, s) =>
+           frames.every((f, d) => p.data.names[p.name[p.nodesOf(s)[d] ?? 0]] === f));
+           return p.nodesOf(s)[frames.length - 1]; }""",
+        [list(frames)],
+    )
+    assert isinstance(found, int)
+    return found
+
+
+def boxes(page: Page) -> list[list[object]]:
+    """Name and share of each drawn frame that is no ancestor of the view."""
+    found: list[list[object]] = page.evaluate(
+        "(() => { const g = ioflameRuns[0].graph; return g.boxes.filter(b => !b.above)"
+        ".map(b => [g.nameOf(b.part.tree, b.node), b.part.tree.weight[b.node]]); })()"
+    )
+    return found
+
+
+def test_it_opens_with_what_ran_its_figures_and_its_checks(page: Page) -> None:
+    assert page.title() == "readrandom, 1 thread, rocksdb 7.8.3: run-a"
+    facts = page.locator(".facts").inner_text()
+    for words in ("assertions on", "2 x Model (VM)", "cpu-clock, weights in ns", "vda", "no hardware counter"):
+        assert words in facts
+    assert "10,000" in page.locator(".tiles").inner_text()
+    assert (
+        "Usable; read the warnings first. 1 warning, 1 note, 1 ok." in page.locator("#trust-0 ~ .banner").inner_text()
+    )
+    lights = page.locator(".light").all_inner_texts()
+    assert [re.sub(r"\s", "", light) for light in lights] == ["\u25b2warning", "\u25cbnote", "\u2713ok"]
+    assert "not quite the same workload" in page.locator("#trust-0 ~ figure").inner_text()
+
+
+@pytest.mark.parametrize(
+    "pattern, flags",
+    [("bloom", "i"), ("/Bloom0[0-4]/", ""), ("/^rocksdb:low$/", ""), ("/PREAD|io_/i", "i"), ("a.b", "")],
+)
+def test_matched_shares_are_those_of_the_stacks(page: Page, pattern: str, flags: str) -> None:
+    regex = re.fullmatch(r"/(.*)/i?", pattern)
+    weight = matched(stacks(), regex[1] if regex else re.escape(pattern), flags=re.I if flags else 0)
+    wanted = f"matched {percent(weight, WHOLE)} of all, {CPU * weight / WHOLE:.3f} us per query"
+    assert search(page, pattern) == (wanted if weight else "no frame matches")
+
+
+REAL = ("readrandom-1u-profile13.folded", "readrandom_fp__kernel.expected", "multireadrandom_fp__default.expected")
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("words", ["rocksdb", "read", "crc", "mutex", "alloc"])
+def test_matched_shares_of_real_profiles_zoomed_and_not(chromium_page: Opener, name: str, words: str) -> None:
+    lines = (DATA / name).read_bytes().splitlines()
+    page = chromium_page.html(render_report([RunView(name, view().record, stacks=read_folded(lines))]))
+    # the truth, in a few lines of its own
+    pairs = [(line.rpartition(b" ")[0].decode().split(";"), int(line.rpartition(b" ")[2])) for line in lines if line]
+    everything = sum(weight for _, weight in pairs)
+    hit = [words in ";".join(frames).lower() for frames, _ in pairs]
+    share = 100 * sum(weight for (_, weight), is_hit in zip(pairs, hit, strict=True) if is_hit) / everything
+    shown = search(page, words)
+    assert shown.startswith(f"matched {share:.2f} % of all" if share else "no frame matches")
+    heavy = max(pairs, key=lambda pair: pair[1])[0]
+    for depth in (2, len(heavy) // 2, len(heavy)):
+        page.keyboard.press("Escape")
+        below = [frames[:depth] == heavy[:depth] for frames, _ in pairs]
+        inside = sum(weight for (_, weight), is_below in zip(pairs, below, strict=True) if is_below)
+        both = sum(pair[1] for pair, a, b in zip(pairs, below, hit, strict=True) if a and b)
+        page.evaluate(f"location.hash = 'zoom={node(page, tuple(heavy[:depth]))}&search={words}'")
+        page.wait_for_function("ioflameRuns[0].graph.boxes.some(b => b.above)")
+        if share and inside < everything:
+            wanted = f"matched {100 * both / inside:.2f} % of view, {100 * both / everything:.2f} % of all"
+            assert part(page, "found").startswith(wanted)
+            assert f"{share:.2f} % in the whole profile" in part(page, "found")
+
+
+def test_a_bad_regex_is_a_message(page: Page) -> None:
+    assert "not a regular expression: " in search(page, "/rocks(/")
+    assert page.locator('[data-part="search"]').get_attribute("aria-invalid") == "true"
+    page.keyboard.press("Escape")
+    assert part(page, "found") == ""
+    assert search(page, "/") == "no frame matches"  # a slash alone is text
+
+
+def test_hover_tells_name_owner_weights_share_cost_and_samples(page: Page) -> None:
+    at = page.evaluate(
+        "(() => { const g = ioflameRuns[0].graph;"
+        " const b = g.boxes.find(b => g.nameOf(b.part.tree, b.node) === '__libc_pread');"
+        " return [b.x + b.width / 2, b.row * 18 + 9]; })()"
+    )
+    page.locator("canvas").hover(position={"x": at[0], "y": at[1]})
+    tip = part(page, "tip")
+    weight = sum(s.weight for s in stacks() if "__libc_pread" in s.frames)
+    for words in (
+        "__libc_pread",
+        "owner: libc+k (the read call: libc and the kernel below it)",
+        f"{weight / 1e6:.3f} ms ({weight:,} ns)",
+        "0.00 % of all (0 ns)",
+        f"{percent(weight, WHOLE)} of all",
+        f"{CPU * weight / WHOLE:.3f} us per query",
+        "61 samples",
+    ):
+        assert words in tip
+    page.mouse.move(2, 2)
+    assert not page.locator('[data-part="tip"]').is_visible()
+
+
+def test_zoom_by_click_and_every_way_back(page: Page) -> None:
+    number = node(page, VERSION_GET)
+    for way in ("Escape", "button", "Back"):
+        at = page.evaluate(
+            f"(() => {{ const b = ioflameRuns[0].graph.boxes.find(b => b.node === {number});"
+            " return [b.x + 30, b.row * 18 + 9]; })()"
+        )
+        page.locator("canvas").click(position={"x": at[0], "y": at[1]})
+        get = total(stacks(), VERSION_GET)
+        assert part(page, "status").startswith(f"view: rocksdb::Version::Get, {percent(get, WHOLE)} of all; ")
+        assert f"zoom={number}" in page.url
+        assert ["rocksdb::Random64::Next", 71000003] not in boxes(page)
+        if way == "Escape":
+            page.keyboard.press("Escape")
+        elif way == "button":
+            page.locator('[data-part="reset"]').click()
+        else:
+            page.go_back()
+        assert part(page, "status").startswith("view: the whole profile")
+        assert ["rocksdb::Random64::Next", 71000003] in boxes(page)
+
+
+def test_the_keyboard_alone_walks_zooms_searches_and_goes_back(page: Page) -> None:
+    page.locator("canvas").focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowDown")
+    live = page.locator('[data-part="live"]')
+    assert live.inner_text().startswith("rocksdb::Version::Get, ")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    assert part(page, "status").startswith("view: rocksdb::DBImpl::Get, ")
+    assert "matched" in search(page, "/Read|XXH/")
+    page.keyboard.press("Enter")
+    assert "match 1 of " in live.inner_text()
+    first = live.inner_text()
+    page.keyboard.press("n")
+    assert "match 2 of " in live.inner_text()
+    page.keyboard.press("Shift+N")
+    assert live.inner_text() == first
+    page.keyboard.press("s")
+    assert part(page, "status").startswith("function ")
+    for _ in range(4):
+        page.keyboard.press("Escape")
+    assert part(page, "status").startswith("view: the whole profile")
+    assert part(page, "found") == ""
+
+
+def test_the_address_keeps_the_state(page: Page) -> None:
+    page.select_option('[data-part="view"]', "callers")
+    page.select_option('[data-part="direction"]', "up")
+    page.select_option('[data-part="colour"]', "group")
+    page.locator('[data-part="kernel"]').uncheck()
+    page.locator('[data-part="threads"]').uncheck()
+    search(page, "bloom")
+    before = (part(page, "status"), part(page, "found"), boxes(page))
+    page.reload()
+    assert (part(page, "status"), part(page, "found"), boxes(page)) == before
+    assert page.locator('[data-part="view"]').input_value() == "callers"
+    assert not page.locator('[data-part="kernel"]').is_checked()
+    assert not page.locator('[data-part="threads"]').is_checked()
+
+
+def test_an_address_of_another_file_does_no_harm(chromium_page: Opener) -> None:
+    hash_ = "#zoom=99999&view=function&fn=gone&owner=none&search=%2F(%2F&leaf=x&group=y&run=7&colour=z&dir=w"
+    page = chromium_page.html(render_report([view()]), fragment=hash_)
+    assert part(page, "status").startswith("view: the whole profile")
+    assert "not a regular expression" in part(page, "found")
+
+
+def test_callers_hold_the_self_weight_of_every_function(page: Page) -> None:
+    page.select_option('[data-part="view"]', "callers")
+    selfs: dict[str, int] = {}
+    for stack in stacks():
+        selfs[stack.frames[-1]] = selfs.get(stack.frames[-1], 0) + stack.weight
+    tree = page.evaluate(
+        "(() => { const v = ioflameRuns[0].views, p = ioflameRuns[0].profile; const t = v.fromLeaf(v.everything, {});"
+        " const out = []; for (let i = 1; i < t.count; i = t.end[i]) out.push([p.data.names[t.name[i]], t.weight[i]]);"
+        " return out; })()"
+    )
+    assert dict(tree) == selfs
+    assert len(tree) == len(selfs)
+
+
+@pytest.mark.parametrize("hide, merge", [(False, False), (True, False), (False, True), (True, True)])
+def test_kernel_off_and_threads_merged_keep_every_weight(page: Page, hide: bool, merge: bool) -> None:
+    rows = page.evaluate(
+        """([hideKernel, mergeThreads]) => { const { views: v, profile: p } = ioflameRuns[0];
+        const t = v.fromRoot(v.everything, { hideKernel, mergeThreads }); const path = []; const out = [];
+        for (let i = 0; i < t.count; i++) { path.length = t.depth[i]; path.push(i ? p.data.names[t.name[i]] : "all");
+          out.push([path.slice(1), t.weight[i]]); } return out; }""",
+        [hide, merge],
+    )
+    wanted: dict[tuple[str, ...], int] = {}
+    for stack in stacks():
+        frames = [f for d, f in enumerate(stack.frames) if not (merge and d == 0) and not (hide and f.endswith("_[k]"))]
+        for depth in range(len(frames) + 1):
+            wanted[tuple(frames[:depth])] = wanted.get(tuple(frames[:depth]), 0) + stack.weight
+    seen: dict[tuple[str, ...], int] = {}
+    for frames, weight in rows:  # siblings of one name but two owners are two frames
+        seen[tuple(frames)] = seen.get(tuple(frames), 0) + weight
+    assert seen == wanted
+
+
+def test_a_sandwich_counts_a_recursive_function_once(chromium_page: Opener) -> None:
+    some = [Stack(("c", "a", "f", "g", "f", "x"), 5, 1), Stack(("c", "b", "f", "y"), 3, 1), Stack(("c", "b"), 2, 1)]
+    page = chromium_page.html(render_report([view(some)]), fragment="#view=function&fn=f")
+    assert part(page, "status").startswith("function f: 80.00 % of all; callers and callees")
+    drawn = boxes(page)
+    assert drawn.count(["f", 8]) == 1
+    for wanted in (["g", 5], ["f", 5], ["x", 5], ["y", 3], ["a", 5], ["b", 3]):
+        assert wanted in drawn
+    assert ["b", 5] not in drawn
+    rows = {
+        row[0]: row[1:]
+        for row in (r.split("\t") for r in page.locator('[data-part="functions"] tbody tr').all_inner_texts())
+    }
+    assert rows["f"][2] == "80.00" and rows["b"][2] == "50.00" and rows["b"][0] == "20.00"
+
+
+def test_a_click_on_a_category_filters_and_another_takes_it_back(page: Page) -> None:
+    bloom = sum(s.weight for s in stacks() if s.category == "bloom")
+    page.locator('.keys [data-owner="2"]').click()
+    assert part(page, "status").startswith(f"only stacks with owner bloom: {percent(bloom, WHOLE)} of all")
+    assert boxes(page)[0] == ["all", bloom]
+    assert page.locator('.pick[data-owner="2"]').get_attribute("aria-pressed") == "true"
+    page.locator('.pick[data-owner="2"]').click()
+    assert part(page, "status").startswith("view: the whole profile")
+    page.locator('.matrix [data-owner="0"][data-leaf="0"]').click()
+    device = sum(s.weight for s in stacks() if s.category == "libc+k" and leaf_of(stacks())[s.frames] == "k:device")
+    assert "owner libc+k and leaf k:device" in part(page, "status")
+    assert boxes(page)[0] == ["all", device]
+    page.go_back()
+    assert part(page, "status").startswith("view: the whole profile")
+
+
+def test_tables_copy_as_tsv_and_markdown(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([view()]))
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    owners = page.locator("figure", has=page.locator(".pick[data-owner]")).last
+    owners.locator('[data-copy-as="tsv"]').click()
+    page.wait_for_function("window.copied")
+    lines = [line.split("\t") for line in page.evaluate("copied").split("\n")]
+    assert lines[0][:4] == ["owner", "% of ns", "95 %", "us/query"]
+    assert lines[-1][:2] == ["all", "100.00"] and {len(line) for line in lines} == {8}
+    owners.locator('[data-copy-as="markdown"]').click()
+    page.wait_for_function("copied.startsWith('|')")
+    assert page.evaluate("copied").split("\n")[1].startswith("| --- | ---: |")
+
+
+def test_plots_and_the_graph_save_as_svg(page: Page) -> None:
+    from xml.etree import ElementTree
+
+    buttons = page.locator("[data-save], [data-part=save]")
+    names = []
+    for index in range(buttons.count()):
+        with page.expect_download() as download:
+            buttons.nth(index).click()
+        names.append(download.value.suggested_filename)
+        root = ElementTree.fromstring(Path(download.value.path()).read_bytes())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(--" not in Path(download.value.path()).read_text()
+    assert sorted(names) == ["flamegraph.svg", "leaf.svg", "owner-by-leaf.svg", "owner.svg", "timeline.svg"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_theme_follows_the_system_until_it_is_chosen(chromium_page: Opener, dark: bool) -> None:
+    page = chromium_page.html(render_report([view()]), dark=dark)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    pixel = "[...document.querySelector('canvas').getContext('2d').getImageData(2, 600, 1, 1).data].slice(0, 3).join()"
+    pages = {False: "rgb(255, 255, 255)", True: "rgb(20, 23, 27)"}
+    assert page.evaluate(ground) == pages[dark]
+    page.locator(".theme").click()  # dark
+    assert page.evaluate(ground) == pages[True]
+    page.locator(".theme").click()  # light
+    assert page.evaluate(ground) == pages[False]
+    page.reload()
+    assert page.evaluate(ground) == pages[False]
+    assert page.locator(".theme").inner_text() == "Theme: light"
+    assert page.evaluate(pixel) is not None
+
+
+def test_it_prints_without_controls_and_in_light(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([view()]), dark=True)
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator(".flame .bar").is_visible()
+    assert not page.locator(".theme").is_visible()
+    assert page.locator(".matrix").is_visible()
+    assert len(page.pdf()) > 20_000
+
+
+def test_without_scripts_the_tables_and_plots_are_there(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([view()]), scripts=False)
+    assert page.locator("svg.plot").count() == 3
+    assert page.get_by_text("The flame graph needs a script").is_visible()
+    assert not page.locator(".flame").is_visible()
+    assert page.locator(".matrix").is_visible()
+    assert not page.locator("figure .tools").first.is_visible()
+
+
+def test_the_cost_of_the_sample_is_not_mixed_up() -> None:
+    assert US_PER_QUERY != CPU  # two figures for two kinds of output; a mix-up would be seen

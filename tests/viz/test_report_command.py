@@ -1,0 +1,233 @@
+"""`ioflame report`: pages from run directories, one run and several."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from ioflame.cli import main
+from ioflame.commands.report import write_report
+from ioflame.run import Command, Files, Run
+from tests.viz.conftest import Opener
+from tests.viz.runs import RATES, record, view
+from viz.compare import differences
+from viz.frames import Stack
+from viz.intervals import wilson
+from viz.report import render_report
+from viz.report_parts import RunView
+from viz.timeline import align, read_rates, timeline
+
+FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    made = Run.create(tmp_path, record())
+    made.path(Files.FOLDED).write_bytes(FOLDED)
+    made.path(Files.SAMPLE_COUNTS).write_bytes(FOLDED.replace(b"00\n", b"\n"))
+    lines = ["secs_elapsed,interval_qps", *(f"{i + 1},{rate}" for i, rate in enumerate(RATES))]
+    made.path(Files.ENGINE_REPORT).write_text("\n".join(lines) + "\n")
+    return made
+
+
+def test_the_page_of_a_run_is_made_from_its_files(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in run.directory.iterdir()}
+    assert main(["report", str(run.directory)]) == 0
+    page = (run.directory / "report.html").read_text()
+    assert str(run.directory / "report.html") in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in before} == before
+    assert "libc+k 60.00 %" in re.sub(r"</i>", "", page) and "Owner by leaf" in page and "svg class" in page
+    write_report(run.directory, run.directory / "again.html")
+    assert (run.directory / "again.html").read_text() == page  # the same files, the same bytes
+
+
+def test_a_run_without_stacks_says_what_is_missing(run: Run) -> None:
+    run.path(Files.FOLDED).unlink()
+    write_report(run.directory, run.directory / "report.html")
+    page = (run.directory / "report.html").read_text()
+    assert "stacks.folded is not in this run" in page and "No flame graph" in page
+
+
+def test_categories_of_other_stacks_are_told(run: Run) -> None:
+    write_report(run.directory, run.directory / "report.html")
+    assert "not of one fold" not in (run.directory / "report.html").read_text()
+    run.path(Files.CATEGORIES).write_text(
+        '{"view":"owner","rules_checked":[],"total_weight":5,"rows":[],"other_frames":[]}'
+    )
+    write_report(run.directory, run.directory / "report.html")
+    page = (run.directory / "report.html").read_text()
+    assert "categories.json holds 5 of weight, the stacks 1,000: they are not of one fold" in page
+
+
+def test_leaf_categories_of_the_analysis_are_used(run: Run) -> None:
+    row = '{"name":"mine","label":"from the file","weight":1000,"share":100.0,"samples":100}'
+    run.path(Files.of_view("leaf")).write_text(
+        f'{{"view":"leaf","rules_checked":[],"total_weight":1000,"rows":[{row}],"other_frames":[]}}'
+    )
+    write_report(run.directory, run.directory / "report.html")
+    assert "from the file" in (run.directory / "report.html").read_text()
+
+
+def test_a_run_that_was_cut_short_is_a_page(run: Run) -> None:
+    for name in (Files.FOLDED, Files.ENGINE_REPORT):
+        run.path(name).unlink()
+    run.record = record(profile=None, metrics={}, windows=[], checks=[], missing=["the perf window"], host={}, tools={})
+    run.save()
+    write_report(run.directory, run.directory / "report.html")
+    page = (run.directory / "report.html").read_text()
+    for words in ("Missing from this run: the perf window", "carries no checks", "No headline figures", "No time line"):
+        assert words in page
+
+
+def test_a_directory_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == 1
+    assert "run.json cannot be read" in capsys.readouterr().err
+
+
+def test_several_runs_go_where_they_are_told(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "both.html"
+    assert main(["report", str(run.directory), str(run.directory), "-o", str(out)]) == 0
+    assert "no setting differs" in out.read_text()
+
+
+def test_what_differs_is_found() -> None:
+    other = record(threads=4, options={"scale": "full", "out": "elsewhere"})
+    assert differences([record(), other]) == [("threads", ["1", "4"]), ("option scale", ["smoke", "full"])]
+    assert differences([record(), record()]) == []
+
+
+@pytest.mark.needs("chromium")
+class TestSideBySide:
+    @pytest.fixture
+    def page(self, chromium_page: Opener) -> Page:
+        second = view(
+            name="run-b", options={"scale": "full"}, metrics={**record().metrics, "qps": 12500.0, "cpuPer": 16.0}
+        )
+        return chromium_page.html(render_report([view(), second]))
+
+    def test_what_differs_comes_first_and_the_base_is_named(self, page: Page) -> None:
+        captions = page.locator("figcaption > span:first-child").all_inner_texts()
+        assert captions[0] == "What differs"
+        rows = page.locator("figure").first.locator("tbody tr").all_inner_texts()
+        assert rows == ["option scale\tsmoke\tfull"]
+        figures = page.locator("figure", has_text="Plain windows").first
+        assert figures.locator("thead").inner_text().split("\t")[1:4] == ["run-a (base)", "run-b", "\u0394"]
+        assert "qps\t10,000\t12,500\t+25.0 %" in figures.inner_text()
+
+    def test_each_run_has_its_own_page_and_state(self, page: Page) -> None:
+        assert page.locator("article:visible").count() == 1
+        page.get_by_role("button", name="run-b").click()
+        assert page.locator("article:visible .run-name").inner_text() == "run-b"
+        page.locator("article:visible [data-part=search]").fill("bloom")
+        assert "run=1" in page.url
+        assert "matched" in page.locator("article:visible [data-part=found]").inner_text()
+        page.reload()
+        assert page.locator("article:visible .run-name").inner_text() == "run-b"
+        assert page.locator("article:visible [data-part=search]").input_value() == "bloom"
+        page.get_by_role("button", name="run-a").click()
+        assert page.locator("article:visible [data-part=search]").input_value() == ""
+        assert page.evaluate("document.querySelector('article:not([hidden]) canvas').clientWidth") > 900
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [({"threads": 4}, "threads"), ({"workload": "seekrandom"}, "workload"), ({"engine": "speedb"}, "engine")],
+)
+def test_runs_that_cannot_be_compared_are_not(changes: dict[str, Any], words: str) -> None:
+    page = render_report([view(), view(name="run-b", **changes)])
+    assert f"Not to be compared as they stand.</b> These differ: {words}" in page
+    assert "\u0394" not in page
+
+
+def test_a_setting_of_the_engine_bars_and_its_version_does_not() -> None:
+    def flagged(value: str, engine: str) -> RunView:
+        argv = ["db_bench", f"--block_size={value}", "--seed=7", "--db=/x"]
+        return view(
+            name=value,
+            commands=[Command("db_bench readrandom", argv, 1, 0.0, 1.0, "exit code 0")],
+            tools={"engine": engine},
+        )
+
+    page = render_report([flagged("4096", "1"), flagged("8192", "1")])
+    assert "These differ: setting db_bench readrandom --block_size." in page and "\u0394" not in page
+    page = render_report([flagged("4096", "1"), flagged("4096", "2")])
+    assert "Not to be compared" not in page and "engine version" in page and "\u0394" in page
+
+
+@pytest.mark.needs("chromium")
+def test_a_run_without_a_profile_stands_beside_one_with(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([RunView("bare", record()), view(name="run-b")]))
+    assert page.locator("article:visible .run-name").inner_text() == "bare"
+    page.get_by_role("button", name="run-b").click()
+    page.locator("article:visible [data-part=search]").fill("bloom")
+    assert "matched" in page.locator("article:visible [data-part=found]").inner_text()
+    page.get_by_role("button", name="bare").click()
+    page.keyboard.press("Escape")
+    page.reload()
+    assert page.locator("article:visible .run-name").inner_text() == "bare"
+
+
+def test_wilson() -> None:
+    # published: 8 of 10 gives 0.4902 to 0.9433; 0 of 20 gives 0 to 0.1611
+    assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert wilson(0.0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
+    assert wilson(0.5, 0) == (0.0, 1.0)
+    assert wilson(1.0, 5)[1] == 1.0
+
+
+def test_windows_are_laid_over_the_engines_seconds() -> None:
+    found = align(RATES, record().windows)
+    assert found == pytest.approx((3.0, 0.0), abs=0.051)
+    svg, note = timeline(RATES, record().windows)
+    assert svg.count('class="window') == 4 and "0.00% off" in note
+
+
+def test_windows_that_fit_nowhere_are_not_drawn() -> None:
+    some = [replace(w, counters=replace(w.counters, queries=1.0)) for w in record().windows]
+    svg, note = timeline(RATES, some)
+    assert 'class="window' not in svg and "not drawn" in note
+
+
+def test_a_report_cut_short_is_read_as_far_as_it_goes() -> None:
+    assert read_rates("secs_elapsed,interval_qps\n1,10\n2,20\n3") == [10, 20]
+    assert read_rates("") == []
+
+
+@pytest.mark.needs("chromium")
+def test_colours_by_difference_are_those_of_the_stacks(chromium_page: Opener) -> None:
+    before = [Stack(("c", "f"), 50, 5), Stack(("c", "g"), 30, 3), Stack(("c", "gone", "x"), 20, 2)]
+    after = [Stack(("c", "f"), 50, 5), Stack(("c", "g"), 140, 14), Stack(("c", "new"), 10, 1)]
+    second = view(after, "run-b", metrics={**record().metrics, "cpuPer": 40.0})
+    page = chromium_page.html(render_report([view(before), second]), fragment="#run=1&colour=share")
+    legend = page.locator('article:visible [data-for="difference"]')
+    assert legend.inner_text() == (
+        "Against run-a, in points of share: orange is more, blue is less, grey is the same; the strongest is 40.00. "
+        "20.00 % of the base is in frames that are not here, 5.00 % of this run in frames that the base has not."
+    )
+
+    def tip(name: str) -> str:
+        at = page.evaluate(
+            "(() => { const g = ioflameRuns[1].graph;"
+            f"const b = g.boxes.find(b => g.nameOf(b.part.tree, b.node) === '{name}');"
+            " return [b.x + b.width / 2, b.row * 18 + 9]; })()"
+        )
+        page.locator("article:visible canvas").hover(position={"x": at[0], "y": at[1]})
+        return page.locator("article:visible [data-part=tip]").inner_text()
+
+    assert "30.00 % of all, now +40.00 points; 6.000 us, now +22.000" in tip("g")
+    assert "50.00 % of all, now \u221225.00 points; 10.000 us, now +0.000" in tip("f")
+    assert "not in the base" in tip("new")
+    page.select_option("article:visible [data-part=colour]", "cost")
+    assert "in us per query" in legend.inner_text() and "the strongest is 22.000" in legend.inner_text()
+    page.select_option("article:visible [data-part=view]", "callers")
+    assert "30.00 % of all, now +40.00 points" in tip("g")
+    # runs that must not be compared offer no difference, and neither does the base
+    barred = render_report([view(before), view(after, "run-b", threads=2)])
+    page = chromium_page.html(barred, fragment="#run=1&colour=share")
+    assert page.locator("article:visible [data-part=colour]").input_value() == "owner"
+    assert page.locator("article:visible [data-part=colour] option:not([hidden])").count() == 2

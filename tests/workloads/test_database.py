@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ioflame.errors import UsageError
+from ioflame.process import Children
+from ioflame.progress import Reporter
+from workloads.database import Database, is_loaded, locked
+from workloads.engine import DatabaseShape, EngineBuild
+from workloads.rocksdb import RocksDB
+from workloads.seeds import SeedLedger
+
+SHAPE = DatabaseShape(20_000)
+CACHE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def build() -> EngineBuild:
+    engine = RocksDB()
+    return engine.inspect(engine.find_binary(None))
+
+
+@pytest.fixture
+def database(tmp_path: Path, build: EngineBuild) -> Iterator[Database]:
+    with locked(tmp_path):
+        yield Database(RocksDB(), build, tmp_path, SHAPE)
+
+
+def load(database: Database, log: Path) -> None:
+    with Children() as children:
+        database.load(children, Reporter(quiet=True), log, CACHE)
+
+
+@pytest.mark.needs("db_bench")
+def test_a_load_is_done_once_and_recognised(database: Database, tmp_path: Path) -> None:
+    assert database.check() is False
+    load(database, tmp_path / "load.log")
+    assert is_loaded(tmp_path)
+    assert database.check() is True
+    with Children() as children:
+        levels = database.settle(children, Reporter(quiet=True), tmp_path / "settle.log", CACHE)
+    assert sum(level.mib for level in levels) >= 8
+    assert [(c.name, c.returncode) for c in children] == [("db_bench settle", 0)]
+    assert database.seeds == SeedLedger(tmp_path).ranges()
+    assert [r.step for r in database.seeds] == ["load", "settle"]
+    assert f"--seed={database.seeds[1].first}" in next(iter(children)).argv
+
+    other = Database(RocksDB(), database._build, tmp_path, DatabaseShape(30_000))
+    with pytest.raises(UsageError, match="num_keys: 20000 there, 30000 asked") as caught:
+        other.check()
+    assert "NUM_KEYS=20000" in caught.value.mend
+
+    # Somebody opened it with other settings since: what its files say counts, not our note beside them.
+    options = max(tmp_path.glob("OPTIONS-*"), key=lambda p: int(p.name.rpartition("-")[2]))
+    options.write_text(options.read_text().replace("block_size=8192", "block_size=4096"))
+    with pytest.raises(UsageError, match="block_size: 4096 in its OPTIONS file, 8192 asked"):
+        database.check()
+
+
+@pytest.mark.needs("db_bench")
+def test_a_load_that_was_killed_is_done_again_and_spares_what_is_not_its_own(
+    database: Database, tmp_path: Path
+) -> None:
+    load(database, tmp_path / "load.log")
+    manifest = tmp_path / "ioflame-db.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "state": "loading"}))
+    (tmp_path / "000999.sst").write_text("half a file")
+    (tmp_path / "notes.txt").write_text("mine")
+    assert is_loaded(tmp_path) is False
+    assert database.check() is False
+    load(database, tmp_path / "load.log")
+    assert database.check() is True
+    assert not (tmp_path / "000999.sst").exists()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.needs("db_bench")
+def test_a_directory_of_somebody_else_is_refused_untouched(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "000001.sst").write_text("precious")
+    with pytest.raises(UsageError, match=r"files that ioflame did not make \(000001\.sst"):
+        database.check()
+    assert (tmp_path / "000001.sst").read_text() == "precious"
+
+
+def test_a_second_ioflame_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path),
+        pytest.raises(UsageError, match=f"in use by the ioflame with pid {os.getpid()}"),
+        locked(tmp_path),
+    ):
+        pass
+    with locked(tmp_path):
+        pass

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ioflame.errors import MeasurementError, UsageError
+from workloads.fio import fio_argv, parse_fio
+
+pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is installed by make setup")
+
+
+@pytest.mark.parametrize("users", [1, 2])
+def test_a_real_fio_reads_the_databases_files_and_its_figures_add_up(tmp_path: Path, users: int) -> None:
+    for name in ("000001.sst", "a:b.sst"):
+        (tmp_path / name).write_bytes(os.urandom(4 << 20))
+    before = sorted(p.name for p in tmp_path.iterdir())
+    argv = fio_argv(tmp_path, users, 1, 8192, seed=7)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    result = parse_fio(done.stdout, users)
+    assert result.reads == pytest.approx(result.iops * result.seconds, rel=0.05)
+    # Each user waits for one read after the other: their latencies fill the time, and nothing more.
+    assert result.lat_us * result.iops / 1e6 == pytest.approx(users, rel=0.15)
+    assert 0 < result.cpu_per < result.lat_us
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_percent_of_cpu_becomes_us_per_read() -> None:
+    read = {"iops": 20_000.0, "total_ios": 40_000, "runtime": 2000, "lat_ns": {"mean": 99_000.0}}
+    text = "fio: a warning\n" + json.dumps({"jobs": [{"usr_cpu": 2.0, "sys_cpu": 16.0, "read": read}]})
+    result = parse_fio(text, users=2)
+    assert (result.us_per, result.sy_per) == (2.0, 16.0)  # 2 % of 2 jobs x 2 s over 40,000 reads
+    assert result.lat_us == 99.0
+
+
+@pytest.mark.parametrize("text", ["", "fio: failed", "{}", '{"jobs": []}', '{"jobs": [{"read": {"runtime": 0}}]}'])
+def test_a_result_that_counts_nothing_is_an_error(text: str) -> None:
+    with pytest.raises(MeasurementError, match="fio's result cannot be read"):
+        parse_fio(text, 1)
+
+
+def test_no_file_is_made_for_a_database_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"holds no \.sst file"):
+        fio_argv(tmp_path, 1, 1, 8192, 1)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ioflame.errors import HostError, MeasurementError, UsageError
+from workloads.engine import DatabaseShape, LevelSize, StepParameters
+from workloads.rocksdb import RocksDB
+
+# db_bench 7.8.3 --benchmarks=fillseq,waitforcompaction,levelstats ...
+LEVELS = """
+Level Files Size(MB)
+--------------------
+  0        2       63
+  1        0        0
+  6        1       32
+  7       17      317
+
+
+Level Files Size(MB)
+--------------------
+  0        0        0
+  1        0        0
+  7       21      413
+
+"""
+RESULT = (
+    "readrandom   :      87.537 micros/op 11423 ops/sec 8.053 seconds 91999 operations;    "
+    "4.6 MB/s (91999 of 91999 found)\n"
+)
+
+
+def parameters(tmp_path: Path) -> StepParameters:
+    return StepParameters(DatabaseShape(1000), tmp_path, 3, 42, 64 << 20, duration=7, report_file=tmp_path / "r.csv")
+
+
+def test_the_last_level_table_counts_and_empty_levels_do_not() -> None:
+    assert RocksDB().parse_levels(LEVELS) == [LevelSize(7, 21, 413)]
+    with pytest.raises(MeasurementError, match="no level table"):
+        RocksDB().parse_levels("readrandom : ...")
+
+
+def test_the_closing_line_is_read_whole() -> None:
+    result = RocksDB().parse_result("noise\n" + RESULT, "readrandom")
+    assert result is not None
+    assert (result.micros_per_op, result.ops_per_second, result.seconds) == (87.537, 11423.0, 8.053)
+    assert (result.operations, result.found, result.reads) == (91999, 91999, 91999)
+    assert (result.mb_per_second, result.p50) == (4.6, None)
+    assert RocksDB().parse_result(RESULT, "multireadrandom") is None
+    assert RocksDB().parse_result("", "readrandom") is None
+
+
+def test_a_configurations_flags_win_over_the_steps(tmp_path: Path) -> None:
+    engine = RocksDB()
+    buffered = engine.configurations()["iobuf"]
+    assert (buffered.direct, engine.configurations()["iodir"].direct) == (False, True)
+    argv = engine.command(Path("/bin/db_bench"), "readrandom", replace(parameters(tmp_path), flags=buffered.flags))
+    assert "--use_direct_reads=false" in argv
+    assert len([word for word in argv if word.startswith("--use_direct_reads=")]) == 1
+    assert engine.configurations()["iodir_noalign"].block_align is False
+    assert engine.configurations()["byrx"].cached_by_engine is True
+
+
+HISTOGRAM = """
+Microseconds per read:
+Count: 91999 Average: 87.5371  StdDev: 52.59
+Min: 2  Median: 81.5325  Max: 5353
+Percentiles: P50: 81.53 P75: 99.05 P99: 307.74 P99.9: 562.33 P99.99: 856.15
+"""
+# The same line as db_bench 10 and 11 print it: a wider count, another rate, readrandom2's own benchmark name.
+NEWER = (
+    "readrandom   :     101.003 micros/op 59402 ops/sec 600.007 seconds 35641992 operations;   23.8 MB/s "
+    "(5940331 of 5940331 found)\n"
+)
+
+
+@pytest.mark.parametrize("workload", ["readrandom", "readrandom2", "readrandom3"])
+def test_logs_of_old_and_new_versions_are_read_alike(workload: str) -> None:
+    old = RocksDB().parse_result(RESULT + HISTOGRAM, workload)
+    new = RocksDB().parse_result(NEWER + HISTOGRAM.replace("81.53 P75", "99.5 P75"), workload)
+    assert old is not None
+    assert new is not None
+    assert (old.p50, old.p99, old.p99_9, old.p99_99, old.pmax) == (81.53, 307.74, 562.33, 856.15, 5353.0)
+    assert (new.ops_per_second, new.mb_per_second, new.p50, new.found) == (59402.0, 23.8, 99.5, 5940331)
+
+
+def test_every_flag_of_a_workload_is_explicit_and_no_argument_is_stray(tmp_path: Path) -> None:
+    argv = RocksDB().command(Path("/usr/bin/db_bench"), "readrandom", parameters(tmp_path))
+    assert all(word.startswith("--") and "=" in word for word in argv[1:])
+    assert not [word for word in argv if "{" in word]
+    flags = dict(word[2:].split("=", 1) for word in argv[1:])
+    assert len(flags) == len(argv) - 1  # none is given twice
+    expected = {
+        "seed": "42", "threads": "3", "duration": "7", "num": "1000", "cache_size": str(64 << 20),
+        "cache_numshardbits": "4", "use_direct_reads": "true", "use_existing_db": "true", "block_size": "8192",
+        "bloom_bits": "10", "report_interval_seconds": "1", "benchmarks": "readrandom,stats",
+    }  # fmt: skip
+    assert {name: flags[name] for name in expected} == expected
+
+
+@pytest.mark.needs("db_bench")
+@pytest.mark.parametrize("step", ["load", "settle", "readrandom"])
+def test_this_db_bench_knows_every_flag_we_pass(tmp_path: Path, step: str) -> None:
+    engine = RocksDB()
+    binary = engine.find_binary(None)
+    known = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False).stdout
+    for word in engine.command(binary, step, parameters(tmp_path))[1:]:
+        name = word[2:].partition("=")[0]
+        assert f"    -{name} " in known, name
+
+
+@pytest.mark.needs("db_bench")
+def test_debians_build_is_seen_for_what_it_is() -> None:
+    engine = RocksDB()
+    build = engine.inspect(engine.find_binary(None))
+    assert build.version[0].isdigit()
+    assert build.code.name.startswith("librocksdb.so")
+    banner = subprocess.run([build.path, "--benchmarks=", "--db=/tmp"], capture_output=True, text=True, check=False)
+    assert build.assertions == ("Assertions are enabled" in banner.stdout + banner.stderr)
+
+
+def test_a_binary_that_is_not_db_bench_is_refused() -> None:
+    with pytest.raises(HostError, match="did not run a one-operation job"):
+        RocksDB().inspect(Path("/bin/true"))
+
+
+def test_a_binary_that_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path, reason in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no", "does not exist"),
+        (tmp_path / "file", "executed"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            RocksDB().find_binary(str(path))

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioflame.errors import HostError
+from workloads.scales import DATA_TO_CACHE, fit, scales
+
+PLENTY = 1 << 50
+HERE = Path("/data/db")
+
+
+@pytest.mark.parametrize("name", ["smoke", "default", "full"])
+def test_every_scale_is_io_bound_as_it_stands(name: str) -> None:
+    scale = scales()[name]
+    sizing = fit(scale, None, None, where=HERE, free=PLENTY, loaded=False)
+    assert sizing.notes == ()
+    assert sizing.shape.data_bytes >= DATA_TO_CACHE * sizing.cache_size
+    assert (sizing.shape.num_keys, sizing.cache_size) == (scale.num_keys, scale.cache_size)
+
+
+def test_the_default_is_a_few_gigabytes() -> None:
+    assert (
+        2 << 30 < fit(scales()["default"], None, None, where=HERE, free=PLENTY, loaded=False).shape.data_bytes < 8 << 30
+    )
+
+
+def test_a_small_disk_gets_a_smaller_database_and_is_told() -> None:
+    sizing = fit(scales()["default"], None, None, where=HERE, free=3 << 30, loaded=False)
+    assert sizing.shape.num_keys < 10_000_000
+    assert sizing.shape.disk_bytes <= (3 << 30) - (1 << 30)
+    assert sizing.shape.data_bytes >= DATA_TO_CACHE * sizing.cache_size
+    assert "keys instead of 10,000,000" in sizing.notes[0]
+    assert "block cache" in sizing.notes[1]
+
+
+def test_a_database_that_is_there_needs_no_room() -> None:
+    assert fit(scales()["default"], None, None, where=HERE, free=0, loaded=True).shape.num_keys == 10_000_000
+
+
+def test_keys_that_were_asked_for_are_refused_not_changed() -> None:
+    with pytest.raises(HostError, match="would fill the disk") as caught:
+        fit(scales()["smoke"], 10**9, None, where=HERE, free=10 << 30, loaded=False)
+    assert "NUM_KEYS=" in caught.value.mend
+
+
+def test_a_cache_that_was_asked_for_is_kept() -> None:
+    assert fit(scales()["smoke"], None, 1 << 30, where=HERE, free=PLENTY, loaded=False).cache_size == 1 << 30
+
+
+def test_a_disk_too_small_for_anything_is_refused() -> None:
+    with pytest.raises(HostError, match="larger disk"):
+        fit(scales()["smoke"], None, None, where=HERE, free=1 << 30, loaded=False)
+
+
+@given(st.integers(min_value=0, max_value=1 << 46))
+def test_what_is_chosen_always_fits(free: int) -> None:
+    try:
+        sizing = fit(scales()["full"], None, None, where=HERE, free=free, loaded=False)
+    except HostError:
+        return
+    assert sizing.shape.disk_bytes + (1 << 30) <= free

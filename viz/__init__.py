@@ -1,0 +1,1 @@
+"""What is seen: flame graphs and terminal tables, drawn from a run directory."""

@@ -1,0 +1,225 @@
+"use strict";
+// The trees that a profile is looked at through, and the weight that a search matches. Nothing here draws.
+//
+// A tree is columns in depth-first order over a permutation of stacks: the stacks through node i are
+// order[from[i]] .. order[to[i] - 1], and those that end at it come first, up to ended[i]. So every figure of a
+// node, however the tree was turned, is a sum over stacks of the file.
+function ioflameViews(profile) {
+  const { data, name, category, depth, own, parent, end, ends, nodesOf } = profile;
+  const kernel = Uint8Array.from(data.names, (text) => (text.endsWith("_[k]") ? 1 : 0));
+  const categories = data.categories.length;
+  const everything = Int32Array.from(ends.keys());
+
+  // ---- groups: what a frame's name says of the object or namespace it is from --------------------------------
+  const groupNames = [];
+  const groupIndex = new Map();
+  const groupOfName = Int32Array.from(data.names, (text) => {
+    let group = "plain C names";
+    const object = /^\[+([^\]]+)\]/.exec(text);
+    if (text.endsWith("_[k]")) group = "kernel";
+    else if (object) group = object[1];
+    else if (text.includes("::")) group = /(?:^|[\s*&:])([A-Za-z_]\w*)(?:<|::)/.exec(text)?.[1] ?? "other C++"; // past a return type
+    if (!groupIndex.has(group)) { groupIndex.set(group, groupNames.length); groupNames.push(group); }
+    return groupIndex.get(group);
+  });
+
+  // ---- which stacks ------------------------------------------------------------------------------------------
+  // filter: { owner, leaf, group }: indexes, -1 for all
+  function select(filter) {
+    const { owner = -1, leaf = -1, group = -1 } = filter;
+    if (owner < 0 && leaf < 0 && group < 0) return everything;
+    return everything.filter((s) => (owner < 0 || category[ends[s]] === owner)
+      && (leaf < 0 || profile.leafOf?.(s) === leaf) && (group < 0 || groupOfName[name[ends[s]]] === group));
+  }
+
+  // ---- trees -------------------------------------------------------------------------------------------------
+  function tree(stacks, keysOf, whole) {
+    const n = stacks.length;
+    const start = new Int32Array(n + 1);
+    const all = [];
+    for (let k = 0; k < n; k++) {
+      start[k] = all.length;
+      keysOf(stacks[k], all);
+    }
+    start[n] = all.length;
+    const keys = Int32Array.from(all);
+    const order = Int32Array.from({ length: n }, (_, k) => k); // places in `stacks` until the end
+    const spare = new Int32Array(n);
+    const counts = new Int32Array(data.names.length * categories);
+    const columns = { key: [], depth: [], from: [], ended: [], to: [] };
+    const todo = [[-1, 0, n, 0]];
+    while (todo.length) {
+      const [key, from, to, level] = todo.pop();
+      let ended = from;
+      for (let k = from; k < to; k++) {
+        const at = order[k];
+        if (start[at + 1] - start[at] === level) { order[k] = order[ended]; order[ended++] = at; }
+      }
+      columns.key.push(key); columns.depth.push(level); columns.from.push(from); columns.ended.push(ended); columns.to.push(to);
+      if (ended === to) continue;
+      const met = [];
+      for (let k = ended; k < to; k++) {
+        const next = keys[start[order[k]] + level];
+        if (counts[next]++ === 0) met.push(next);
+      }
+      if (met.length === 1) {
+        counts[met[0]] = 0;
+        todo.push([met[0], ended, to, level + 1]);
+        continue;
+      }
+      met.sort((a, b) => a - b); // names are interned in order: by name, then by category
+      const children = [];
+      let place = ended;
+      for (const next of met) {
+        children.push([next, place, place + counts[next], level + 1]);
+        const size = counts[next];
+        counts[next] = place;
+        place += size;
+      }
+      for (let k = ended; k < to; k++) spare[counts[keys[start[order[k]] + level]]++] = order[k];
+      for (let k = ended; k < to; k++) order[k] = spare[k];
+      for (const next of met) counts[next] = 0;
+      for (let k = children.length - 1; k >= 0; k--) todo.push(children[k]);
+    }
+    for (let k = 0; k < n; k++) order[k] = stacks[order[k]];
+    return finish(columns, order, whole);
+  }
+
+  function finish(columns, order, whole) {
+    const count = columns.depth.length;
+    const result = {
+      count, order, whole, depth: Int32Array.from(columns.depth), from: Int32Array.from(columns.from),
+      ended: Int32Array.from(columns.ended), to: Int32Array.from(columns.to), parent: new Int32Array(count).fill(-1),
+      end: new Int32Array(count).fill(count), weight: new Float64Array(count),
+      name: Int32Array.from(columns.key, (key) => (key < 0 ? -1 : Math.floor(key / categories))),
+      category: Int32Array.from(columns.key, (key) => (key < 0 ? -1 : key % categories)),
+    };
+    const path = [];
+    for (let i = 0; i < count; i++) {
+      const level = result.depth[i];
+      while (path.length > level) result.end[path.pop()] = i;
+      if (level) result.parent[i] = path[level - 1];
+      path.push(i);
+    }
+    // Children before parents: a parent's sum is of its own stacks and its children's sums.
+    for (let i = count - 1; i >= 0; i--) {
+      for (let k = result.from[i]; k < result.ended[i]; k++) result.weight[i] += own[ends[order[k]]];
+      if (i) result.weight[result.parent[i]] += result.weight[i];
+    }
+    return result;
+  }
+
+  const keyOfNode = (i) => name[i] * categories + category[i];
+  const shown = (i, options) => !(options.mergeThreads && depth[i] === 1) && !(options.hideKernel && kernel[name[i]]);
+
+  // The file's own tree, without any turning.
+  function plain() {
+    const { count, firstStack } = profile;
+    const result = {
+      count, order: everything, whole: profile.total, depth, parent, end, from: firstStack.subarray(0, count),
+      ended: new Int32Array(count), to: new Int32Array(count), weight: Float64Array.from(own), name: Int32Array.from(name),
+      category: Int32Array.from(category),
+    };
+    result.name[0] = result.category[0] = -1;
+    for (let i = count - 1; i >= 0; i--) {
+      result.ended[i] = firstStack[i] + (own[i] ? 1 : 0);
+      result.to[i] = firstStack[end[i]];
+      if (i) result.weight[parent[i]] += result.weight[i];
+    }
+    return result;
+  }
+
+  // options: { mergeThreads, hideKernel }
+  function fromRoot(stacks, options) {
+    if (stacks === everything && !options.mergeThreads && !options.hideKernel) return plain();
+    return tree(stacks, (s, all) => {
+      for (const i of nodesOf(s)) if (shown(i, options)) all.push(keyOfNode(i));
+    }, profile.total);
+  }
+  // Callers: every function at the bottom of a stack, with those that called it. Merged by name alone, so that a
+  // function is one frame; its colour is that of its heaviest stack.
+  function fromLeaf(stacks, options) {
+    const result = tree(stacks, (s, all) => {
+      for (let i = ends[s]; i > 0; i = parent[i]) if (shown(i, options)) all.push(name[i] * categories);
+    }, profile.total);
+    return colourByHeaviest(result);
+  }
+  // The stacks through function `target` (a name's index), from its outermost frame: what it calls, and its callers.
+  function around(stacks, target, options) {
+    const place = (s) => nodesOf(s).find((i) => name[i] === target && shown(i, options));
+    const through = stacks.filter((s) => place(s) !== undefined);
+    const below = tree(through, (s, all) => {
+      const top = depth[place(s)];
+      for (const i of nodesOf(s)) if (depth[i] >= top && shown(i, options)) all.push(name[i] * categories);
+    }, profile.total);
+    const above = tree(through, (s, all) => {
+      for (let i = place(s); i > 0; i = parent[i]) if (shown(i, options)) all.push(name[i] * categories);
+    }, profile.total);
+    return { below: colourByHeaviest(below), above: colourByHeaviest(above) };
+  }
+  function colourByHeaviest(result) {
+    const heaviest = new Int32Array(result.count);
+    for (let i = result.count - 1; i >= 0; i--) {
+      let best = -1;
+      for (let k = result.from[i]; k < result.ended[i]; k++) if (best < 0 || own[ends[result.order[k]]] > own[ends[best]]) best = result.order[k];
+      for (let j = i + 1; j < result.end[i]; j = result.end[j]) if (best < 0 || own[ends[heaviest[j]]] > own[ends[best]]) best = heaviest[j];
+      heaviest[i] = best;
+      if (i && best >= 0) result.category[i] = category[ends[best]];
+    }
+    return result;
+  }
+
+  // ---- search ------------------------------------------------------------------------------------------------
+  // `text`, or `/regex/` with flags i, m, s, u. Returns which names match, or why it is no search.
+  function compile(text) {
+    if (!text) return { matches: null, problem: "" };
+    const regex = /^\/(.+)\/([a-z]*)$/s.exec(text);
+    if (!regex) {
+      const wanted = text.toLowerCase();
+      return { matches: Uint8Array.from(data.names, (one) => (one.toLowerCase().includes(wanted) ? 1 : 0)), problem: "" };
+    }
+    try {
+      const pattern = new RegExp(regex[1], regex[2].replace(/[gy]/g, ""));
+      return { matches: Uint8Array.from(data.names, (one) => (pattern.test(one) ? 1 : 0)), problem: "" };
+    } catch (error) {
+      return { matches: null, problem: `not a regular expression: ${String(error.message).split(": ").pop()}` };
+    }
+  }
+  // Stack by stack: 1 where a frame that is shown matches. A stack with several counts once.
+  function matchingStacks(matches, options) {
+    const hit = new Uint8Array(profile.count);
+    for (let i = 1; i < profile.count; i++) hit[i] = hit[parent[i]] || (matches[name[i]] && shown(i, options) ? 1 : 0);
+    return Uint8Array.from(ends, (node) => hit[node]);
+  }
+  function matchedWeight(of, node, hits) {
+    let sum = 0;
+    for (let k = of.from[node]; k < of.to[node]; k++) if (hits[of.order[k]]) sum += own[ends[of.order[k]]];
+    return sum;
+  }
+
+  // ---- functions ---------------------------------------------------------------------------------------------
+  // Self and total weight by name over `stacks`; a stack counts once for a function, however often it is on it.
+  function functions(stacks, options) {
+    const self = new Float64Array(data.names.length);
+    const total = new Float64Array(data.names.length);
+    const count = new Float64Array(data.names.length);
+    const seen = new Int32Array(data.names.length).fill(-1);
+    for (const s of stacks) {
+      const weight = own[ends[s]];
+      let last = -1;
+      for (let i = ends[s]; i > 0; i = parent[i]) {
+        if (depth[i] === 1 || !shown(i, options)) continue;
+        if (last < 0) last = name[i];
+        if (seen[name[i]] !== s) {
+          seen[name[i]] = s;
+          total[name[i]] += weight;
+          count[name[i]] += profile.samplesOf ? profile.samplesOf(s) : 0;
+        }
+      }
+      if (last >= 0) self[last] += weight;
+    }
+    return { self, total, count };
+  }
+
+  return { kernel, groupNames, groupOfName, everything, select, fromRoot, fromLeaf, around, compile, matchingStacks, matchedWeight, functions };
+}

@@ -1,0 +1,1 @@
+"""What runs: engines, steps, scales and the databases they read."""

@@ -1,0 +1,117 @@
+"""What a workload needs of the host: the client's build, disk space, and O_DIRECT where the database lives."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ioflame.checks import Check, Verdict
+from ioflame.sizes import format_bytes
+from workloads.engine import EngineBuild
+
+__all__ = ("build_checks", "disk_checks", "existing", "free_bytes")
+
+_BLOCK = 4096
+
+
+def build_checks(build: EngineBuild) -> Iterator[Check]:
+    """What follows from the way the benchmark client was built."""
+    yield Check("db_bench", Verdict.OK, f"{build.path}, RocksDB {build.version}")
+    own = "DB_BENCH=<your own release build: DEBUG_LEVEL=0, -fno-omit-frame-pointer, not stripped>"
+    if build.assertions:
+        yield Check(
+            "db_bench assertions",
+            Verdict.NOTE,
+            "on",
+            "CPU per query is higher than in a release build, and its shares differ; fine to learn, not to publish",
+            own,
+        )
+    else:
+        yield Check("db_bench assertions", Verdict.OK, "off")
+    for warning in build.warnings:
+        if "Assertions" not in warning:
+            yield Check("db_bench warning", Verdict.WARN, warning)
+    where = build.code.name
+    if build.symbols == "exported names only":
+        yield Check(
+            "db_bench symbols",
+            Verdict.NOTE,
+            f"{build.symbols} in {where}",
+            "functions that are not exported show as [file name]; the category rules rest on exported names",
+            own,
+        )
+    else:
+        yield Check("db_bench symbols", Verdict.OK, f"{build.symbols} in {where}")
+    share = build.frame_pointers
+    if share is None:
+        yield Check("frame pointers", Verdict.NOTE, f"unknown in {where}", "a trial of a second decides")
+    elif share < 0.3:
+        yield Check(
+            "frame pointers",
+            Verdict.WARN,
+            f"set up by {share:.0%} of the functions in {where}",
+            "stacks need DWARF unwinding: about 36 times the data",
+            "build with -fno-omit-frame-pointer",
+        )
+    else:
+        yield Check(
+            "frame pointers",
+            Verdict.OK,
+            f"set up by {share:.0%} of the functions in {where}",
+            "a leaf function without one hides its caller",
+        )
+
+
+def free_bytes(directory: Path) -> int:
+    """Bytes that a user other than root may still write on the file system of `directory` (or its first parent)."""
+    state = os.statvfs(existing(directory))
+    return state.f_bavail * state.f_frsize
+
+
+def existing(directory: Path) -> Path:
+    """`directory`, or the nearest of its parents that is there."""
+    path = directory.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def disk_checks(directory: Path) -> Iterator[Check]:
+    """Free space, and whether O_DIRECT reads work in the database's directory."""
+    yield Check("disk space", Verdict.OK, f"{format_bytes(free_bytes(directory))} free for {directory}")
+    refused = _direct_read_error(existing(directory))
+    if refused is None:
+        yield Check("O_DIRECT", Verdict.OK, f"works in {directory}", "the page cache plays no part")
+    else:
+        yield Check(
+            "O_DIRECT",
+            Verdict.BLOCKED,
+            f"refused in {directory}: {refused}",
+            "reads would come from the page cache, not from the device",
+            "DB_DIR=<a directory on a disk with ext4, xfs or btrfs>",
+        )
+
+
+def _direct_read_error(directory: Path) -> str | None:
+    """None when a block written there is read back with O_DIRECT; otherwise the system's words."""
+    if not os.access(directory, os.W_OK):
+        return f"{directory} cannot be written to"
+    path = directory / f".ioflame-direct-{os.getpid()}"
+    try:
+        path.write_bytes(b"\xa5" * _BLOCK)
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            # An anonymous mapping is page-aligned, as O_DIRECT wants its buffer.
+            with mmap.mmap(-1, _BLOCK) as buffer:
+                got = os.preadv(handle, [buffer], 0)
+                if got != _BLOCK or buffer[:] != b"\xa5" * _BLOCK:
+                    return f"read {got} bytes, not those written"
+        finally:
+            os.close(handle)
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        path.unlink(missing_ok=True)
+    return None

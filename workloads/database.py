@@ -1,0 +1,265 @@
+"""A database on disk: loaded once, described beside its files, locked while in use, refused when it is another one.
+
+`ioflame-db.json` in the database's directory says what it was loaded with and whether the load ended. A load that was
+killed leaves `"state": "loading"` and is done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from ioflame.errors import HostError, MeasurementError, UsageError
+from ioflame.process import Child, Children
+from ioflame.progress import Reporter
+from ioflame.run import SeedRange
+from ioflame.sizes import format_bytes, format_count
+from workloads.engine import DatabaseShape, Engine, EngineBuild, LevelSize, StepParameters
+from workloads.seeds import SeedLedger
+
+__all__ = ("Database", "is_loaded", "locked")
+
+_MANIFEST = "ioflame-db.json"
+_LOCK = "ioflame.lock"
+_OURS = frozenset({_MANIFEST, _LOCK, SeedLedger.NAME, "ioflame-seeds.part", "ioflame-db.part"})
+# db_bench's complaints; some of them end with exit code 0. The path of the database is no complaint.
+_COMPLAINT = re.compile(r"^(?!DB path:).*\b(?:error|failed)\b.*$", re.IGNORECASE | re.MULTILINE)
+# A load writes at least this many bytes a second on any disk worth measuring; below it we give up.
+_SLOWEST_LOAD = 5 << 20
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Holds the database's lock file; UsageError with the holder's pid when another ioflame has it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"DB_DIR={directory} cannot be written to: {error.strerror}",
+            means="the database and the ledger of seeds are kept there; nothing was started",
+            mend="DB_DIR=<a directory you own>",
+        ) from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
+            raise UsageError(
+                f"DB_DIR={directory} is in use by the ioflame with pid {holder}",
+                means="two runs on one database would measure each other",
+                mend="wait for it, or use another DB_DIR",
+            ) from None
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_loaded(directory: Path) -> bool:
+    """True when `directory` holds a database whose load ended."""
+    return _manifest(directory).get("state") == "loaded"
+
+
+def _manifest(directory: Path) -> dict[str, object]:
+    try:
+        data = json.loads((directory / _MANIFEST).read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _history(manifest: dict[str, object]) -> list[str]:
+    steps = manifest.get("history")
+    return [str(step) for step in steps] if isinstance(steps, list) else []
+
+
+class Database:
+    """The database in `directory`; the caller holds its lock.
+
+    seeds: the ranges taken from the ledger here, for the run's record
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        build: EngineBuild,
+        directory: Path,
+        shape: DatabaseShape,
+        flags: Mapping[str, object] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._build = build
+        self.directory = directory
+        self.shape = shape
+        self._flags = dict(flags or {})
+        self.ledger = SeedLedger(directory)
+        self.seeds: list[SeedRange] = []
+
+    def check(self) -> bool:
+        """True when the database is there and is the one asked for; False when it has to be loaded.
+
+        UsageError when the directory holds something else: nothing of it is touched.
+        """
+        foreign = [e.name for e in os.scandir(self.directory) if e.name not in _OURS]
+        manifest = _manifest(self.directory)
+        if not manifest:
+            if foreign:
+                some = ", ".join(sorted(foreign)[:3])
+                raise UsageError(
+                    f"DB_DIR={self.directory} holds files that ioflame did not make ({some}, ...)",
+                    means="a database of unknown keys and settings cannot be measured, and is not overwritten",
+                    mend="DB_DIR=<an empty directory>",
+                )
+            return False
+        if manifest.get("state") != "loaded":
+            return False
+        self._refuse_others(manifest)
+        return True
+
+    def _refuse_others(self, manifest: dict[str, object]) -> None:
+        asked: dict[str, object] = {"engine": self._engine.name, **asdict(self.shape)}
+        stated: dict[str, object] = {"engine": manifest.get("engine")}
+        shape = manifest.get("shape")
+        stated |= shape if isinstance(shape, dict) else {}
+        differences = [f"{n}: {stated.get(n)} there, {v} asked" for n, v in asked.items() if stated.get(n) != v]
+        found = self._engine.stored_settings(self.directory)
+        for name, expected in self._engine.expected_settings(self.shape).items():
+            if found.get(name) not in (expected, "not stated"):
+                differences.append(
+                    f"{name}: {found.get(name, 'no OPTIONS file')} in its OPTIONS file, {expected} asked"
+                )
+        if differences:
+            keys = stated.get("num_keys")
+            raise UsageError(
+                f"the database in DB_DIR={self.directory} is not the one asked for: {'; '.join(differences)}",
+                means="its figures would be those of another workload",
+                mend=f"NUM_KEYS={keys}, or DB_DIR=<an empty directory>, or: rm -r {shlex.quote(str(self.directory))}",
+            )
+
+    def load(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> None:
+        """Loads the database from nothing. HostError when the disk fills, MeasurementError when db_bench fails."""
+        self._wipe()
+        manifest: dict[str, object] = {
+            "schema": 1,
+            "state": "loading",
+            "engine": self._engine.name,
+            "engine_version": self._build.version,
+            "shape": asdict(self.shape),
+        }
+        self._write_manifest(manifest)
+        size = self.shape.disk_bytes
+        data = format_bytes(self.shape.data_bytes)
+        what = f"load {format_count(self.shape.num_keys)} keys ({data}) into {self.directory}"
+        text = self._step("load", children, reporter, log, cache_size, what, size / (150 << 20), size / _SLOWEST_LOAD)
+        levels = self._engine.parse_levels(text)
+        stored = sum(level.mib for level in levels) << 20
+        if stored < self.shape.data_bytes * 0.9:
+            raise MeasurementError(
+                f"the load left {format_bytes(stored)} of {format_bytes(self.shape.data_bytes)} in the database",
+                means="keys are missing; it is not used",
+                mend=f"read {log}",
+            )
+        self._write_manifest({**manifest, "state": "loaded", "history": ["load"]})
+
+    @property
+    def history(self) -> list[str]:
+        """The steps that made the tree what it is, the load first; empty when one of them did not end."""
+        manifest = _manifest(self.directory)
+        return _history(manifest) if manifest.get("state") == "loaded" else []
+
+    def apply(self, step: str, threads: int, children: Children, reporter: Reporter, log: Path, cache_size: int) -> str:
+        """Runs a step that leaves another tree, and notes it in the history; what the client printed.
+
+        A step that is killed leaves a database that has to be loaded again: `history` is empty then.
+        """
+        manifest = _manifest(self.directory)
+        changes = self._engine.steps()[step].changes_tree
+        if changes:
+            self._write_manifest({**manifest, "state": f"within {step}"})
+        size = self.shape.disk_bytes
+        text = self._step(
+            step, children, reporter, log, cache_size, step, 12 + size / (100 << 20), size / _SLOWEST_LOAD, threads
+        )
+        if changes:
+            self._write_manifest({**manifest, "history": [*_history(manifest), step]})
+        return text
+
+    def levels(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Sequence[LevelSize]:
+        """The non-empty levels as they are now; nothing is compacted."""
+        text = self._step("levelstats", children, reporter, log, cache_size, "look at the levels", 1, 300)
+        return self._engine.parse_levels(text)
+
+    def settle(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Sequence[LevelSize]:
+        """Empties memtable and L0, waits until no compaction is pending; the levels as they are then."""
+        text = self._step(
+            "settle", children, reporter, log, cache_size, "empty L0 and wait until no compaction is pending", 6, 900
+        )
+        return self._engine.parse_levels(text)
+
+    def take_seeds(self, step: str, threads: int) -> SeedRange:
+        """Seeds that no thread has used on this database."""
+        self.seeds.append(self.ledger.take(step, threads))
+        return self.seeds[-1]
+
+    def _step(
+        self,
+        step: str,
+        children: Children,
+        reporter: Reporter,
+        log: Path,
+        cache_size: int,
+        what: str,
+        expected: float,
+        bound: float,
+        threads: int = 1,
+    ) -> str:
+        seeds = self.take_seeds(step, threads)
+        parameters = StepParameters(self.shape, self.directory, threads, seeds.first, cache_size, flags=self._flags)
+        argv = self._engine.command(self._build.path, step, parameters)
+        with reporter.stage(what, expected):
+            child = children.add(Child(f"db_bench {step}", argv, stdout=log))
+            code = child.wait(max(bound, 120))
+            if code is None:
+                child.stop()
+        text = log.read_text(errors="replace")
+        if code == 0 and not _COMPLAINT.search(text):
+            return text
+        self._explain(step, child, text, log)
+        return text
+
+    def _explain(self, step: str, child: Child, text: str, log: Path) -> None:
+        """Raises what a failed step means."""
+        free = os.statvfs(self.directory)
+        if "No space left on device" in text or free.f_bavail * free.f_frsize < (16 << 20):
+            raise HostError(
+                f"the disk of {self.directory} is full: db_bench {step} ended with {child.describe_end()}",
+                means="the database is incomplete; the next run loads it again",
+                mend=f"free some disk, use a smaller NUM_KEYS, or DB_DIR=<a larger disk>   (df -h {self.directory})",
+            )
+        words = [match[0] for match in _COMPLAINT.finditer(text)]
+        said = (words or text.strip().splitlines() or ["nothing"])[-1][-400:]
+        raise MeasurementError(
+            f"db_bench {step} ended with {child.describe_end()}; it said: {said}",
+            means="the database is not usable; the next run loads it again" if step == "load" else "",
+            mend=f"read {log}; to see it again: {shlex.join(child.argv)}",
+        )
+
+    def _wipe(self) -> None:
+        """Removes the files of an unfinished load: the engine's own kinds of file, in our directory, and no other."""
+        for entry in os.scandir(self.directory):
+            if entry.is_file(follow_symlinks=False) and self._engine.is_database_file(entry.name):
+                Path(entry.path).unlink()
+
+    def _write_manifest(self, manifest: dict[str, object]) -> None:
+        partial = (self.directory / _MANIFEST).with_suffix(".part")
+        partial.write_text(json.dumps(manifest, indent=1) + "\n")
+        partial.replace(self.directory / _MANIFEST)

@@ -1,0 +1,99 @@
+"""Reads an experiment's file and lays out its steps: one for each number of users and each repeat."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioflame.errors import UsageError
+from workloads.engine import Engine
+
+__all__ = ("KINDS", "Experiment", "PlannedStep", "experiment_names", "read_experiment")
+
+KINDS = ("prepare", "measure", "baseline")
+_DIRECTORY = Path(__file__).with_name("experiments")
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step to be run once.
+
+    id:     unique in its experiment, the same whenever the same experiment is laid out: `05-readrandom-u1-r1`
+    kind:   `prepare`, `measure` or `baseline`
+    step:   the engine's step or workload; `fio` for a baseline
+    users:  threads or jobs; 1 for a prepare step that has no say in it
+    levels: `any`, `several` or `one`
+    """
+
+    id: str
+    kind: str
+    step: str
+    users: int
+    repeat: int
+    levels: str = "any"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment as its file has it."""
+
+    name: str
+    about: str
+    steps: tuple[tuple[str, str, str], ...]
+
+    def plan(self, users: Sequence[int], repeats: int) -> Iterator[PlannedStep]:
+        """Every step in order. What follows a prepare step is repeated as a block, so that repeats see one tree."""
+        number = 0
+        for block in self._blocks():
+            prepare = block and block[0][0] == "prepare"
+            for repeat in range(1, 2 if prepare else repeats + 1):
+                for kind, step, levels in block:
+                    for count in (max(users),) if kind == "prepare" else users:
+                        number += 1
+                        name = step if kind == "prepare" else f"{step}-u{count}-r{repeat}"
+                        yield PlannedStep(f"{number:02}-{name}", kind, step, count, repeat, levels)
+
+    def _blocks(self) -> Iterator[list[tuple[str, str, str]]]:
+        block: list[tuple[str, str, str]] = []
+        for entry in self.steps:
+            if block and (entry[0] == "prepare" or block[0][0] == "prepare"):
+                yield block
+                block = []
+            block.append(entry)
+        if block:
+            yield block
+
+
+def experiment_names() -> dict[str, str]:
+    """The experiments that come with ioflame, each with one line about it."""
+    return {path.stem: tomllib.loads(path.read_text())["about"] for path in sorted(_DIRECTORY.glob("*.toml"))}
+
+
+def read_experiment(name: str, engine: Engine) -> Experiment:
+    """The experiment called `name`, or in the file of that path. UsageError naming the line of a wrong step."""
+    path = Path(name) if name.endswith(".toml") else _DIRECTORY / f"{name}.toml"
+    if not path.exists():
+        known = "|".join(experiment_names())
+        raise UsageError(
+            f"there is no experiment {name}", means="nothing was started", mend=f"{known}, or a .toml file"
+        )
+    try:
+        data = tomllib.loads(path.read_text())
+        entries = [dict(entry) for entry in data["steps"]]
+        about = str(data["about"])
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path} is not an experiment: {error!r}") from None
+    steps = []
+    known_steps = {"prepare": list(engine.steps()), "measure": list(engine.workloads()), "baseline": ["fio"]}
+    for number, entry in enumerate(entries, start=1):
+        levels = str(entry.pop("levels", "any"))
+        if len(entry) != 1 or next(iter(entry)) not in KINDS or levels not in ("any", "several", "one"):
+            raise UsageError(f"{path}: step {number} has to name one of {', '.join(KINDS)}: {entry}")
+        ((kind, step),) = entry.items()
+        if step not in known_steps[kind]:
+            known = ", ".join(known_steps[kind])
+            raise UsageError(f"{path}: step {number}: {engine.name} has no {kind} step {step}; it has {known}")
+        steps.append((kind, str(step), levels))
+    return Experiment(path.stem, about, tuple(steps))

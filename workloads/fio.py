@@ -1,0 +1,96 @@
+"""The fio baseline: what the device gives to reads of the same files, size and alignment, without a database.
+
+fio's JSON (`--output-format=json`) is read, never its text: "IOPS=43.8k" has lost what matters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioflame.errors import MeasurementError, UsageError
+from ioflame.process import tool_path
+
+__all__ = ("FioResult", "fio_argv", "parse_fio")
+
+# fio takes a list of files; more than this make its command line longer than some kernels allow.
+_MOST_FILES = 2000
+
+
+@dataclass(frozen=True)
+class FioResult:
+    """One fio run, all its jobs together.
+
+    iops, reads; usPer and syPer: CPU us per read; lat: us per read as fio sees it (submission to completion)
+    """
+
+    users: int
+    iops: float
+    reads: int
+    us_per: float
+    sy_per: float
+    lat_us: float
+    seconds: float
+
+    @property
+    def cpu_per(self) -> float:
+        return self.us_per + self.sy_per
+
+
+def fio_argv(db_dir: Path, users: int, seconds: int, request_bytes: int, seed: int) -> list[str]:
+    """A random-read job over the database's own files: sync engine, one read in flight per user, O_DIRECT.
+
+    Nothing is written and no file is made (`--readonly`, `--allow_file_create=0`). UsageError when there is no file.
+    """
+    files = sorted(p for p in db_dir.glob("*.sst") if p.stat().st_size >= request_bytes)[:_MOST_FILES]
+    if not files:
+        raise UsageError(f"{db_dir} holds no .sst file to read", mend="load the database first: make profile")
+    return [
+        tool_path("fio", "fio"),
+        "--name=baseline",
+        # fio takes a colon for the end of a name
+        "--filename=" + ":".join(str(p).replace(":", r"\:") for p in files),
+        "--readonly",
+        "--allow_file_create=0",
+        "--rw=randread",
+        "--ioengine=sync",
+        "--iodepth=1",
+        "--direct=1",
+        f"--bs={request_bytes}",
+        f"--numjobs={users}",
+        f"--randseed={seed}",
+        "--time_based=1",
+        f"--runtime={seconds}",
+        "--ramp_time=1",
+        "--group_reporting=1",
+        "--output-format=json",
+    ]
+
+
+def parse_fio(text: str, users: int) -> FioResult:
+    """The result in fio's JSON. MeasurementError when it is of another form or counts nothing."""
+    try:
+        # fio writes warnings before its JSON.
+        data: dict[str, Any] = json.loads(text[text.index("{") :])
+        jobs: Sequence[dict[str, Any]] = data["jobs"]
+        read = jobs[0]["read"]
+        seconds = read["runtime"] / 1e3
+        reads = int(read["total_ios"])
+        # usr_cpu and sys_cpu are percent of one CPU, summed over the group's jobs by their mean: times the jobs.
+        cpu_us = seconds * 1e6 * users / 100
+        return FioResult(
+            users=users,
+            iops=float(read["iops"]),
+            reads=reads,
+            us_per=jobs[0]["usr_cpu"] * cpu_us / reads,
+            sy_per=jobs[0]["sys_cpu"] * cpu_us / reads,
+            lat_us=read["lat_ns"]["mean"] / 1e3,
+            seconds=seconds,
+        )
+    except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError) as error:
+        raise MeasurementError(
+            f"fio's result cannot be read ({error!r}): {text.strip()[:300]}", mend="fio --version; fio 3.x is needed"
+        ) from None

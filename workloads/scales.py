@@ -1,0 +1,97 @@
+"""How large a run is: the named scales, and what fits on the disk."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioflame.errors import HostError
+from ioflame.sizes import format_bytes, format_count, parse_bytes
+from workloads.engine import DatabaseShape
+
+__all__ = ("DATA_TO_CACHE", "Scale", "Sizing", "fit", "scales")
+
+# Below this ratio of data to block cache too many queries are answered from memory to call the load IO-bound.
+DATA_TO_CACHE = 20
+# Left free on the disk after the load, for logs, recordings and everybody else.
+_HEADROOM = 1 << 30
+_SMALLEST_KEYS = 200_000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A named scale: cache_size in bytes, duration (of one window) and warmup (its bound) in seconds."""
+
+    name: str
+    about: str
+    num_keys: int
+    cache_size: int
+    duration: int
+    warmup: int
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What a run will use, and in words what was changed to make it fit."""
+
+    shape: DatabaseShape
+    cache_size: int
+    notes: tuple[str, ...]
+
+
+def scales() -> dict[str, Scale]:
+    """The scales of `scales.toml`, by name."""
+    rows = tomllib.loads(Path(__file__).with_name("scales.toml").read_text())
+    return {
+        name: Scale(
+            name=name,
+            about=row["about"],
+            num_keys=row["num_keys"],
+            cache_size=parse_bytes(row["cache_size"]),
+            duration=row["duration"],
+            warmup=row["warmup"],
+        )
+        for name, row in rows.items()
+    }
+
+
+def fit(
+    scale: Scale,
+    num_keys: int | None,
+    cache_size: int | None,
+    *,
+    where: Path,
+    free: int,
+    loaded: bool,
+    block_align: bool = True,
+) -> Sizing:
+    """Keys and cache for `free` bytes at `where`. Numbers that the user gave are kept or refused, never changed.
+
+    loaded: the database is there already, so the disk need not hold it again
+    """
+    notes: list[str] = []
+    room = free - _HEADROOM
+    shape = DatabaseShape(num_keys or scale.num_keys, block_align=block_align)
+    if not loaded and shape.disk_bytes > room:
+        fitting = shape.keys_within(room) // 100_000 * 100_000
+        if num_keys is not None or fitting < _SMALLEST_KEYS:
+            raise HostError(
+                f"{format_count(shape.num_keys)} keys need {format_bytes(shape.disk_bytes)} of disk and "
+                f"{format_bytes(_HEADROOM)} to spare; {format_bytes(free)} are free for {where}",
+                means="the load would fill the disk",
+                mend=f"NUM_KEYS={fitting}"
+                if fitting >= _SMALLEST_KEYS
+                else "free some disk, or DB_DIR=<a larger disk>",
+            )
+        notes.append(
+            f"{format_bytes(free)} are free for {where}: {format_count(fitting)} keys instead of "
+            f"{format_count(shape.num_keys)}"
+        )
+        shape = DatabaseShape(fitting, block_align=block_align)
+    largest = shape.data_bytes // DATA_TO_CACHE
+    cache = cache_size if cache_size is not None else scale.cache_size
+    if cache > largest and cache_size is None:
+        cache = max(largest >> 20, 1) << 20
+        notes.append(f"block cache {format_bytes(cache)}, so that the data are {DATA_TO_CACHE} times as large")
+    return Sizing(shape, cache, tuple(notes))

@@ -1,0 +1,51 @@
+"""The ledger of seeds: no thread of any step ever reads the same sequence of keys twice from one database.
+
+A thread's seed in db_bench is base + thread number, so a step with n threads uses `[base, base + n)`. Reuse turns a
+measured read into one from a warm cache. Bases start at the Unix time and only grow, so that even a lost ledger gives
+no seed twice unless more than one thread a second was started.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from ioflame.errors import MeasurementError
+from ioflame.run import SeedRange
+
+__all__ = ("SeedLedger",)
+
+
+class SeedLedger:
+    """The ledger file in a database's directory; the caller holds the directory's lock."""
+
+    NAME = "ioflame-seeds.json"
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / self.NAME
+
+    def ranges(self) -> list[SeedRange]:
+        """All ranges given so far, the oldest first. MeasurementError when the ledger is damaged."""
+        try:
+            rows = json.loads(self._path.read_text())
+            return [SeedRange(step=str(r["step"]), first=int(r["first"]), threads=int(r["threads"])) for r in rows]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise MeasurementError(
+                f"the seed ledger {self._path} cannot be read: {error}",
+                means="without it a seed might be given twice",
+                mend=f"rm {self._path}   (safe if no run used this database in the last hour)",
+            ) from None
+
+    def take(self, step: str, threads: int) -> SeedRange:
+        """A range that overlaps none given before, written down before it is returned."""
+        given = self.ranges()
+        after_last = max((r.first + r.threads for r in given), default=0)
+        taken = SeedRange(step=step, first=max(int(time.time()), after_last), threads=threads)
+        rows = [{"step": r.step, "first": r.first, "threads": r.threads} for r in [*given, taken]]
+        partial = self._path.with_suffix(".part")
+        partial.write_text(json.dumps(rows, indent=1) + "\n")
+        partial.replace(self._path)
+        return taken
