@@ -147,6 +147,7 @@ class RocksDB:
             "duration": parameters.duration,
             "report_file": parameters.report_file,
             "tenth_per_thread": shape.num_keys // 10 // parameters.threads,
+            "overwrite_buffer": _overwrite_buffer(shape),
         }
         flags = {**self._definitions["common"], **definition["flags"], **parameters.flags}
         flags |= {
@@ -226,6 +227,11 @@ def _shard_bits(cache_size: int) -> int:
     shards as 1.23 reads of 38 KiB a query instead of one of 8 KiB.
     """
     return max(0, min(6, (cache_size // _SMALLEST_SHARD).bit_length() - 1))
+
+
+def _overwrite_buffer(shape: DatabaseShape) -> int:
+    """Bytes of a memtable, so that overwriting a tenth of the keys fills at least eight; within 1 to 16 MiB."""
+    return max(1 << 20, min(16 << 20, shape.data_bytes // 10 // 8))
 
 
 def _canonical(name: str, value: str) -> str:

@@ -37,6 +37,19 @@ def parameters(tmp_path: Path) -> StepParameters:
     return StepParameters(DatabaseShape(1000), tmp_path, 3, 42, 64 << 20, duration=7, report_file=tmp_path / "r.csv")
 
 
+def test_overwriting_a_tenth_makes_the_l0_files_that_start_an_automatic_compaction(tmp_path: Path) -> None:
+    for keys in (800_000, 10_000_000, 100_000_000):
+        shape = DatabaseShape(keys)
+        argv = RocksDB().command(
+            Path("db_bench"), "overwritesome", StepParameters(shape, tmp_path, 1, 1, 64 << 20, 0, tmp_path / "r.csv")
+        )
+        flags = dict(word.removeprefix("--").split("=", 1) for word in argv[1:])
+        files = int(flags["writes"]) * (shape.key_size + shape.value_size) / int(flags["write_buffer_size"])
+        assert files >= 2 * int(flags["level0_file_num_compaction_trigger"])
+        # One memtable being filled and one being flushed: none waits to be merged with the next into one file.
+        assert flags["max_write_buffer_number"] == "2"
+
+
 def test_the_last_level_table_counts_and_empty_levels_do_not() -> None:
     assert RocksDB().parse_levels(LEVELS) == [LevelSize(7, 21, 413)]
     with pytest.raises(MeasurementError, match="no level table"):
