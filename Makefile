@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
 MANIFEST := folding/Cargo.toml
+# Every crate of the house.
+MANIFESTS := $(MANIFEST) ebpf/Cargo.toml
+each_crate = @set -e; for manifest in $(MANIFESTS); do echo "$(1) $$manifest"; $(2) done
 SHELL_SCRIPTS := ioflame/setup.sh .ci/run
 
 # The variables of a profile; empty ones are left to `ioflame profile --help`.
@@ -67,13 +70,13 @@ lint: setup-dev ## ruff, mypy --strict, import rules, rustfmt, clippy -D warning
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(CARGO) fmt --manifest-path $(MANIFEST) -- --check
-	$(CARGO) clippy -q --locked --manifest-path $(MANIFEST) --all-targets -- -D warnings
+	$(call each_crate,rustfmt and clippy,$(CARGO) fmt --manifest-path $$manifest -- --check; \
+		$(CARGO) clippy -q --locked --manifest-path $$manifest --all-targets -- -D warnings;)
 	shellcheck $(SHELL_SCRIPTS)
 
 # IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
 unit: setup-dev ## the tests of lint's code: cargo test, pytest
-	$(CARGO) test -q --locked --manifest-path $(MANIFEST)
+	$(call each_crate,cargo test,$(CARGO) test -q --locked --manifest-path $$manifest;)
 	$(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all)
 
 bench: ## stackfold against its peers, on a recording made here: ratios, goals, memory (5 minutes; BENCH='--runs 9')
@@ -89,4 +92,4 @@ bless: setup-dev ## write the golden files anew from what the code does now; loo
 	BLESS=1 $(BIN)/pytest -q
 
 clean: ## remove what was built here (.venv, target, caches); runs and databases stay
-	rm -rf $(VENV) folding/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) folding/target ebpf/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -18,6 +18,7 @@ refuse() { # refuse WHAT COMMAND
 }
 
 # --- system packages: asked for by the command they bring, so that your own builds count ---------------------------
+PATH="$PATH:/usr/sbin:/sbin" # Debian keeps bpftool and bcc's tools there, outside of a user's PATH
 missing=()
 need() { # need COMMAND PACKAGE
   command -v "$1" >/dev/null 2>&1 || missing+=("$2")
@@ -40,10 +41,18 @@ need gdb gdb
 need eu-stack elfutils
 need setpriv util-linux
 need cc gcc
+need clang clang
+need pkg-config pkg-config
+# libbpf, which the loader of the eBPF programs brings along, is built against these.
+[[ -e /usr/include/libelf.h ]] || missing+=(libelf-dev)
+[[ -e /usr/include/zlib.h ]] || missing+=(zlib1g-dev)
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
 if ((dev)); then
   need chromium chromium
   need shellcheck shellcheck
+  # bcc's CO-RE tools and bpftool: the tests check our figures and our leavings with them.
+  need biolatency libbpf-tools
+  need bpftool bpftool
 fi
 
 if ((${#missing[@]})); then
@@ -87,9 +96,9 @@ if ! sha256sum --status -c "$stamp" 2>/dev/null; then
   sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"
 fi
 
-# --- stackfold ---------------------------------------------------------------------------------------------------
+# --- the Rust crates ---------------------------------------------------------------------------------------------------
 rust="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh   (https://rustup.rs)"
-command -v cargo >/dev/null 2>&1 || refuse "cargo is not installed; stackfold is written in Rust" "$rust"
+command -v cargo >/dev/null 2>&1 || refuse "cargo is not installed; parts of ioflame are written in Rust" "$rust"
 if ! cargo --version >/dev/null 2>&1; then
   # A rustup that another HOME installed: its toolchains lie beside the cargo that is on PATH.
   cargo_home=$(dirname "$(dirname "$(command -v cargo)")")
@@ -100,8 +109,10 @@ if ! cargo --version >/dev/null 2>&1; then
 fi
 version=$(cargo --version | cut -d ' ' -f 2)
 at_least "$version" "$MINIMUM_RUST" ||
-  refuse "cargo is $version; stackfold needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
-if [[ ! -x folding/target/release/stackfold ]]; then
-  say "building stackfold (cargo build --release; a minute on two cores)"
-fi
-cargo build -q --release --locked --manifest-path folding/Cargo.toml
+  refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
+build() { # build FOLDER BINARY
+  [[ -x "$1/target/release/$2" ]] || say "building $2 (cargo build --release in $1/; a minute on two cores)"
+  cargo build -q --release --locked --manifest-path "$1/Cargo.toml"
+}
+build folding stackfold
+build ebpf ioflame-ebpf

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* The kernel's types, as far as we read them. Only names count: CO-RE relocates each field to where the running kernel
+ * keeps it, so no vmlinux.h of some other kernel is carried along. */
+#pragma once
+
+typedef signed char __s8;
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __s32 s32;
+typedef __u64 u64;
+typedef __s64 s64;
+typedef u32 dev_t;
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+enum { BPF_F_NO_PREALLOC = 1U << 0, BPF_F_USER_STACK = 1U << 8, BPF_LOCAL_STORAGE_GET_F_CREATE = 1U << 0 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	dev_t bd_dev;
+	struct gendisk *bd_disk;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
+	struct block_device *part;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned int __state;
+	char comm[16];
+};
+
+#pragma clang attribute pop
+
+struct bpf_pidns_info {
+	__u32 pid;
+	__u32 tgid;
+};

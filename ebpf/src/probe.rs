@@ -1,0 +1,80 @@
+//! Which kinds of program this kernel loads and attaches: each tried with a program of one line that must then count.
+
+use std::mem::MaybeUninit;
+use std::thread;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use serde::Serialize;
+
+use crate::error::Failure;
+
+#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
+}
+
+/// The kinds, in the order in which we prefer them for kernel events; uprobe is for user space.
+const KINDS: [&str; 5] = ["tp_btf", "tracepoint", "fentry", "kprobe", "uprobe"];
+
+#[derive(Serialize)]
+struct Tried {
+    kind: &'static str,
+    works: bool,
+    words: String,
+}
+
+/// A function of ours for the uprobe to sit on.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn ioflame_ebpf_probe_target(value: u32) -> u32 {
+    std::hint::black_box(value)
+}
+
+/// Prints one JSON array: kind, works, and the kernel's words where it does not.
+pub fn run() -> Result<(), Failure> {
+    libbpf_rs::set_print(None);
+    let tried: Vec<Tried> = KINDS
+        .iter()
+        .map(|kind| match attempt(kind) {
+            Ok(()) => Tried { kind, works: true, words: String::new() },
+            Err(failure) => Tried { kind, works: false, words: failure.to_string() },
+        })
+        .collect();
+    println!("{}", serde_json::to_string(&tried).map_err(|error| Failure::measurement(error.to_string()))?);
+    Ok(())
+}
+
+fn attempt(kind: &str) -> Result<(), Failure> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skeleton::ProbeSkelBuilder::default().open(&mut storage)?;
+    let name = format!("try_{kind}");
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = program.name().to_string_lossy() == name;
+        program.set_autoload(wanted);
+    }
+    let skeleton = open.load()?;
+    let progs = &skeleton.progs;
+    let program = match kind {
+        "tp_btf" => &progs.try_tp_btf,
+        "tracepoint" => &progs.try_tracepoint,
+        "fentry" => &progs.try_fentry,
+        "kprobe" => &progs.try_kprobe,
+        _ => &progs.try_uprobe,
+    };
+    let _link = if kind == "uprobe" {
+        let options = libbpf_rs::UprobeOpts {
+            func_name: Some("ioflame_ebpf_probe_target".into()),
+            ..Default::default()
+        };
+        program.attach_uprobe_with_opts(-1, "/proc/self/exe", 0, options)?
+    } else {
+        program.attach()?
+    };
+    // What each of them sits on: a switch, a read, our own function.
+    thread::sleep(Duration::from_millis(1));
+    std::fs::read("/proc/self/comm")?;
+    ioflame_ebpf_probe_target(1);
+    let hits = skeleton.maps.bss_data.as_deref().map_or(0, |bss| bss.hits);
+    if hits == 0 { Err(Failure::host("it attached, and never fired")) } else { Ok(()) }
+}
