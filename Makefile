@@ -24,6 +24,8 @@ DURATION ?=
 EVENT ?=
 FREQ ?=
 CALLGRAPH ?=
+COLLECT ?=
+LADDER_SAMPLE ?=
 OUT ?=
 # Those of an experiment.
 USERS ?= 1 2
@@ -35,7 +37,7 @@ PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGI
 	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) \
 	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--duration,DURATION) \
 	$(call option,--event,EVENT) $(call option,--freq,FREQ) $(call option,--callgraph,CALLGRAPH) \
-	$(call option,--out,OUT)
+	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev profile io-efficiency doctor test lint unit bench docs bless clean
@@ -44,7 +46,7 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  variables of profile and doctor: WORKLOAD ENGINE SCALE DB_BENCH DB_DIR THREADS NUM_KEYS CACHE_SIZE"
-	@echo "                                   DURATION EVENT FREQ CALLGRAPH OUT"
+	@echo "                                   DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT"
 	@echo "  example: make profile WORKLOAD=readrandom SCALE=smoke"
 
 setup: ## install what a profile needs (system packages, .venv, stackfold); seconds when done

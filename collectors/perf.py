@@ -150,35 +150,47 @@ def with_dwarf(plan: Plan, reason: str) -> Plan:
 def record_for(children: Children, plan: Plan, pid: int, out: Path, seconds: float) -> None:
     """Records for `seconds`, as a trial. MeasurementError or HostError when perf fails."""
     recording = Recording(children, plan, pid, out, out.with_suffix(".log"), name="perf record (trial)")
-    recording.enable()
-    time.sleep(seconds)
-    recording.disable()
-    recording.close()
+    try:
+        recording.attach()
+        recording.open()
+        time.sleep(seconds)
+        recording.close()
+    finally:
+        recording.detach()
 
 
 class Recording:
-    """One perf record: started disabled, then `enable`, `disable`, `close`."""
+    """One perf record (an Observer): started disabled, enabled and disabled through its control pipe."""
+
+    kind = "perf"
 
     def __init__(
         self, children: Children, plan: Plan, pid: int, out: Path, log: Path, name: str = "perf record"
     ) -> None:
+        self.what = f"perf record, {plan.event} at {plan.frequency} Hz, {plan.callgraph} call graphs"
+        self._children, self._name = children, name
+        self._argv = record_argv(plan, pid, out)
+        self._log = log
+        self._child: Child | None = None
+
+    def attach(self) -> None:
+        """Starts perf; it samples nothing yet."""
         command_read, self._command = os.pipe()
         self._ack, ack_write = os.pipe()
-        argv = [*record_argv(plan, pid, out), "-D", "-1", "--control", f"fd:{command_read},{ack_write}"]
-        self._log = log
+        argv = [*self._argv, "-D", "-1", "--control", f"fd:{command_read},{ack_write}"]
         try:
-            self.child = children.add(
-                Child(name, argv, stderr=log, stop_signal=signal.SIGINT, pass_fds=(command_read, ack_write))
+            self._child = self._children.add(
+                Child(self._name, argv, stderr=self._log, stop_signal=signal.SIGINT, pass_fds=(command_read, ack_write))
             )
         finally:
             os.close(command_read)
             os.close(ack_write)
 
-    def enable(self) -> None:
+    def open(self) -> None:
         """Begins sampling; returns once perf has said so."""
         self._order("enable")
 
-    def disable(self) -> None:
+    def close(self) -> None:
         """Ends sampling; returns once perf has said so."""
         self._order("disable")
 
@@ -189,9 +201,11 @@ class Recording:
         if not ready or not os.read(self._ack, 64):
             raise self._failure(f"perf did not {order}")
 
-    def close(self) -> None:
+    def detach(self) -> None:
         """Ends perf and waits until its file is whole. MeasurementError when it failed."""
-        code = self.child.stop(grace=120)
+        if self._child is None:
+            return
+        code = self._child.stop(grace=120)
         os.close(self._command)
         os.close(self._ack)
         # perf ends itself with the signal that asked it to stop, after it has written its file.
@@ -200,7 +214,8 @@ class Recording:
 
     def _failure(self, what: str) -> HostError | MeasurementError:
         words = self._log.read_text(errors="replace").strip()[-1000:] if self._log.exists() else ""
-        message = f"{what} ({self.child.describe_end()}): {words or 'it said nothing'}"
+        end = self._child.describe_end() if self._child else "not started"
+        message = f"{what} ({end}): {words or 'it said nothing'}"
         if "paranoid" in words or "ermission" in words:
             return HostError(message, mend="sudo sysctl kernel.perf_event_paranoid=-1")
         return MeasurementError(message, mend=f"read {self._log}")

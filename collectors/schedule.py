@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from collectors.counters import ProcessProbe, Snapshot, delta
 from collectors.queries import QueryReport
-from ioflame.errors import MeasurementError
+from ioflame.errors import IoflameError, MeasurementError
+from ioflame.observer import Observer
 from ioflame.process import Child
 from ioflame.progress import Reporter
 from ioflame.run import Window
@@ -84,12 +86,20 @@ class Schedule:
         with self._reporter.stage("plain window: nothing attached", seconds):
             self._window("plain", seconds)
 
-    def observed(self, kind: str, seconds: float, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        """A window with an observer that `begin` attaches and `end` detaches."""
-        with self._reporter.stage(f"{kind} window", seconds):
-            begin()
-            self._window(kind, seconds)
-            end()
+    def observed(self, observer: Observer, seconds: float) -> None:
+        """A window of the observer's; what it raises goes on to the caller once it is detached."""
+        with self._reporter.stage(f"{observer.kind} window: {observer.what}", seconds):
+            try:
+                observer.attach()
+                observer.open()
+                self._window(observer.kind, seconds)
+                observer.close()
+            except BaseException:
+                # What went wrong first is what the user has to know.
+                with contextlib.suppress(IoflameError):
+                    observer.detach()
+                raise
+            observer.detach()
 
     def _window(self, kind: str, seconds: float) -> None:
         first = slice_first = self._probe.snapshot()

@@ -13,6 +13,8 @@ from ioflame.sizes import parse_bytes, parse_count
 __all__ = ("ProfileOptions", "add_profile_arguments", "profile_options")
 
 CALLGRAPHS = ("auto", "fp", "dwarf")
+# In the order of their windows; `null` attaches nothing, for comparison.
+COLLECTORS = ("perf", "iolat", "ladder", "offcpu", "pmp", "null")
 _MAX_FREQUENCY = 20_000
 _MAX_THREADS = 4096
 
@@ -22,6 +24,7 @@ class ProfileOptions:
     """The options of `ioflame profile`; None means: as the scale says.
 
     duration in seconds of one window; cache_size in bytes; frequency in samples a second and CPU
+    collect: what watches, each in a window of its own; ladder_sample: the latency ladder follows one query in so many
     """
 
     workload: str
@@ -40,6 +43,8 @@ class ProfileOptions:
     out: Path
     quiet: bool
     allow_host_changes: bool = False
+    collect: tuple[str, ...] | None = None
+    ladder_sample: int = 8
 
     def as_text(self) -> dict[str, str]:
         """The options as given, for `run.json`."""
@@ -72,6 +77,18 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODE",
         help="auto, fp or dwarf (CALLGRAPH; auto: by a trial of a second)",
     )
+    add(
+        "--collect",
+        default="",
+        metavar="NAMES",
+        help=f"what watches, each in its own window: any of {' '.join(COLLECTORS)} (COLLECT; default: by scale)",
+    )
+    add(
+        "--ladder-sample",
+        default="8",
+        metavar="N",
+        help="the ladder follows one query in N (LADDER_SAMPLE; default: 8)",
+    )
     add("--out", default="runs", metavar="DIR", help="where run directories go (OUT; default: runs)")
     add(
         "--allow-host-changes",
@@ -100,6 +117,8 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         out=Path(arguments.out).absolute(),
         quiet=arguments.quiet,
         allow_host_changes=arguments.allow_host_changes,
+        collect=_collect(arguments.collect),
+        ladder_sample=_number("LADDER_SAMPLE", arguments.ladder_sample, int, 1, 1_000_000),
     )
 
 
@@ -120,6 +139,19 @@ def _number(name: str, text: str, parse: Callable[[str], int], least: int, most:
 
 def _optional(name: str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
     return None if not text else _number(name, text, parse, least, most)
+
+
+def _collect(text: str) -> tuple[str, ...] | None:
+    """The collectors asked for, each once, in the order of their windows; None where nothing was said."""
+    asked = text.replace(",", " ").split()
+    unknown = [name for name in asked if name not in COLLECTORS]
+    if unknown:
+        raise UsageError(
+            f"COLLECT={text}: {unknown[0]} is not known",
+            means="nothing was started",
+            mend=f'COLLECT="{" ".join(COLLECTORS)}", or some of them',
+        )
+    return tuple(name for name in COLLECTORS if name in asked) if asked else None
 
 
 def _choice(name: str, text: str, known: tuple[str, ...]) -> str:

@@ -25,11 +25,13 @@ __all__ = (
     "Command",
     "Counters",
     "Files",
+    "ObserverCost",
     "OtherFrame",
     "ProfileFacts",
     "Run",
     "RunRecord",
     "SeedRange",
+    "Unobserved",
     "Window",
     "check_writable",
     "open_run",
@@ -138,7 +140,7 @@ class Counters:
 class Window:
     """A stretch of the workload's life under one observer.
 
-    kind:          `warm-up`, `plain` or `perf`
+    kind:          `warm-up`, `plain`, or that of an observer (`perf`, `iolat` ...)
     start_ns, end_ns: CLOCK_MONOTONIC, between which `counters` are deltas
     note:          how it ended, where that says something (`QPS flat`, `bound of 6 s reached`)
     """
@@ -152,6 +154,16 @@ class Window:
     @property
     def seconds(self) -> float:
         return (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass
+class Unobserved:
+    """An observer that did not watch: why, and what mends it. asked: by name, and not by a scale's default."""
+
+    kind: str
+    why: str
+    mend: str
+    asked: bool
 
 
 @dataclass
@@ -195,6 +207,14 @@ class ProfileFacts:
 
 
 @dataclass
+class ObserverCost:
+    """What an observer cost: `kind`, and QPS in its window over QPS in the plain windows beside it."""
+
+    kind: str
+    qps_ratio: Interval
+
+
+@dataclass
 class RunRecord:
     """`run.json`: what was asked, where it ran, what was started and what was counted.
 
@@ -216,6 +236,8 @@ class RunRecord:
     commands: list[Command] = field(default_factory=list)
     seeds: list[SeedRange] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
+    unobserved: list[Unobserved] = field(default_factory=list)
+    costs: list[ObserverCost] = field(default_factory=list)
     profile: ProfileFacts | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)

@@ -30,8 +30,16 @@ def run_verdicts(record: RunRecord, background_weight: int) -> Iterator[Check]:
     """All checks of a run. background_weight: that of the engine's compaction and flush threads in the profile."""
     if record.profile is not None:
         yield from _profile_checks(record.profile, background_weight)
+    yield from _observed_checks(record)
     yield from _workload_checks(record)
     yield from _window_checks(record)
+
+
+def _observed_checks(record: RunRecord) -> Iterator[Check]:
+    """What was asked for by name and did not watch fails the run; a scale's default only says so."""
+    for lost in record.unobserved:
+        verdict = Verdict.FAILED if lost.asked else Verdict.WARN
+        yield Check(lost.kind, verdict, f"did not watch: {lost.why}", "its figures are missing", lost.mend)
 
 
 def _profile_checks(profile: ProfileFacts, background_weight: int) -> Iterator[Check]:

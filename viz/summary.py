@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ioflame.checks import Verdict, fold_line, render_checks
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
-from ioflame.run import Categories, RunRecord
+from ioflame.run import Categories, ObserverCost, RunRecord
 from viz.columns import aligned
 from viz.figures import HEADLINE, WINDOW_COLUMNS
 from viz.tables import OwnerRow, owner_table, summary_block
@@ -76,9 +76,24 @@ def _windows(record: RunRecord) -> str:
         metrics = window_metrics([window], record.threads)
         cells = [form.format(metrics[name]) if name in metrics else "-" for name, form in WINDOW_COLUMNS]
         rows.append([window.kind, f"{window.seconds:.1f}", *cells])
-    cost = record.metrics.get("perfCostPct")
-    note = f"\n  QPS in the perf window against the plain windows beside it: {-cost:+.1f} %" if cost is not None else ""
-    return "Windows (us per query, context switches per query)\n" + aligned(rows) + note
+    text = "Windows (us per query, context switches per query)\n" + aligned(rows)
+    if record.costs:
+        text += (
+            "\n\nObservers: QPS in their window against the plain windows beside it, 95 % interval over the seconds\n"
+        )
+        text += aligned([["window", "QPS", "interval"], *(_cost(cost) for cost in record.costs)])
+    if record.unobserved:
+        text += "\n\nNot observed\n"
+        text += "\n".join(
+            f"  {lost.kind}: {lost.why}" + (f"\n    -> {lost.mend}" if lost.mend else "") for lost in record.unobserved
+        )
+    return text
+
+
+def _cost(cost: ObserverCost) -> list[str]:
+    ratio = cost.qps_ratio
+    percent = [f"{100 * (value - 1):+.1f}%" for value in (ratio.estimate, ratio.low, ratio.high)]
+    return [cost.kind, percent[0], f"{percent[1]} .. {percent[2]}"]
 
 
 def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool) -> str:

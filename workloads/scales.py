@@ -21,7 +21,10 @@ _SMALLEST_KEYS = 200_000
 
 @dataclass(frozen=True)
 class Scale:
-    """A named scale: cache_size in bytes, duration (of one window) and warmup (its bound) in seconds."""
+    """A named scale: cache_size in bytes, duration (of one window) and warmup (its bound) in seconds.
+
+    collect: what watches where COLLECT does not say
+    """
 
     name: str
     about: str
@@ -29,6 +32,7 @@ class Scale:
     cache_size: int
     duration: int
     warmup: int
+    collect: tuple[str, ...] = ("perf",)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def scales() -> dict[str, Scale]:
             cache_size=parse_bytes(row["cache_size"]),
             duration=row["duration"],
             warmup=row["warmup"],
+            collect=tuple(row["collect"].split()),
         )
         for name, row in rows.items()
     }

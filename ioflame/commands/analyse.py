@@ -24,6 +24,7 @@ from folding.stackfold import (
 )
 from ioflame.checks import Check, Verdict, worst
 from ioflame.commands.report import write_report
+from ioflame.costs import observer_costs
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError
 from ioflame.host import describe_host
 from ioflame.metrics import cpu_profiled, metric_intervals, window_metrics
@@ -64,9 +65,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     plain = [window for window in record.windows if window.kind == "plain"]
     record.metrics = window_metrics(plain, record.threads)
     record.intervals = metric_intervals(run.series())
-    observed = window_metrics([w for w in record.windows if w.kind == "perf"], record.threads)
-    if "qps" in record.metrics and "qps" in observed:
-        record.metrics["perfCostPct"] = 100 * (1 - observed["qps"] / record.metrics["qps"])
+    record.costs = observer_costs(record.windows, run.series())
     background = 0
     checks: list[Check] = []
     if record.profile is not None and run.path(Files.PERF_DATA).exists():

@@ -50,6 +50,11 @@ class Job:
     def duration(self) -> int:
         return self.options.duration or self.scale.duration
 
+    @property
+    def collect(self) -> tuple[str, ...]:
+        """What watches, in the order of the windows."""
+        return self.options.collect or self.scale.collect
+
     def of(self, workload: str, threads: int) -> Job:
         """The same job with another workload and number of threads."""
         return replace(self, options=replace(self.options, workload=workload, threads=threads))

@@ -1,4 +1,4 @@
-"""One workload process through its windows: warm-up, plain, perf, plain; everything it counted is kept."""
+"""One workload process through its windows: warm-up, plain, observed, plain ...; everything it counted is kept."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from collectors.counters import ProcessProbe, device_of
-from collectors.perf import Plan, Recording, record_for, with_dwarf
+from collectors.perf import Plan, record_for, with_dwarf
 from collectors.queries import QueryReport
 from collectors.schedule import REPORT_LAG_SECONDS, Schedule
 from folding.stackfold import fold
 from ioflame.commands.analyse import analyse
 from ioflame.commands.job import Job, describe_database
-from ioflame.errors import HostError, MeasurementError
+from ioflame.commands.observers import Watched, observer_named
+from ioflame.errors import HostError, IoflameError, MeasurementError
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
-from ioflame.run import Command, Files, ProfileFacts, Run, SeedRange
+from ioflame.run import Command, Files, Run, SeedRange, Unobserved
 from workloads.database import Database
 from workloads.engine import StepParameters
 
 __all__ = ("keep", "measure")
 
 _TRIAL_SECONDS = 1.0
-# perf's start and end and the folding of its trial, beyond the windows themselves; on a busy host they take seconds.
-_SLACK_SECONDS = 10
+# The folding of perf's trial, and each observer's start and end, beyond the windows; on a busy host they take seconds.
+_SLACK_SECONDS = 4
+_OBSERVER_SLACK_SECONDS = 6
 # More than this share of weight in stacks that do not reach a thread's start, and frame pointers are not good enough.
 _INCOMPLETE_LIMIT = 0.10
 
@@ -112,14 +114,16 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
 
 
 def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
-    windows = job.scale.warmup + 3 * job.duration + REPORT_LAG_SECONDS
+    observers = len(job.collect)
+    windows = job.scale.warmup + (2 * observers + 1) * job.duration + REPORT_LAG_SECONDS
+    slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
     parameters = StepParameters(
         shape=job.sizing.shape,
         db_dir=job.db_dir,
         threads=job.options.threads,
         seed=seeds.first,
         cache_size=job.sizing.cache_size,
-        duration=int(windows) + _SLACK_SECONDS,
+        duration=int(windows) + slack,
         report_file=run.path(Files.ENGINE_REPORT),
         flags=job.configuration.flags,
     )
@@ -136,22 +140,31 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
         if job.options.callgraph == "auto":
             plan = _choose_callgraph(plan, child.pid, run, children)
 
-    missing[:] = ["warm-up, plain and perf windows"]
+    missing[:] = [f"warm-up, plain and {', '.join(job.collect)} windows"]
     schedule.wait_until_reading()
     # A cache larger than the data is never filled twice over: only the rate of queries can tell.
     to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
     schedule.warm_up(job.scale.warmup, to_fill, trial)
-    missing[:] = ["plain and perf windows"]
+    missing[:] = [f"plain and {', '.join(job.collect)} windows"]
     schedule.plain(job.duration)
-    missing[:] = ["the perf window, and the plain window after it"]
-    recording = Recording(children, plan, child.pid, run.path(Files.PERF_DATA), run.path("perf.log"))
-    run.record.profile = ProfileFacts(plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why))
-    schedule.observed("perf", job.duration, recording.enable, recording.disable)
-    recording.close()
-    missing[:] = ["the plain window after the perf window"]
-    schedule.plain(job.duration)
+    for place, name in enumerate(job.collect):
+        missing[:] = [f"the {later} window" for later in job.collect[place:]]
+        _observe(name, Watched(job, run, children, child, plan), schedule)
+        missing[:] = ["the plain window after the last observer's"]
+        schedule.plain(job.duration)
     schedule.finish()
     missing.clear()
+
+
+def _observe(name: str, watched: Watched, schedule: Schedule) -> None:
+    """The window of one observer. Where it fails and the workload does not, the rest of the run goes on without it."""
+    try:
+        schedule.observed(observer_named(name, watched), watched.job.duration)
+    except IoflameError as error:
+        if name == "perf" or not watched.child.running:
+            raise
+        asked = watched.job.options.collect is not None
+        watched.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
 
 
 def _choose_callgraph(plan: Plan, pid: int, run: Run, children: Children) -> Plan:

@@ -23,14 +23,15 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
     data = tmp_path / "perf.data"
     with Children() as children:
         recording = Recording(children, plan, burner.pid, data, tmp_path / "log")
+        recording.attach()
         select.select([], [], [], 0.5)  # the process runs, perf is started, nothing is sampled yet
         begun = time.monotonic()
-        recording.enable()
+        recording.open()
         select.select([], [], [], 1.0)
-        recording.disable()
+        recording.close()
         seconds = time.monotonic() - begun
         select.select([], [], [], 0.5)
-        recording.close()
+        recording.detach()
     stats = fold(data, tmp_path, burner.pid)
     assert recorded_events(data) == ["cpu-clock"]
     assert (stats.event, stats.unit) == ("cpu-clock", "ns")
@@ -58,4 +59,6 @@ def test_an_event_that_does_not_exist_is_refused_with_perfs_words() -> None:
 def test_a_recording_that_cannot_write_says_so(burner: subprocess.Popen[str], tmp_path: Path) -> None:
     plan = Plan("cpu-clock", 99, "process", "fp", ())
     with Children() as children, pytest.raises(MeasurementError, match="perf did not enable"):
-        Recording(children, plan, burner.pid, tmp_path / "no" / "perf.data", tmp_path / "log").enable()
+        recording = Recording(children, plan, burner.pid, tmp_path / "no" / "perf.data", tmp_path / "log")
+        recording.attach()
+        recording.open()

@@ -13,7 +13,20 @@ import pytest
 
 SCRIPT = Path(__file__).parent.parent.parent / "ioflame" / "setup.sh"
 TOOLS = ("bash", "dirname", "cat", "grep", "uname", "head", "sort", "cut", "id", "env", "sh")
-NEEDED = ("perf", "bpftrace", "fio", "db_bench", "gdb", "eu-stack", "setpriv", "cc", "python3", "apt-get")
+NEEDED = (
+    "perf",
+    "bpftrace",
+    "fio",
+    "db_bench",
+    "gdb",
+    "eu-stack",
+    "setpriv",
+    "cc",
+    "clang",
+    "pkg-config",
+    "python3",
+    "apt-get",
+)
 
 
 @pytest.fixture

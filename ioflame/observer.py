@@ -1,0 +1,50 @@
+"""What watches a workload in a window of its own: one protocol for perf, the eBPF programs and the PMP."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ("NullObserver", "Observer")
+
+
+class Observer(Protocol):
+    """Attached before its window, counting exactly while the window is open, gone before the next one.
+
+    Each method may raise HostError (this host cannot) or MeasurementError (it failed here); `detach` is called whenever
+    `attach` was, also after a failure, and leaves nothing behind.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The name of its window, and of what COLLECT asks for: `perf`, `iolat`, `ladder`, `offcpu`, `pmp`."""
+
+    @property
+    def what(self) -> str:
+        """For the progress display: what is attached, in a few words."""
+
+    def attach(self) -> None:
+        """Everything that takes time: programs loaded, probes attached, nothing counted."""
+
+    def open(self) -> None:
+        """Begins counting, at once."""
+
+    def close(self) -> None:
+        """Ends counting, at once."""
+
+    def detach(self) -> None:
+        """Ends it, and returns once its output is whole in the run directory."""
+
+
+class NullObserver:
+    """Attaches nothing: its window shows how far two windows differ by themselves."""
+
+    kind = "null"
+    what = "nothing attached, for comparison"
+
+    def attach(self) -> None: ...
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def detach(self) -> None: ...
