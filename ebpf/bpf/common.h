@@ -50,14 +50,56 @@ struct ids {
 	u32 tid;
 };
 
-/* Process and thread as the loader's pid namespace numbers them; zeros for a task outside of it. */
+/* The first pid namespace of the machine always has this inode (PROC_PID_INIT_INO); there the kernel's numbers are ours. */
+#define FIRST_PID_NAMESPACE 0xEFFFFFFCu
+#define MAX_PID_NAMESPACES 32 /* the kernel's own limit (MAX_PID_NS_LEVEL) */
+
+/* A pid as the loader's namespace numbers it; 0 where it is not visible there. A process in a container below ours has one
+ * number for each namespace above it. */
+static __always_inline u32 number_of(struct pid *pid)
+{
+	u32 level = BPF_CORE_READ(pid, level);
+	for (u32 i = 0; i < MAX_PID_NAMESPACES; i++) {
+		if (i > level)
+			break;
+		struct upid upid;
+		if (bpf_core_read(&upid, sizeof(upid), &pid->numbers[i]))
+			break;
+		if (BPF_CORE_READ(upid.ns, ns.inum) == (u32)pidns_ino)
+			return upid.nr;
+	}
+	return 0;
+}
+
+/* Process and thread as the loader's pid namespace numbers them; zeros for a task that it cannot see. */
+static __always_inline struct ids ids_of(struct task_struct *task)
+{
+	struct ids ids = {};
+	if ((u32)pidns_ino == FIRST_PID_NAMESPACE) {
+		ids.tgid = BPF_CORE_READ(task, tgid);
+		ids.tid = BPF_CORE_READ(task, pid);
+		return ids;
+	}
+	ids.tid = number_of(BPF_CORE_READ(task, thread_pid));
+	ids.tgid = number_of(BPF_CORE_READ(task, group_leader, thread_pid));
+	return ids;
+}
+
 static __always_inline struct ids current_ids(void)
 {
-	struct bpf_pidns_info info = {};
 	struct ids ids = {};
+	if ((u32)pidns_ino == FIRST_PID_NAMESPACE) {
+		u64 both = bpf_get_current_pid_tgid();
+		ids.tgid = both >> 32;
+		ids.tid = (u32)both;
+		return ids;
+	}
+	struct bpf_pidns_info info = {};
 	if (bpf_get_ns_current_pid_tgid(pidns_dev, pidns_ino, &info, sizeof(info)) == 0) {
 		ids.tgid = info.tgid;
 		ids.tid = info.pid;
+		return ids;
 	}
-	return ids;
+	/* It is in another namespace, perhaps below ours. */
+	return ids_of((struct task_struct *)bpf_get_current_task());
 }

@@ -1,26 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* IO latency of one block device: block_io_start -> block_rq_issue (queue) -> block_rq_complete (device).
- * Requests are known by their address: a key of device and sector collides as soon as two of them read one block. */
-#include "common.h"
+/* IO latency of one block device. One of three ways, the first that the kernel and the device allow:
+ *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
+ *   insert   block_rq_insert or block_rq_issue -> block_rq_issue -> last block_rq_complete; older kernels
+ *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
+ * Requests and bios are known by their address: a key of device and sector collides as soon as two read one block.
+ * They are followed from the moment the program is attached; what completes while the gate is open is counted, as
+ * /proc/diskstats does. */
+#include "targets.h"
 
-#define OPERATIONS 4 /* read, write, flush, discard and others */
-#define OWNERS 2     /* the process, everybody else */
+#define OPERATIONS 5 /* read, write, flush, discard, other */
+#define OWNERS 2     /* everybody else, the process */
 #define STAGES 3     /* queue, device, total */
 #define ROWS (OPERATIONS * OWNERS * STAGES)
 #define REQ_OP_MASK 0xff
 
+enum { REQ_OP_READ = 0, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
+enum { READ, WRITE, FLUSH, DISCARD, OTHER };
+enum { QUEUE, DEVICE, TOTAL };
+
 const volatile u32 device_major = 0;
 const volatile u32 device_minor = 0;
-const volatile u32 device_minors = 1;
+/* 1: the device is a partition, and its requests are those whose bio was sent to it. */
+const volatile u32 device_is_partition = 0;
+/* RQF_FLUSH_SEQ of this kernel, as a mask. */
+const volatile u32 flush_sequence = 0;
 
-enum loss {
-	LOST_START,     /* the map of requests in flight was full */
-	LOST_KIND,      /* the map of kinds was full */
-	NO_START,       /* completed, but begun before the gate opened or not seen */
-	NEGATIVE,       /* an end before its start: clocks of two CPUs */
-	OVERFLOW,       /* longer than the last bucket begins */
-	REQUEUED,       /* issued more than once */
-	LOSSES,
+/* In the order of the names in src/iolat.rs. */
+enum tally {
+	LOST_START, /* the map of requests in flight was full */
+	LOST_KIND,  /* the map of kinds was full */
+	NO_START,   /* completed; its start was before the programs were attached, or not seen */
+	NEGATIVE,   /* an end before its start: clocks of two CPUs */
+	OVERFLOW,   /* longer than the last bucket begins */
+	REQUEUED,   /* handed back by the driver, and issued again later */
+	MERGED,     /* swallowed by another request, which stands for both */
+	TALLIES,
 };
 
 struct flight {
@@ -53,7 +67,7 @@ struct sum {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 65536);
 	__type(key, u64);
 	__type(value, struct flight);
 } flights SEC(".maps");
@@ -74,47 +88,74 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 8192);
 	__type(key, struct kind);
 	__type(value, struct kind_sum);
 } kinds SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, LOSSES);
+	__uint(max_entries, TALLIES);
 	__type(key, u32);
 	__type(value, u64);
-} losses SEC(".maps");
+} tallies SEC(".maps");
 
-static __always_inline void lose(u32 what)
+static __always_inline void tally(u32 what)
 {
-	u64 *n = bpf_map_lookup_elem(&losses, &what);
+	if (!gate)
+		return;
+	u64 *n = bpf_map_lookup_elem(&tallies, &what);
 	if (n)
 		(*n)++;
 }
 
+static __always_inline int is_device(struct gendisk *disk)
+{
+	return disk->major == (int)device_major && disk->first_minor == (int)device_minor;
+}
+
 static __always_inline int is_ours(struct request *rq)
 {
-	struct gendisk *disk = BPF_CORE_READ(rq, q, disk);
-	return BPF_CORE_READ(disk, major) == (int)device_major &&
-	       BPF_CORE_READ(disk, first_minor) == (int)device_minor;
+	if (device_is_partition) {
+		struct bio *bio = rq->bio;
+		return bio && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+	}
+	if (bpf_core_field_exists(rq->q->disk))
+		return is_device(rq->q->disk);
+	struct request___with_disk *old = (void *)rq;
+	return is_device(BPF_CORE_READ(old, rq_disk));
 }
 
-static __always_inline u32 row_of(u32 operation, u32 own, u32 stage)
+/* The same of a request whose bio has been handed back. */
+static __always_inline int was_ours(struct request *rq)
 {
-	u32 kind = operation == 0 ? 0 : operation == 1 ? 1 : operation == 2 ? 2 : 3;
-	return (kind * OWNERS + own) * STAGES + stage;
+	if (device_is_partition)
+		return rq->part && rq->part->bd_dev == (device_major << 20 | device_minor);
+	return is_ours(rq);
 }
 
-static __always_inline void count(u32 row, u64 from, u64 to)
+/* The groups of /proc/diskstats (op_stat_group of block/blk-core.h), with commands to the drive apart. */
+static __always_inline u32 group_of(u32 operation)
 {
+	if (operation == REQ_OP_READ)
+		return READ;
+	if (operation == REQ_OP_FLUSH)
+		return FLUSH;
+	if (operation == REQ_OP_DISCARD)
+		return DISCARD;
+	return operation & 1 ? WRITE : OTHER;
+}
+
+static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u64 to)
+{
+	u32 row = (group_of(operation) * OWNERS + (own & 1)) * STAGES + stage;
 	if (to < from) {
-		lose(NEGATIVE);
+		tally(NEGATIVE);
 		return;
 	}
 	u64 ns = to - from;
 	if (ns >> (MAX_EXPONENT + 1))
-		lose(OVERFLOW);
+		tally(OVERFLOW);
 	u32 slot = row * BUCKETS + bucket_of(ns);
 	u64 *n = bpf_map_lookup_elem(&histogram, &slot);
 	if (n)
@@ -130,55 +171,31 @@ static __always_inline void count(u32 row, u64 from, u64 to)
 	sum->ns += ns;
 }
 
-SEC("tp_btf/block_io_start")
-int BPF_PROG(io_start, struct request *rq)
+static __always_inline void begin(u64 key, u32 flags, u32 bytes, u64 issued)
 {
-	if (!gate || !is_ours(rq))
-		return 0;
 	struct flight flight = {
 		.started = bpf_ktime_get_ns(),
-		.flags = BPF_CORE_READ(rq, cmd_flags),
-		.bytes = BPF_CORE_READ(rq, __data_len),
-		.own = current_ids().tgid == target_tgid,
+		.flags = flags,
+		.bytes = bytes,
+		.own = is_target(current_ids().tgid),
 	};
-	u64 key = (u64)rq;
+	if (issued)
+		flight.issued = flight.started;
 	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
-		lose(LOST_START);
-	return 0;
+		tally(LOST_START);
 }
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(rq_issue, struct request *rq)
-{
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (!flight)
-		return 0;
-	if (flight->issued)
-		lose(REQUEUED);
-	flight->issued = bpf_ktime_get_ns();
-	/* Requests merged into this one since its start are part of it. */
-	flight->bytes = BPF_CORE_READ(rq, __data_len);
-	return 0;
-}
-
-SEC("tp_btf/block_io_done")
-int BPF_PROG(io_done, struct request *rq)
+static __always_inline void end(u64 key, struct flight *flight)
 {
 	u64 now = bpf_ktime_get_ns();
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (!flight) {
-		if (gate && is_ours(rq))
-			lose(NO_START);
-		return 0;
-	}
 	u32 operation = flight->flags & REQ_OP_MASK, own = flight->own;
+	if (!gate)
+		goto done;
 	if (flight->issued) {
-		count(row_of(operation, own, 0), flight->started, flight->issued);
-		count(row_of(operation, own, 1), flight->issued, now);
+		count(operation, own, QUEUE, flight->started, flight->issued);
+		count(operation, own, DEVICE, flight->issued, now);
 	}
-	count(row_of(operation, own, 2), flight->started, now);
+	count(operation, own, TOTAL, flight->started, now);
 	struct kind kind = { operation, flight->flags & ~REQ_OP_MASK, flight->bytes, own };
 	struct kind_sum *sum = bpf_map_lookup_elem(&kinds, &kind);
 	if (!sum) {
@@ -191,8 +208,135 @@ int BPF_PROG(io_done, struct request *rq)
 		sum->bytes += flight->bytes;
 		sum->total_ns += now - flight->started;
 	} else {
-		lose(LOST_KIND);
+		tally(LOST_KIND);
 	}
+done:
 	bpf_map_delete_elem(&flights, &key);
+}
+
+/* --- request: Linux 6.5 and newer ------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_io_start")
+int BPF_PROG(io_start, struct request *rq)
+{
+	if (is_ours(rq))
+		begin((u64)rq, rq->cmd_flags, rq->__data_len, 0);
+	return 0;
+}
+
+SEC("?tp_btf/block_io_done")
+int BPF_PROG(io_done, struct request *rq)
+{
+	/* A write with a flush before or after it ends in steps; only the last is its end. */
+	if (rq->rq_flags & flush_sequence && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)
+		return 0;
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	else if (was_ours(rq))
+		tally(NO_START);
+	return 0;
+}
+
+/* --- insert: older kernels -------------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_rq_insert")
+int BPF_PROG(rq_insert, struct request *rq)
+{
+	u64 key = (u64)rq;
+	/* A request that was handed back is inserted again. */
+	if (is_ours(rq) && !bpf_map_lookup_elem(&flights, &key))
+		begin(key, rq->cmd_flags, rq->__data_len, 0);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight) {
+		if (was_ours(rq))
+			tally(NO_START);
+		return 0;
+	}
+	/* Fires for each part; what is left is counted down after it. */
+	if (bytes >= rq->__data_len)
+		end(key, flight);
+	return 0;
+}
+
+/* --- both ------------------------------------------------------------------------------------------------------- */
+
+/* Nonzero: a request that was never seen before begins here (no scheduler, no plug: nothing inserts it). */
+const volatile u32 issue_begins = 0;
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(rq_issue, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight) {
+		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
+		if ((issue_begins || (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH) && is_ours(rq))
+			begin(key, rq->cmd_flags, rq->__data_len, 1);
+		return 0;
+	}
+	flight->issued = bpf_ktime_get_ns();
+	/* Bios merged into this request since its start are part of it. */
+	flight->bytes = rq->__data_len;
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_requeue")
+int BPF_PROG(rq_requeue, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight) {
+		/* Back in the queue: until it is issued again the time is the queue's. */
+		flight->issued = 0;
+		tally(REQUEUED);
+	}
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_merge")
+int BPF_PROG(rq_merge, struct request *rq)
+{
+	u64 key = (u64)rq;
+	/* Freed now, without ever being done. */
+	if (bpf_map_delete_elem(&flights, &key) == 0)
+		tally(MERGED);
+	return 0;
+}
+
+/* --- bio: devices without requests ------------------------------------------------------------------------------- */
+
+static __always_inline int is_our_bio(struct bio *bio)
+{
+	if (device_is_partition)
+		return bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+	return is_device(bio->bi_bdev->bd_disk);
+}
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(bio_queue, struct bio *bio)
+{
+	if (is_our_bio(bio))
+		begin((u64)bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(bio_complete, struct request_queue *q, struct bio *bio)
+{
+	u64 key = (u64)bio;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	else if (is_our_bio(bio))
+		tally(NO_START);
 	return 0;
 }

@@ -47,6 +47,16 @@ struct block_device {
 	struct gendisk *bd_disk;
 };
 
+struct bvec_iter {
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	struct bvec_iter bi_iter;
+};
+
 struct request_queue {
 	struct gendisk *disk;
 };
@@ -55,13 +65,49 @@ struct request {
 	struct request_queue *q;
 	unsigned int cmd_flags;
 	unsigned int __data_len;
+	unsigned int rq_flags;
+	struct bio *bio;
 	struct block_device *part;
+};
+
+/* Before 5.17 the disk hung on the request. */
+struct request___with_disk {
+	struct gendisk *rq_disk;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
 };
 
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct signal_struct *signal;
 	char comm[16];
 };
 

@@ -1,6 +1,8 @@
 //! The log-linear buckets of `bpf/common.h`, as user space sees them.
 
-use libbpf_rs::{MapCore, MapFlags};
+use std::os::fd::AsRawFd;
+
+use libbpf_rs::{MapCore, MapFlags, libbpf_sys};
 use serde::Serialize;
 
 use crate::error::Failure;
@@ -43,20 +45,46 @@ pub fn sparse(counts: &[u64]) -> Vec<[u64; 3]> {
     .collect()
 }
 
-/// All slots of a per-CPU array of u64, added up over the CPUs.
-pub fn read_counts(map: &impl MapCore, slots: usize) -> Result<Vec<u64>, Failure> {
-    let mut counts = vec![0u64; slots];
-    for (count, values) in counts.iter_mut().zip(read_all(map, slots)?) {
-        *count = values.iter().map(|v| u64::from_ne_bytes(v[..8].try_into().unwrap())).sum();
-    }
-    Ok(counts)
+/// `slots` slots from `first` on of a per-CPU array of u64, each added up over the CPUs.
+pub fn read_counts(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<u64>, Failure> {
+    let values = read_all(map, first, slots)?;
+    let sum = |cpus: &Vec<Vec<u8>>| cpus.iter().map(|v| u64::from_ne_bytes(v[..8].try_into().unwrap())).sum();
+    Ok(values.iter().map(sum).collect())
 }
 
-/// Every slot of a per-CPU array, in order: its value on each CPU.
-pub fn read_all(map: &impl MapCore, slots: usize) -> Result<Vec<Vec<Vec<u8>>>, Failure> {
-    (0..slots as u32)
-        .map(|key| Ok(map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default()))
-        .collect()
+/// `slots` slots from `first` on of a per-CPU array, in order: the value on each CPU. One system call where the kernel
+/// can (Linux 5.14), one a slot elsewhere.
+pub fn read_all(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<Vec<Vec<u8>>>, Failure> {
+    let one = (map.value_size() as usize).next_multiple_of(8);
+    let per_slot = one * libbpf_rs::num_possible_cpus()?;
+    let mut keys = vec![0u32; slots];
+    let mut values = vec![0u8; slots * per_slot];
+    let mut count = slots as u32;
+    // The batch begins after the key that is given.
+    let mut before = (first as u32).wrapping_sub(1);
+    let mut after = 0u32;
+    // SAFETY: keys and values hold `count` entries of the map's sizes, and all of it outlives the call.
+    let code = unsafe {
+        libbpf_sys::bpf_map_lookup_batch(
+            map.as_fd().as_raw_fd(),
+            if first == 0 { std::ptr::null_mut() } else { (&raw mut before).cast() },
+            (&raw mut after).cast(),
+            keys.as_mut_ptr().cast(),
+            values.as_mut_ptr().cast(),
+            &raw mut count,
+            std::ptr::null(),
+        )
+    };
+    // ENOENT: the end of the map has been reached.
+    let whole = count as usize == slots && (code == 0 || code == -libc::ENOENT);
+    if whole && keys.first() == Some(&(first as u32)) {
+        return Ok(values
+            .chunks(per_slot)
+            .map(|slot| slot.chunks(one).map(<[u8]>::to_vec).collect())
+            .collect());
+    }
+    let singly = first as u32..(first + slots) as u32;
+    singly.map(|key| Ok(map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default())).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
+use std::thread;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,30 +10,85 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
+use crate::cost::{Accounting, ProgramCost};
+use crate::device::{Device, DiskCounts};
 use crate::error::Failure;
 use crate::histogram::{BUCKETS, Histogram, read_all, read_counts, sparse};
-use crate::session::{Counting, WindowOptions, pid_namespace, run_window, write_result};
+use crate::kernel_flags::RequestFlags;
+use crate::session::{Counting, WindowOptions, now_ns, pid_namespace, run_window, write_result};
+use crate::targets::{TargetOptions, with_start_times};
 
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/iolat.skel.rs"));
 }
 
-const OPERATIONS: [&str; 4] = ["read", "write", "flush", "other"];
+const OPERATIONS: [&str; 5] = ["read", "write", "flush", "discard", "other"];
 const OWNERS: [&str; 2] = ["others", "process"];
-const STAGES: [&str; 3] = ["queue", "device", "total"];
-const LOSSES: [&str; 6] = ["lost_start", "lost_kind", "no_start", "negative", "overflow", "requeued"];
+const STAGES: usize = 3;
+const QUEUE: usize = 0;
+const DEVICE: usize = 1;
+const TOTAL: usize = 2;
+const SLOTS: usize = OPERATIONS.len() * OWNERS.len() * STAGES;
+const READ: usize = 0;
+/// The tallies of `bpf/iolat.bpf.c`: what was lost, and what merely happened.
+const LOSSES: [&str; 5] = ["lost_start", "lost_kind", "no_start", "negative", "overflow"];
+const FACTS: [&str; 2] = ["requeued", "merged"];
+const SETTLE: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
 pub struct Options {
-    /// The process whose requests are told apart from everybody else's
-    #[arg(long)]
-    pid: u32,
-    /// A whole disk, `MAJOR:MINOR`
+    #[command(flatten)]
+    targets: TargetOptions,
+    /// A disk or partition, `MAJOR:MINOR`
     #[arg(long)]
     device: String,
+    /// Milliseconds of one slice of the series by time
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(10..))]
+    slice_ms: u64,
+    /// How requests are followed; `auto` takes the first that this kernel and device allow
+    #[arg(long, value_enum, default_value = "auto", hide = true)]
+    follow: Follow,
+    /// Entries of the map of requests in flight, to see it overflow
+    #[arg(long, hide = true)]
+    map_entries: Option<u32>,
     #[command(flatten)]
     window: WindowOptions,
+}
+
+/// Which events a request or bio is followed by.
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Follow {
+    Auto,
+    Request,
+    Insert,
+    Bio,
+}
+
+impl Follow {
+    fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Auto | Self::Request => &["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Insert => &["rq_insert", "rq_complete", "rq_issue", "rq_requeue", "rq_merge"],
+            Self::Bio => &["bio_queue", "bio_complete"],
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Auto | Self::Request => {
+                "tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as /proc/diskstats counts them"
+            }
+            Self::Insert => {
+                "tp_btf block_rq_insert, block_rq_issue, block_rq_complete (this kernel has no block_io_start): the \
+                 queue begins where the request enters the scheduler, and the owner is who brought it there"
+            }
+            Self::Bio => {
+                "tp_btf block_bio_queue, block_bio_complete: this device has no requests, so queue and device are \
+                 one, and a bio is counted where diskstats counts a request"
+            }
+        }
+    }
 }
 
 /// One operation of one owner, with its time in the queue, at the device, and both together.
@@ -45,152 +101,253 @@ struct Row {
     total: Histogram,
 }
 
-/// Requests of one operation, flags (`cmd_flags` without the operation) and size.
+/// Requests of one operation, flags and size.
 #[derive(Serialize)]
 struct Kind {
-    operation: u32,
-    flags: u32,
+    operation: &'static str,
+    flags: Vec<String>,
     bytes: u32,
     owner: &'static str,
     count: u64,
     total_ns: u64,
 }
 
-/// What reads took within one slice of the window, for a heat map.
+/// What reads took that ended within one slice of the window, for a heat map.
 #[derive(Serialize)]
 struct Slice {
     end_ns: u64,
-    reads: Vec<[u64; 3]>,
+    process: Vec<[u64; 3]>,
+    others: Vec<[u64; 3]>,
 }
 
+/// What /proc/diskstats counted between the gate's edges: at least `inner`, at most `outer`, which are equal unless
+/// something completed while the gate was being moved.
 #[derive(Serialize)]
-struct Result_ {
+struct DiskWindow {
+    inner: DiskCounts,
+    outer: DiskCounts,
+}
+
+/// `ioflame.latency.IoLatency`.
+#[derive(Serialize)]
+struct Latency {
     backend: &'static str,
-    device: String,
-    pid: u32,
+    how: &'static str,
+    device: Device,
+    pids: Vec<u32>,
+    children: bool,
     start_ns: u64,
     end_ns: u64,
     rows: Vec<Row>,
     kinds: Vec<Kind>,
     slices: Vec<Slice>,
     losses: BTreeMap<&'static str, u64>,
+    facts: BTreeMap<&'static str, u64>,
+    diskstats: Option<DiskWindow>,
+    costs: Vec<ProgramCost>,
 }
 
 struct Counter<'a, 'obj> {
     skeleton: &'a mut skeleton::IolatSkel<'obj>,
-    before: Vec<u64>,
+    device: &'a Device,
+    before: [Vec<u64>; 2],
     slices: Vec<Slice>,
+    opened: Option<(DiskCounts, DiskCounts)>,
+    closed: Option<(DiskCounts, DiskCounts)>,
 }
 
 impl Counting for Counter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
+        // On both sides of the gate: we may be kept from the CPU between two statements.
+        let before = self.device.counts();
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.gate = i32::from(open);
+        }
+        let edge = before.zip(self.device.counts());
+        if open {
+            self.opened = edge;
+        } else {
+            self.closed = edge;
         }
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
-        let counts = read_counts(
-            &self.skeleton.maps.histogram,
-            OPERATIONS.len() * OWNERS.len() * STAGES.len() * BUCKETS,
-        )?;
-        let mut reads = vec![0u64; BUCKETS];
-        for owner in 0..OWNERS.len() {
-            let total = row(0, owner, 2) * BUCKETS;
-            for (sum, count) in reads.iter_mut().zip(&counts[total..total + BUCKETS]) {
-                *sum += count;
-            }
-        }
-        let delta: Vec<u64> = reads.iter().zip(&self.before).map(|(now, before)| now - before).collect();
-        self.slices.push(Slice { end_ns: crate::session::now_ns(), reads: sparse(&delta) });
-        self.before = reads;
+        let mut delta = |owner: usize| -> Result<Vec<[u64; 3]>, Failure> {
+            let first = slot(READ, owner, TOTAL) * BUCKETS;
+            let now = read_counts(&self.skeleton.maps.histogram, first, BUCKETS)?;
+            let added: Vec<u64> =
+                now.iter().zip(&self.before[owner]).map(|(now, before)| now - before).collect();
+            self.before[owner] = now;
+            Ok(sparse(&added))
+        };
+        let (others, process) = (delta(0)?, delta(1)?);
+        self.slices.push(Slice { end_ns: now_ns(), process, others });
         Ok(())
     }
 }
 
-fn row(operation: usize, owner: usize, stage: usize) -> usize {
-    (operation * OWNERS.len() + owner) * STAGES.len() + stage
+fn slot(operation: usize, owner: usize, stage: usize) -> usize {
+    (operation * OWNERS.len() + owner) * STAGES + stage
 }
 
 /// Counts for the window and writes the JSON.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let (major, minor) = parse_device(&options.device)?;
+    let device = Device::find(&options.device)?;
+    let processes = with_start_times(&options.targets.processes()?);
+    let flags = RequestFlags::of_this_kernel()?;
+    let ways: &[Follow] = match options.follow {
+        Follow::Auto if device.bio_based => &[Follow::Bio],
+        Follow::Auto => &[Follow::Request, Follow::Insert],
+        Follow::Request => &[Follow::Request],
+        Follow::Insert => &[Follow::Insert],
+        Follow::Bio => &[Follow::Bio],
+    };
+    let mut refused = None;
+    for way in ways {
+        let mut storage = MaybeUninit::uninit();
+        let loaded = load(options, &device, &flags, *way, &mut storage);
+        match loaded {
+            Ok(mut skeleton) => {
+                options.targets.enter(&skeleton.maps.targets, &processes)?;
+                return measure(options, &device, &flags, *way, &mut skeleton);
+            }
+            // The first way is the one whose refusal says most.
+            Err(failure) => refused = refused.or(Some(failure)),
+        }
+    }
+    Err(refused.expect("there is at least one way"))
+}
+
+fn load<'obj>(
+    options: &Options,
+    device: &Device,
+    flags: &RequestFlags,
+    way: Follow,
+    storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
+) -> Result<skeleton::IolatSkel<'obj>, Failure> {
     let (pidns_dev, pidns_ino) = pid_namespace()?;
-    let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::IolatSkelBuilder::default().open(&mut storage)?;
+    let mut open = skeleton::IolatSkelBuilder::default().open(storage)?;
     let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
     rodata.pidns_dev = pidns_dev;
     rodata.pidns_ino = pidns_ino;
-    rodata.target_tgid = options.pid;
-    rodata.device_major = major;
-    rodata.device_minor = minor;
+    rodata.device_major = device.major;
+    rodata.device_minor = device.minor;
+    rodata.device_is_partition = u32::from(device.partition);
+    rodata.flush_sequence = flags.flush_sequence;
+    rodata.issue_begins = u32::from(way == Follow::Insert);
+    if let Some(entries) = options.map_entries {
+        open.maps.flights.set_max_entries(entries)?;
+        open.maps.kinds.set_max_entries(entries)?;
+    }
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let wanted = match name.as_str() {
+            "target_exits" => true,
+            "target_forks" => options.targets.children,
+            name => way.programs().contains(&name),
+        };
+        program.set_autoload(wanted);
+    }
     let mut skeleton = open.load()?;
     skeleton.attach()?;
-    let mut counter = Counter { skeleton: &mut skeleton, before: vec![0; BUCKETS], slices: Vec::new() };
-    let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
-    let slices = counter.slices;
-    let counts =
-        read_counts(&skeleton.maps.histogram, OPERATIONS.len() * OWNERS.len() * STAGES.len() * BUCKETS)?;
-    let sums = read_all(&skeleton.maps.sums, OPERATIONS.len() * OWNERS.len() * STAGES.len())?;
-    let histogram = |slot: usize| {
-        let mut histogram = Histogram {
-            buckets: sparse(&counts[slot * BUCKETS..(slot + 1) * BUCKETS]),
-            ..Default::default()
-        };
-        histogram.least_ns = u64::MAX;
-        for value in &sums[slot] {
-            let field = |n: usize| u64::from_ne_bytes(value[n * 8..n * 8 + 8].try_into().unwrap());
-            if field(0) > 0 {
-                histogram.count += field(0);
-                histogram.sum_ns += field(1);
-                histogram.least_ns = histogram.least_ns.min(field(2));
-                histogram.most_ns = histogram.most_ns.max(field(3));
+    Ok(skeleton)
+}
+
+fn measure(
+    options: &Options,
+    device: &Device,
+    flags: &RequestFlags,
+    way: Follow,
+    skeleton: &mut skeleton::IolatSkel,
+) -> Result<(), Failure> {
+    // The kernel patches its own code for it, which takes milliseconds: before the window, and until after it.
+    let accounting = Accounting::begin(skeleton.object())?;
+    let mut counter = Counter {
+        skeleton,
+        device,
+        before: [vec![0; BUCKETS], vec![0; BUCKETS]],
+        slices: Vec::new(),
+        opened: None,
+        closed: None,
+    };
+    // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
+    thread::sleep(SETTLE);
+    let (start_ns, end_ns) =
+        run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
+    let Counter { slices, opened, closed, .. } = counter;
+    let diskstats = opened.zip(closed).map(|(opened, closed)| DiskWindow {
+        inner: closed.0.since(opened.1),
+        outer: closed.1.since(opened.0),
+    });
+    let tallied = read_counts(&skeleton.maps.tallies, 0, LOSSES.len() + FACTS.len())?;
+    let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
+    let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();
+    let costs = accounting.costs(skeleton.object())?;
+    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    if let Some(bss) = skeleton.maps.bss_data.as_deref() {
+        losses.insert("lost_process", bss.targets_lost);
+        facts.insert("processes_ended", bss.targets_ended);
+    }
+    let latency = Latency {
+        backend: "co-re",
+        how: way.words(),
+        device: device.clone(),
+        pids: options.targets.pids.clone(),
+        children: options.targets.children,
+        start_ns,
+        end_ns,
+        rows: read_rows(skeleton)?,
+        kinds: read_kinds(skeleton, flags)?,
+        slices,
+        losses,
+        facts,
+        diskstats,
+        costs,
+    };
+    write_result(&options.window, &latency)
+}
+
+fn read_rows(skeleton: &skeleton::IolatSkel) -> Result<Vec<Row>, Failure> {
+    let sums = read_all(&skeleton.maps.sums, 0, SLOTS)?;
+    let histogram = |slot: usize| -> Result<Histogram, Failure> {
+        let counts = read_counts(&skeleton.maps.histogram, slot * BUCKETS, BUCKETS)?;
+        let mut histogram = Histogram { buckets: sparse(&counts), least_ns: u64::MAX, ..Default::default() };
+        for [count, ns, least, most] in sums[slot].iter().map(|value| words(value)) {
+            if count > 0 {
+                histogram.count += count;
+                histogram.sum_ns += ns;
+                histogram.least_ns = histogram.least_ns.min(least);
+                histogram.most_ns = histogram.most_ns.max(most);
             }
         }
         if histogram.count == 0 {
             histogram.least_ns = 0;
         }
-        histogram
+        Ok(histogram)
     };
     let mut rows = Vec::new();
     for (o, operation) in OPERATIONS.into_iter().enumerate() {
         for (w, owner) in OWNERS.into_iter().enumerate() {
-            let stages =
-                STAGES.map(|stage| histogram(row(o, w, STAGES.iter().position(|s| *s == stage).unwrap())));
-            let [queue, device, total] = stages;
+            let total = histogram(slot(o, w, TOTAL))?;
             if total.count > 0 {
+                let (queue, device) = (histogram(slot(o, w, QUEUE))?, histogram(slot(o, w, DEVICE))?);
                 rows.push(Row { operation, owner, queue, device, total });
             }
         }
     }
-    let kinds = read_kinds(&skeleton)?;
-    let lost = read_counts(&skeleton.maps.losses, LOSSES.len())?;
-    let result = Result_ {
-        backend: "co-re",
-        device: options.device.clone(),
-        pid: options.pid,
-        start_ns,
-        end_ns,
-        rows,
-        kinds,
-        slices,
-        losses: LOSSES.into_iter().zip(lost).collect(),
-    };
-    write_result(&options.window, &result)
+    Ok(rows)
 }
 
-fn read_kinds(skeleton: &skeleton::IolatSkel) -> Result<Vec<Kind>, Failure> {
+fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Vec<Kind>, Failure> {
     let map = &skeleton.maps.kinds;
     let mut kinds = Vec::new();
     for key in map.keys() {
         let Some(values) = map.lookup_percpu(&key, MapFlags::ANY)? else { continue };
         let word = |n: usize| u32::from_ne_bytes(key[n * 4..n * 4 + 4].try_into().unwrap());
-        let total = |n: usize| -> u64 {
-            values.iter().map(|v| u64::from_ne_bytes(v[n * 8..n * 8 + 8].try_into().unwrap())).sum()
-        };
+        let total = |n: usize| -> u64 { values.iter().map(|value| words::<3>(value)[n]).sum() };
         kinds.push(Kind {
-            operation: word(0),
-            flags: word(1),
+            operation: OPERATIONS[group_of(word(0))],
+            flags: flags.names(word(1)),
             bytes: word(2),
             owner: OWNERS[word(3) as usize & 1],
             count: total(0),
@@ -201,7 +358,17 @@ fn read_kinds(skeleton: &skeleton::IolatSkel) -> Result<Vec<Kind>, Failure> {
     Ok(kinds)
 }
 
-fn parse_device(text: &str) -> Result<(u32, u32), Failure> {
-    let parts = text.split_once(':').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    parts.ok_or_else(|| Failure::usage(format!("--device {text} is not MAJOR:MINOR")))
+/// As `group_of` of the program: the place in OPERATIONS of the kernel's REQ_OP_*.
+fn group_of(operation: u32) -> usize {
+    match operation {
+        0 => 0,
+        2 => 2,
+        3 => 3,
+        odd if odd % 2 == 1 => 1,
+        _ => 4,
+    }
+}
+
+fn words<const N: usize>(value: &[u8]) -> [u64; N] {
+    std::array::from_fn(|n| u64::from_ne_bytes(value[n * 8..n * 8 + 8].try_into().unwrap()))
 }

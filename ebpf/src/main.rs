@@ -4,13 +4,15 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod cost;
+mod device;
 mod error;
 mod histogram;
 mod iolat;
+mod kernel_flags;
 mod probe;
 mod session;
-
-use error::Failure;
+mod targets;
 
 #[derive(Parser)]
 #[command(version, about)]
@@ -29,6 +31,7 @@ enum Program {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    error::keep_libbpf_words();
     let done = match arguments.program {
         Program::Probe => probe::run(),
         Program::Iolat(options) => iolat::run(&options),
@@ -39,11 +42,5 @@ fn main() -> ExitCode {
             eprintln!("{failure}");
             ExitCode::from(failure.exit_code)
         }
-    }
-}
-
-impl From<libbpf_rs::Error> for Failure {
-    fn from(error: libbpf_rs::Error) -> Self {
-        Failure::host(format!("the kernel refused a program: {error:#}"))
     }
 }

@@ -1,6 +1,8 @@
 //! Which kinds of program this kernel loads and attaches: each tried with a program of one line that must then count.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +18,10 @@ mod skeleton {
 
 /// The kinds, in the order in which we prefer them for kernel events; uprobe is for user space.
 const KINDS: [&str; 5] = ["tp_btf", "tracepoint", "fentry", "kprobe", "uprobe"];
+
+/// Those that find their event by a number in tracefs.
+const TRACEFS_KINDS: [&str; 2] = ["tracepoint", "kprobe"];
+const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 #[derive(Serialize)]
 struct Tried {
@@ -33,16 +39,46 @@ pub extern "C" fn ioflame_ebpf_probe_target(value: u32) -> u32 {
 
 /// Prints one JSON array: kind, works, and the kernel's words where it does not.
 pub fn run() -> Result<(), Failure> {
-    libbpf_rs::set_print(None);
+    let tracefs = make_tracefs_visible();
     let tried: Vec<Tried> = KINDS
         .iter()
-        .map(|kind| match attempt(kind) {
-            Ok(()) => Tried { kind, works: true, words: String::new() },
-            Err(failure) => Tried { kind, works: false, words: failure.to_string() },
+        .map(|kind| {
+            let words = if TRACEFS_KINDS.contains(kind) { tracefs.clone() } else { String::new() };
+            match attempt(kind) {
+                Ok(()) => Tried { kind, works: true, words },
+                Err(failure) => Tried { kind, works: false, words: explain(&failure, &words) },
+            }
         })
         .collect();
     println!("{}", serde_json::to_string(&tried).map_err(|error| Failure::measurement(error.to_string()))?);
     Ok(())
+}
+
+/// Mounts tracefs in a mount namespace of this process alone, where the host has not mounted it; the words for that.
+fn make_tracefs_visible() -> String {
+    if TRACEFS.iter().any(|path| Path::new(path).join("events/sched").exists()) {
+        return String::new();
+    }
+    let mounted = [
+        // SAFETY: system calls on constant strings; the process has one thread here, and ends after its trials.
+        unsafe { libc::unshare(libc::CLONE_NEWNS) },
+        mount(c"none", c"/", c"", libc::MS_REC | libc::MS_PRIVATE),
+        mount(c"tracefs", c"/sys/kernel/tracing", c"tracefs", 0),
+    ];
+    if mounted.contains(&-1) {
+        let error = std::io::Error::last_os_error();
+        return format!("tracefs is not mounted at {}, and mounting it failed: {error}", TRACEFS[0]);
+    }
+    "tracefs is not mounted on this host; it was mounted for the trial alone".to_owned()
+}
+
+fn mount(source: &CStr, target: &CStr, kind: &CStr, flags: libc::c_ulong) -> i32 {
+    // SAFETY: the strings outlive the call.
+    unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) }
+}
+
+fn explain(failure: &Failure, words: &str) -> String {
+    if words.is_empty() { failure.to_string() } else { format!("{failure}; {words}") }
 }
 
 fn attempt(kind: &str) -> Result<(), Failure> {

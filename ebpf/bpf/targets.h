@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* The processes looked at, when there may be several, or children of theirs. A process that ends leaves the set, so that
+ * its number, given to another, is not taken for it. */
+#pragma once
+
+#include "common.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32); /* tgid in the loader's pid namespace */
+	__type(value, u32);
+} targets SEC(".maps");
+
+u64 targets_ended = 0;
+u64 targets_lost = 0; /* children that did not fit into the map */
+
+static __always_inline int is_target(u32 tgid)
+{
+	return tgid && bpf_map_lookup_elem(&targets, &tgid) != 0;
+}
+
+SEC("?tp_btf/sched_process_fork")
+int BPF_PROG(target_forks, struct task_struct *parent, struct task_struct *child)
+{
+	u32 one = 1, tgid = ids_of(parent).tgid;
+	if (!is_target(tgid))
+		return 0;
+	u32 born = ids_of(child).tgid;
+	if (born && born != tgid && bpf_map_update_elem(&targets, &born, &one, BPF_ANY))
+		__sync_fetch_and_add(&targets_lost, 1);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(target_exits, struct task_struct *task)
+{
+	/* 0 with the last of its threads. */
+	if (task->signal->live.counter > 0)
+		return 0;
+	u32 tgid = ids_of(task).tgid;
+	if (bpf_map_delete_elem(&targets, &tgid) == 0)
+		__sync_fetch_and_add(&targets_ended, 1);
+	return 0;
+}

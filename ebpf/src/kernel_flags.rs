@@ -1,0 +1,47 @@
+//! Names and values of the kernel's request flags, which move between kernels: read from its own BTF.
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Enum;
+
+use crate::error::Failure;
+
+/// `RQF_FLUSH_SEQ` before it became an enum (Linux 6.12).
+const OLD_FLUSH_SEQUENCE: u32 = 1 << 4;
+
+/// Bit numbers and names of `cmd_flags` (`enum req_flag_bits`), and the mask of `RQF_FLUSH_SEQ`.
+pub struct RequestFlags {
+    bits: Vec<(u32, String)>,
+    pub flush_sequence: u32,
+}
+
+impl RequestFlags {
+    pub fn of_this_kernel() -> Result<Self, Failure> {
+        let btf = Btf::from_vmlinux().map_err(|error| {
+            Failure::host(format!(
+                "this kernel has no BTF, which CO-RE programs are fitted to it with: {error}"
+            ))
+        })?;
+        let members = |name: &str, prefix: &str| -> Vec<(u32, String)> {
+            let Some(found) = btf.type_by_name::<Enum>(name) else { return Vec::new() };
+            let named = found.iter().filter_map(|member| {
+                let name = member.name?.to_str()?.strip_prefix(prefix)?.to_ascii_lowercase();
+                Some((u32::try_from(member.value).ok()?, name))
+            });
+            named.collect()
+        };
+        let mut bits = members("req_flag_bits", "__REQ_");
+        bits.retain(|(bit, name)| *bit < 32 && name != "nr_bits");
+        let sequence = members("rqf_flags", "__RQF_").into_iter().find(|(_, name)| name == "flush_seq");
+        Ok(Self { bits, flush_sequence: sequence.map_or(OLD_FLUSH_SEQUENCE, |(bit, _)| 1 << bit) })
+    }
+
+    /// The names of the flags that are set, in the order of their bits; a bit without a name as `bit N`.
+    pub fn names(&self, flags: u32) -> Vec<String> {
+        let set = (0..32).filter(|bit| flags >> bit & 1 == 1);
+        set.map(|bit| {
+            let known = self.bits.iter().find(|(number, _)| *number == bit);
+            known.map_or_else(|| format!("bit {bit}"), |(_, name)| name.clone())
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,101 @@
+//! The processes a program looks at: by pid, and where asked the children they have and will have.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use clap::Args;
+use libbpf_rs::{MapCore, MapFlags};
+
+use crate::error::Failure;
+
+#[derive(Args)]
+pub struct TargetOptions {
+    /// A process to tell apart from everybody else; several times for several of them
+    #[arg(long = "pid", required = true, value_name = "PID")]
+    pub pids: Vec<u32>,
+    /// Its children too, those it has and those it will have
+    #[arg(long)]
+    pub children: bool,
+}
+
+impl TargetOptions {
+    /// Every process there is to look at now. Usage error when one that was named does not run.
+    pub fn processes(&self) -> Result<Vec<u32>, Failure> {
+        for pid in &self.pids {
+            if start_time(*pid).is_none() {
+                return Err(Failure::usage(format!("--pid {pid}: no such process")));
+            }
+            if thread_group(*pid) != Some(*pid) {
+                return Err(Failure::usage(format!(
+                    "--pid {pid} is a thread of process {}; name the process",
+                    thread_group(*pid).unwrap_or_default()
+                )));
+            }
+        }
+        let mut found: BTreeSet<u32> = self.pids.iter().copied().collect();
+        if self.children {
+            let parents = parents();
+            loop {
+                let more: Vec<u32> = parents
+                    .iter()
+                    .filter(|(child, parent)| found.contains(parent) && !found.contains(child))
+                    .map(|(child, _)| *child)
+                    .collect();
+                if more.is_empty() {
+                    break;
+                }
+                found.extend(more);
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// Puts the processes into the programs' set. The programs are attached already, so that none that ends is missed;
+    /// one whose number was given to another process since `processes` is refused.
+    pub fn enter(&self, map: &impl MapCore, started: &[(u32, u64)]) -> Result<(), Failure> {
+        for (pid, time) in started {
+            map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)?;
+            if start_time(*pid) != Some(*time) {
+                map.delete(&pid.to_ne_bytes()).ok();
+                if self.pids.contains(pid) {
+                    return Err(Failure::measurement(format!("process {pid} ended before it was measured")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each process with the tick it started at, by which a number given to another process is told apart.
+pub fn with_start_times(pids: &[u32]) -> Vec<(u32, u64)> {
+    pids.iter().filter_map(|pid| Some((*pid, start_time(*pid)?))).collect()
+}
+
+/// Fields of /proc/PID/stat from the third on; a name may hold blanks and brackets.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    Some(text.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+/// Ticks after boot; None for a process that has ended, a zombie too.
+fn start_time(pid: u32) -> Option<u64> {
+    let fields = stat(pid)?;
+    if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
+        return None;
+    }
+    fields.get(19)?.parse().ok()
+}
+
+fn thread_group(pid: u32) -> Option<u32> {
+    let text = fs::read(format!("/proc/{pid}/status")).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// Every process with its parent.
+fn parents() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| Some((pid, stat(pid)?.get(1)?.parse().ok()?))).collect()
+}
