@@ -218,7 +218,8 @@ class ObserverCost:
 class RunRecord:
     """`run.json`: what was asked, where it ran, what was started and what was counted.
 
-    `missing` says what an interrupted or failed run lacks; empty for a whole one.
+    missing:         what an interrupted or failed run lacks; empty for a whole one
+    report_start_ns: CLOCK_MONOTONIC at which the engine began its report by second; None in older runs
     """
 
     schema: int
@@ -238,6 +239,7 @@ class RunRecord:
     windows: list[Window] = field(default_factory=list)
     unobserved: list[Unobserved] = field(default_factory=list)
     costs: list[ObserverCost] = field(default_factory=list)
+    report_start_ns: int | None = None
     profile: ProfileFacts | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)

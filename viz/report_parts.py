@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ioflame.checks import Check, Verdict, worst
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
-from ioflame.run import Categories, RunRecord
+from ioflame.run import Categories, RunRecord, Window
 from viz.figures import HEADLINE, WINDOW_COLUMNS
 from viz.frames import Stack
 from viz.intervals import wilson
@@ -40,6 +40,7 @@ class RunView:
 
     stacks:   with their owner category; leaf_of: their leaf category, empty without a leaf view
     rates:    queries of each second, by the engine's report
+    series:   the counters second by second
     notes:    what could not be shown, and why
     """
 
@@ -50,6 +51,7 @@ class RunView:
     stacks: list[Stack] = field(default_factory=list)
     leaf_of: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rates: list[int] = field(default_factory=list)
+    series: list[Window] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -9,12 +9,12 @@ import argparse
 from pathlib import Path
 
 from folding.stackfold import categorise, categorise_stacks
-from ioflame.errors import EXIT_OK, HostError, IoflameError, UsageError
+from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
 from ioflame.run import Categories, Files, Run, open_run, read_categories
 from viz.frames import Stack, read_categorised, read_folded
 from viz.report import render_report, write_page
 from viz.report_parts import RunView
-from viz.timeline import read_rates
+from viz.timebase import read_rates
 
 __all__ = ("add_parser", "run", "write_report")
 
@@ -66,6 +66,10 @@ def _view(run: Run) -> RunView:
     report = run.path(Files.ENGINE_REPORT)
     if report.exists():
         view.rates = read_rates(report.read_text(errors="replace"))
+    try:
+        view.series = run.series()
+    except MeasurementError as error:
+        view.notes.append(f"Counters by second are not shown: {error.what}")
     if not run.path(Files.FOLDED).exists():
         view.notes.append(f"{Files.FOLDED} is not in this run: no stacks, no categories.")
         return view

@@ -195,14 +195,14 @@ def test_the_address_keeps_the_state(page: Page) -> None:
     page.select_option('[data-part="direction"]', "up")
     page.select_option('[data-part="colour"]', "group")
     page.locator('[data-part="kernel"]').uncheck()
-    page.locator('[data-part="threads"]').uncheck()
+    page.select_option('[data-part="threads"]', "merged")
     search(page, "bloom")
     before = (part(page, "status"), part(page, "found"), boxes(page))
     page.reload()
     assert (part(page, "status"), part(page, "found"), boxes(page)) == before
     assert page.locator('[data-part="view"]').input_value() == "callers"
     assert not page.locator('[data-part="kernel"]').is_checked()
-    assert not page.locator('[data-part="threads"]').is_checked()
+    assert page.locator('[data-part="threads"]').input_value() == "merged"
 
 
 def test_an_address_of_another_file_does_no_harm(chromium_page: Opener) -> None:

@@ -14,13 +14,15 @@ from ioflame.cli import main
 from ioflame.commands.report import write_report
 from ioflame.run import Command, Files, Run
 from tests.viz.conftest import Opener
-from tests.viz.runs import RATES, record, view
+from tests.records import SECOND
+from tests.viz.runs import RATES, record, series, view
 from viz.compare import differences
 from viz.frames import Stack
 from viz.intervals import wilson
 from viz.report import render_report
 from viz.report_parts import RunView
-from viz.timeline import align, read_rates, timeline
+from viz.timebase import TimeBase, align, read_rates
+from viz.timeline import panels, timeline
 
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
 
@@ -183,14 +185,37 @@ def test_wilson() -> None:
 def test_windows_are_laid_over_the_engines_seconds() -> None:
     found = align(RATES, record().windows)
     assert found == pytest.approx((3.0, 0.0), abs=0.051)
-    svg, note = timeline(RATES, record().windows)
-    assert svg.count('class="window') == 4 and "0.00% off" in note
+    plot = timeline(RATES, record().windows, [], None)
+    assert plot.count('class="window') == 4 and "0.00% off" in plot and "kept no counters" in plot
 
 
 def test_windows_that_fit_nowhere_are_not_drawn() -> None:
     some = [replace(w, counters=replace(w.counters, queries=1.0)) for w in record().windows]
-    svg, note = timeline(RATES, some)
-    assert 'class="window' not in svg and "not drawn" in note
+    plot = timeline(RATES, some, [], None)
+    assert 'class="window' not in plot and "not drawn" in plot
+    # with counters of its own, the run needs no report for its time line
+    plot = timeline(RATES, some, series(), None)
+    assert plot.count('class="window') == 16 and "fits the windows at no shift" in plot
+    assert "seconds since the first window began" in plot
+
+
+def test_a_recorded_begin_is_taken_without_any_fit() -> None:
+    some = [replace(w, counters=replace(w.counters, queries=1.0)) for w in record().windows]
+    plot = timeline(RATES, some, series(), 500 * SECOND)
+    assert plot.count('class="window') == 16 and "off." not in plot and "at no shift" not in plot
+    # the row of second 14: the report's own QPS, the window it lies in, and what its counters add up to
+    reads = RATES[14] // 2
+    cells = ["perf", f"{RATES[14]:,}", f"{reads:,}", f"{8e-6 * RATES[14]:.3f}", f"{12e-6 * RATES[14]:.3f}", "80.0"]
+    assert '<tr><th scope="row">14</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in plot
+    # the warm-up is in the report alone
+    assert f'<th scope="row">4</th><td>warm-up</td><td>{RATES[4]:,}</td><td>-</td>' in plot
+
+
+def test_what_nobody_counted_is_no_point() -> None:
+    idle = [replace(w, counters=replace(w.counters, storage_reads=0, queries=None)) for w in series()]
+    titles = [panel.title for panel in panels([], idle, TimeBase(500 * SECOND, ""))]
+    assert titles == ["IOPS", "CPU"]  # no reads: no latency, and not one of 0
+    assert [point.value for point in panels([], idle, TimeBase(0, ""))[0].series[0].points] == [0] * 22
 
 
 def test_a_report_cut_short_is_read_as_far_as_it_goes() -> None:
