@@ -50,6 +50,7 @@ class Files:
     ENGINE_REPORT = "db_bench.report.csv"
     FOLDED = "stacks.folded"
     SAMPLE_COUNTS = "stacks.samples.folded"
+    PPROF = "stacks.pb.gz"
     FOLD_STATS = "stacks.stats.json"
     CATEGORIES = "categories.json"
     SERIES = "series.json"

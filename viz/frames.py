@@ -11,7 +11,7 @@ Weights are exact integers of any size. Nothing here recurses: a stack may be th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ioflame.errors import MeasurementError
@@ -25,7 +25,7 @@ OTHER = "other"
 _NOT_PRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-_WHOLE = re.compile(rb"-?[0-9]+")
+_WHOLE = re.compile(rb"-?[0-9]+(\.0*)?")  # some folders write 12.00
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _frames(stack: bytes) -> tuple[str, ...]:
 def _integer(field: bytes, number: int, line: bytes, what: str, least: int = 0) -> int:
     if not _WHOLE.fullmatch(field) or len(field) > 100:
         raise _bad_line(number, line, f"{what} {printable(field[:40])!r} is not a whole number")
-    value = int(field)
+    value = int(field.partition(b".")[0])
     if value < least:
         raise _bad_line(number, line, f"{what} {value} is below {least}")
     return value
@@ -177,9 +177,24 @@ class FrameTree:
             row[0] += stack.weight
             row[1] += n
 
-        order: list[int] = []
         self.depth: list[int] = []
         self.end: list[int] = []
+        order = self._lay_out(children)
+        self.name = [keys[node][0] for node in order]
+        self.category = [keys[node][1] for node in order]
+        self.object = [keys[node][2] for node in order]
+        place = {node: index for index, node in enumerate(order)}
+        self.rows: list[tuple[int, str, int, int]] = sorted(
+            (place[node], thread, row[0], row[1]) for (node, thread), row in rows.items()
+        )
+        self.weight = [weights[node] for node in order]
+        self.own = [own[node] for node in order]
+        counted = all(stack.samples is not None for stack in kept)
+        self.samples = [samples[node] for node in order] if counted else None
+
+    def _lay_out(self, children: Sequence[Mapping[tuple[str, int, str], int]]) -> list[int]:
+        """Sets depth and end; the nodes in depth-first order, by the numbers they were made with."""
+        order: list[int] = []
         open_nodes: list[int] = []  # places in `order` whose subtree is still being laid out
         todo = [(0, 0)]
         while todo:
@@ -194,16 +209,7 @@ class FrameTree:
             todo.extend((children[node][key], depth + 1) for key in sorted(children[node], reverse=True))
         for index in open_nodes:
             self.end[index] = len(order)
-
-        self.name = [keys[node][0] for node in order]
-        self.category = [keys[node][1] for node in order]
-        self.object = [keys[node][2] for node in order]
-        place = {node: index for index, node in enumerate(order)}
-        self.rows = sorted((place[node], thread, *row) for (node, thread), row in rows.items())
-        self.weight = [weights[node] for node in order]
-        self.own = [own[node] for node in order]
-        counted = all(stack.samples is not None for stack in kept)
-        self.samples = [samples[node] for node in order] if counted else None
+        return order
 
     def __len__(self) -> int:
         return len(self.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,18 @@ def render_report(views: Sequence[RunView]) -> str:
     return _page(title, parts)
 
 
-def render_stacks(stacks: Sequence[Stack], title: str, unit: str, us_per_query: float | None = None) -> str:
-    """A page of stacks that belong to no run: the flame graph and its functions."""
+def render_stacks(
+    stacks: Sequence[Stack],
+    title: str,
+    unit: str,
+    us_per_query: float | None = None,
+    sources: Mapping[tuple[str, str], str] | None = None,
+    opens: str = "callees",
+) -> str:
+    """A page of stacks that belong to no run: the flame graph and its functions.
+
+    opens: the view it opens with, `callees` (from the root) or `callers` (from the leaf)
+    """
     tree = FrameTree(stacks)
     data = {
         "name": printable(title),
@@ -74,10 +84,12 @@ def render_stacks(stacks: Sequence[Stack], title: str, unit: str, us_per_query: 
         "unit": printable(unit),
         "usPerQuery": us_per_query,
         "hues": hue_places(tree.categories),
-        "profile": pack(tree, {}),
+        "opens": opens,
+        "profile": pack(tree, {}, sources=sources),
     }
     words = (
-        f"{scaled_weight(tree.total, printable(unit))} in {len(stacks):,} stacks. No run, so no checks stand behind it."
+        f"{scaled_weight(tree.total, printable(unit))} in {len({stack.frames for stack in stacks}):,} stacks. "
+        "No run, so no checks stand behind it."
     )
     return _page(
         title,
@@ -172,7 +184,7 @@ def _profile(view: RunView, comparable: bool) -> tuple[dict[str, Any] | None, li
         "unit": printable(view.record.profile.unit) if view.record.profile else "",
         "usPerQuery": view.cpu[0],
         "hues": hues,
-        "profile": pack(tree, labels, view.leaf_of or None, leaves),
+        "profile": pack(tree, labels, view.leaf_of or None, leaves, view.sources),
     }
     return data, hues
 

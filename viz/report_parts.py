@@ -38,8 +38,10 @@ _INTERVAL = (
 class RunView:
     """All that a page shows of one run.
 
-    stacks:   with their owner category; leaf_of: their leaf category, empty without a leaf view
+    stacks:   with their owner category, and with threads and objects where known
+    leaf_of:  the leaf category of each stack, empty without a leaf view
     rates:    queries of each second, by the engine's report
+    sources:  the source line of a function, by name and object, where known
     series:   the counters second by second
     notes:    what could not be shown, and why
     """
@@ -52,6 +54,7 @@ class RunView:
     leaf_of: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rates: list[int] = field(default_factory=list)
     series: list[Window] = field(default_factory=list)
+    sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -8,8 +8,9 @@ function ioflameRun(article, index, runs) {
   const views = ioflameViews(profile);
   const { data, total } = profile;
   const { unit, usPerQuery, hues } = packed;
+  const opens = packed.opens ?? "callees";
   const fresh = () => ({
-    view: "callees", fn: -1, up: false, zoom: 0, search: "", owner: -1, leaf: -1, group: -1, threads: "name", noKernel: false, colour: "owner",
+    view: opens, fn: -1, up: false, zoom: 0, search: "", owner: -1, leaf: -1, group: -1, threads: "name", noKernel: false, colour: "owner",
   });
   let state = fresh();
   let shown = null; // { key, parts, stacks }: what the present trees were made of
@@ -183,7 +184,7 @@ function ioflameRun(article, index, runs) {
     const before = JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.threads, state.noKernel]);
     const searched = state.search;
     Object.assign(state, wanted);
-    if (state.view === "function" && state.fn < 0) state.view = "callees";
+    if (state.view === "function" && state.fn < 0) state.view = opens;
     const turned = before !== JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.threads, state.noKernel]);
     if (turned && wanted.zoom === undefined) state.zoom = 0;
     trees();
@@ -300,7 +301,7 @@ function ioflameRun(article, index, runs) {
   function writeHash(step) {
     const parts = new URLSearchParams();
     if (runs.length > 1) parts.set("run", index);
-    if (state.view !== "callees") parts.set("view", state.view);
+    if (state.view !== opens) parts.set("view", state.view);
     if (state.view === "function") {
       parts.set("fn", data.names[state.fn]);
       if (profile.objectOf(state.fn)) parts.set("object", profile.objectOf(state.fn));
@@ -327,7 +328,7 @@ function ioflameRun(article, index, runs) {
   function readHash(parts) {
     const place = (list, text) => (text === null ? -1 : list.findIndex((one) => one === text));
     const wanted = fresh();
-    wanted.view = ["callees", "callers", "function"].includes(parts.get("view")) ? parts.get("view") : "callees";
+    wanted.view = ["callees", "callers", "function"].includes(parts.get("view")) ? parts.get("view") : opens;
     wanted.fn = namePlace(profile, parts.get("fn"), parts.get("object") ?? "");
     wanted.up = parts.get("dir") === "up";
     wanted.zoom = Number.parseInt(parts.get("zoom") ?? "0", 10) || 0;
@@ -357,7 +358,7 @@ function ioflameRun(article, index, runs) {
   el.threads.addEventListener("change", () => change({ threads: el.threads.value }, true));
   el.kernel.addEventListener("change", () => change({ noKernel: !el.kernel.checked }, true));
   el.colour.addEventListener("change", () => change({ colour: el.colour.value }));
-  el.reset.addEventListener("click", () => change({ zoom: 0, view: state.view === "function" ? "callees" : state.view }, true));
+  el.reset.addEventListener("click", () => change({ zoom: 0, view: state.view === "function" ? opens : state.view }, true));
   el.clear.addEventListener("click", () => change({ owner: -1, leaf: -1, group: -1 }, true));
   el.save.addEventListener("click", () => ioflameSave("flamegraph.svg", graph.toSvg(`${packed.title}; ${el.status.textContent}`, (one) => [graph.nameOf(one.part.tree, one.node), ...rowsOf(one).map((row) => row.join(": "))].join("\n"))));
   article.addEventListener("click", (event) => {
@@ -374,7 +375,7 @@ function ioflameRun(article, index, runs) {
   };
   function back() {
     if (state.zoom) change({ zoom: 0 }, true);
-    else if (state.view === "function") change({ view: "callees" }, true);
+    else if (state.view === "function") change({ view: opens }, true);
     else if (state.search) { el.search.value = ""; change({ search: "" }); } else change({ owner: -1, leaf: -1, group: -1 }, true);
   }
   return { article, graph, readHash, jump, back, el, profile, views, writeHash, usPerQuery, name: packed.name };

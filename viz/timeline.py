@@ -1,7 +1,7 @@
 """The time line of a run, second by second: QPS, IOPS, CPU and the device's read latency, with the windows shaded.
 
-QPS comes from the engine's report, the rest from the counters of `series.json`, which has no warm-up in it. Panels share
-one axis: the seconds of the engine's report.
+QPS comes from the engine's report, the rest from the counters of `series.json`, which has no warm-up in it. Panels
+share one axis: the seconds of the engine's report.
 """
 
 from __future__ import annotations
@@ -96,13 +96,17 @@ def panels(rates: Sequence[int], slices: Sequence[Window], base: TimeBase | None
         return Series(name, points)
 
     found = [
-        reported if rates else Panel("QPS", ",.0f", [series("", lambda c, s: None if c.queries is None else c.queries / s)]),
+        reported if rates else Panel("QPS", ",.0f", [series("", _queries)]),
         Panel("IOPS", ",.0f", [series("", lambda c, s: c.storage_reads / s)]),
         Panel("CPU", ".3f", [series("user", lambda c, s: c.user_ns / 1e9 / s),
                              series("system", lambda c, s: c.system_ns / 1e9 / s)]),
         Panel("read latency, us", ",.1f", [series("", lambda c, _: _latency(c))]),
     ]  # fmt: skip
     return [panel for panel in found if any(one.points for one in panel.series)]
+
+
+def _queries(counters: Counters, seconds: float) -> float | None:
+    return None if counters.queries is None else counters.queries / seconds
 
 
 def _latency(counters: Counters) -> float | None:

@@ -11,7 +11,9 @@ from pathlib import Path
 from folding.stackfold import categorise, categorise_stacks
 from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
 from ioflame.run import Categories, Files, Run, open_run, read_categories
+from viz.details import detailed, undetailed_weight
 from viz.frames import Stack, read_categorised, read_folded
+from viz.pprof import read_pprof
 from viz.report import render_report, write_page
 from viz.report_parts import RunView
 from viz.timebase import read_rates
@@ -78,6 +80,7 @@ def _view(run: Run) -> RunView:
         view.leaf_of = {stack.frames: stack.category for stack in _stacks(run, _LEAF)}
         view.owner, view.leaf = _categories(run, _OWNER), _categories(run, _LEAF)
         total = sum(stack.weight for stack in view.stacks)
+        _add_details(run, view)
         for name, found in ((Files.of_view(_OWNER), view.owner), (Files.of_view(_LEAF), view.leaf)):
             if found.total_weight != total:
                 view.notes.append(
@@ -90,6 +93,24 @@ def _view(run: Run) -> RunView:
     except IoflameError as error:
         view.notes.append(f"No stacks can be shown: {error.what}")
     return view
+
+
+def _add_details(run: Run, view: RunView) -> None:
+    """Threads and objects, from pprof; older runs have none, and a fold of other stacks is said."""
+    if not run.path(Files.PPROF).exists():
+        return
+    try:
+        known = read_pprof(run.path(Files.PPROF))
+    except MeasurementError as error:
+        view.notes.append(f"Threads and objects are not shown: {error.what}")
+        return
+    view.stacks, view.sources = detailed(view.stacks, known.samples), known.sources
+    without, total = undetailed_weight(view.stacks), sum(stack.weight for stack in view.stacks)
+    if without:
+        view.notes.append(
+            f"Threads and objects are known for {100 * (1 - without / total):.2f} % of the weight: {Files.PPROF} is "
+            f"not of the fold of {Files.FOLDED}. ioflame analyse {run.directory.name} makes both again."
+        )
 
 
 def _stacks(run: Run, kind: str) -> list[Stack]:

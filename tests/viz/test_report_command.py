@@ -13,8 +13,8 @@ from playwright.sync_api import Page
 from ioflame.cli import main
 from ioflame.commands.report import write_report
 from ioflame.run import Command, Files, Run
-from tests.viz.conftest import Opener
 from tests.records import SECOND
+from tests.viz.conftest import Opener
 from tests.viz.runs import RATES, record, series, view
 from viz.compare import differences
 from viz.frames import Stack
