@@ -122,7 +122,6 @@ def test_speedscope_holds_every_stack(file: Path) -> None:
 
 
 def test_the_firefox_profile_holds_every_stack_and_its_category(tmp_path: Path) -> None:
-    """The Firefox Profiler's own loader was tried by hand: it is in no registry."""
     given = DATA / "readrandom-1u-profile13.folded"
     out = tmp_path / "x.firefox.json"
     assert main(["flamegraph", str(given), "-o", str(out), "--unit", "ns", "--rules", "rocksdb"]) == 0
