@@ -211,9 +211,9 @@ def _colours() -> str:
 _MORE = {
     # page colour -> lights of the trust block (text on their own ground), heat at its hottest, shades of windows
     "light": "--ok: #0b5c33; --ok-ground: #d9f2e3; --note: #20456f; --note-ground: #dfeaf7; --bad: #8f1020; "
-    "--bad-ground: #fbdfe1; --heat: #7fb2e5; --second: #a8500c; --shade: #e3edf7; --shade-perf: #fbe3c9;",
+    "--bad-ground: #fbdfe1; --heat: #7fb2e5; --second: #a8500c; --shade: #e3edf7; --shade-observed: #fbe3c9;",
     "dark": "--ok: #9fe3bd; --ok-ground: #123524; --note: #b4d2f5; --note-ground: #1b3049; --bad: #ffb9bf; "
-    "--bad-ground: #521820; --heat: #2b5f96; --second: #f0a35e; --shade: #1f2c3a; --shade-perf: #443018;",
+    "--bad-ground: #521820; --heat: #2b5f96; --second: #f0a35e; --shade: #1f2c3a; --shade-observed: #443018;",
 }
 
 

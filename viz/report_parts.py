@@ -320,4 +320,28 @@ def windows(view: RunView) -> str:
         return '<p class="absent">This run has no windows.</p>'
     heads = ["window", "seconds", *(name for name, _ in WINDOW_COLUMNS), "how it ended"]
     legend = "; ".join(f"{name}: {text(LEGEND[name])}" for name, _ in WINDOW_COLUMNS)
-    return figure("Windows", table(heads, rows, "numbers noted"), legend)
+    return figure("Windows", table(heads, rows, "numbers noted"), legend) + _observers(view.record)
+
+
+def _observers(record: RunRecord) -> str:
+    """What each observer cost, and those that did not watch."""
+    told = ""
+    if record.costs:
+        rows = [
+            [
+                text(cost.kind),
+                f"{100 * (ratio.estimate - 1):+.1f} %",
+                f"{100 * (ratio.low - 1):+.1f} to {100 * (ratio.high - 1):+.1f}",
+                str(ratio.n),
+            ]
+            for cost in record.costs
+            for ratio in [cost.qps_ratio]
+        ]
+        legend = (
+            "QPS in the observer's window against the plain windows beside it; 95 %: interval over their n seconds."
+        )
+        told += figure("What observers cost", table(["observer", "QPS", "95 %", "n"], rows, "numbers"), legend)
+    if record.unobserved:
+        rows = [[text(lost.kind), text(lost.why), text(lost.mend) or "-"] for lost in record.unobserved]
+        told += figure("Not observed", table(["observer", "why", "to mend"], rows, "words"))
+    return told

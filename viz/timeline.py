@@ -17,6 +17,8 @@ __all__ = ("Panel", "Point", "Series", "panels", "timeline")
 
 _WIDTH, _PANEL = 1000, 118
 _LEFT, _RIGHT, _TOP, _GAP, _FOOT = 62, 76, 40, 26, 38
+_CHAR = 8  # px of a label, roughly
+_UNOBSERVED = ("warm-up", "plain")
 _JOINED = 0.5  # seconds between two points that still make one line
 
 
@@ -76,6 +78,8 @@ def timeline(rates: Sequence[int], windows: Sequence[Window], slices: Sequence[W
         "CPU in CPUs: seconds of CPU per second, of the process alone. Read latency: the time the device held reads, "
         "by the number of reads (diskstats), whoever sent them. Counters are not kept for the warm-up. "
     )
+    if shaded:
+        note += "Blue: plain windows, with nothing attached; orange: windows of observers. "
     told = figure("Second by second", _draw(drawn, shaded, whole, axis), text(note + " ".join(notes)),
                   svg_button("timeline.svg"))  # fmt: skip
     return told + _table(drawn, shaded)
@@ -134,15 +138,21 @@ def _draw(drawn: Sequence[Panel], shaded: Sequence[tuple[str, float, float]], wh
         return _LEFT + wide * max(0.0, min(second, whole)) / whole
 
     lines = []
-    taken = 0.0  # up to where the upper row of labels is written
+    taken = [0.0, 0.0]  # up to where each of the two rows of labels is written
     for kind, begin, end in shaded:
-        row = 0 if x(begin) >= taken else 1
-        taken = x(begin) + 8 * len(kind) if not row else taken
-        lines.append(f'<text class="label" x="{x(begin) + 3:.1f}" y="{_TOP - 26 + 14 * row}">{text(kind)}</text>')
+        wide_enough = x(end) - x(begin) >= _CHAR * len(kind)
+        row = next((row for row in (0, 1) if x(begin) >= taken[row]), None)
+        # Of a plain window that is too short for its name, the shade says enough.
+        if row is not None and (wide_enough or kind not in _UNOBSERVED):
+            taken[row] = x(begin) + _CHAR * len(kind)
+            lines.append(f'<text class="label" x="{x(begin) + 3:.1f}" y="{_TOP - 26 + 14 * row}">{text(kind)}</text>')
+    for kind, begin, end in shaded:
+        shade = kind if kind in _UNOBSERVED else "observed"
         for index in range(len(drawn)):
             lines.append(
-                f'<rect class="window {text(kind)}" x="{x(begin):.1f}" y="{_TOP + index * (_PANEL + _GAP)}"'
-                f' width="{x(end) - x(begin):.1f}" height="{_PANEL}"/>'
+                f'<rect class="window {shade}" x="{x(begin):.1f}" y="{_TOP + index * (_PANEL + _GAP)}"'
+                f' width="{x(end) - x(begin):.1f}" height="{_PANEL}">'
+                f"<title>{text(kind)}, {end - begin:.1f} s</title></rect>"
             )
     for index, panel in enumerate(drawn):
         lines += _panel(panel, _TOP + index * (_PANEL + _GAP), x)

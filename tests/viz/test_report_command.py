@@ -12,7 +12,8 @@ from playwright.sync_api import Page
 
 from ioflame.cli import main
 from ioflame.commands.report import write_report
-from ioflame.run import Command, Files, Run
+from ioflame.run import Command, Files, ObserverCost, Run, Unobserved
+from ioflame.stats import Interval
 from tests.records import SECOND
 from tests.viz.conftest import Opener
 from tests.viz.runs import RATES, record, series, view
@@ -209,6 +210,33 @@ def test_a_recorded_begin_is_taken_without_any_fit() -> None:
     assert '<tr><th scope="row">14</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in plot
     # the warm-up is in the report alone
     assert f'<th scope="row">4</th><td>warm-up</td><td>{RATES[4]:,}</td><td>-</td>' in plot
+
+
+def test_of_many_windows_observers_keep_their_names() -> None:
+    first = record().windows[0]
+    kinds = [kind for name in ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp") for kind in ("plain", name)]
+    some = [
+        replace(first, kind=kind, start_ns=(500 + 4 * i) * SECOND, end_ns=(503 + 4 * i) * SECOND)
+        for i, kind in enumerate(kinds)
+    ]
+    plot = timeline([9000] * 200, some, [], 500 * SECOND)
+    labels = re.findall(r'<text class="label" x="([\d.]+)" y="(\d+)">(\w+)</text>', plot)
+    assert [name for *_, name in labels if name in kinds and name != "plain"] == kinds[1::2]
+    for row in {y for _, y, _ in labels}:
+        ends = [(float(x), float(x) + 7 * len(name)) for x, y, name in labels if y == row and name != "QPS"]
+        assert all(end <= begin for (_, end), (begin, _) in zip(ends, ends[1:], strict=False))
+    assert plot.count('class="window observed"') == 6 and "<title>runqlat, 3.0 s</title>" in plot
+
+
+def test_the_page_tells_what_observers_cost_and_which_did_not_watch() -> None:
+    given = view(
+        costs=[ObserverCost("perf", Interval(0.965, 0.91, 1.02, 12))],
+        unobserved=[Unobserved("iolat", "no <BTF>", "CONFIG_DEBUG_INFO_BTF=y", True)],
+    )
+    page = render_report([given])
+    assert '<th scope="row">perf</th><td>-3.5 %</td><td>-9.0 to +2.0</td><td>12</td>' in page
+    assert '<th scope="row">iolat</th><td>no &lt;BTF&gt;</td>' in page
+    assert "Not observed" not in render_report([view()])
 
 
 def test_what_nobody_counted_is_no_point() -> None:
