@@ -100,10 +100,11 @@ def _functions() -> str:
         '<th scope="col" data-for="object">object</th></tr>'
     )
     return figure(
-        'Functions of the stacks shown, <span class="count"></span>',
+        'Functions, <span class="count"></span>',
         '<div class="scroll" tabindex="0" role="group" aria-label="functions"><table class="numbers">'
         f"<thead>{heads}</thead><tbody></tbody></table></div>"
         '<button type="button" class="more">more functions</button>',
-        "% of all. Self: at the bottom of the stack. Total: anywhere on it; a stack counts once for a function, "
+        "Of all stacks, or of those that a filter above has left; zoom changes nothing here. % of all. "
+        "Self: at the bottom of the stack. Total: anywhere on it; a stack counts once for a function, "
         "however often it is there. n: samples of the total. A name opens its callers and callees.",
     )

@@ -289,7 +289,7 @@ function ioflameRun(article, index, runs) {
       return make("tr", {}, make("th", { scope: "row" }, button), ...cells.map((text) => make("td", {}, text)), ...object);
     }));
     by(el.functions, ".more").hidden = used.length <= most;
-    by(el.functions, ".count").textContent = `${group(Math.min(most, used.length))} of ${group(used.length)} functions`;
+    by(el.functions, ".count").textContent = `${group(Math.min(most, used.length))} of ${group(used.length)}`;
     for (const head of el.functions.querySelectorAll("[data-sort]")) {
       head.closest("th").setAttribute("aria-sort", head.dataset.sort === sortBy ? "descending" : "none");
     }

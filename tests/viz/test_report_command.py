@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,7 @@ def test_of_many_windows_observers_keep_their_names() -> None:
     assert [name for *_, name in labels if name in kinds and name != "plain"] == kinds[1::2]
     for row in {y for _, y, _ in labels}:
         ends = [(float(x), float(x) + 7 * len(name)) for x, y, name in labels if y == row and name != "QPS"]
-        assert all(end <= begin for (_, end), (begin, _) in zip(ends, ends[1:], strict=False))
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
     assert plot.count('class="window observed"') == 6 and "<title>runqlat, 3.0 s</title>" in plot
 
 
