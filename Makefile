@@ -81,8 +81,9 @@ unit: setup-dev ## the tests of lint's code: cargo test, pytest
 	$(call each_crate,cargo test,$(CARGO) test -q --locked --manifest-path $$manifest;)
 	$(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all)
 
-bench: ## stackfold against its peers, on a recording made here: ratios, goals, memory (5 minutes; BENCH='--runs 9')
+bench: setup-dev ## stackfold against its peers, and how long a report page takes, against goals (5 minutes; BENCH='--runs 9')
 	$(CARGO) build -q --release --locked --manifest-path $(MANIFEST)
+	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@python3 -m tests.bench.stackfold_text $(BENCH)
 
 docs: setup-dev ## make the README's picture and summary anew, from a real run on this machine

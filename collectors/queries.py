@@ -23,6 +23,7 @@ class QueryReport:
         self._rates: list[int] = []
         self._moments: list[int] = []  # CLOCK_MONOTONIC ns of lines seen written; the header's is the first
         self._totals: list[int] = []  # queries finished by then
+        self._started: int | None = None
 
     def poll(self) -> None:
         """Takes in what was written since the last call."""
@@ -42,11 +43,18 @@ class QueryReport:
         # Of lines that came between two polls only the last one's moment is known.
         self._moments.append(written - (time.time_ns() - time.monotonic_ns()))
         self._totals.append(self._total)
+        if len(lines) == 1:
+            self._started = self._moments[0]
 
     @property
     def begun(self) -> bool:
         """The engine has opened the database and started its queries."""
         return bool(self._moments)
+
+    @property
+    def started_ns(self) -> int | None:
+        """CLOCK_MONOTONIC of the header, which is second 0; None where it was not seen before the first second was."""
+        return self._started
 
     @property
     def rates(self) -> list[int]:

@@ -74,7 +74,8 @@ def stackfold_binary() -> str:
 
 
 def fold(perf_data: Path, directory: Path, pid: int, event: str | None = None) -> FoldStats:
-    """Folds the samples of `pid` into `directory`: stacks by weight, the same by number of samples, and statistics.
+    """Folds the samples of `pid` into `directory`: stacks by weight, the same by number of samples,
+    pprof (with objects and threads), and statistics.
 
     perf script writes straight into stackfold, so memory stays bounded whatever the size of the recording.
     MeasurementError when either of them fails; what could be folded is kept.
@@ -84,6 +85,7 @@ def fold(perf_data: Path, directory: Path, pid: int, event: str | None = None) -
     stats = directory / Files.FOLD_STATS
     folder = [stackfold_binary(), "--kernel", "-q", "-o", str(directory / Files.FOLDED)]
     folder += ["--counts", str(directory / Files.SAMPLE_COUNTS), "--stats", str(stats)]
+    folder += ["--pprof", str(directory / Files.PPROF)]
     folder += ["--event", event] if event else []
     environment = {**os.environ, "LC_ALL": "C", "PERF_CONFIG": os.devnull}
     with subprocess.Popen(

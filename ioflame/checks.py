@@ -69,12 +69,27 @@ def render_checks(checks: Iterable[Check], width: int | None = None) -> str:
 def fold_line(line: str, width: int, indent: int) -> str:
     """`line` over several of at most `width` columns, the later ones indented; a longer word is left whole.
 
-    The text beside the indent keeps at least 20 columns, however narrow the terminal.
+    Where fewer than 20 columns would be left beside the indent, the text goes below it.
     """
     if len(line) <= width:
         return line
+    if width - indent < 20:
+        begin = line[: len(line) - len(line.lstrip())][: width // 3]
+        hang = begin + "  " if width > 12 else begin
+        return "\n".join(_wrap(line, width, begin, hang))
     # Blanks in the first part are a layout: only the text after `indent` is folded.
     head, text = line[:indent], line[indent:]
-    hang = min(indent, width // 3)
-    parts = textwrap.wrap(text, max(width - indent, 20), break_long_words=False, break_on_hyphens=False)
-    return "\n".join([head + (parts[0] if parts else ""), *(" " * hang + part for part in parts[1:])])
+    hang = " " * min(indent, width // 3)
+    parts = _wrap(text, width - indent, "", "")
+    return "\n".join([head + (parts[0] if parts else ""), *(hang + part for part in parts[1:])])
+
+
+def _wrap(text: str, width: int, begin: str, hang: str) -> list[str]:
+    return textwrap.wrap(
+        text.strip(),
+        width,
+        initial_indent=begin,
+        subsequent_indent=hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

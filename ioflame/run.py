@@ -50,6 +50,7 @@ class Files:
     ENGINE_REPORT = "db_bench.report.csv"
     FOLDED = "stacks.folded"
     SAMPLE_COUNTS = "stacks.samples.folded"
+    PPROF = "stacks.pb.gz"
     FOLD_STATS = "stacks.stats.json"
     CATEGORIES = "categories.json"
     SERIES = "series.json"
@@ -218,7 +219,8 @@ class ObserverCost:
 class RunRecord:
     """`run.json`: what was asked, where it ran, what was started and what was counted.
 
-    `missing` says what an interrupted or failed run lacks; empty for a whole one.
+    missing:         what an interrupted or failed run lacks; empty for a whole one
+    report_start_ns: CLOCK_MONOTONIC at which the engine began its report by second; None in older runs
     """
 
     schema: int
@@ -238,6 +240,7 @@ class RunRecord:
     windows: list[Window] = field(default_factory=list)
     unobserved: list[Unobserved] = field(default_factory=list)
     costs: list[ObserverCost] = field(default_factory=list)
+    report_start_ns: int | None = None
     profile: ProfileFacts | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)

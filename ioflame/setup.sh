@@ -53,6 +53,7 @@ if ((dev)); then
   # bcc's CO-RE tools and bpftool: the tests check our figures and our leavings with them.
   need biolatency libbpf-tools
   need bpftool bpftool
+  need xmllint libxml2-utils
 fi
 
 if ((${#missing[@]})); then

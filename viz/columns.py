@@ -4,14 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ("aligned",)
+from ioflame.checks import fold_line
+from viz.frames import printable
+from viz.labels import cells
+
+__all__ = ("aligned", "folded")
+
+_GAP = 2
 
 
-def aligned(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
-    """`rows` of equally many cells, the first row being the heads, two blanks between the columns."""
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None, indent: str = "  ") -> str:
+    """`rows` of equally many cells, the first row being the heads, two blanks between the columns.
+
+    Where that is wider than `width`, the columns that do not fit go below, beside the first column again: no figure is
+    cut and none is left out.
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = (
-        indent + "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    )
+    blocks: list[list[int]] = [[]]
+    taken = first = len(indent) + widths[0]
+    for column in range(1, len(widths)):
+        if width is not None and blocks[-1] and taken + _GAP + widths[column] > width:
+            blocks.append([])
+            taken = first
+        blocks[-1].append(column)
+        taken += _GAP + widths[column]
+    return "\n\n".join(_block(rows, widths, columns, indent) for columns in blocks)
+
+
+def _block(rows: Sequence[Sequence[str]], widths: Sequence[int], columns: Sequence[int], indent: str) -> str:
+    gap = " " * _GAP
+    lines = (indent + gap.join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in columns)]) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def folded(text: str, width: int | None) -> str:
+    """`text` with the lines that are too wide folded at blanks, under their own indent; None leaves them whole.
+
+    A word that is wider than `width` stays whole on a line of its own: it is a path or a command, and is to be copied.
+    Control characters become U+FFFD, for what is printed must not steer the terminal.
+    """
+    lines = map(printable, text.split("\n"))
+    if width is None:
+        return "\n".join(lines)
+    return "\n".join(_fold(line, width) for line in lines)
+
+
+def _fold(line: str, width: int) -> str:
+    if cells(line) <= width:
+        return line
+    # Characters are counted; half the room is safe where some are two columns wide.
+    room = width if cells(line) <= len(line) else width // 2
+    return fold_line(line, room, min(len(line) - len(line.lstrip()) + 2, width // 3))

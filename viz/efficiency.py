@@ -11,7 +11,7 @@ from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, cpu_profiled
 from ioflame.run import Categories, RunRecord
 from ioflame.stats import derive, median, predicted_iops
-from viz.columns import aligned
+from viz.columns import aligned, folded
 
 __all__ = ("MeasuredStep", "render_efficiency")
 
@@ -37,18 +37,19 @@ class MeasuredStep:
     leaf: Categories
 
 
-def render_efficiency(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> str:
-    """All tables as text. Figures of several repeats are medians."""
+def render_efficiency(experiment: ExperimentRecord, measured: Sequence[MeasuredStep], width: int | None = None) -> str:
+    """All tables as text, no line wider than `width`. Figures of several repeats are medians."""
     users = sorted({m.step.users for m in measured})
     steps = list(dict.fromkeys(m.step.step for m in measured))
-    parts = [_head(experiment, measured), _fio_table(experiment, users)]
-    parts += [_database_table(experiment, measured, steps, users), _model_table(experiment, measured, steps, users)]
+    parts = [_head(experiment, measured), _fio_table(experiment, users, width)]
+    parts += [_database_table(experiment, measured, steps, users, width)]
+    parts.append(_model_table(experiment, measured, steps, users, width))
     for count in users:
         for title, view in (("owner", lambda m: m.owner), ("leaf", lambda m: m.leaf)):
-            parts.append(_category_table(measured, steps, count, title, view))
+            parts.append(_category_table(measured, steps, count, title, view, width))
     parts.append(_orders(measured, steps, users))
-    parts.append(_proof_table(measured))
-    return "\n\n".join(parts) + "\n"
+    parts.append(_proof_table(measured, width))
+    return folded("\n\n".join(parts), width) + "\n"
 
 
 def _head(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> str:
@@ -70,7 +71,7 @@ def _fio(experiment: ExperimentRecord, users: int) -> Baseline:
     return Baseline(*(median([getattr(run, name) for run in runs]) for name in Baseline.__dataclass_fields__))  # type: ignore[arg-type]
 
 
-def _fio_table(experiment: ExperimentRecord, users: Sequence[int]) -> str:
+def _fio_table(experiment: ExperimentRecord, users: Sequence[int], width: int | None) -> str:
     rows = [["users", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs", "iops least..most"]]
     for count in users:
         fio, runs = _fio(experiment, count), _baselines(experiment, count)
@@ -81,7 +82,8 @@ def _fio_table(experiment: ExperimentRecord, users: Sequence[int]) -> str:
             f"{min(rates):.0f}..{max(rates):.0f}",
         ])  # fmt: skip
     return (
-        "fio, random reads of the database's own files (sync, O_DIRECT, one read in flight per user)\n" + aligned(rows)
+        "fio, random reads of the database's own files (sync, O_DIRECT, one read in flight per user)\n"
+        + aligned(rows, width)
         + "\n  usPer, syPer, cpuPer: CPU us per read; lat: us per read by fio; io.lat: by the device's counter, us"
     )  # fmt: skip
 
@@ -97,7 +99,11 @@ def _per_read(measured: Sequence[MeasuredStep], step: str, users: int, name: str
 
 
 def _database_table(
-    experiment: ExperimentRecord, measured: Sequence[MeasuredStep], steps: Sequence[str], users: Sequence[int]
+    experiment: ExperimentRecord,
+    measured: Sequence[MeasuredStep],
+    steps: Sequence[str],
+    users: Sequence[int],
+    width: int | None,
 ) -> str:
     heads = ["test", "users", "qps", "iops", "reqsz", "usPer", "syPer", "cpuPer", "rx.lat", "io.lat"]
     rows = [[*heads, "io.eff", "us.inc", "cpu.inc", "proofs"]]
@@ -115,7 +121,8 @@ def _database_table(
             ])  # fmt: skip
     legend = [f"  {name}: {LEGEND[name]}" for name in ("qps", "iops", "reqsz", "rx.lat", "io.lat")]
     return "\n".join([
-        "RocksDB (plain windows; usPer, syPer and cpuPer per storage read, as in the source document)", aligned(rows),
+        "RocksDB (plain windows; usPer, syPer and cpuPer per storage read, as in the source document)",
+        aligned(rows, width),
         *legend,
         "  io.eff: iops / fio's iops with as many users; us.inc, cpu.inc: CPU us per read beyond fio's",
     ])  # fmt: skip
@@ -127,7 +134,11 @@ def _verdict_of(measured: Sequence[MeasuredStep], step: str, users: int) -> str:
 
 
 def _model_table(
-    experiment: ExperimentRecord, measured: Sequence[MeasuredStep], steps: Sequence[str], users: Sequence[int]
+    experiment: ExperimentRecord,
+    measured: Sequence[MeasuredStep],
+    steps: Sequence[str],
+    users: Sequence[int],
+    width: int | None,
 ) -> str:
     rows = [["test", "users", "actual iops", "fio.lat + cpu.inc", "off", "io.lat + cpuPer", "off"]]
     for count in users:
@@ -142,7 +153,8 @@ def _model_table(
                 f"{own:.0f}", f"{100 * (own / actual - 1):+.1f} %",
             ])  # fmt: skip
     return (
-        "Models: IOPS of users that wait for one read after the other, from the parts of one read\n" + aligned(rows)
+        "Models: IOPS of users that wait for one read after the other, from the parts of one read\n"
+        + aligned(rows, width)
         + "\n  the first is the source document's; what either is off by is time that is neither CPU nor device:"
         + "\n  the wake-up, the run queue, and queries that read nothing or more than once"
     )  # fmt: skip
@@ -154,6 +166,7 @@ def _category_table(
     users: int,
     title: str,
     view: Callable[[MeasuredStep], Categories],
+    width: int | None,
 ) -> str:
     columns: list[tuple[MeasuredStep, dict[str, float]]] = []
     for step in steps:
@@ -172,7 +185,7 @@ def _category_table(
             rows.append([name, *cells])
     profiles = [(step, found.record.profile) for step, (found, _) in zip(steps, columns, strict=True)]
     samples = ", ".join(f"{step} n={profile.samples if profile else 0:,}" for step, profile in profiles)
-    return f"Categories, {title} view, {users} user{'s' * (users != 1)} ({samples})\n" + aligned(rows)
+    return f"Categories, {title} view, {users} user{'s' * (users != 1)} ({samples})\n" + aligned(rows, width)
 
 
 # What the source document's table shows from its first to its last step.
@@ -205,9 +218,9 @@ def _share(measured: MeasuredStep, name: str) -> tuple[float, int]:
     return next(row.share / 100 for row in measured.owner.rows if row.name == name), samples
 
 
-def _proof_table(measured: Sequence[MeasuredStep]) -> str:
+def _proof_table(measured: Sequence[MeasuredStep], width: int | None) -> str:
     rows = [["step", *(_PROOFS)]]
     for m in measured:
         checks: dict[str, Check] = {check.name: check for check in m.record.checks}
         rows.append([m.step.id, *(checks[n].verdict.value if n in checks else "-" for n in _PROOFS)])
-    return "Proofs (each with its value among the checks of its run.json)\n" + aligned(rows)
+    return "Proofs (each with its value among the checks of its run.json)\n" + aligned(rows, width)

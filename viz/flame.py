@@ -17,7 +17,7 @@ __all__ = ("flame",)
 _KEYS = (
     "click or Enter: zoom \u00b7 Shift-click or s: callers and callees \u00b7 Esc: back \u00b7 arrows: walk \u00b7 "
     "/: search \u00b7 n, N: next and previous match \u00b7 a search is plain text, or /regex/ (/regex/i ignores case). "
-    "Threads are told apart by name (comm). Without kernel frames, their weight stays with the frame that called them."
+    "Without kernel frames, their weight stays with the frame that called them."
 )
 _SEARCH = (
     '<label>Search <input type="search" data-part="search" placeholder="text or /regex/" spellcheck="false"'
@@ -25,9 +25,8 @@ _SEARCH = (
 )
 _VIEWS = (("callees", "from the root"), ("callers", "from the leaf (callers)"), ("function", "around one function"))
 _WAYS = (("down", "down (icicle)"), ("up", "up (flame)"))
-_COLOURS = (
-    ("owner", "owner"),
-    ("group", "object or namespace"),
+_THREADS = (("name", "by name"), ("split", "each apart"), ("merged", "merged"))
+_DIFFERENCES = (
     ("share", "difference from the base: share"),
     ("cost", "difference from the base: us per query"),
 )
@@ -37,12 +36,13 @@ def flame(page: dict[str, Any] | None) -> str:
     """page: what the scripts read, `profile` and `hues` among it; None where no stack has any weight."""
     if page is None:
         return '<p class="absent">No flame graph: no stack has any weight.</p>'
+    group = "object (DSO)" if len(page["profile"]["objects"]) > 1 else "namespace, by name"
     bar = [
         _SEARCH,
         _select("View", "view", _VIEWS),
         _select("Grows", "direction", _WAYS),
-        _select("Colour", "colour", _COLOURS),
-        '<label><input type="checkbox" data-part="threads" checked> threads apart</label>',
+        _select("Colour", "colour", [("owner", "owner"), ("group", group), *_DIFFERENCES]),
+        _select("Threads", "threads", _THREADS),
         '<label><input type="checkbox" data-part="kernel" checked> kernel frames</label>',
         '<button type="button" data-part="reset">Reset zoom</button>',
         '<button type="button" data-part="clear" hidden>Clear filter</button>',
@@ -56,7 +56,7 @@ def flame(page: dict[str, Any] | None) -> str:
             "</div>",
             '<div class="keys" data-part="legend">',
             f'<div data-for="owner" role="group" aria-label="owners, share of all">{_legend(page)}</div>',
-            '<div data-for="group" role="group" aria-label="objects and namespaces, share of all" hidden></div>',
+            '<div data-for="group" role="group" aria-label="objects, share of all" hidden></div>',
             '<div data-for="difference" hidden></div>',
             "</div>",
             '<p class="line"><span data-part="status"></span> <output data-part="found"></output></p>',
@@ -81,8 +81,8 @@ def _select(label: str, part: str, choices: Sequence[tuple[str, str]]) -> str:
 def _legend(page: dict[str, Any]) -> str:
     columns, hues = page["profile"], page["hues"]
     weights = [0] * len(columns["categories"])
-    for place, own in zip(columns["category"], columns["own"], strict=True):
-        weights[place] += int(own)
+    for end, weight in zip(columns["end"], columns["weight"], strict=True):
+        weights[columns["category"][end]] += int(weight)
     shares = percentages(weights)
     return "".join(
         f'<button type="button" data-owner="{place}" aria-pressed="false" title="{text(label or name)}">'
@@ -96,13 +96,15 @@ def _functions() -> str:
         '<tr><th scope="col">function</th>'
         '<th scope="col"><button type="button" data-sort="self">% self</button></th><th scope="col">us/query self</th>'
         '<th scope="col"><button type="button" data-sort="total">% total</button></th>'
-        '<th scope="col">us/query total</th><th scope="col">n</th></tr>'
+        '<th scope="col">us/query total</th><th scope="col">n</th>'
+        '<th scope="col" data-for="object">object</th></tr>'
     )
     return figure(
-        'Functions of the stacks shown, <span class="count"></span>',
+        'Functions, <span class="count"></span>',
         '<div class="scroll" tabindex="0" role="group" aria-label="functions"><table class="numbers">'
         f"<thead>{heads}</thead><tbody></tbody></table></div>"
         '<button type="button" class="more">more functions</button>',
-        "% of all. Self: at the bottom of the stack. Total: anywhere on it; a stack counts once for a function, "
+        "Of all stacks, or of those that a filter above has left; zoom changes nothing here. % of all. "
+        "Self: at the bottom of the stack. Total: anywhere on it; a stack counts once for a function, "
         "however often it is there. n: samples of the total. A name opens its callers and callees.",
     )

@@ -11,7 +11,7 @@ Weights are exact integers of any size. Nothing here recurses: a stack may be th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ioflame.errors import MeasurementError
@@ -25,7 +25,7 @@ OTHER = "other"
 _NOT_PRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-_WHOLE = re.compile(rb"-?[0-9]+")
+_WHOLE = re.compile(rb"-?[0-9]+(\.0*)?")  # some folders write 12.00
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Stack:
     samples:       how many samples the weight comes from, None where that was not kept
     category:      what the whole stack is counted under
     anchor_depth:  index of the frame at which that category begins, -1 for `other`
+    objects:       the object (DSO) of each frame, "" where it is not known; empty where none is
+    thread:        `comm/tid`, "" where the thread is not known
     """
 
     frames: tuple[str, ...]
@@ -44,6 +46,8 @@ class Stack:
     samples: int | None = None
     category: str = OTHER
     anchor_depth: int = -1
+    objects: tuple[str, ...] = ()
+    thread: str = ""
 
 
 def printable(raw: bytes | str) -> str:
@@ -103,7 +107,7 @@ def _frames(stack: bytes) -> tuple[str, ...]:
 def _integer(field: bytes, number: int, line: bytes, what: str, least: int = 0) -> int:
     if not _WHOLE.fullmatch(field) or len(field) > 100:
         raise _bad_line(number, line, f"{what} {printable(field[:40])!r} is not a whole number")
-    value = int(field)
+    value = int(field.partition(b".")[0])
     if value < least:
         raise _bad_line(number, line, f"{what} {value} is below {least}")
     return value
@@ -123,8 +127,11 @@ class FrameTree:
 
     Node 0 is the whole profile. The nodes below node `i` are `i + 1 .. end[i] - 1`. Siblings are sorted by
     name, so the same stacks give the same tree in whatever order they come. A node is told from its siblings
-    by its name *and* its category: one name is two nodes if rules ever put one prefix into two categories.
+    by its name, its object *and* its category: one name is two nodes if rules ever put one prefix into two
+    categories, or if two objects hold a function of that name.
 
+    object:           the object of the node's frame, "" where it is not known
+    rows:             (node, thread, weight, samples) of what ends at a node, by node and thread
     weight, samples:  totals of the node with everything below it; samples is None where any stack has none
     own:              the weight of the stacks that end here
     """
@@ -142,16 +149,18 @@ class FrameTree:
         number = {name: index for index, name in enumerate(self.categories)}
         other = number[OTHER]
 
-        children: list[dict[tuple[str, int], int]] = [{}]
-        keys: list[tuple[str, int]] = [("all", other)]
+        children: list[dict[tuple[str, int, str], int]] = [{}]
+        keys: list[tuple[str, int, str]] = [("all", other, "")]
         weights, own = [0], [0]
         samples = [0]
+        rows: dict[tuple[int, str], list[int]] = {}
         for stack in kept:
             inside, n, node = number[stack.category], stack.samples or 0, 0
+            objects = stack.objects or ("",) * len(stack.frames)
             weights[0] += stack.weight
             samples[0] += n
             for depth, frame in enumerate(stack.frames):
-                key = (frame, inside if 0 <= stack.anchor_depth <= depth else other)
+                key = (frame, inside if 0 <= stack.anchor_depth <= depth else other, objects[depth])
                 child = children[node].get(key)
                 if child is None:
                     child = children[node][key] = len(keys)
@@ -164,10 +173,28 @@ class FrameTree:
                 weights[node] += stack.weight
                 samples[node] += n
             own[node] += stack.weight
+            row = rows.setdefault((node, stack.thread), [0, 0])
+            row[0] += stack.weight
+            row[1] += n
 
-        order: list[int] = []
         self.depth: list[int] = []
         self.end: list[int] = []
+        order = self._lay_out(children)
+        self.name = [keys[node][0] for node in order]
+        self.category = [keys[node][1] for node in order]
+        self.object = [keys[node][2] for node in order]
+        place = {node: index for index, node in enumerate(order)}
+        self.rows: list[tuple[int, str, int, int]] = sorted(
+            (place[node], thread, row[0], row[1]) for (node, thread), row in rows.items()
+        )
+        self.weight = [weights[node] for node in order]
+        self.own = [own[node] for node in order]
+        counted = all(stack.samples is not None for stack in kept)
+        self.samples = [samples[node] for node in order] if counted else None
+
+    def _lay_out(self, children: Sequence[Mapping[tuple[str, int, str], int]]) -> list[int]:
+        """Sets depth and end; the nodes in depth-first order, by the numbers they were made with."""
+        order: list[int] = []
         open_nodes: list[int] = []  # places in `order` whose subtree is still being laid out
         todo = [(0, 0)]
         while todo:
@@ -180,15 +207,9 @@ class FrameTree:
             self.end.append(0)
             # The last pushed comes first. Code point order is the order of the UTF-8 bytes.
             todo.extend((children[node][key], depth + 1) for key in sorted(children[node], reverse=True))
-        for place in open_nodes:
-            self.end[place] = len(order)
-
-        self.name = [keys[node][0] for node in order]
-        self.category = [keys[node][1] for node in order]
-        self.weight = [weights[node] for node in order]
-        self.own = [own[node] for node in order]
-        counted = all(stack.samples is not None for stack in kept)
-        self.samples = [samples[node] for node in order] if counted else None
+        for index in open_nodes:
+            self.end[index] = len(order)
+        return order
 
     def __len__(self) -> int:
         return len(self.name)

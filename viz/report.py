@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ioflame.errors import MeasurementError
 from viz.compare import barriers, comparison
 from viz.flame import flame
 from viz.frames import OTHER, FrameTree, Stack, printable
-from viz.markup import figure, svg_button, text
+from viz.markup import text
 from viz.packed import pack
 from viz.palette import THEMES, Theme
 from viz.report_parts import RunView, headline, leaf, matrix, owner, trust, what_ran, windows
@@ -64,8 +64,18 @@ def render_report(views: Sequence[RunView]) -> str:
     return _page(title, parts)
 
 
-def render_stacks(stacks: Sequence[Stack], title: str, unit: str, us_per_query: float | None = None) -> str:
-    """A page of stacks that belong to no run: the flame graph and its functions."""
+def render_stacks(
+    stacks: Sequence[Stack],
+    title: str,
+    unit: str,
+    us_per_query: float | None = None,
+    sources: Mapping[tuple[str, str], str] | None = None,
+    opens: str = "callees",
+) -> str:
+    """A page of stacks that belong to no run: the flame graph and its functions.
+
+    opens: the view it opens with, `callees` (from the root) or `callers` (from the leaf)
+    """
     tree = FrameTree(stacks)
     data = {
         "name": printable(title),
@@ -74,10 +84,12 @@ def render_stacks(stacks: Sequence[Stack], title: str, unit: str, us_per_query: 
         "unit": printable(unit),
         "usPerQuery": us_per_query,
         "hues": hue_places(tree.categories),
-        "profile": pack(tree, {}),
+        "opens": opens,
+        "profile": pack(tree, {}, sources=sources),
     }
     words = (
-        f"{scaled_weight(tree.total, printable(unit))} in {len(stacks):,} stacks. No run, so no checks stand behind it."
+        f"{scaled_weight(tree.total, printable(unit))} in {len({stack.frames for stack in stacks}):,} stacks. "
+        "No run, so no checks stand behind it."
     )
     return _page(
         title,
@@ -125,6 +137,7 @@ def _page(title: str, parts: Sequence[str]) -> str:
 
 
 def _run(view: RunView, index: int, several: bool, comparable: bool) -> str:
+    record = view.record
     profile, hues = _profile(view, comparable)
     sections = [
         ("What ran", f"what-{index}", what_ran(view) + headline(view)),
@@ -132,7 +145,11 @@ def _run(view: RunView, index: int, several: bool, comparable: bool) -> str:
         ("Where the CPU of one query goes", f"where-{index}", owner(view, hues)),
         ("Flame graph", f"graph-{index}", flame(profile)),
         ("What the CPU was doing", f"leaf-{index}", leaf(view) + matrix(view)),
-        ("Over time", f"time-{index}", _time(view) + windows(view)),
+        (
+            "Over time",
+            f"time-{index}",
+            timeline(view.rates, record.windows, view.series, record.report_start_ns) + windows(view),
+        ),
     ]
     body = "".join(
         f'<section aria-labelledby="{place}"><h2 id="{place}">{name}</h2>\n{content}</section>\n'
@@ -167,7 +184,7 @@ def _profile(view: RunView, comparable: bool) -> tuple[dict[str, Any] | None, li
         "unit": printable(view.record.profile.unit) if view.record.profile else "",
         "usPerQuery": view.cpu[0],
         "hues": hues,
-        "profile": pack(tree, labels, view.leaf_of or None, leaves),
+        "profile": pack(tree, labels, view.leaf_of or None, leaves, view.sources),
     }
     return data, hues
 
@@ -179,13 +196,6 @@ def hue_places(names: Sequence[str]) -> list[int]:
         places.append(-1 if name == OTHER else taken % 16)
         taken += name != OTHER
     return places
-
-
-def _time(view: RunView) -> str:
-    if not view.rates:
-        return '<p class="absent">No time line: the engine\'s report by second is not in this run.</p>'
-    svg, note = timeline(view.rates, view.record.windows)
-    return figure("Queries per second", svg, text(note), svg_button("timeline.svg"))
 
 
 def _colours() -> str:
@@ -201,9 +211,9 @@ def _colours() -> str:
 _MORE = {
     # page colour -> lights of the trust block (text on their own ground), heat at its hottest, shades of windows
     "light": "--ok: #0b5c33; --ok-ground: #d9f2e3; --note: #20456f; --note-ground: #dfeaf7; --bad: #8f1020; "
-    "--bad-ground: #fbdfe1; --heat: #7fb2e5; --shade: #e3edf7; --shade-perf: #fbe3c9;",
+    "--bad-ground: #fbdfe1; --heat: #7fb2e5; --second: #a8500c; --shade: #e3edf7; --shade-observed: #fbe3c9;",
     "dark": "--ok: #9fe3bd; --ok-ground: #123524; --note: #b4d2f5; --note-ground: #1b3049; --bad: #ffb9bf; "
-    "--bad-ground: #521820; --heat: #2b5f96; --shade: #1f2c3a; --shade-perf: #443018;",
+    "--bad-ground: #521820; --heat: #2b5f96; --second: #f0a35e; --shade: #1f2c3a; --shade-observed: #443018;",
 }
 
 

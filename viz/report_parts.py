@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ioflame.checks import Check, Verdict, worst
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
-from ioflame.run import Categories, RunRecord
+from ioflame.run import Categories, RunRecord, Window
 from viz.figures import HEADLINE, WINDOW_COLUMNS
 from viz.frames import Stack
 from viz.intervals import wilson
@@ -38,8 +38,11 @@ _INTERVAL = (
 class RunView:
     """All that a page shows of one run.
 
-    stacks:   with their owner category; leaf_of: their leaf category, empty without a leaf view
+    stacks:   with their owner category, and with threads and objects where known
+    leaf_of:  the leaf category of each stack, empty without a leaf view
     rates:    queries of each second, by the engine's report
+    sources:  the source line of a function, by name and object, where known
+    series:   the counters second by second
     notes:    what could not be shown, and why
     """
 
@@ -50,6 +53,8 @@ class RunView:
     stacks: list[Stack] = field(default_factory=list)
     leaf_of: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rates: list[int] = field(default_factory=list)
+    series: list[Window] = field(default_factory=list)
+    sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -315,4 +320,28 @@ def windows(view: RunView) -> str:
         return '<p class="absent">This run has no windows.</p>'
     heads = ["window", "seconds", *(name for name, _ in WINDOW_COLUMNS), "how it ended"]
     legend = "; ".join(f"{name}: {text(LEGEND[name])}" for name, _ in WINDOW_COLUMNS)
-    return figure("Windows", table(heads, rows, "numbers noted"), legend)
+    return figure("Windows", table(heads, rows, "numbers noted"), legend) + _observers(view.record)
+
+
+def _observers(record: RunRecord) -> str:
+    """What each observer cost, and those that did not watch."""
+    told = ""
+    if record.costs:
+        rows = [
+            [
+                text(cost.kind),
+                f"{100 * (ratio.estimate - 1):+.1f} %",
+                f"{100 * (ratio.low - 1):+.1f} to {100 * (ratio.high - 1):+.1f}",
+                str(ratio.n),
+            ]
+            for cost in record.costs
+            for ratio in [cost.qps_ratio]
+        ]
+        legend = (
+            "QPS in the observer's window against the plain windows beside it; 95 %: interval over their n seconds."
+        )
+        told += figure("What observers cost", table(["observer", "QPS", "95 %", "n"], rows, "numbers"), legend)
+    if record.unobserved:
+        rows = [[text(lost.kind), text(lost.why), text(lost.mend) or "-"] for lost in record.unobserved]
+        told += figure("Not observed", table(["observer", "why", "to mend"], rows, "words"))
+    return told

@@ -8,8 +8,9 @@ function ioflameRun(article, index, runs) {
   const views = ioflameViews(profile);
   const { data, total } = profile;
   const { unit, usPerQuery, hues } = packed;
+  const opens = packed.opens ?? "callees";
   const fresh = () => ({
-    view: "callees", fn: -1, up: false, zoom: 0, search: "", owner: -1, leaf: -1, group: -1, merge: false, noKernel: false, colour: "owner",
+    view: opens, fn: -1, up: false, zoom: 0, search: "", owner: -1, leaf: -1, group: -1, threads: "name", noKernel: false, colour: "owner",
   });
   let state = fresh();
   let shown = null; // { key, parts, stacks }: what the present trees were made of
@@ -39,7 +40,7 @@ function ioflameRun(article, index, runs) {
   function rowsOf({ part, node }) {
     const { tree } = part;
     const weight = tree.weight[node];
-    const own = stacksOf(tree, tree.from[node], tree.ended[node]).reduce((sum, s) => sum + profile.own[profile.ends[s]], 0);
+    const own = stacksOf(tree, tree.from[node], tree.ended[node]).reduce((sum, s) => sum + profile.weights[s], 0);
     const inView = part.sandwich || part.callers || (node >= part.zoom && node < tree.end[part.zoom]);
     const turned = state.view !== "callees" && (part.callers || !part.sandwich);
     const rows = [
@@ -47,6 +48,9 @@ function ioflameRun(article, index, runs) {
       [turned ? "first" : "self", `${percent(own, total)} of all (${exact(tree, tree.from[node], tree.ended[node])})${turned ? ": the outermost frame here" : ""}`],
       ["share", `${inView && viewWeight() < total ? `${percent(weight, viewWeight())} of view, ` : ""}${percent(weight, total)} of all`],
     ];
+    const at = tree.name[node];
+    if (at >= 0 && profile.objectOf(at)) rows.unshift(["object", profile.objectOf(at)]);
+    if (at >= 0 && data.source && data.source[at] >= 0) rows.splice(profile.objectOf(at) ? 1 : 0, 0, ["source", data.sources[data.source[at]]]);
     if (usPerQuery !== null) rows.push(["cost", us(weight)]);
     if (base) rows.push(["base", againstBase(tree, node)]);
     if (profile.samplesOf) {
@@ -75,7 +79,7 @@ function ioflameRun(article, index, runs) {
     const stacks = base.views.select(filter);
     let twin;
     if (state.view === "function") {
-      const both = base.views.around(stacks, base.profile.data.names.indexOf(data.names[state.fn]), options());
+      const both = base.views.around(stacks, namePlace(base.profile, data.names[state.fn], profile.objectOf(state.fn)), options());
       twin = shown.parts[0].tree === tree ? both.below : both.above;
     } else twin = state.view === "callers" ? base.views.fromLeaf(stacks, options()) : base.views.fromRoot(stacks, options());
     const found = ioflameDifference(profile, tree, base.profile, twin, state.view === "callees");
@@ -153,9 +157,9 @@ function ioflameRun(article, index, runs) {
   });
 
   // ---- state -> picture --------------------------------------------------------------------------------------
-  const options = () => ({ mergeThreads: state.merge, hideKernel: state.noKernel });
+  const options = () => ({ mergeThreads: state.threads === "merged", splitThreads: state.threads === "split", hideKernel: state.noKernel });
   function trees() {
-    const key = [state.view, state.fn, state.owner, state.leaf, state.group, state.merge, state.noKernel].join();
+    const key = [state.view, state.fn, state.owner, state.leaf, state.group, state.threads, state.noKernel].join();
     if (shown?.key === key) return;
     const stacks = views.select(state);
     let parts;
@@ -177,11 +181,11 @@ function ioflameRun(article, index, runs) {
   };
 
   function change(wanted, step = false, remember = true) {
-    const before = JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.merge, state.noKernel]);
+    const before = JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.threads, state.noKernel]);
     const searched = state.search;
     Object.assign(state, wanted);
-    if (state.view === "function" && state.fn < 0) state.view = "callees";
-    const turned = before !== JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.merge, state.noKernel]);
+    if (state.view === "function" && state.fn < 0) state.view = opens;
+    const turned = before !== JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.threads, state.noKernel]);
     if (turned && wanted.zoom === undefined) state.zoom = 0;
     trees();
     const [first] = shown.parts;
@@ -204,7 +208,7 @@ function ioflameRun(article, index, runs) {
     const filters = [
       state.owner >= 0 ? `owner ${data.categories[state.owner][0]}` : "",
       state.leaf >= 0 ? `leaf ${data.leaves[state.leaf][0]}` : "",
-      state.group >= 0 ? `bottom frame in ${views.groupNames[state.group]}` : "",
+      state.group >= 0 ? `the bottom frame in ${views.groupNames[state.group]}` : "",
     ].filter(Boolean);
     const parts = [];
     if (filters.length) parts.push(`only stacks with ${filters.join(" and ")}: ${percent(tree.weight[0], total)} of all`);
@@ -226,7 +230,7 @@ function ioflameRun(article, index, runs) {
     el.view.value = state.view;
     el.view.querySelector("[value=function]").disabled = state.fn < 0;
     el.direction.value = state.up ? "up" : "down";
-    el.threads.checked = !state.merge;
+    el.threads.value = state.threads;
     el.kernel.checked = !state.noKernel;
     el.colour.value = state.colour;
     for (const button of article.querySelectorAll("[data-owner], [data-leaf], [data-group]")) {
@@ -243,7 +247,7 @@ function ioflameRun(article, index, runs) {
     if (!hits) return "";
     const here = views.matchedWeight(tree, zoom, hitStacks);
     let everywhere = 0;
-    for (let s = 0; s < hitStacks.length; s++) if (hitStacks[s]) everywhere += profile.own[profile.ends[s]];
+    for (let s = 0; s < hitStacks.length; s++) if (hitStacks[s]) everywhere += profile.weights[s];
     if (!everywhere) return "no frame matches";
     if (whole >= total) return `matched ${percent(here, total)} of all${usPerQuery === null ? "" : `, ${us(here)}`}`;
     return `matched ${percent(here, whole)} of view, ${percent(here, total)} of all${usPerQuery === null ? "" : `, ${us(here)}`}; ${percent(everywhere, total)} in the whole profile`;
@@ -255,18 +259,19 @@ function ioflameRun(article, index, runs) {
 
   // ---- legend ------------------------------------------------------------------------------------------------
   const groupWeights = new Float64Array(views.groupNames.length);
-  for (const node of profile.ends) groupWeights[views.groupOfName[profile.name[node]]] += profile.own[node];
+  profile.ends.forEach((node, s) => { groupWeights[views.groupOfName[profile.name[node]]] += profile.weights[s]; });
   const groupOrder = [...groupWeights.keys()].sort((a, b) => groupWeights[b] - groupWeights[a]);
   const groupHue = new Int32Array(views.groupNames.length).fill(-1);
-  groupOrder.slice(0, 15).forEach((which, place) => { groupHue[which] = place; });
+  groupOrder.slice(0, 15).forEach((which, place) => { groupHue[which] = views.groupNames[which] === "no object" ? -1 : place; });
   const groupList = el.legend.querySelector('[data-for="group"]');
   for (const which of groupOrder.slice(0, 15)) {
     if (!groupWeights[which]) continue;
-    const swatch = make("i", { class: `swatch h${groupHue[which]}` });
+    const swatch = make("i", { class: `swatch ${groupHue[which] < 0 ? "hother" : `h${groupHue[which]}`}` });
     groupList.append(make("button", { type: "button", "data-group": which, "aria-pressed": "false", title: "show only stacks that end in it" }, swatch, `${views.groupNames[which]} ${percent(groupWeights[which], total)}`));
   }
 
   // ---- functions ---------------------------------------------------------------------------------------------
+  by(el.functions, "[data-for=object]").hidden = !views.known;
   let sortBy = "self";
   let most = 30;
   function fillFunctions() {
@@ -280,10 +285,11 @@ function ioflameRun(article, index, runs) {
       const button = make("button", { type: "button", class: "fn", title: "its callers and callees" }, data.names[i].slice(0, 300));
       button.addEventListener("click", () => { change({ view: "function", fn: i, zoom: 0 }, true); el.box.scrollIntoView({ block: "nearest" }); });
       const cells = [((100 * self[i]) / total).toFixed(2), cost(self[i]), ((100 * totals[i]) / total).toFixed(2), cost(totals[i]), profile.samplesOf ? group(count[i]) : "-"];
-      return make("tr", {}, make("th", { scope: "row" }, button), ...cells.map((text) => make("td", {}, text)));
+      const object = views.known ? [make("td", { class: "object", title: profile.objectOf(i) }, views.shortObject(profile.objectOf(i)))] : [];
+      return make("tr", {}, make("th", { scope: "row" }, button), ...cells.map((text) => make("td", {}, text)), ...object);
     }));
     by(el.functions, ".more").hidden = used.length <= most;
-    by(el.functions, ".count").textContent = `${group(Math.min(most, used.length))} of ${group(used.length)} functions`;
+    by(el.functions, ".count").textContent = `${group(Math.min(most, used.length))} of ${group(used.length)}`;
     for (const head of el.functions.querySelectorAll("[data-sort]")) {
       head.closest("th").setAttribute("aria-sort", head.dataset.sort === sortBy ? "descending" : "none");
     }
@@ -295,15 +301,18 @@ function ioflameRun(article, index, runs) {
   function writeHash(step) {
     const parts = new URLSearchParams();
     if (runs.length > 1) parts.set("run", index);
-    if (state.view !== "callees") parts.set("view", state.view);
-    if (state.view === "function") parts.set("fn", data.names[state.fn]);
+    if (state.view !== opens) parts.set("view", state.view);
+    if (state.view === "function") {
+      parts.set("fn", data.names[state.fn]);
+      if (profile.objectOf(state.fn)) parts.set("object", profile.objectOf(state.fn));
+    }
     if (state.up) parts.set("dir", "up");
     if (state.zoom) parts.set("zoom", state.zoom);
     if (state.search) parts.set("search", state.search);
     if (state.owner >= 0) parts.set("owner", data.categories[state.owner][0]);
     if (state.leaf >= 0) parts.set("leaf", data.leaves[state.leaf][0]);
     if (state.group >= 0) parts.set("group", views.groupNames[state.group]);
-    if (state.merge) parts.set("threads", "merged");
+    if (state.threads !== "name") parts.set("threads", state.threads);
     if (state.noKernel) parts.set("kernel", "off");
     if (state.colour !== "owner") parts.set("colour", state.colour);
     try {
@@ -311,24 +320,31 @@ function ioflameRun(article, index, runs) {
       history[step ? "pushState" : "replaceState"](null, "", `#${parts}`);
     } catch { /* a page that may not change its address still works, and forgets */ }
   }
+  // One name of several objects is several names: the one of this object, or else the first.
+  function namePlace(of, text, object) {
+    const exactly = of.data.names.findIndex((one, n) => one === text && of.objectOf(n) === object);
+    return exactly >= 0 ? exactly : of.data.names.indexOf(text);
+  }
   function readHash(parts) {
     const place = (list, text) => (text === null ? -1 : list.findIndex((one) => one === text));
     const wanted = fresh();
-    wanted.view = ["callees", "callers", "function"].includes(parts.get("view")) ? parts.get("view") : "callees";
-    wanted.fn = place(data.names, parts.get("fn"));
+    wanted.view = ["callees", "callers", "function"].includes(parts.get("view")) ? parts.get("view") : opens;
+    wanted.fn = namePlace(profile, parts.get("fn"), parts.get("object") ?? "");
     wanted.up = parts.get("dir") === "up";
     wanted.zoom = Number.parseInt(parts.get("zoom") ?? "0", 10) || 0;
     wanted.search = parts.get("search") ?? "";
     wanted.owner = place(data.categories.map(([name]) => name), parts.get("owner"));
     wanted.leaf = place(data.leaves.map(([name]) => name), parts.get("leaf"));
     wanted.group = place(views.groupNames, parts.get("group"));
-    wanted.merge = parts.get("threads") === "merged";
+    wanted.threads = threadings.includes(parts.get("threads")) ? parts.get("threads") : "name";
     wanted.noKernel = parts.get("kernel") === "off";
     wanted.colour = colours.includes(parts.get("colour")) ? parts.get("colour") : "owner";
     el.search.value = wanted.search;
     change(wanted, false, false);
   }
 
+  const threadings = ["name", "merged", ...(profile.threadOf ? ["split"] : [])];
+  for (const choice of el.threads.options) if (!threadings.includes(choice.value)) choice.hidden = choice.disabled = true;
   for (const choice of el.colour.options) if (!colours.includes(choice.value)) choice.hidden = choice.disabled = true;
 
   // ---- controls ----------------------------------------------------------------------------------------------
@@ -339,10 +355,10 @@ function ioflameRun(article, index, runs) {
   });
   el.view.addEventListener("change", () => change({ view: el.view.value }, true));
   el.direction.addEventListener("change", () => change({ up: el.direction.value === "up" }));
-  el.threads.addEventListener("change", () => change({ merge: !el.threads.checked }, true));
+  el.threads.addEventListener("change", () => change({ threads: el.threads.value }, true));
   el.kernel.addEventListener("change", () => change({ noKernel: !el.kernel.checked }, true));
   el.colour.addEventListener("change", () => change({ colour: el.colour.value }));
-  el.reset.addEventListener("click", () => change({ zoom: 0, view: state.view === "function" ? "callees" : state.view }, true));
+  el.reset.addEventListener("click", () => change({ zoom: 0, view: state.view === "function" ? opens : state.view }, true));
   el.clear.addEventListener("click", () => change({ owner: -1, leaf: -1, group: -1 }, true));
   el.save.addEventListener("click", () => ioflameSave("flamegraph.svg", graph.toSvg(`${packed.title}; ${el.status.textContent}`, (one) => [graph.nameOf(one.part.tree, one.node), ...rowsOf(one).map((row) => row.join(": "))].join("\n"))));
   article.addEventListener("click", (event) => {
@@ -359,7 +375,7 @@ function ioflameRun(article, index, runs) {
   };
   function back() {
     if (state.zoom) change({ zoom: 0 }, true);
-    else if (state.view === "function") change({ view: "callees" }, true);
+    else if (state.view === "function") change({ view: opens }, true);
     else if (state.search) { el.search.value = ""; change({ search: "" }); } else change({ owner: -1, leaf: -1, group: -1 }, true);
   }
   return { article, graph, readHash, jump, back, el, profile, views, writeHash, usPerQuery, name: packed.name };

@@ -8,7 +8,7 @@ from ioflame.checks import Verdict, fold_line, render_checks
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
 from ioflame.run import Categories, ObserverCost, RunRecord
-from viz.columns import aligned
+from viz.columns import aligned, folded
 from viz.figures import HEADLINE, WINDOW_COLUMNS
 from viz.tables import OwnerRow, owner_table, summary_block
 
@@ -32,12 +32,12 @@ def render_summary(record: RunRecord, categories: Categories | None, width: int 
             title += ", in brackets the 95 % interval over their seconds"
         parts.append(title + "\n" + summary_block(headline, width).rstrip())
     if record.windows:
-        parts.append(_windows(record))
+        parts.append(_windows(record, width))
     if record.profile is not None and categories is not None:
         parts.append(_owner(record, categories, width, unicode))
     if record.checks:
         parts.append("Checks\n" + render_checks(record.checks, width))
-    return "\n\n".join(parts) + "\n"
+    return folded("\n\n".join(parts), width) + "\n"
 
 
 def _figure(record: RunRecord, name: str, form: str) -> str:
@@ -69,19 +69,19 @@ def _head(record: RunRecord, width: int) -> str:
     return "\n".join(fold_line(line, width, 9) for line in lines)
 
 
-def _windows(record: RunRecord) -> str:
+def _windows(record: RunRecord, width: int) -> str:
     heads = ["window", "seconds", *(name for name, _ in WINDOW_COLUMNS)]
     rows = [heads]
     for window in record.windows:
         metrics = window_metrics([window], record.threads)
         cells = [form.format(metrics[name]) if name in metrics else "-" for name, form in WINDOW_COLUMNS]
         rows.append([window.kind, f"{window.seconds:.1f}", *cells])
-    text = "Windows (us per query, context switches per query)\n" + aligned(rows)
+    text = "Windows (us per query, context switches per query)\n" + aligned(rows, width)
     if record.costs:
         text += (
             "\n\nObservers: QPS in their window against the plain windows beside it, 95 % interval over the seconds\n"
         )
-        text += aligned([["window", "QPS", "interval"], *(_cost(cost) for cost in record.costs)])
+        text += aligned([["window", "QPS", "interval"], *(_cost(cost) for cost in record.costs)], width)
     if record.unobserved:
         text += "\n\nNot observed\n"
         text += "\n".join(

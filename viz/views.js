@@ -5,23 +5,33 @@
 // order[from[i]] .. order[to[i] - 1], and those that end at it come first, up to ended[i]. So every figure of a
 // node, however the tree was turned, is a sum over stacks of the file.
 function ioflameViews(profile) {
-  const { data, name, category, depth, own, parent, end, ends, nodesOf } = profile;
+  const { data, name, category, depth, own, weights, parent, end, ends, nodesOf, threadOf } = profile;
   const kernel = Uint8Array.from(data.names, (text) => (text.endsWith("_[k]") ? 1 : 0));
   const categories = data.categories.length;
   const everything = Int32Array.from(ends.keys());
 
-  // ---- groups: what a frame's name says of the object or namespace it is from --------------------------------
+  // ---- groups: the objects of the frames, or what their names say of them where the profile knows no objects --
   const groupNames = [];
   const groupIndex = new Map();
-  const groupOfName = Int32Array.from(data.names, (text) => {
+  const known = data.objects.length > 1;
+  const groupOfName = Int32Array.from(data.names, (text, n) => {
     let group = "plain C names";
+    if (known) return groupNumber(shortObject(profile.objectOf(n)) || "no object");
     const object = /^\[+([^\]]+)\]/.exec(text);
     if (text.endsWith("_[k]")) group = "kernel";
     else if (object) group = object[1];
     else if (text.includes("::")) group = /(?:^|[\s*&:])([A-Za-z_]\w*)(?:<|::)/.exec(text)?.[1] ?? "other C++"; // past a return type
+    return groupNumber(group);
+  });
+  function groupNumber(group) {
     if (!groupIndex.has(group)) { groupIndex.set(group, groupNames.length); groupNames.push(group); }
     return groupIndex.get(group);
-  });
+  }
+  // `/usr/lib/librocksdb.so.7.8.3` is `librocksdb.so.7.8.3`; `[kernel.kallsyms]` is `kernel`, its modules keep their names.
+  function shortObject(path) {
+    if (/^\[(kernel|guest\.kernel)\b.*\]/.test(path)) return "kernel";
+    return path.startsWith("/") ? path.slice(path.lastIndexOf("/") + 1) : path;
+  }
 
   // ---- which stacks ------------------------------------------------------------------------------------------
   // filter: { owner, leaf, group }: indexes, -1 for all
@@ -103,13 +113,14 @@ function ioflameViews(profile) {
     }
     // Children before parents: a parent's sum is of its own stacks and its children's sums.
     for (let i = count - 1; i >= 0; i--) {
-      for (let k = result.from[i]; k < result.ended[i]; k++) result.weight[i] += own[ends[order[k]]];
+      for (let k = result.from[i]; k < result.ended[i]; k++) result.weight[i] += weights[order[k]];
       if (i) result.weight[result.parent[i]] += result.weight[i];
     }
     return result;
   }
 
-  const keyOfNode = (i) => name[i] * categories + category[i];
+  // Where threads are told apart by number, the first frame is the thread instead of its command.
+  const threadName = (s, i, options) => (options.splitThreads && depth[i] === 1 && threadOf && threadOf(s) >= 0 ? threadOf(s) : name[i]);
   const shown = (i, options) => !(options.mergeThreads && depth[i] === 1) && !(options.hideKernel && kernel[name[i]]);
 
   // The file's own tree, without any turning.
@@ -122,25 +133,25 @@ function ioflameViews(profile) {
     };
     result.name[0] = result.category[0] = -1;
     for (let i = count - 1; i >= 0; i--) {
-      result.ended[i] = firstStack[i] + (own[i] ? 1 : 0);
+      result.ended[i] = profile.ended[i];
       result.to[i] = firstStack[end[i]];
       if (i) result.weight[parent[i]] += result.weight[i];
     }
     return result;
   }
 
-  // options: { mergeThreads, hideKernel }
+  // options: { mergeThreads, splitThreads, hideKernel }
   function fromRoot(stacks, options) {
-    if (stacks === everything && !options.mergeThreads && !options.hideKernel) return plain();
+    if (stacks === everything && !options.mergeThreads && !options.splitThreads && !options.hideKernel) return plain();
     return tree(stacks, (s, all) => {
-      for (const i of nodesOf(s)) if (shown(i, options)) all.push(keyOfNode(i));
+      for (const i of nodesOf(s)) if (shown(i, options)) all.push(threadName(s, i, options) * categories + category[i]);
     }, profile.total);
   }
-  // Callers: every function at the bottom of a stack, with those that called it. Merged by name alone, so that a
-  // function is one frame; its colour is that of its heaviest stack.
+  // Callers: every function at the bottom of a stack, with those that called it. Merged by name and object alone, so
+  // that a function is one frame; its colour is that of its heaviest stack.
   function fromLeaf(stacks, options) {
     const result = tree(stacks, (s, all) => {
-      for (let i = ends[s]; i > 0; i = parent[i]) if (shown(i, options)) all.push(name[i] * categories);
+      for (let i = ends[s]; i > 0; i = parent[i]) if (shown(i, options)) all.push(threadName(s, i, options) * categories);
     }, profile.total);
     return colourByHeaviest(result);
   }
@@ -150,10 +161,10 @@ function ioflameViews(profile) {
     const through = stacks.filter((s) => place(s) !== undefined);
     const below = tree(through, (s, all) => {
       const top = depth[place(s)];
-      for (const i of nodesOf(s)) if (depth[i] >= top && shown(i, options)) all.push(name[i] * categories);
+      for (const i of nodesOf(s)) if (depth[i] >= top && shown(i, options)) all.push(threadName(s, i, options) * categories);
     }, profile.total);
     const above = tree(through, (s, all) => {
-      for (let i = place(s); i > 0; i = parent[i]) if (shown(i, options)) all.push(name[i] * categories);
+      for (let i = place(s); i > 0; i = parent[i]) if (shown(i, options)) all.push(threadName(s, i, options) * categories);
     }, profile.total);
     return { below: colourByHeaviest(below), above: colourByHeaviest(above) };
   }
@@ -161,8 +172,8 @@ function ioflameViews(profile) {
     const heaviest = new Int32Array(result.count);
     for (let i = result.count - 1; i >= 0; i--) {
       let best = -1;
-      for (let k = result.from[i]; k < result.ended[i]; k++) if (best < 0 || own[ends[result.order[k]]] > own[ends[best]]) best = result.order[k];
-      for (let j = i + 1; j < result.end[i]; j = result.end[j]) if (best < 0 || own[ends[heaviest[j]]] > own[ends[best]]) best = heaviest[j];
+      for (let k = result.from[i]; k < result.ended[i]; k++) if (best < 0 || weights[result.order[k]] > weights[best]) best = result.order[k];
+      for (let j = i + 1; j < result.end[i]; j = result.end[j]) if (best < 0 || weights[heaviest[j]] > weights[best]) best = heaviest[j];
       heaviest[i] = best;
       if (i && best >= 0) result.category[i] = category[ends[best]];
     }
@@ -189,11 +200,12 @@ function ioflameViews(profile) {
   function matchingStacks(matches, options) {
     const hit = new Uint8Array(profile.count);
     for (let i = 1; i < profile.count; i++) hit[i] = hit[parent[i]] || (matches[name[i]] && shown(i, options) ? 1 : 0);
-    return Uint8Array.from(ends, (node) => hit[node]);
+    const threads = options.splitThreads && threadOf;
+    return Uint8Array.from(ends, (node, s) => (hit[node] || (threads && threadOf(s) >= 0 && matches[threadOf(s)]) ? 1 : 0));
   }
   function matchedWeight(of, node, hits) {
     let sum = 0;
-    for (let k = of.from[node]; k < of.to[node]; k++) if (hits[of.order[k]]) sum += own[ends[of.order[k]]];
+    for (let k = of.from[node]; k < of.to[node]; k++) if (hits[of.order[k]]) sum += weights[of.order[k]];
     return sum;
   }
 
@@ -205,7 +217,7 @@ function ioflameViews(profile) {
     const count = new Float64Array(data.names.length);
     const seen = new Int32Array(data.names.length).fill(-1);
     for (const s of stacks) {
-      const weight = own[ends[s]];
+      const weight = weights[s];
       let last = -1;
       for (let i = ends[s]; i > 0; i = parent[i]) {
         if (depth[i] === 1 || !shown(i, options)) continue;
@@ -221,5 +233,5 @@ function ioflameViews(profile) {
     return { self, total, count };
   }
 
-  return { kernel, groupNames, groupOfName, everything, select, fromRoot, fromLeaf, around, compile, matchingStacks, matchedWeight, functions };
+  return { kernel, known, shortObject, groupNames, groupOfName, everything, select, fromRoot, fromLeaf, around, compile, matchingStacks, matchedWeight, functions };
 }

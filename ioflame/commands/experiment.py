@@ -7,6 +7,7 @@ interrupted step left behind is made again from the load before anything is meas
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, Ioflame
 from ioflame.experiment import SCHEMA, Baseline, ExperimentRecord, ExperimentRun, StepRecord
 from ioflame.options import add_profile_arguments, profile_options
 from ioflame.process import Child, Children, interruptible
-from ioflame.progress import Reporter
+from ioflame.progress import Reporter, terminal_width
 from ioflame.proofs import bloom_proof, tree_proofs
 from ioflame.run import Files, Run, open_run, read_categories
 from ioflame.sizes import format_bytes, format_seconds
@@ -222,7 +223,8 @@ class _Conductor:
         text = render_efficiency(self._going.record, measured)
         (self._going.directory / Files.SUMMARY).write_text(text)
         (self._going.directory / "summary.tsv").write_text(render_report_tsv(measured))
-        print(text)
+        width = terminal_width(sys.stdout)
+        print(text if width is None else render_efficiency(self._going.record, measured, width))
         failed = [
             replace(check, name=f"{m.step.id} {check.name}")
             for m in measured
@@ -230,6 +232,6 @@ class _Conductor:
             if check.verdict is Verdict.FAILED
         ]
         if failed:
-            print("Failed checks\n" + render_checks(failed))
+            print("Failed checks\n" + render_checks(failed, width))
         print(f"experiment:   {self._going.directory}")
         return EXIT_CHECK_FAILED if worst(failed) is Verdict.FAILED else EXIT_OK

@@ -1,8 +1,14 @@
-"""`ioflame flamegraph [FILE]`: a flame graph of anybody's folded stacks, as a drawing or as a page.
+"""`ioflame flamegraph [FILE]`: a flame graph of anybody's profile, as a drawing or as a page.
 
-FILE holds lines `frame;frame;frame WEIGHT`, as every folder writes them; `-` or nothing is standard input. The end of
-OUT's name says its kind: .svg (readable without scripts), .html (like a report's page, but without a run),
-.speedscope.json, .firefox.json (profiler.firefox.com).
+FILE is folded stacks (lines `frame;frame;frame WEIGHT`, as every folder writes them), a recording of perf, text of
+perf script, or pprof; `-` or nothing is standard input. The end of OUT's name says its kind: .svg (readable without
+scripts), .html (like a report's page, but without a run), .speedscope.json, .firefox.json (profiler.firefox.com),
+.pb.gz (pprof: go tool pprof -http=: OUT).
+
+examples:
+  ioflame flamegraph perf.data -o perf.html
+  perf script | ioflame flamegraph --rules rocksdb -o reads.svg
+  ioflame flamegraph cpu.pb.gz --inverted
 """
 
 from __future__ import annotations
@@ -11,27 +17,29 @@ import argparse
 import sys
 from pathlib import Path
 
-from folding.stackfold import stackfold_binary
-from ioflame.errors import EXIT_OK, MeasurementError, UsageError
-from ioflame.process import capture
+from ioflame.commands.stacks import Stacks, read_source, read_stacks, write_pprof
+from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageError
+from viz.drawing import WIDTH
 from viz.exports import firefox_profile, speedscope
 from viz.flamegraph import FlamegraphOptions, flamegraph
-from viz.frames import Stack, read_categorised, read_folded
+from viz.frames import Stack
 from viz.report import render_stacks
 
 __all__ = ("add_parser", "run")
 
 _DEFAULT = "flamegraph.svg"
+_LEAST = 0.5
+_KINDS = (".svg", ".html", ".speedscope.json", ".firefox.json", ".pb.gz")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "flamegraph",
-        help="a flame graph of folded stacks, from a file or standard input",
+        help="a flame graph of folded stacks, perf.data, pprof or perf script text",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="folded stacks; - is standard input")
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="the profile; - is standard input")
     parser.add_argument(
         "-o",
         "--out",
@@ -40,17 +48,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--force", action="store_true", help="write over an OUT that is there")
     parser.add_argument("--title", help="first line; default: the name of the file")
-    parser.add_argument("--unit", default="samples", help="of the weights: ns, cycles, bytes, ... (default: samples)")
+    parser.add_argument("--unit", help="of the weights: ns, cycles, bytes, ... (default: as FILE says, else samples)")
+    parser.add_argument(
+        "--event", metavar="NAME", help="which event of a recording, or value of a pprof, if it has several"
+    )
     parser.add_argument(
         "--us-per-query", type=float, metavar="US", help="CPU us of one query: gives every frame its part"
     )
-    parser.add_argument("--width", type=int, default=1200, metavar="PX", help="of the drawing (default: 1200)")
+    parser.add_argument("--width", type=int, metavar="PX", help=f"of the drawing (default: {WIDTH})")
     parser.add_argument(
         "--min-width",
         type=float,
-        default=0.5,
         metavar="PX",
-        help="narrower frames are not drawn, but counted (default: 0.5)",
+        help=f"narrower frames are not drawn, but counted (default: {_LEAST})",
     )
     parser.add_argument("--inverted", action="store_true", help="from the leaf: the callers of every function")
     parser.add_argument(
@@ -64,51 +74,82 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     out = _out(arguments)
-    if not 300 <= arguments.width <= 20000:
-        raise UsageError(f"--width {arguments.width} is no width of a drawing", mend="300 to 20000")
-    if arguments.inverted and not str(out).endswith(".svg") and str(out) != "-":
-        raise UsageError(
-            f"{out} is not drawn one way round",
-            means="the page turns itself: View, from the leaf",
-            mend="without --inverted",
-        )
-    if arguments.min_width < 0:
-        raise UsageError(f"--min-width {arguments.min_width} is below 0")
-    data = _read(arguments.file)
-    stacks = _stacks(data, arguments)
-    if not sum(stack.weight for stack in stacks):
+    _refuse_what_has_no_effect(arguments, str(out))
+    source = read_source(arguments.file)
+    if str(out).endswith(".pb.gz"):
+        write_pprof(source, arguments.event, out)
+        print(f"wrote {out}   (go tool pprof -http=: {out})")
+        return EXIT_OK
+    found = read_stacks(source, arguments.event, arguments.rules, arguments.view)
+    total = sum(stack.weight for stack in found.stacks)
+    if not total:
         raise MeasurementError(
             "no stack with any weight: there is nothing to draw", means="the input is empty, or all its weights are 0"
         )
+    unit = arguments.unit or found.unit or "samples"
     title = arguments.title or ("flame graph" if arguments.file == "-" else Path(arguments.file).name)
-    text = _render(stacks, title, arguments, str(out))
+    text = _render(found, title, unit, arguments, str(out))
+    if found.cut_short:
+        print(
+            f"warning: the input is cut short, and only what came before is shown: {found.cut_short}", file=sys.stderr
+        )
+    code = EXIT_CHECK_FAILED if found.cut_short else EXIT_OK
     if str(out) == "-":
         sys.stdout.write(text)
-        return EXIT_OK
+        return code
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}") from None
-    print(f"wrote {out}: {len(stacks):,} stacks, {sum(stack.weight for stack in stacks):,} {arguments.unit}")
-    return EXIT_OK
+    distinct = len({stack.frames for stack in found.stacks})
+    event = f" of {found.event}" if found.event else ""
+    print(f"wrote {out}: {distinct:,} stacks, {total:,} {unit}{event}")
+    return code
 
 
-def _render(stacks: list[Stack], title: str, arguments: argparse.Namespace, name: str) -> str:
+def _refuse_what_has_no_effect(arguments: argparse.Namespace, out: str) -> None:
+    if arguments.width is not None and not 300 <= arguments.width <= 20000:
+        raise UsageError(f"--width {arguments.width} is no width of a drawing", mend="300 to 20000")
+    if arguments.min_width is not None and arguments.min_width < 0:
+        raise UsageError(f"--min-width {arguments.min_width} is below 0")
+    if out == "-" or out.endswith(".svg"):
+        return
+    asked = {"--width": arguments.width, "--min-width": arguments.min_width}
+    if not out.endswith(".html"):
+        asked |= {"--inverted": arguments.inverted or None, "--us-per-query": arguments.us_per_query}
+    if out.endswith(".pb.gz"):
+        asked |= {"--rules": arguments.rules, "--title": arguments.title, "--unit": arguments.unit}
+    without = [option for option, value in asked.items() if value is not None]
+    if without:
+        means = (
+            "a page takes the width of its window" if out.endswith(".html") else "this kind of file has no place for it"
+        )
+        raise UsageError(
+            f"{', '.join(without)}: of no effect on {out}", means=means, mend=f"without {', '.join(without)}"
+        )
+
+
+def _render(found: Stacks, title: str, unit: str, arguments: argparse.Namespace, name: str) -> str:
+    stacks = found.stacks
     if name.endswith(".speedscope.json"):
-        return speedscope(stacks, title, arguments.unit)
+        return speedscope(stacks, title, unit)
     if name.endswith(".firefox.json"):
-        return firefox_profile(stacks, title, arguments.unit)
+        return firefox_profile(stacks, title, unit)
     if name.endswith(".html"):
-        return render_stacks(stacks, title, arguments.unit, arguments.us_per_query)
+        return render_stacks(
+            stacks, title, unit, arguments.us_per_query, found.sources, "callers" if arguments.inverted else "callees"
+        )
     shown = _inverted(stacks) if arguments.inverted else stacks
     total = sum(stack.weight for stack in stacks)
+    event = f"{found.event}: " if found.event else ""
     options = FlamegraphOptions(
         title=title + (", callers of every function" if arguments.inverted else ""),
-        unit=arguments.unit,
-        subtitle=f"{total:,} {arguments.unit} in {len(stacks):,} stacks",
+        unit=unit,
+        subtitle=f"{event}{total:,} {unit} in {len({stack.frames for stack in stacks}):,} stacks",
+        warnings=[f"cut short: {found.cut_short}"] if found.cut_short else (),
         us_per_query=arguments.us_per_query,
-        min_width_px=arguments.min_width,
-        width=arguments.width,
+        min_width_px=_LEAST if arguments.min_width is None else arguments.min_width,
+        width=arguments.width or WIDTH,
     )
     return flamegraph(shown, options)
 
@@ -128,41 +169,8 @@ def _out(arguments: argparse.Namespace) -> Path:
         out = Path(_DEFAULT)
     else:
         out = Path(arguments.file).with_suffix(".svg")
-    known = (".svg", ".html", ".speedscope.json", ".firefox.json")
-    if str(out) != "-" and not str(out).endswith(known):
-        raise UsageError(f"{out}: the end of the name says what is written", mend=f"one of {', '.join(known)}")
+    if str(out) != "-" and not str(out).endswith(_KINDS):
+        raise UsageError(f"{out}: the end of the name says what is written", mend=f"one of {', '.join(_KINDS)}")
     if str(out) != "-" and out.exists() and not arguments.force:
         raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend="--force, or -o OTHER")
     return out
-
-
-def _read(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
-
-
-def _stacks(data: bytes, arguments: argparse.Namespace) -> list[Stack]:
-    stacks = read_folded(data.split(b"\n"))
-    if arguments.rules is None:
-        return stacks
-    argv = [
-        stackfold_binary(),
-        "categories",
-        "--rules",
-        arguments.rules,
-        "--view",
-        arguments.view,
-        "--format",
-        "stacks",
-        "-",
-    ]
-    output = capture(argv, timeout=600, stdin=data).require("stackfold categories")
-    # There are no counts of samples in folded text: they would be printed as 0.
-    return [
-        Stack(stack.frames, stack.weight, None, stack.category, stack.anchor_depth)
-        for stack in read_categorised(output.stdout.split(b"\n"))
-    ]

@@ -52,11 +52,13 @@ def measure(job: Job, database: Database, run: Run, children: Children, reporter
     record.pid = child.pid
     probe = ProcessProbe(child.pid, device_of(job.db_dir))
     log = run.path(Files.ENGINE_LOG)
-    schedule = Schedule(child, probe, QueryReport(run.path(Files.ENGINE_REPORT)), log, reporter)
+    report = QueryReport(run.path(Files.ENGINE_REPORT))
+    schedule = Schedule(child, probe, report, log, reporter)
     try:
         _run_windows(job, schedule, child, run, children)
     finally:
         record.windows = schedule.windows()
+        record.report_start_ns = report.started_ns
         run.save_series(schedule.series())
         run.save()
     # Nothing is measured any more: the folding may share the CPUs with the engine's last seconds.

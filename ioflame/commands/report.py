@@ -9,12 +9,14 @@ import argparse
 from pathlib import Path
 
 from folding.stackfold import categorise, categorise_stacks
-from ioflame.errors import EXIT_OK, HostError, IoflameError, UsageError
+from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
 from ioflame.run import Categories, Files, Run, open_run, read_categories
+from viz.details import detailed, undetailed_weight
 from viz.frames import Stack, read_categorised, read_folded
+from viz.pprof import read_pprof
 from viz.report import render_report, write_page
 from viz.report_parts import RunView
-from viz.timeline import read_rates
+from viz.timebase import read_rates
 
 __all__ = ("add_parser", "run", "write_report")
 
@@ -66,6 +68,10 @@ def _view(run: Run) -> RunView:
     report = run.path(Files.ENGINE_REPORT)
     if report.exists():
         view.rates = read_rates(report.read_text(errors="replace"))
+    try:
+        view.series = run.series()
+    except MeasurementError as error:
+        view.notes.append(f"Counters by second are not shown: {error.what}")
     if not run.path(Files.FOLDED).exists():
         view.notes.append(f"{Files.FOLDED} is not in this run: no stacks, no categories.")
         return view
@@ -74,6 +80,7 @@ def _view(run: Run) -> RunView:
         view.leaf_of = {stack.frames: stack.category for stack in _stacks(run, _LEAF)}
         view.owner, view.leaf = _categories(run, _OWNER), _categories(run, _LEAF)
         total = sum(stack.weight for stack in view.stacks)
+        _add_details(run, view)
         for name, found in ((Files.of_view(_OWNER), view.owner), (Files.of_view(_LEAF), view.leaf)):
             if found.total_weight != total:
                 view.notes.append(
@@ -86,6 +93,24 @@ def _view(run: Run) -> RunView:
     except IoflameError as error:
         view.notes.append(f"No stacks can be shown: {error.what}")
     return view
+
+
+def _add_details(run: Run, view: RunView) -> None:
+    """Threads and objects, from pprof; older runs have none, and a fold of other stacks is said."""
+    if not run.path(Files.PPROF).exists():
+        return
+    try:
+        known = read_pprof(run.path(Files.PPROF))
+    except MeasurementError as error:
+        view.notes.append(f"Threads and objects are not shown: {error.what}")
+        return
+    view.stacks, view.sources = detailed(view.stacks, known.samples), known.sources
+    without, total = undetailed_weight(view.stacks), sum(stack.weight for stack in view.stacks)
+    if without:
+        view.notes.append(
+            f"Threads and objects are known for {100 * (1 - without / total):.2f} % of the weight: {Files.PPROF} is "
+            f"not of the fold of {Files.FOLDED}. ioflame analyse {run.directory.name} makes both again."
+        )
 
 
 def _stacks(run: Run, kind: str) -> list[Stack]:

@@ -37,6 +37,7 @@ def test_queries_between_two_reports_are_interpolated(writer: Writer) -> None:
     writer.append("secs_elapsed,interval_qps\n", start)
     report.poll()
     assert report.begun is True
+    assert report.started_ns == pytest.approx(start, abs=SECOND // 1000)
     writer.append("1,1000\n", start + SECOND)
     report.poll()
     writer.append("2,3000\n", start + 2 * SECOND)
@@ -64,9 +65,17 @@ def test_lines_that_came_between_two_polls_share_the_last_ones_moment(writer: Wr
     report.poll()
     writer.append("1,1000\n2,3000\n", start + 2 * SECOND)
     report.poll()
+    assert report.started_ns == pytest.approx(start, abs=SECOND // 1000)
     assert report.rates == [1000, 3000]
     assert report.at(start + 2 * SECOND - SECOND // 1000) == pytest.approx(3998, abs=1)
     assert report.at(start + SECOND) == pytest.approx(2000, abs=1)
+
+
+def test_a_report_first_seen_with_a_second_in_it_has_no_known_begin(writer: Writer) -> None:
+    report = QueryReport(writer.path)
+    writer.append("secs_elapsed,interval_qps\n1,1000\n", time.monotonic_ns())
+    report.poll()
+    assert report.begun and report.started_ns is None
 
 
 def test_half_a_line_waits_for_its_end(writer: Writer) -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from folding.stackfold import stackfold_binary
+from collectors.perf import Plan, record_for
+from folding.stackfold import fold, stackfold_binary
+from ioflame.process import Children
+from ioflame.run import Files
 
 pytestmark = pytest.mark.needs("go")
 
@@ -67,3 +70,16 @@ def test_values_labels_and_mappings_are_there(pprof: Path, profile: Path) -> Non
     samples = re.findall(r"^ +(\d+) +(\d+): ", raw, re.M)
     assert sum(int(n) for n, _ in samples) == int(count.stdout)
     assert sum(int(weight) for _, weight in samples) == sum(weight for _, weight in _stacks())
+
+
+@pytest.mark.needs("perf")
+def test_the_profile_that_a_run_keeps_opens_with_its_total(pprof: Path, tmp_path: Path) -> None:
+    work = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: sorted(range(5000))"
+    with subprocess.Popen(["python3", "-c", work]) as process, Children() as children:
+        record_for(children, Plan("cpu-clock", 499, "process", "fp", ()), process.pid, tmp_path / "perf.data", 0.2)
+    stats = fold(tmp_path / "perf.data", tmp_path, process.pid)
+    argv = [str(pprof), "-top", "-unit=ns", str(tmp_path / Files.PPROF)]
+    told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert f"of {stats.weight}ns total" in told
+    tags = subprocess.run([*argv[:1], "-tags", argv[-1]], capture_output=True, text=True, check=True).stdout
+    assert re.search(rf"\b{process.pid}\b", tags)

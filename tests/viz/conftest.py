@@ -104,8 +104,9 @@ def npm_package(request: pytest.FixtureRequest) -> NpmPackage:
     """
 
     def unpack(name: str, version: str, sha512: str) -> Path:
-        kept = request.config.cache.mkdir(f"{name}-{version}")
-        package = kept / f"{name}-{version}.tgz"
+        plain = name.removeprefix("@").replace("/", "-")  # as npm pack names it
+        kept = request.config.cache.mkdir(f"{plain}-{version}")
+        package = kept / f"{plain}-{version}.tgz"
         said = "npm is not installed"
         if not package.exists() and shutil.which("npm"):
             words = ["npm", "pack", f"{name}@{version}", "--pack-destination", str(kept)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ioflame.checks import Check, Verdict
-from ioflame.run import Categories, Category, ProfileFacts, RunRecord
+from ioflame.run import Categories, Category, ProfileFacts, RunRecord, Window
 from tests.records import SECOND, window
 from tests.viz.samples import CATEGORIES, stacks
 from viz.frames import Stack
@@ -68,6 +68,17 @@ def record(**changes: Any) -> RunRecord:
     return RunRecord(**{**given, **changes})
 
 
+def series() -> list[Window]:
+    """Seconds 6 to 28 of RATES, as counters: half a read for each query, 80 us in the device."""
+    made = []
+    for second in range(6, 28):
+        rate = RATES[second]
+        base = window("perf" if 14 <= second < 20 else "plain", 1, queries=rate, storage_reads=rate // 2,
+                      storage_read_ms=rate // 2 * 80 / 1000, user_ns=8_000 * rate, system_ns=12_000 * rate)  # fmt: skip
+        made.append(replace(base, start_ns=(500 + second) * SECOND, end_ns=(501 + second) * SECOND))
+    return made
+
+
 def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: Any) -> RunView:
     used = stacks() if some is None else list(some)
     leaves = leaf_of(used)
@@ -80,4 +91,5 @@ def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: An
         used,
         leaves,
         list(RATES),
+        series(),
     )

@@ -49,7 +49,10 @@ def test_nothing_is_overwritten_unasked(file: Path, capsys: pytest.CaptureFixtur
         (["-o", "x.png"], ".speedscope.json"),
         (["--width", "3"], "300 to 20000"),
         (["--min-width=-1"], "below 0"),
-        (["--inverted", "-o", "new.html"], "turns itself"),
+        (["--width", "800", "-o", "new.html"], "takes the width of its window"),
+        (["--inverted", "-o", "new.speedscope.json"], "of no effect"),
+        (["--unit", "ns", "-o", "new.pb.gz"], "of no effect"),
+        (["--event", "cycles"], "folded text does not tell its event"),
     ],
 )
 def test_bad_requests(file: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,13 +61,32 @@ def test_bad_requests(file: Path, words: list[str], said: str, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    "data, said", [(b"", "nothing to draw"), (b"a;b 0\n", "nothing to draw"), (b"a;b x\n", "line 1")]
+    "data, said",
+    [
+        (b"", "nothing to draw"),
+        (b"\n\n", "nothing to draw"),
+        (b"a;b 0\n", "nothing to draw"),
+        (b"a;b 1\na;b x\n", "line 2"),
+        (b"a;b 1\na;b 1.5\n", "line 2"),
+        (b"PERFILE2 and no more", "x.folded cannot be read as a profile"),
+    ],
 )
 def test_bad_input(file: Path, data: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(data)
     assert main(["flamegraph", str(file)]) == 1
     assert said in capsys.readouterr().err
     assert not file.with_suffix(".svg").exists()
+
+
+def test_what_looks_like_pprof_and_is_none(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(b"\x1f\x8bnot gzip at all")
+    assert main(["flamegraph", str(file)]) == 2
+    assert "x.folded cannot be folded: reading pprof failed" in capsys.readouterr().err
+
+
+def test_rules_that_are_not_there(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flamegraph", str(file), "--rules", "no-such-rules"]) != 0
+    assert "no-such-rules" in capsys.readouterr().err and not file.with_suffix(".svg").exists()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +122,6 @@ def test_speedscope_holds_every_stack(file: Path) -> None:
 
 
 def test_the_firefox_profile_holds_every_stack_and_its_category(tmp_path: Path) -> None:
-    """The Firefox Profiler's own loader was tried by hand: it is in no registry."""
     given = DATA / "readrandom-1u-profile13.folded"
     out = tmp_path / "x.firefox.json"
     assert main(["flamegraph", str(given), "-o", str(out), "--unit", "ns", "--rules", "rocksdb"]) == 0

@@ -6,7 +6,9 @@ from xml.parsers import expat
 
 import pytest
 
+from ioflame.errors import MeasurementError
 from tests.viz.conftest import Opener
+from tests.viz.xml import xmllint
 from viz.flamegraph import FlamegraphOptions, flamegraph
 from viz.frames import read_categorised, read_folded
 
@@ -20,6 +22,7 @@ NAMES = (
     b"'\"`${window.pwned=6}\\u003c\\",
     b"javascript:window.pwned=7",
     b"control \x01\x02\x08\x0b\x1b[31m\x7f",
+    b"nul \x00 inside",
     b"invalid \xff\xfe \xed\xa0\x80 \xc0\xaf \xf8",
     "right to left \u202e\u2067\u200f \u05d0\u05d1".encode(),
     "forbidden in XML \ufffe\uffff, astral \U0001f525::\U0001f600::x".encode(),
@@ -71,6 +74,36 @@ def test_nothing_runs_whatever_is_done_with_the_names(chromium_page: Opener) -> 
     assert page.locator("img, script, svg svg").count() == 2
 
 
+@pytest.mark.needs("xmllint")
+def test_the_file_is_xml_to_xmllint() -> None:
+    xmllint(hostile())
+
+
+BIG = 2**60 + 1
+EXTREMES = {
+    "deep": [b";".join(b"f<%d>" % i for i in range(5000)) + b" 7", b"other 3"],
+    "heavy": [b"a;b %d" % BIG, b"a;c 2"],
+    "long": [b"a;" + b"n" * 10_000 + b" 1"],
+    "one": [b"a 1"],
+}
+
+
+@pytest.mark.needs("xmllint")
+@pytest.mark.parametrize("kind", EXTREMES)
+def test_extremes_are_xml_and_whole(kind: str) -> None:
+    stacks = read_folded(EXTREMES[kind])
+    drawn = flamegraph(stacks, FlamegraphOptions(kind))
+    xmllint(drawn)
+    total = sum(stack.weight for stack in stacks)
+    assert f"({total:,} ns)" in drawn  # exact, also beyond 2^53
+
+
+def test_an_empty_profile_is_refused_and_not_drawn() -> None:
+    for lines in ([], [b"a;b 0"]):
+        with pytest.raises(MeasurementError, match="nothing to draw"):
+            flamegraph(read_folded(lines), FlamegraphOptions("empty"))
+
+
 @pytest.mark.needs("chromium")
 def test_nothing_runs_without_our_script_either(chromium_page: Opener) -> None:
     page = chromium_page(hostile(), scripts=False)
@@ -79,16 +112,16 @@ def test_nothing_runs_without_our_script_either(chromium_page: Opener) -> None:
 
 
 @pytest.mark.needs("chromium")
-def test_a_stack_of_3000_frames(chromium_page: Opener) -> None:
-    deep = b";".join(b"recursive<%d>" % i for i in range(3000))
+def test_a_stack_of_5000_frames(chromium_page: Opener) -> None:
+    deep = b";".join(b"recursive<%d>" % i for i in range(5000))
     page = chromium_page(flamegraph(read_folded([deep + b" 7", b"other 3"]), FlamegraphOptions("deep")))
-    assert page.locator("g.f").count() == 3002
+    assert page.locator("g.f").count() == 5002
     # the root is in sight at once, and the heading too
     assert page.locator('g.f[aria-label^="all,"]').bounding_box()["y"] < 900  # type: ignore[index]
     assert page.locator("h1").bounding_box()["y"] >= 0  # type: ignore[index]
     page.keyboard.press("/")
-    page.keyboard.type("<2999>")
+    page.keyboard.type("<4999>")
     assert page.locator(".found").inner_text() == "matched 70.00 % of all"
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    assert page.locator(".zoomed").inner_text() == "view: recursive<2999>, 70.00 % of all"
+    assert page.locator(".zoomed").inner_text() == "view: recursive<4999>, 70.00 % of all"

@@ -18,7 +18,9 @@ from viz.report import render_report
 
 
 def rows(some: list[tuple[Stack, str | None]]) -> list[tuple[Any, ...]]:
-    return sorted((s.frames, s.weight, s.samples, s.category, s.anchor_depth, leaf) for s, leaf in some)
+    return sorted(
+        (s.frames, s.weight, s.samples, s.category, s.anchor_depth, leaf, s.objects, s.thread) for s, leaf in some
+    )
 
 
 def packed(some: list[Stack]) -> dict[str, Any]:
@@ -30,8 +32,8 @@ def test_every_stack_comes_back_with_its_categories() -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="format 2"):
-        unpack({**packed(stacks()), "format": 2})
+    with pytest.raises(ValueError, match="format 1"):
+        unpack({**packed(stacks()), "format": 1})
 
 
 frames = st.lists(st.sampled_from(["a", "b::c", "d_[k]", "\u00e9", "<x>"]), min_size=1, max_size=6).map(tuple)
@@ -47,11 +49,29 @@ def test_any_stacks_come_back(some: dict[tuple[str, ...], int]) -> None:
 HOSTILE = read_categorised(b"bloom\t1\t1\t%d\tcomm;%s;inner" % (1000 + i, name) for i, name in enumerate(NAMES))
 BIG = [Stack(("c", "f"), 2**60 + 1, 3), Stack(("c", "g_[k]"), 2, 1), Stack(("c",), 2**53 + 1, 1)]
 
+# one function of two objects, one stack of two threads, a thread nobody knows
+DETAILED = [
+    Stack(("c", "main", "copy"), 5, 1, objects=("", "/bin/db", "/lib/libc.so.6"), thread="c/9"),
+    Stack(("c", "main", "copy"), 7, 2, objects=("", "/bin/db", "/lib/libc.so.6"), thread="c/10"),
+    Stack(("c", "main", "copy"), 11, 3, objects=("", "/bin/db", "/bin/db"), thread="c/10"),
+    Stack(("c", "main"), 13, 4, objects=("", "/bin/db")),
+    Stack(("d", "x_[k]"), 17, 5, objects=("", "[kernel.kallsyms]"), thread="d/11"),
+]
+
+
+def test_one_name_of_two_objects_is_two_names() -> None:
+    data = packed(DETAILED)
+    assert data["names"] == ["all", "c", "copy", "copy", "d", "main", "x_[k]", "c/9", "c/10", "d/11"]
+    assert data["objects"] == ["", "/bin/db", "/lib/libc.so.6", "[kernel.kallsyms]"]
+    assert [data["objects"][place] for place in data["object"]][2:4] == ["/bin/db", "/lib/libc.so.6"]
+    assert rows(unpack(data)) == rows([(s, leaf_of(DETAILED)[s.frames]) for s in DETAILED])
+
 
 @pytest.mark.needs("chromium")
-@pytest.mark.parametrize("some", [stacks(), HOSTILE, BIG], ids=["sample", "hostile", "big"])
+@pytest.mark.parametrize("some", [stacks(), HOSTILE, BIG, DETAILED], ids=["sample", "hostile", "big", "detailed"])
 def test_the_script_reads_what_python_reads(chromium_page: Opener, some: list[Stack]) -> None:
     page = chromium_page.html(render_report([view(some)]))
     read = page.evaluate("ioflameRuns[0].profile.stacks()")
-    seen = sorted((tuple(frames), int(weight), *rest) for frames, weight, *rest in read)
+    seen = sorted((tuple(frames), int(weight), *rest, tuple(objects), thread)
+                  for frames, weight, *rest, objects, thread in read)  # fmt: skip
     assert seen == rows(unpack(pack(FrameTree(some, [n for n, _ in CATEGORIES]), {}, leaf_of(some))))

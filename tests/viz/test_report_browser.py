@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Page
 
+from ioflame.checks import Check, Verdict
 from tests.viz.conftest import Opener
 from tests.viz.runs import leaf_of, view
 from tests.viz.samples import US_PER_QUERY, VERSION_GET, matched, percent, stacks, total
@@ -195,14 +197,14 @@ def test_the_address_keeps_the_state(page: Page) -> None:
     page.select_option('[data-part="direction"]', "up")
     page.select_option('[data-part="colour"]', "group")
     page.locator('[data-part="kernel"]').uncheck()
-    page.locator('[data-part="threads"]').uncheck()
+    page.select_option('[data-part="threads"]', "merged")
     search(page, "bloom")
     before = (part(page, "status"), part(page, "found"), boxes(page))
     page.reload()
     assert (part(page, "status"), part(page, "found"), boxes(page)) == before
     assert page.locator('[data-part="view"]').input_value() == "callers"
     assert not page.locator('[data-part="kernel"]').is_checked()
-    assert not page.locator('[data-part="threads"]').is_checked()
+    assert page.locator('[data-part="threads"]').input_value() == "merged"
 
 
 def test_an_address_of_another_file_does_no_harm(chromium_page: Opener) -> None:
@@ -345,3 +347,23 @@ def test_without_scripts_the_tables_and_plots_are_there(chromium_page: Opener) -
 
 def test_the_cost_of_the_sample_is_not_mixed_up() -> None:
     assert US_PER_QUERY != CPU  # two figures for two kinds of output; a mix-up would be seen
+
+
+@pytest.mark.parametrize("media, width", [("screen", 360), ("screen", 718), ("screen", 1400), ("print", 718)])
+def test_nothing_hangs_over_the_edge(chromium_page: Opener, media: Literal["screen", "print"], width: int) -> None:
+    given = view(checks=[Check("a long name of a check", Verdict.WARN, "/a/path/of/some/length" * 9, "why " * 40)])
+    page = chromium_page.html(render_report([given, view(name="b" * 80)]), width=width)
+    page.emulate_media(media=media)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_every_table_copies_and_every_plot_saves(page: Page) -> None:
+    figures = page.locator("figure").all()
+    for figure in figures:
+        if figure.locator("table").count():
+            assert figure.locator('[data-copy-as="tsv"]').count() == 1
+            assert figure.locator('[data-copy-as="markdown"]').count() == 1
+        if figure.locator("svg.plot").count():
+            assert figure.locator("[data-save]").count() == 1
+    assert page.locator("table").count() == page.locator("figure table").count()
+    assert page.locator("svg.plot").count() == page.locator("figure svg.plot").count()

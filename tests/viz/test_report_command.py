@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,18 @@ from playwright.sync_api import Page
 
 from ioflame.cli import main
 from ioflame.commands.report import write_report
-from ioflame.run import Command, Files, Run
+from ioflame.run import Command, Files, ObserverCost, Run, Unobserved
+from ioflame.stats import Interval
+from tests.records import SECOND
 from tests.viz.conftest import Opener
-from tests.viz.runs import RATES, record, view
+from tests.viz.runs import RATES, record, series, view
 from viz.compare import differences
 from viz.frames import Stack
 from viz.intervals import wilson
 from viz.report import render_report
 from viz.report_parts import RunView
-from viz.timeline import align, read_rates, timeline
+from viz.timebase import TimeBase, align, read_rates
+from viz.timeline import panels, timeline
 
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
 
@@ -183,14 +187,64 @@ def test_wilson() -> None:
 def test_windows_are_laid_over_the_engines_seconds() -> None:
     found = align(RATES, record().windows)
     assert found == pytest.approx((3.0, 0.0), abs=0.051)
-    svg, note = timeline(RATES, record().windows)
-    assert svg.count('class="window') == 4 and "0.00% off" in note
+    plot = timeline(RATES, record().windows, [], None)
+    assert plot.count('class="window') == 4 and "0.00% off" in plot and "kept no counters" in plot
 
 
 def test_windows_that_fit_nowhere_are_not_drawn() -> None:
     some = [replace(w, counters=replace(w.counters, queries=1.0)) for w in record().windows]
-    svg, note = timeline(RATES, some)
-    assert 'class="window' not in svg and "not drawn" in note
+    plot = timeline(RATES, some, [], None)
+    assert 'class="window' not in plot and "not drawn" in plot
+    # with counters of its own, the run needs no report for its time line
+    plot = timeline(RATES, some, series(), None)
+    assert plot.count('class="window') == 16 and "fits the windows at no shift" in plot
+    assert "seconds since the first window began" in plot
+
+
+def test_a_recorded_begin_is_taken_without_any_fit() -> None:
+    some = [replace(w, counters=replace(w.counters, queries=1.0)) for w in record().windows]
+    plot = timeline(RATES, some, series(), 500 * SECOND)
+    assert plot.count('class="window') == 16 and "off." not in plot and "at no shift" not in plot
+    # the row of second 14: the report's own QPS, the window it lies in, and what its counters add up to
+    reads = RATES[14] // 2
+    cells = ["perf", f"{RATES[14]:,}", f"{reads:,}", f"{8e-6 * RATES[14]:.3f}", f"{12e-6 * RATES[14]:.3f}", "80.0"]
+    assert '<tr><th scope="row">14</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in plot
+    # the warm-up is in the report alone
+    assert f'<th scope="row">4</th><td>warm-up</td><td>{RATES[4]:,}</td><td>-</td>' in plot
+
+
+def test_of_many_windows_observers_keep_their_names() -> None:
+    first = record().windows[0]
+    kinds = [kind for name in ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp") for kind in ("plain", name)]
+    some = [
+        replace(first, kind=kind, start_ns=(500 + 4 * i) * SECOND, end_ns=(503 + 4 * i) * SECOND)
+        for i, kind in enumerate(kinds)
+    ]
+    plot = timeline([9000] * 200, some, [], 500 * SECOND)
+    labels = re.findall(r'<text class="label" x="([\d.]+)" y="(\d+)">(\w+)</text>', plot)
+    assert [name for *_, name in labels if name in kinds and name != "plain"] == kinds[1::2]
+    for row in {y for _, y, _ in labels}:
+        ends = [(float(x), float(x) + 7 * len(name)) for x, y, name in labels if y == row and name != "QPS"]
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
+    assert plot.count('class="window observed"') == 6 and "<title>runqlat, 3.0 s</title>" in plot
+
+
+def test_the_page_tells_what_observers_cost_and_which_did_not_watch() -> None:
+    given = view(
+        costs=[ObserverCost("perf", Interval(0.965, 0.91, 1.02, 12))],
+        unobserved=[Unobserved("iolat", "no <BTF>", "CONFIG_DEBUG_INFO_BTF=y", True)],
+    )
+    page = render_report([given])
+    assert '<th scope="row">perf</th><td>-3.5 %</td><td>-9.0 to +2.0</td><td>12</td>' in page
+    assert '<th scope="row">iolat</th><td>no &lt;BTF&gt;</td>' in page
+    assert "Not observed" not in render_report([view()])
+
+
+def test_what_nobody_counted_is_no_point() -> None:
+    idle = [replace(w, counters=replace(w.counters, storage_reads=0, queries=None)) for w in series()]
+    titles = [panel.title for panel in panels([], idle, TimeBase(500 * SECOND, ""))]
+    assert titles == ["IOPS", "CPU"]  # no reads: no latency, and not one of 0
+    assert [point.value for point in panels([], idle, TimeBase(0, ""))[0].series[0].points] == [0] * 22
 
 
 def test_a_report_cut_short_is_read_as_far_as_it_goes() -> None:

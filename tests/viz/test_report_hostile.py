@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from ioflame.checks import Check, Verdict
 from tests.viz.conftest import Opener
 from tests.viz.runs import view
 from tests.viz.test_hostile_names import NAMES
+from tests.viz.xml import xmllint
 from viz.frames import Stack, printable, read_categorised, read_folded
 from viz.report import render_report
 from viz.report_parts import RunView
@@ -24,7 +26,14 @@ EVIL = NAMES[1].decode() + NAMES[3].decode() + "\x00\u202e]]>"
 def hostile() -> str:
     lines = [b"bloom\t1\t1\t%d\tcomm;%s;inner" % (1000 + i, name) for i, name in enumerate(NAMES)]
     given = view(
-        read_categorised(lines),
+        [
+            replace(
+                stack,
+                objects=(printable(EVIL), *(printable(NAMES[2]) for _ in stack.frames[1:])),
+                thread=printable(f"{EVIL}/{index % 3}"),
+            )
+            for index, stack in enumerate(read_categorised(lines))
+        ],
         EVIL,
         workload=EVIL,
         tools={"engine": EVIL},
@@ -59,8 +68,27 @@ def test_names_make_no_elements_and_no_handlers() -> None:
 
 
 def test_every_plot_is_xml() -> None:
-    for plot in re.findall(r'<svg class="plot".*?</svg>', hostile(), re.DOTALL):
+    for plot in re.findall(r'<svg class="plot.*?</svg>', hostile(), re.DOTALL):
         ElementTree.fromstring(plot)
+
+
+@pytest.mark.needs("xmllint")
+def test_every_plot_is_xml_to_xmllint() -> None:
+    plots = re.findall(r'<svg class="plot.*?</svg>', hostile(), re.DOTALL)
+    assert len(plots) == 3
+    for plot in plots:
+        xmllint(plot)
+
+
+@pytest.mark.needs("chromium", "xmllint")
+def test_what_the_page_saves_is_xml(chromium_page: Opener) -> None:
+    page = chromium_page.html(hostile(), fragment="#colour=group&threads=split")
+    buttons = page.locator("[data-save], [data-part=save]")
+    assert buttons.count() >= 4
+    for index in range(buttons.count()):
+        with page.expect_download() as download:
+            buttons.nth(index).click()
+        xmllint(Path(download.value.path()).read_bytes())
 
 
 def test_the_data_of_the_page_is_json_and_whole() -> None:

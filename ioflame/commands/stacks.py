@@ -1,0 +1,149 @@
+"""Stacks of whatever somebody profiled with: folded text is read here, anything else by stackfold."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from folding.stackfold import stackfold_binary
+from ioflame.errors import MeasurementError, UsageError
+from ioflame.process import Output, capture
+from viz.details import detailed
+from viz.frames import Stack, read_categorised, read_folded
+from viz.pprof import read_pprof
+
+__all__ = ("Source", "Stacks", "read_source", "read_stacks", "write_pprof")
+
+_FIRST_BYTES = 1 << 13
+_TIMEOUT = 1800
+# A line of folded text ends in its weight; perf script and binary files do not begin so.
+_FOLDED = re.compile(rb"\S.*[ \t]\d+(\.\d*)?\s*")
+_TWO_WEIGHTS = re.compile(rb"\S.*[ \t]\d+[ \t]\d+\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What was given: a file, or the bytes of standard input (path `-`)."""
+
+    path: str
+    data: bytes | None
+
+    @property
+    def head(self) -> bytes:
+        if self.data is not None:
+            return self.data[:_FIRST_BYTES]
+        with Path(self.path).open("rb") as file:
+            return file.read(_FIRST_BYTES)
+
+    def whole(self) -> bytes:
+        return Path(self.path).read_bytes() if self.data is None else self.data
+
+    @property
+    def is_folded(self) -> bool:
+        first, _, rest = self.head.lstrip(b"\r\n").partition(b"\n")
+        return _FOLDED.fullmatch(first) is not None and rest[:1] not in (b"\t", b" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """event, unit: empty where the input does not tell them; sources: as `viz.packed.pack` takes them;
+    cut_short: why some of the input is not in here, empty for a whole one"""
+
+    stacks: list[Stack]
+    event: str = ""
+    unit: str = ""
+    sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    cut_short: str = ""
+
+
+def read_source(path: str) -> Source:
+    """UsageError when the file cannot be read."""
+    if path == "-":
+        return Source(path, sys.stdin.buffer.read())
+    try:
+        with Path(path).open("rb"):
+            return Source(path, None)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def read_stacks(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
+    """The stacks, with the category of `view` where `rules` are given.
+
+    event: which of several events of a recording, or values of a pprof. MeasurementError for what no reader can read.
+    """
+    head = source.head
+    if not head.strip():
+        raise MeasurementError("no stack with any weight: there is nothing to draw", means="the input is empty")
+    if not source.is_folded:
+        return _from_stackfold(source, event, rules, view)
+    if event is not None:
+        raise UsageError("--event is for recordings and pprof: folded text does not tell its event")
+    lines = source.whole().split(b"\n")
+    _refuse_differences(lines)
+    stacks = read_folded(lines)
+    if rules is not None:
+        stacks = _categorised(source.path, source.data, rules, view)
+    return Stacks(stacks)
+
+
+def write_pprof(source: Source, event: str | None, out: Path) -> None:
+    """The input as pprof, for `go tool pprof` and its kin."""
+    argv = [stackfold_binary(), "-q", "--kernel", "-o", str(out), *(["--event", event] if event else []), source.path]
+    capture(argv, timeout=_TIMEOUT, stdin=source.data).require("stackfold")
+
+
+def _refuse_differences(lines: Sequence[bytes]) -> None:
+    filled = [line for line in lines if line.strip()]
+    if len(filled) > 1 and all(_TWO_WEIGHTS.fullmatch(line.rstrip(b"\r")) for line in filled):
+        raise UsageError(
+            "every line ends in two numbers: this is a difference of two profiles (difffolded)",
+            means="drawn as stacks, the first number would become a part of a name",
+            mend="stackfold diff BEFORE AFTER --format table, or ioflame report RUN RUN",
+        )
+
+
+def _from_stackfold(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
+    with tempfile.TemporaryDirectory(prefix="ioflame-") as name:
+        folded, stats, pprof = (Path(name) / part for part in ("folded", "stats", "stacks.pb.gz"))
+        argv = [stackfold_binary(), "-q", "--kernel", "-o", str(folded), "--stats", str(stats), "--pprof", str(pprof)]
+        argv += ["--event", event] if event else []
+        done = capture([*argv, source.path], timeout=_TIMEOUT, stdin=source.data)
+        if done.returncode == 2:
+            raise UsageError(
+                f"{_named(source)} cannot be folded: {_words(done)}",
+                mend="--event NAME" if "--event" in done.errors else "",
+            )
+        if not folded.exists() or not stats.exists():
+            raise MeasurementError(
+                f"{_named(source)} cannot be read as a profile: {_words(done)}",
+                means="it is no folded text, recording of perf, text of perf script or pprof; or nothing is left of it",
+            )
+        told = json.loads(stats.read_text())
+        known = read_pprof(pprof)
+        stacks = read_folded(folded.read_bytes().split(b"\n"))
+        if rules is not None:
+            stacks = _categorised(str(folded), None, rules, view)
+        unit = "" if told["unit"] == "unstated" else told["unit"]
+        cut = told["truncated_input"] or ""
+        return Stacks(detailed(stacks, known.samples), told["event"] or "", unit, known.sources, cut)
+
+
+def _named(source: Source) -> str:
+    return "standard input" if source.data is not None else source.path
+
+
+def _words(done: Output) -> str:
+    return done.errors.removeprefix("stackfold: ")[-2000:] or f"stackfold ended with exit code {done.returncode}"
+
+
+def _categorised(path: str, data: bytes | None, rules: str, view: str) -> list[Stack]:
+    argv = [stackfold_binary(), "categories", "--rules", rules, "--view", view, "--format", "stacks", path]
+    output = capture(argv, timeout=_TIMEOUT, stdin=data).require("stackfold categories")
+    # Without counts stackfold prints 0 samples, which would look like a figure.
+    return [replace(stack, samples=None) for stack in read_categorised(output.stdout.split(b"\n"))]

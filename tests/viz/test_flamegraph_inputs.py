@@ -1,0 +1,138 @@
+"""`ioflame flamegraph` on what other programs leave: recordings, their text, pprof, and folded text of all kinds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from folding.stackfold import stackfold_binary
+from ioflame.cli import main
+from tests.viz.conftest import Opener
+
+DATA = Path(__file__).parents[2] / "folding" / "tests" / "data"
+TWO_EVENTS = DATA / "two_events.txt"
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What perf leaves of a second of Python."""
+    data = tmp_path_factory.mktemp("perf") / "perf.data"
+    work = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: sorted(range(5000))"
+    argv = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "499", "-g", "-o", str(data), "--", "python3", "-c", work]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
+    return data
+
+
+def total_of_report(data: Path) -> int:
+    argv = ["perf", "report", "-i", str(data), "--stdio", "--no-children", "-g", "none", "-F", "period", "-t", "|"]
+    lines = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    return sum(int(line.strip()) for line in lines if line.strip().isdigit())
+
+
+def drawn_total(svg: Path) -> int:
+    ElementTree.parse(svg)
+    found = re.search(r"<title>all\n.*?\(([\d,]+) \w+\)", svg.read_text())
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+@pytest.mark.needs("perf")
+def test_a_recording(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "perf.svg"
+    assert main(["flamegraph", str(recording), "-o", str(out)]) == 0
+    assert re.search(r" ns of cpu-clock", capsys.readouterr().out)
+    assert drawn_total(out) == total_of_report(recording) > 10**8
+    assert "samples" in re.findall(r"<title>all\n(.*?)</title>", out.read_text(), re.S)[0]
+
+
+@pytest.mark.needs("perf", "chromium")
+def test_a_recording_as_a_page_knows_objects_and_threads(
+    recording: Path, tmp_path: Path, chromium_page: Opener
+) -> None:
+    out = tmp_path / "perf.html"
+    assert main(["flamegraph", str(recording), "-o", str(out), "--inverted"]) == 0
+    page = chromium_page.html(out.read_text(), fragment="#colour=group&threads=split")
+    assert page.locator('[data-part="view"]').input_value() == "callers"
+    legend = page.locator('[data-for="group"]').inner_text()
+    assert "python3" in legend or "libpython3" in legend
+    assert page.locator('[data-part="threads"]').input_value() == "split"
+    page.select_option('[data-part="view"]', "callees")
+    assert "view=callees" in page.url  # what the page does not open with is kept in the address
+    names = page.evaluate("ioflameRuns[0].graph.boxes.map(b => ioflameRuns[0].graph.nameOf(b.part.tree, b.node))")
+    assert any(re.fullmatch(r"python3/\d+", name) for name in names)
+
+
+@pytest.mark.needs("perf")
+def test_perf_script_text_from_a_pipe_is_the_recording(recording: Path, tmp_path: Path) -> None:
+    text = subprocess.run(["perf", "script", "--no-inline", "-i", str(recording)], check=True, capture_output=True)
+    out = tmp_path / "text.svg"
+    argv = [sys.executable, "-m", "ioflame.cli", "flamegraph", "-o", str(out)]
+    subprocess.run(argv, input=text.stdout, check=True)
+    assert drawn_total(out) == total_of_report(recording)
+
+
+def test_of_several_events_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "two.svg"
+    assert main(["flamegraph", str(TWO_EVENTS), "-o", str(out)]) == 2
+    assert "cpu-clock" in capsys.readouterr().err and not out.exists()
+    assert main(["flamegraph", str(TWO_EVENTS), "-o", str(out), "--event", "cpu-clock"]) == 0
+    lines = (DATA / "two_events__event_cpu_clock.expected").read_text().splitlines()
+    assert drawn_total(out) == sum(int(line.rpartition(" ")[2]) for line in lines)
+
+
+@pytest.mark.parametrize("rules", [[], ["--rules", "rocksdb"]])
+def test_pprof_is_drawn_as_the_folded_text_it_came_from(tmp_path: Path, rules: list[str]) -> None:
+    text = DATA / "readrandom_fp.txt"
+    made = (str(tmp_path / "x.folded"), str(tmp_path / "x.pb.gz"))
+    argv = [stackfold_binary(), "-q", "--kernel", str(text), "-o", made[0], "--pprof", made[1]]
+    subprocess.run(argv, check=True)
+    for name in ("x.folded", "x.pb.gz"):
+        out = tmp_path / f"{name}.svg"
+        assert main(["flamegraph", str(tmp_path / name), "-o", str(out), "--unit", "ns", "--title", "t", *rules]) == 0
+    folded, pprof = ((tmp_path / f"{name}.svg").read_text() for name in ("x.folded", "x.pb.gz"))
+
+    def shares(svg: str) -> Counter[str]:  # what each drawn frame says of itself, but for its number of samples
+        return Counter(re.sub(r"\nn = .*", "", title) for title in re.findall(r"<title>(.*?)</title>", svg, re.S))
+
+    assert shares(pprof) == shares(folded)
+    assert "\nn = " in pprof and "\nn = " not in folded  # folded text does not tell
+
+
+def test_folded_text_becomes_pprof(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = DATA / "readrandom-1u-profile13.folded"
+    out = tmp_path / "x.pb.gz"
+    assert main(["flamegraph", str(given), "-o", str(out)]) == 0
+    assert f"go tool pprof -http=: {out}" in capsys.readouterr().out
+    again = subprocess.run([stackfold_binary(), "-q", str(out)], check=True, capture_output=True).stdout
+    assert sorted(again.splitlines()) == sorted(given.read_bytes().splitlines())
+
+
+def test_weights_with_nothing_behind_the_point(tmp_path: Path) -> None:
+    (tmp_path / "x.folded").write_bytes(b"a;b 12.00\r\na;c 8.\r\n")
+    assert main(["flamegraph", str(tmp_path / "x.folded")]) == 0
+    assert drawn_total(tmp_path / "x.svg") == 20
+
+
+def test_a_difference_is_not_drawn_as_stacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.folded").write_bytes(b"a;b 12 14\na;c 8 0\n")
+    assert main(["flamegraph", str(tmp_path / "x.folded")]) == 2
+    assert "difference of two profiles" in capsys.readouterr().err
+
+
+def test_a_recording_cut_short_is_drawn_as_far_as_it_goes(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = recording.read_bytes()
+    (tmp_path / "cut.data").write_bytes(whole[: len(whole) // 2])
+    code = main(["flamegraph", str(tmp_path / "cut.data"), "-o", str(tmp_path / "cut.svg")])
+    said = capsys.readouterr().err
+    assert code == 1 and said
+    if (tmp_path / "cut.svg").exists():
+        assert 0 < drawn_total(tmp_path / "cut.svg") < total_of_report(recording)
+        assert "cut short" in said and "cut short" in (tmp_path / "cut.svg").read_text()

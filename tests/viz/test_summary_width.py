@@ -1,0 +1,84 @@
+"""No summary is wider than the terminal, and none loses a figure for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioflame.checks import Check, Verdict
+from ioflame.run import Categories, ObserverCost, OtherFrame, RunRecord, Unobserved
+from ioflame.stats import Interval
+from tests.viz.runs import record, view
+from viz.columns import aligned, folded
+from viz.labels import cells
+from viz.summary import render_summary
+from viz.tables import LEAST_WIDTH
+
+widths = st.integers(LEAST_WIDTH, 200)
+words = st.text(min_size=1, max_size=40)
+LONG = "rocksdb::(anonymous namespace)::FilterBlockReader::KeyMayMatch<rocksdb::Slice> " * 3
+
+
+def whole(name: str) -> tuple[RunRecord, Categories]:
+    """A record with something in every part of the summary."""
+    made = record(
+        missing=[f"the {name} window"],
+        unobserved=[Unobserved("iolat", f"{name} cannot be loaded", "apt-get install " + name, True)],
+        costs=[ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12))],
+        checks=[
+            Check("self weight by symbol", Verdict.FAILED, name, LONG, "make doctor"),
+            Check(name, Verdict.OK, "97 %"),
+        ],
+    )
+    owner = view().owner
+    assert owner is not None
+    return made, replace(owner, other_frames=[OtherFrame(LONG, 7), OtherFrame(name, 3)])
+
+
+def too_wide(text: str, width: int) -> list[str]:
+    """Lines wider than asked that are not one word alone, which stays whole to be copied."""
+    return [line for line in text.split("\n") if cells(line) > width and len(line.split()) > 1]
+
+
+@given(words, widths, st.booleans())
+def test_no_line_is_wider_than_the_terminal(name: str, width: int, unicode: bool) -> None:
+    made, categories = whole(name)
+    text = render_summary(made, categories, width, unicode)
+    assert too_wide(text, width) == []
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+
+
+@given(widths)
+def test_no_figure_is_lost(width: int) -> None:
+    made, categories = whole("name")
+    told = {width: set(re.findall(r"\d[\d,.]*", render_summary(made, categories, width))) for width in (width, 200)}
+    # of the owner table, columns may go (tests/viz/test_tables.py); of everything else, nothing may
+    owner = {f"{row.samples:,}" for row in categories.rows} | set(re.findall(r"\d+\.\d{3}", str(told[200])))
+    assert told[200] - told[width] <= owner | {"105"}
+
+
+cell = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=12)
+
+
+@given(
+    st.integers(1, 9).flatmap(lambda n: st.lists(st.lists(cell, min_size=n, max_size=n), min_size=1, max_size=5)),
+    widths,
+)
+def test_columns_that_do_not_fit_go_below(rows: list[list[str]], width: int) -> None:
+    text = aligned(rows, width)
+    least = 2 + max(len(row[0]) for row in rows) + 2 + max((len(c) for row in rows for c in row[1:]), default=0)
+    assert max(len(line) for line in text.split("\n")) <= max(width, least)
+    blocks = [block.split("\n") for block in text.split("\n\n")]
+    for number, row in enumerate(rows):  # each row is whole, cell by cell, with its head in every block
+        found = [block[number].split() for block in blocks]
+        assert [one[0] for one in found] == [row[0]] * len(blocks)
+        assert [c for one in found for c in one[1:]] == row[1:]
+
+
+def test_what_is_piped_is_left_whole() -> None:
+    assert folded(LONG, None) == LONG
+    rows = [["a", *("column" for _ in range(40))]]
+    assert "\n" not in aligned(rows)
