@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from ioflame.errors import HostError, MeasurementError
+from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.process import Child, Children
 
 __all__ = ("Tracer", "tracer_binary")
 
-_ATTACH_SECONDS = 30.0
+_ATTACH_SECONDS = 60.0
+_ANSWER_SECONDS = 30.0
+_FINISH_SECONDS = 60.0
+_USAGE = 2
 _HOST_CANNOT = 3
 
 
@@ -24,7 +28,7 @@ def tracer_binary() -> Path | None:
 
 
 class Tracer:
-    """One program of the loader, under its control protocol.
+    """One program of the loader, under its control protocol. Started at once; `await_ready` before anything else.
 
     program: the subcommand (`iolat`); arguments: its options; out: where it writes its JSON; log: its standard error
     """
@@ -35,6 +39,7 @@ class Tracer:
         self.out = out
         self._log = log
         self._name = f"ebpf {program}"
+        self._failed = False
         order_read, self._orders = os.pipe()
         self._answers, answer_write = os.pipe()
         argv = [str(binary), program, *arguments, "--control", f"{order_read},{answer_write}", "-o", str(out)]
@@ -45,6 +50,9 @@ class Tracer:
         finally:
             os.close(order_read)
             os.close(answer_write)
+
+    def await_ready(self) -> None:
+        """Returns once every probe is attached. HostError where this host cannot, UsageError for what was asked."""
         self._read("ready", _ATTACH_SECONDS)
 
     def open(self) -> int:
@@ -56,27 +64,46 @@ class Tracer:
         return self._order("close")
 
     def finish(self) -> None:
-        """Detaches and waits until the result is written. MeasurementError or HostError when the program failed."""
+        """Detaches and waits until the result is written.
+
+        MeasurementError or HostError when the program failed, unless it has been raised before.
+        """
+        if self._orders < 0:
+            return
         os.close(self._orders)
-        code = self.child.wait(60)
+        self._orders = -1
+        code = self.child.wait(_FINISH_SECONDS)
+        if code is None:
+            self.child.stop(grace=1.0)
         os.close(self._answers)
-        if code != 0:
+        if code != 0 and not self._failed:
             raise self._failure(f"{self._name} failed")
 
     def _order(self, order: str) -> int:
-        os.write(self._orders, f"{order}\n".encode())
-        return int(self._read(order, 10.0))
+        # A child that is gone has closed its end: the answer that does not come says so.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._orders, f"{order}\n".encode())
+        return int(self._read(order, _ANSWER_SECONDS))
 
     def _read(self, what: str, seconds: float) -> str:
-        ready, _, _ = select.select([self._answers], [], [], seconds)
-        answer = os.read(self._answers, 64).decode() if ready else ""
-        if not answer:
-            raise self._failure(f"{self._name} did not answer to {what}")
-        return answer.strip()
+        """The next line of its answers; a byte at a time, so that what follows stays in the pipe."""
+        line = b""
+        while True:
+            ready, _, _ = select.select([self._answers], [], [], seconds)
+            byte = os.read(self._answers, 1) if ready else b""
+            if byte == b"\n":
+                return line.decode()
+            if not byte:
+                raise self._failure(f"{self._name} did not answer to {what}")
+            line += byte
 
-    def _failure(self, what: str) -> HostError | MeasurementError:
+    def _failure(self, what: str) -> HostError | MeasurementError | UsageError:
+        self._failed = True
+        self.child.wait(1.0)
         words = self._log.read_text(errors="replace").strip()[-1000:] if self._log.exists() else ""
         message = f"{what} ({self.child.describe_end()}): {words or 'it said nothing'}"
         if self.child.returncode == _HOST_CANNOT:
             return HostError(message, mend="ioflame doctor")
+        if self.child.returncode == _USAGE:
+            return UsageError(words)
         return MeasurementError(message, mend=f"read {self._log}")

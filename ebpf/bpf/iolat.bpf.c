@@ -192,7 +192,9 @@ static __always_inline void end(u64 key, struct flight *flight)
 	if (!gate)
 		goto done;
 	if (flight->issued) {
-		count(operation, own, QUEUE, flight->started, flight->issued);
+		/* A flush was first seen when it was issued. */
+		if (operation != REQ_OP_FLUSH)
+			count(operation, own, QUEUE, flight->started, flight->issued);
 		count(operation, own, DEVICE, flight->issued, now);
 	}
 	count(operation, own, TOTAL, flight->started, now);

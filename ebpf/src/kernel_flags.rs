@@ -8,6 +8,8 @@ use crate::error::Failure;
 /// `RQF_FLUSH_SEQ` before it became an enum (Linux 6.12).
 const OLD_FLUSH_SEQUENCE: u32 = 1 << 4;
 
+const FAILFAST: [&str; 3] = ["failfast_dev", "failfast_transport", "failfast_driver"];
+
 /// Bit numbers and names of `cmd_flags` (`enum req_flag_bits`), and the mask of `RQF_FLUSH_SEQ`.
 pub struct RequestFlags {
     bits: Vec<(u32, String)>,
@@ -38,10 +40,17 @@ impl RequestFlags {
     /// The names of the flags that are set, in the order of their bits; a bit without a name as `bit N`.
     pub fn names(&self, flags: u32) -> Vec<String> {
         let set = (0..32).filter(|bit| flags >> bit & 1 == 1);
-        set.map(|bit| {
-            let known = self.bits.iter().find(|(number, _)| *number == bit);
-            known.map_or_else(|| format!("bit {bit}"), |(_, name)| name.clone())
-        })
-        .collect()
+        let mut names: Vec<String> = set
+            .map(|bit| {
+                let known = self.bits.iter().find(|(number, _)| *number == bit);
+                known.map_or_else(|| format!("bit {bit}"), |(_, name)| name.clone())
+            })
+            .collect();
+        // Readahead sets all three: one word for "do not try again".
+        if FAILFAST.iter().all(|part| names.iter().any(|name| name == part)) {
+            names.retain(|name| !FAILFAST.contains(&name.as_str()));
+            names.push("failfast".to_owned());
+        }
+        names
     }
 }

@@ -1,0 +1,79 @@
+"""The ways an eBPF program can be run here, each known to work by having been tried."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ebpf.tracer import tracer_binary
+from ioflame.errors import HostError, IoflameError, UsageError
+from ioflame.process import capture
+
+__all__ = ("BACKENDS", "Trial", "choose_backend", "try_backend", "try_kinds")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Whether it works here; words: what was seen, or the reason; mend: the command that changes it."""
+
+    works: bool
+    words: str
+    mend: str = ""
+
+
+@functools.cache
+def try_kinds() -> Mapping[str, Trial]:
+    """Each kind of program (`tp_btf`, `tracepoint`, `fentry`, `kprobe`, `uprobe`), loaded, attached and made to count.
+
+    Empty where the loader is not built or does not run.
+    """
+    binary = tracer_binary()
+    if binary is None:
+        return {}
+    try:
+        tried = json.loads(capture([str(binary), "probe"], timeout=60).require("ioflame-ebpf probe").stdout)
+        return {one["kind"]: Trial(bool(one["works"]), str(one["words"])) for one in tried}
+    except (IoflameError, ValueError, KeyError):
+        return {}
+
+
+def try_backend(name: str) -> Trial:
+    """A real program of that backend, attached and made to count; never by its version or its own claims."""
+    return _TRIALS[name]()
+
+
+def choose_backend(wanted: str) -> str:
+    """The backend to use: the one asked for; with `auto` the first that works. HostError with the reasons if none."""
+    if wanted not in ("auto", *BACKENDS):
+        means = ""
+        if "python" in wanted:
+            means = "bcc's Python tools compile against kernel headers; with those of another kernel they count garbage"
+        raise UsageError(f"EBPF={wanted} is not known", means=means, mend=f"EBPF=auto|{'|'.join(BACKENDS)}")
+    names = BACKENDS if wanted == "auto" else (wanted,)
+    reasons = []
+    for name in names:
+        trial = try_backend(name)
+        if trial.works:
+            return name
+        reasons.append(f"{name}: {trial.words}" + (f" -> {trial.mend}" if trial.mend else ""))
+    raise HostError("no eBPF program can be run here", means="; ".join(reasons), mend="ioflame doctor")
+
+
+@functools.cache
+def _try_core() -> Trial:
+    if tracer_binary() is None:
+        return Trial(False, "its loader ioflame-ebpf is not built", "make setup   (needs clang and libelf-dev)")
+    kinds = try_kinds()
+    tried = kinds.get("tp_btf", Trial(False, "its loader does not run"))
+    if tried.works:
+        working = ", ".join(name for name, trial in kinds.items() if trial.works)
+        return Trial(True, f"{working} load, attach and count")
+    return Trial(False, tried.words)
+
+
+_TRIALS: Mapping[str, Callable[[], Trial]] = {"co-re": _try_core}
+
+# In the order of preference.
+BACKENDS = tuple(_TRIALS)

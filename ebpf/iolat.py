@@ -1,0 +1,179 @@
+"""IO latency of the database's device: its observer, by the best backend of this host, and checks of its figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebpf.backends import choose_backend
+from ebpf.observer import CoreObserver
+from ioflame.checks import Check, Verdict
+from ioflame.latency import DiskCount, IoLatency
+from ioflame.observer import Observer
+from ioflame.process import Children
+
+__all__ = ("IoLatencyRequest", "io_latency_checks", "io_latency_observer")
+
+# Fewer requests than this, and diskstats' whole milliseconds say nothing about their mean.
+_FEWEST_FOR_MEAN = 1000
+# How far its mean may be from ours: the block layer reads the clock once for all requests of a plug.
+_MEAN_TOLERANCE = 0.05
+_FEW = 0.001
+
+
+@dataclass(frozen=True)
+class IoLatencyRequest:
+    """pids: the processes to tell apart from everybody else; device: its (major, minor), a disk or a partition."""
+
+    pids: Sequence[int]
+    device: tuple[int, int]
+    children: bool = False
+    backend: str = "auto"
+
+
+def io_latency_observer(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
+    """The observer that leaves an `IoLatency` in `out`. HostError where no backend works here, with the reasons."""
+    return _BACKENDS[choose_backend(request.backend)](request, children, out)
+
+
+def _co_re(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
+    arguments = ["--device", "{}:{}".format(*request.device)]
+    for pid in request.pids:
+        arguments += ["--pid", str(pid)]
+    if request.children:
+        arguments.append("--children")
+    return CoreObserver("iolat", "IO latency, CO-RE programs on the block layer's events", children, arguments, out)
+
+
+_BACKENDS: Mapping[str, Callable[[IoLatencyRequest, Children, Path], Observer]] = {"co-re": _co_re}
+
+
+def io_latency_checks(latency: IoLatency) -> list[Check]:
+    """What there is to say about the figures: nothing counted, something lost, more or less than diskstats saw."""
+    return [
+        *_counted(latency),
+        _lost(latency),
+        *_covered(latency),
+        *_same_mean(latency),
+        *_happened(latency),
+        *_cost(latency),
+    ]
+
+
+def _counted(latency: IoLatency) -> Iterator[Check]:
+    if not latency.rows:
+        yield Check(
+            "iolat events",
+            Verdict.FAILED,
+            f"no request of {latency.device.name} ended in {latency.seconds:.1f} s",
+            "an empty result: nothing read or wrote the device, or the probes saw none of it",
+            "a device that the workload uses, and a window in which it does",
+        )
+    elif not any(row.owner == "process" for row in latency.rows):
+        pids = ", ".join(map(str, latency.pids))
+        yield Check(
+            "iolat events",
+            Verdict.FAILED,
+            f"no request of process {pids} among {sum(row.total.count for row in latency.rows):,}",
+            "its reads came from the page cache, or its children sent them, or it uses another device",
+            "--children, or --device",
+        )
+
+
+def _lost(latency: IoLatency) -> Check:
+    total = sum(row.total.count for row in latency.rows)
+    lost = {name: n for name, n in latency.losses.items() if n}
+    if not lost:
+        return Check("iolat losses", Verdict.OK, f"none in {total:,} requests")
+    words = ", ".join(f"{_LOSSES.get(name, name)} {n:,}" for name, n in lost.items())
+    # Requests that took longer than the settling before the window began unseen: a few are no fault.
+    if set(lost) <= {"no_start"} and lost["no_start"] <= max(_FEW * total, 2):
+        return Check("iolat losses", Verdict.NOTE, f"{words}, of {total:,}", "they are not in the figures")
+    return Check("iolat losses", Verdict.FAILED, f"{words}, of {total:,}", "the figures are of the rest alone")
+
+
+_LOSSES = {
+    "lost_start": "requests that did not fit into the map of those in flight:",
+    "lost_kind": "requests of a kind that did not fit into the map of kinds:",
+    "no_start": "ended without a start that was seen:",
+    "negative": "ended before they began:",
+    "overflow": "longer than 137 s:",
+    "missed": "events missed because the program was already running on that CPU:",
+    "lost_process": "children that did not fit into the map of processes:",
+    "collided": "requests of one and the same block at one time, told apart by nothing:",
+}
+
+
+def _covered(latency: IoLatency) -> Iterator[Check]:
+    disk = latency.diskstats
+    if disk is None or not any(c.requests for c in (disk.outer.read, disk.outer.write)):
+        if latency.rows:
+            yield Check(
+                "iolat coverage",
+                Verdict.NOTE,
+                "not checked: /proc/diskstats counts nothing for the device",
+                "whether all of its requests were seen is unknown",
+                f"echo 1 > /sys/block/{latency.device.name}/queue/iostats",
+            )
+        return
+    # An event that another CPU is in the middle of may be on either side of an edge.
+    slack = 2 * (os.cpu_count() or 1)
+    groups = (
+        ("reads", latency.count("read"), disk.inner.read, disk.outer.read),
+        ("writes", latency.count("write"), disk.inner.write, disk.outer.write),
+        ("discards", latency.count("discard"), disk.inner.discard, disk.outer.discard),
+    )
+    seen, wrong = [], False
+    for name, counted, inner, outer in groups:
+        if counted or outer.requests:
+            seen.append(f"{counted:,} {name} of {_between(inner, outer)}")
+            wrong |= not inner.requests - slack <= counted <= outer.requests + slack
+    words = ", ".join(seen) + " in diskstats"
+    if wrong:
+        yield Check("iolat coverage", Verdict.FAILED, words, "what was traced is not what the device did")
+    else:
+        yield Check("iolat coverage", Verdict.OK, words)
+
+
+def _between(inner: DiskCount, outer: DiskCount) -> str:
+    if inner.requests == outer.requests:
+        return f"{outer.requests:,}"
+    return f"{inner.requests:,} to {outer.requests:,}"
+
+
+def _same_mean(latency: IoLatency) -> Iterator[Check]:
+    reads = [row.total for row in latency.rows if row.operation == "read"]
+    count = sum(histogram.count for histogram in reads)
+    disk = latency.diskstats.outer.read.mean_ns if latency.diskstats else None
+    if count < _FEWEST_FOR_MEAN or not disk:
+        return
+    mean = sum(histogram.sum_ns for histogram in reads) / count
+    words = f"{mean / 1e3:.2f} us a read, diskstats {disk / 1e3:.2f} us ({mean / disk - 1:+.1%})"
+    if abs(mean / disk - 1) <= _MEAN_TOLERANCE:
+        yield Check("iolat mean", Verdict.OK, words)
+    else:
+        yield Check("iolat mean", Verdict.WARN, words, "one of the two clocks does not cover what the other does")
+
+
+def _happened(latency: IoLatency) -> Iterator[Check]:
+    total = sum(row.total.count for row in latency.rows)
+    requeued = latency.facts.get("requeued", 0)
+    if requeued > 0.01 * total:
+        yield Check(
+            "iolat requeued",
+            Verdict.NOTE,
+            f"{requeued:,} times in {total:,} requests",
+            "the driver took no more, so they waited: that time is in the queue, not at the device",
+        )
+    ended = latency.facts.get("processes_ended", 0)
+    if ended:
+        yield Check("iolat processes", Verdict.NOTE, f"{ended} ended within the window", "they were counted until then")
+
+
+def _cost(latency: IoLatency) -> Iterator[Check]:
+    ns = sum(cost.ns for cost in latency.costs)
+    total = sum(row.total.count for row in latency.rows)
+    if ns and total:
+        yield Check("iolat cost", Verdict.OK, f"{ns / total / 1e3:.2f} us of CPU per request in the programs")

@@ -1,0 +1,43 @@
+"""What `ioflame ebpf` needs of each program: one module a program fills one of these in."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioflame.checks import Check
+from ioflame.observer import Observer
+from ioflame.process import Children
+
+__all__ = ("EbpfProgram", "Shown")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A result as text, and the checks that say what it is worth."""
+
+    text: str
+    checks: list[Check]
+
+
+@dataclass(frozen=True)
+class EbpfProgram:
+    """One subcommand of `ioflame ebpf`.
+
+    name, about:   the subcommand and its line in the list
+    overhead:      a paragraph: what it costs the workload, measured how
+    example:       a command line and what it printed
+    add_arguments: its own options; --pid, --children, --seconds, --json and --out are there already
+    observer:      from the parsed options, the children of the job and the file to write; not attached yet
+    show:          reads that file
+    """
+
+    name: str
+    about: str
+    overhead: str
+    example: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    observer: Callable[[argparse.Namespace, Children, Path], Observer]
+    show: Callable[[Path], Shown]
