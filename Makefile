@@ -86,9 +86,10 @@ bench: setup-dev ## stackfold against its peers, and how long a report page take
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@python3 -m tests.bench.stackfold_text $(BENCH)
 
-docs: setup-dev ## make the README's picture and summary anew, from a real run on this machine
+docs: setup-dev ## make the README's pictures and summary anew, from two real runs on this machine
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
-	@$(BIN)/python docs/refresh.py $(or $(OUT),runs)/latest
+	@first=$$(readlink -f '$(or $(OUT),runs)/latest') && $(BIN)/ioflame profile $(PROFILE_OPTIONS) && \
+		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f '$(or $(OUT),runs)/latest')"
 
 bless: setup-dev ## write the golden files anew from what the code does now; look at the diff
 	BLESS=1 $(CARGO) test -q --locked --manifest-path $(MANIFEST)

@@ -1,43 +1,130 @@
-"""Takes a finished run over into the documentation: `docs/refresh.py RUN` (`make docs` makes the run first).
+"""Takes two finished runs over into the documentation: `docs/refresh.py RUN OTHER` (`make docs` makes the runs first).
 
-Writes docs/summary.txt, docs/flamegraph.svg, docs/flamegraph.png, and the summary between the markers of README.md.
+Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and the summary between the markers
+of README.md. Everything is of RUN; OTHER is what it is compared with.
 """
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
+WIDTH = 1200  # px
+LARGEST = 150_000  # bytes of a picture
 _MARKED = re.compile(r"(<!-- summary:begin[^\n]*\n).*?(<!-- summary:end -->)", re.DOTALL)
+_TERMINAL_LINES = 46
 
 
-def screenshot(svg: Path, png: Path) -> None:
-    """A picture of the whole graph, as a browser shows it in its light theme."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium",
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        page = browser.new_page(viewport={"width": 1400, "height": 800}, color_scheme="light")
-        page.goto(svg.resolve().as_uri())
-        height = page.evaluate("document.documentElement.getBoundingClientRect().height")
-        page.set_viewport_size({"width": 1400, "height": int(height) + 1})
-        page.screenshot(path=png)
-        browser.close()
+@dataclass(frozen=True)
+class View:
+    """A picture: what is opened, what of it is taken, and what is done before.
+
+    parts:  selectors; the picture reaches from the top of the first to the bottom of the last, or `height` px far
+    before: what a reader does to see it
+    """
+
+    name: str
+    page: Literal["run", "comparison", "terminal"]
+    parts: tuple[str, ...]
+    theme: Literal["light", "dark"] = "light"
+    fragment: str = ""
+    height: int | None = None
+    before: Callable[[Page], object] | None = None
+
+
+def _hover_a_frame(page: Page) -> None:
+    page.locator("canvas").first.hover(position={"x": 560, "y": 18 * 20 + 9})
+
+
+VIEWS = (
+    View("report-top", "run", ("header.top", "section:has(#what-0)", "section:has(#trust-0)"), height=980),
+    View("flamegraph-light", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), before=_hover_a_frame),
+    View("flamegraph-dark", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), "dark", "#colour=group"),
+    View("categories", "run", ("section:has(#where-0)",)),
+    View("matrix", "run", ("figure:has(.matrix)",)),
+    View("timeline", "run", ("section:has(#time-0) figure",)),
+    View("comparison", "comparison", ("header.top", "section[aria-labelledby=compare]"), height=980),
+    View("terminal", "terminal", ("pre",), "dark"),
+)
+
+
+def terminal_page(summary: str) -> str:
+    """The first lines of the summary as a terminal shows them."""
+    lines = summary.splitlines()[:_TERMINAL_LINES]
+    shown = html.escape("$ make profile\n" + "\n".join(lines))
+    return (
+        '<!doctype html><meta charset="utf-8"><title>terminal</title><body style="margin:0">'
+        '<pre style="margin:0;padding:16px 20px;display:inline-block;background:#14181d;color:#e8eaed;'
+        f"font:14px/1.35 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace\">{shown}</pre>"
+    )
+
+
+def picture(browser: Browser, view: View, address: str) -> Path:
+    """Takes the picture, with its colours brought down to 256; its path."""
+    context = browser.new_context(viewport={"width": WIDTH, "height": 1600}, color_scheme=view.theme)
+    page = context.new_page()
+    page.goto(address + view.fragment)
+    page.evaluate("part => document.querySelector(part).scrollIntoView()", view.parts[0])
+    if view.before is not None:
+        view.before(page)
+    edges = page.evaluate(
+        "parts => { const b = parts.map(p => document.querySelector(p).getBoundingClientRect());"
+        "return [b[0].left, b[0].top, b[0].right, b.at(-1).bottom]; }",
+        list(view.parts),
+    )
+    left, top, right, bottom = (round(edge) for edge in edges)
+    margin = 0 if left < 8 else 4
+    clip = {
+        "x": left - margin,
+        "y": max(0, top - margin),
+        "width": min(WIDTH, right + margin) - (left - margin),
+        "height": min(bottom - top, view.height or bottom - top) + 2 * margin,
+    }
+    out = DOCS / f"{view.name}.png"
+    page.screenshot(path=out, clip=clip)  # type: ignore[arg-type]
+    context.close()
+    subprocess.run(["pngquant", "--strip", "--speed", "1", "--force", "--ext", ".png", "256", str(out)], check=True)
+    return out
 
 
 def main() -> None:
-    run = Path(sys.argv[1])
+    if len(sys.argv) != 3:
+        sys.exit("docs/refresh.py RUN OTHER   (run directories; make docs makes them)")
+    run, other = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
-    screenshot(DOCS / "flamegraph.svg", DOCS / "flamegraph.png")
-    block = f"```\n{(DOCS / 'summary.txt').read_text()}```\n"
+    summary = (DOCS / "summary.txt").read_text()
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        pages = {"run": run / "report.html"} | {
+            name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal")
+        }
+        ioflame = Path(sys.executable).with_name("ioflame")
+        subprocess.run([ioflame, "report", run, other, "-o", pages["comparison"]], check=True)
+        pages["terminal"].write_text(terminal_page(summary), encoding="utf-8")
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox", "--disable-gpu", "--disable-lcd-text", "--disable-background-networking"],
+        )
+        taken = [picture(browser, view, pages[view.page].resolve().as_uri()) for view in VIEWS]
+        browser.close()
+    for path in taken:
+        print(f"{path.relative_to(DOCS.parent)}   {path.stat().st_size / 1000:.0f} kB")
+    large = [path.name for path in taken if path.stat().st_size > LARGEST]
+    if large:
+        sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
+    block = f"```\n{summary}```\n"
     README.write_text(_MARKED.sub(lambda found: found[1] + block + found[2], README.read_text()))
 
 

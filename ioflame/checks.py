@@ -76,7 +76,7 @@ def fold_line(line: str, width: int, indent: int) -> str:
     if width - indent < 20:
         begin = line[: len(line) - len(line.lstrip())][: width // 3]
         hang = begin + "  " if width > 12 else begin
-        return "\n".join(_wrap(line, width, begin, hang))
+        return "\n".join(_wrap(line.strip(), width, begin, hang))
     # Blanks in the first part are a layout: only the text after `indent` is folded.
     head, text = line[:indent], line[indent:]
     hang = " " * min(indent, width // 3)
@@ -86,7 +86,7 @@ def fold_line(line: str, width: int, indent: int) -> str:
 
 def _wrap(text: str, width: int, begin: str, hang: str) -> list[str]:
     return textwrap.wrap(
-        text.strip(),
+        text,
         width,
         initial_indent=begin,
         subsequent_indent=hang,

@@ -54,6 +54,7 @@ if ((dev)); then
   need biolatency libbpf-tools
   need bpftool bpftool
   need xmllint libxml2-utils
+  need pngquant pngquant
 fi
 
 if ((${#missing[@]})); then

@@ -136,7 +136,7 @@ def trust(view: RunView) -> str:
 
 def _banner(checks: Sequence[Check]) -> str:
     counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
-    told = ", ".join(f"{counts[v]} {_LIGHTS[v][2]}" for v in reversed(list(_LIGHTS)) if counts[v])
+    told = ", ".join(_counted(counts[v], v) for v in reversed(list(_LIGHTS)) if counts[v])
     gravest = worst(checks)
     words = {
         Verdict.OK: "Every check passed",
@@ -147,6 +147,11 @@ def _banner(checks: Sequence[Check]) -> str:
     }[gravest]
     kind, sign, _ = _LIGHTS[gravest]
     return f'<p class="banner {kind}"><i aria-hidden="true">{sign}</i> <b>{words}.</b> {told}.</p>'
+
+
+def _counted(count: int, verdict: Verdict) -> str:
+    plural = count > 1 and verdict in (Verdict.NOTE, Verdict.WARN)
+    return f"{count} {_LIGHTS[verdict][2]}{'s' * plural}"
 
 
 def owner(view: RunView, hues: Sequence[int]) -> str:

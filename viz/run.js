@@ -18,6 +18,7 @@ function ioflameRun(article, index, runs) {
   let hitStacks = null;
   let problem = "";
   const base = index > 0 && packed.comparable ? runs[0] : null;
+  const byDifference = ["share", "cost"];
   const colours = ["owner", "group", ...(base ? ["share"] : []), ...(base && usPerQuery !== null && base.usPerQuery !== null ? ["cost"] : [])];
 
   const el = Object.fromEntries([
@@ -52,7 +53,7 @@ function ioflameRun(article, index, runs) {
     if (at >= 0 && profile.objectOf(at)) rows.unshift(["object", profile.objectOf(at)]);
     if (at >= 0 && data.source && data.source[at] >= 0) rows.splice(profile.objectOf(at) ? 1 : 0, 0, ["source", data.sources[data.source[at]]]);
     if (usPerQuery !== null) rows.push(["cost", us(weight)]);
-    if (base) rows.push(["base", againstBase(tree, node)]);
+    if (base && state.threads !== "split") rows.push(["base", againstBase(tree, node)]);
     if (profile.samplesOf) {
       const n = samples(tree, node);
       rows.push(["n", `${group(n)} samples`]);
@@ -175,7 +176,7 @@ function ioflameRun(article, index, runs) {
   }
   const colourOf = (tree, i) => {
     if (tree.name[i] < 0) return -1;
-    if (state.colour === "share" || state.colour === "cost") return shade(tree, i);
+    if (byDifference.includes(state.colour)) return shade(tree, i);
     if (state.colour === "owner") return hues[tree.category[i]];
     return groupHue[views.groupOfName[tree.name[i]]];
   };
@@ -184,6 +185,8 @@ function ioflameRun(article, index, runs) {
     const before = JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.threads, state.noKernel]);
     const searched = state.search;
     Object.assign(state, wanted);
+    // The threads of two runs have nothing in common but their names.
+    if (state.threads === "split" && byDifference.includes(state.colour)) Object.assign(state, wanted.threads ? { colour: "owner" } : { threads: "name" });
     if (state.view === "function" && state.fn < 0) state.view = opens;
     const turned = before !== JSON.stringify([state.view, state.fn, state.owner, state.leaf, state.group, state.threads, state.noKernel]);
     if (turned && wanted.zoom === undefined) state.zoom = 0;
@@ -237,7 +240,7 @@ function ioflameRun(article, index, runs) {
       const set = ["owner", "leaf", "group"].filter((key) => button.dataset[key] !== undefined);
       button.setAttribute("aria-pressed", String(set.every((key) => Number(button.dataset[key]) === state[key])));
     }
-    const isDifference = state.colour === "share" || state.colour === "cost";
+    const isDifference = byDifference.includes(state.colour);
     el.legend.querySelectorAll("[data-for]").forEach((list) => { list.hidden = list.dataset.for !== (isDifference ? "difference" : state.colour); });
     if (isDifference) by(el.legend, '[data-for="difference"]').textContent = differenceText();
     el.box.querySelector("canvas").setAttribute("aria-label", `flame graph, ${el.status.textContent}. Arrows walk, Enter zooms, s shows callers and callees, Escape goes back.`);

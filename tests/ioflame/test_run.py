@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.checks import Check, Verdict, render_checks, worst
+from ioflame.checks import Check, Verdict, fold_line, render_checks, worst
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.run import SCHEMA, Files, Run, RunRecord, Window, check_writable, open_run
 from tests.records import counters
@@ -70,6 +70,7 @@ def test_folded_checks_keep_every_word_within_the_width(width: int, values: list
     checks = [Check("name", Verdict.OK, value) for value in values]
     folded = render_checks(checks, width)
     assert folded.split() == render_checks(checks).split()
+    assert fold_line("host: 2 x Model, " + "many words " * 9, 60, 9).startswith("host: 2 x Model, many")
     for line in folded.splitlines():
         assert len(line.rstrip()) <= width or len(max(line.split(), key=len)) > width - 20
 

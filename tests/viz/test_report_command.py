@@ -253,6 +253,21 @@ def test_a_report_cut_short_is_read_as_far_as_it_goes() -> None:
 
 
 @pytest.mark.needs("chromium")
+def test_threads_apart_are_not_compared(chromium_page: Opener) -> None:
+    runs = [view([replace(s, thread=f"c/{tid}") for s in (Stack(("c", "f"), 50, 5),)], f"run-{tid}") for tid in (7, 8)]
+    page = chromium_page.html(render_report(runs), fragment="#run=1&threads=split")
+    colour, threads = (page.locator(f"article:visible [data-part={part}]") for part in ("colour", "threads"))
+    page.locator("article:visible canvas").hover(position={"x": 300, "y": 27})
+    assert "base" not in page.locator("article:visible [data-part=tip]").inner_text()
+    colour.select_option("share")
+    assert threads.input_value() == "name"
+    page.locator("article:visible canvas").hover(position={"x": 301, "y": 28})
+    assert "100.00 % of all, now +0.00 points" in page.locator("article:visible [data-part=tip]").inner_text()
+    threads.select_option("split")
+    assert colour.input_value() == "owner"
+
+
+@pytest.mark.needs("chromium")
 def test_colours_by_difference_are_those_of_the_stacks(chromium_page: Opener) -> None:
     before = [Stack(("c", "f"), 50, 5), Stack(("c", "g"), 30, 3), Stack(("c", "gone", "x"), 20, 2)]
     after = [Stack(("c", "f"), 50, 5), Stack(("c", "g"), 140, 14), Stack(("c", "new"), 10, 1)]
@@ -279,6 +294,9 @@ def test_colours_by_difference_are_those_of_the_stacks(chromium_page: Opener) ->
     page.select_option("article:visible [data-part=colour]", "cost")
     assert "in us per query" in legend.inner_text() and "the strongest is 22.000" in legend.inner_text()
     page.select_option("article:visible [data-part=view]", "callers")
+    assert "30.00 % of all, now +40.00 points" in tip("g")
+    # threads of two runs are not the same threads
+    page.select_option("article:visible [data-part=threads]", "merged")
     assert "30.00 % of all, now +40.00 points" in tip("g")
     # runs that must not be compared offer no difference, and neither does the base
     barred = render_report([view(before), view(after, "run-b", threads=2)])
