@@ -14,7 +14,7 @@ from pathlib import Path
 from ioflame.errors import HostError, MeasurementError
 from ioflame.run import Counters
 
-__all__ = ("Device", "ProcessProbe", "Snapshot", "delta", "device_of", "read_counts")
+__all__ = ("Device", "ProcessProbe", "Snapshot", "delta", "device_of", "logical_block_size", "read_counts")
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _SECTOR = 512  # diskstats counts sectors of 512 bytes whatever the device's own block size
@@ -88,6 +88,15 @@ def _mount_source_number(path: Path) -> int | None:
     return None
 
 
+def logical_block_size(device: Device) -> int:
+    """Bytes of the device's smallest read; a partition has those of its disk. 512 where the kernel does not say."""
+    own = Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve()
+    for directory in (own, own.parent):
+        with contextlib.suppress(OSError, ValueError):
+            return int((directory / "queue" / "logical_block_size").read_text())
+    return _SECTOR
+
+
 class ProcessProbe:
     """Reads the counters of one process and of the device its database is on."""
 
@@ -123,6 +132,12 @@ class ProcessProbe:
             device_read_ms=read_ms,
             steal_ticks=steal,
         )
+
+    def minor_faults(self) -> int:
+        """Page faults of the process that needed no read; 0 when it is gone."""
+        with contextlib.suppress(OSError, IndexError):
+            return int((self._proc / "stat").read_text().rpartition(")")[2].split()[7])
+        return 0
 
     def read_bytes(self) -> int:
         """Bytes the process has caused to be read from storage; 0 when it is gone."""

@@ -6,6 +6,8 @@ import bisect
 import time
 from pathlib import Path
 
+from ioflame.errors import MeasurementError
+
 __all__ = ("QueryReport",)
 
 
@@ -36,7 +38,7 @@ class QueryReport:
         if len(lines) == self._lines:
             return
         for line in lines[max(self._lines, 1) :]:
-            queries = int(line.split(",")[1])
+            queries = self._queries_of(line)
             self._rates.append(queries)
             self._total += queries
         self._lines = len(lines)
@@ -45,6 +47,16 @@ class QueryReport:
         self._totals.append(self._total)
         if len(lines) == 1:
             self._started = self._moments[0]
+
+    def _queries_of(self, line: str) -> int:
+        try:
+            return int(line.split(",")[1])
+        except (IndexError, ValueError):
+            raise MeasurementError(
+                f"{self._path} has the line {line!r} where `second,queries` was expected",
+                means="this db_bench reports in another form, so its queries cannot be counted",
+                mend="DB_BENCH=<RocksDB 7.8 to 11>",
+            ) from None
 
     @property
     def begun(self) -> bool:

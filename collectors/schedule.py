@@ -9,6 +9,7 @@ from pathlib import Path
 
 from collectors.counters import ProcessProbe, Snapshot, delta
 from collectors.queries import QueryReport
+from collectors.warmup import CACHE_FILLS, what_is_missing
 from ioflame.errors import IoflameError, MeasurementError
 from ioflame.observer import Observer
 from ioflame.process import Child
@@ -22,11 +23,6 @@ _SLICE_NS = 1_000_000_000
 # The engine's report comes once a second: this long after an edge, the queries at that edge are known.
 REPORT_LAG_SECONDS = 1.6
 _OPEN_SECONDS = 300.0
-# Warm-up is over when this many whole seconds differ by no more than this share of their mean...
-_FLAT_SECONDS = 3
-_FLAT_SPREAD = 0.10
-# ...and the process has read this many times the size of the block cache.
-_CACHE_FILLS = 2.0
 
 
 class Schedule:
@@ -57,33 +53,35 @@ class Schedule:
                 )
 
     def warm_up(self, bound: float, cache_size: int, trial: Callable[[], None]) -> None:
-        """Waits until the block cache has been filled and QPS is flat, or for `bound` seconds; then runs `trial`.
+        """Waits until nothing speaks against a steady state any more, or for `bound` seconds; then runs `trial`.
 
         cache_size: bytes that have to be read twice over; 0 where the data fit into the cache and QPS alone decides.
         The trial comes last: what it sees is the steady state that it decides for.
         """
         first = self._probe.snapshot()
         deadline = time.monotonic() + bound
-        with self._reporter.stage("warm-up: until the block cache is full and QPS is flat", bound):
-            while time.monotonic() < deadline:
+        faults: list[int] = []
+        before = self._probe.minor_faults()
+        missing = ["QPS was not flat"]
+        with self._reporter.stage("warm-up: until cache, page faults and QPS are steady", bound):
+            while missing and time.monotonic() < deadline:
                 self._step()
-                # The first second holds the opening of the files.
-                seconds = self._report.rates[1:][-_FLAT_SECONDS:]
-                filled = self._probe.read_bytes() >= _CACHE_FILLS * cache_size
-                if filled and len(seconds) == _FLAT_SECONDS and _spread(seconds) <= _FLAT_SPREAD:
-                    note = f"the cache has been filled {_CACHE_FILLS:.0f} times over and QPS is flat"
-                    if not cache_size:
-                        note = "QPS is flat"
-                    break
-            else:
-                note = f"bound of {bound:.0f} s reached before QPS was flat"
+                if new := len(self._report.rates) - len(faults):
+                    now = self._probe.minor_faults()
+                    faults += [(now - before) // new] * new
+                    before = now
+                missing = what_is_missing(self._report.rates, faults, self._probe.read_bytes(), cache_size)
             trial()
             self._step()
+        note = f"bound of {bound:.0f} s reached before the end: {', '.join(missing)}"
+        if not missing:
+            cache = f"the cache has been filled {CACHE_FILLS:.0f} times over, " if cache_size else ""
+            note = f"{cache}QPS is flat, page faults are rare or steady"
         self._edges.append(("warm-up", first, self._probe.snapshot(), note))
 
-    def plain(self, seconds: float) -> None:
-        """A window with nothing attached."""
-        with self._reporter.stage("plain window: nothing attached", seconds):
+    def plain(self, seconds: float, what: str = "plain window: nothing attached") -> None:
+        """A window with nothing attached. what: said of it while it runs."""
+        with self._reporter.stage(what, seconds):
             self._window("plain", seconds)
 
     def observed(self, observer: Observer, seconds: float) -> None:
@@ -151,9 +149,3 @@ class Schedule:
                 means="the windows before are kept; it said last: " + (words[-1][-300:] if words else "nothing"),
                 mend=f"read {self._log}",
             )
-
-
-def _spread(values: list[int]) -> float:
-    """Largest minus smallest, as a share of the mean."""
-    mean = sum(values) / len(values)
-    return (max(values) - min(values)) / mean if mean else 1.0

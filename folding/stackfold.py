@@ -8,13 +8,14 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ioflame.errors import HostError, MeasurementError
 from ioflame.process import capture, tool_path
 from ioflame.run import Categories, Files, read_categories
+from ioflame.stats import share_intervals
 
 __all__ = (
     "FoldStats",
@@ -74,8 +75,8 @@ def stackfold_binary() -> str:
 
 
 def fold(perf_data: Path, directory: Path, pid: int, event: str | None = None) -> FoldStats:
-    """Folds the samples of `pid` into `directory`: stacks by weight, the same by number of samples,
-    pprof (with objects and threads), and statistics.
+    """Folds the samples of `pid` into `directory`: stacks by weight, by number of samples and by second, pprof (with
+    objects and threads), and statistics.
 
     perf script writes straight into stackfold, so memory stays bounded whatever the size of the recording.
     MeasurementError when either of them fails; what could be folded is kept.
@@ -86,6 +87,7 @@ def fold(perf_data: Path, directory: Path, pid: int, event: str | None = None) -
     folder = [stackfold_binary(), "--kernel", "-q", "-o", str(directory / Files.FOLDED)]
     folder += ["--counts", str(directory / Files.SAMPLE_COUNTS), "--stats", str(stats)]
     folder += ["--pprof", str(directory / Files.PPROF)]
+    folder += ["--slices", str(directory / Files.SLICES)]
     folder += ["--event", event] if event else []
     environment = {**os.environ, "LC_ALL": "C", "PERF_CONFIG": os.devnull}
     with subprocess.Popen(
@@ -126,13 +128,35 @@ def read_stats(path: Path) -> FoldStats:
 
 
 def categorise(directory: Path, rules: str, view: str) -> Categories:
-    """Writes the view of the folded stacks in `directory` beside them, and returns it."""
+    """Writes the view of the folded stacks in `directory` beside them, and returns it.
+
+    Where the fold kept the seconds, the view has each row's weight in each of them, and the interval of its share.
+    """
     output = capture(_categories_argv(directory, rules, view, "json"), timeout=600).require("stackfold categories")
+    data: dict[str, Any] = json.loads(output.stdout)
+    if (directory / Files.SLICES).exists():
+        data["slices"] = _weights_by_second(directory, rules, view, [row["name"] for row in data["rows"]])
+        for row, interval in zip(data["rows"], share_intervals([data["slices"]]), strict=True):
+            row["interval"] = None if interval is None else asdict(interval)
     path = directory / Files.of_view(view)
     partial = path.with_name(path.name + ".part")
-    partial.write_bytes(output.stdout)
+    partial.write_text(json.dumps(data, indent=1) + "\n")
     partial.replace(path)
     return read_categories(directory, view)
+
+
+def _weights_by_second(directory: Path, rules: str, view: str, rows: Sequence[str]) -> list[list[int]]:
+    place = {}
+    for line in categorise_stacks(directory, rules, view).splitlines():
+        category, _, _, _, stack = line.split(b"\t", 4)
+        place[stack] = rows.index(category.decode("utf-8", "replace"))
+    seconds: list[list[int]] = []
+    for line in (directory / Files.SLICES).read_bytes().splitlines():
+        second, _, weight, stack = line.split(b"\t", 3)
+        while len(seconds) <= int(second):
+            seconds.append([0] * len(rows))
+        seconds[-1][place[stack]] += int(weight)
+    return seconds
 
 
 def categorise_stacks(directory: Path, rules: str, view: str) -> bytes:

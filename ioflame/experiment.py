@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ioflame.errors import MeasurementError, UsageError
+from ioflame.writes import Writes
 
 __all__ = ("Baseline", "ExperimentRecord", "ExperimentRun", "StepRecord")
 
@@ -21,6 +22,7 @@ class Baseline:
     """What fio got from the device: figures per read, latencies in us, reqsz in KiB.
 
     lat: by fio, submission to completion; io_lat: by the device's counter over the whole fio process
+    others: part of the bytes read from the device in that time that fio did not read
     """
 
     iops: float
@@ -30,6 +32,7 @@ class Baseline:
     lat: float
     io_lat: float
     reqsz: float
+    others: float = 0.0
 
     @property
     def cpu_per(self) -> float:
@@ -38,7 +41,10 @@ class Baseline:
 
 @dataclass
 class StepRecord:
-    """A step as laid out, and its outcome. status: `todo` or `done`; directory: a measured step's run, relative."""
+    """A step as laid out, and its outcome. status: `todo` or `done`; directory: a measured step's run, relative.
+
+    writes: of a step that wrote; baseline: of one of fio
+    """
 
     id: str
     kind: str
@@ -51,11 +57,16 @@ class StepRecord:
     ended: float | None = None
     directory: str = ""
     baseline: Baseline | None = None
+    writes: Writes | None = None
 
 
 @dataclass
 class ExperimentRecord:
-    """The whole experiment; `database` as in a run's record."""
+    """The whole experiment.
+
+    callgraph: of all its profiles, as the first one's trial chose it; "" before it
+    request_bytes: of a read of fio on average, as the workload sends them; None before that was looked at
+    """
 
     schema: int
     name: str
@@ -65,6 +76,8 @@ class ExperimentRecord:
     host: dict[str, str]
     tools: dict[str, str]
     steps: list[StepRecord] = field(default_factory=list)
+    request_bytes: float | None = None
+    callgraph: str = ""
 
 
 class ExperimentRun:

@@ -6,12 +6,21 @@ them. Names are those of the source documents; each has one line in `LEGEND`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
-from ioflame.run import Window
-from ioflame.stats import Interval, bootstrap_ratio
+from ioflame.run import ProfileFacts, Window
+from ioflame.stats import Draws, Interval, Resamples
 
-__all__ = ("LEGEND", "MODE_METRIC", "cpu_profiled", "metric_intervals", "window_metrics")
+__all__ = (
+    "LEGEND",
+    "MODE_METRIC",
+    "cpu_profiled",
+    "figures",
+    "metric_intervals",
+    "slice_columns",
+    "weight_by_time",
+    "window_metrics",
+)
 
 LEGEND: dict[str, str] = {
     "qps": "queries a second, by the engine's own count",
@@ -42,24 +51,72 @@ def cpu_profiled(metrics: Mapping[str, float], mode: str) -> tuple[float | None,
     return per_query, per_query / reads if per_query is not None and reads and reads >= _FEW_READS else None
 
 
-def metric_intervals(series: Iterable[Window]) -> dict[str, Interval]:
-    """95 % intervals of the ratios among the figures, by bootstrap over the seconds of the plain windows.
+def weight_by_time(profile: ProfileFacts, windows: Iterable[Window]) -> tuple[float | None, float | None]:
+    """Coverage and effective GHz of a profile: its weight by the scheduler's CPU time of the perf windows.
+
+    A weight in ns is a part of that time; a weight in cycles is the clock's rate. None where it is neither.
+    """
+    counted = [w.counters for w in windows if w.kind == "perf"]
+    parts = {"all": "cpu_ns", "user": "user_ns", "kernel": "system_ns"}
+    cpu_ns = sum(getattr(counters, parts[profile.mode]) for counters in counted)
+    ratio = profile.weight / cpu_ns if cpu_ns else None
+    return (ratio if profile.unit == "ns" else None), (ratio if profile.unit == "cycles" else None)
+
+
+# Figures that are ratios of what a slice gained; the names of `slice_columns`.
+RATIOS: dict[str, tuple[str, str]] = {
+    "qps": ("queries", "seconds"),
+    "iops": ("reads", "seconds"),
+    "rx.lat": ("thread_us", "queries"),
+    "usPer": ("user_us", "queries"),
+    "syPer": ("system_us", "queries"),
+    "cpuPer": ("cpu_us", "queries"),
+    "usPerRead": ("user_us", "reads"),
+    "syPerRead": ("system_us", "reads"),
+    "cpuPerRead": ("cpu_us", "reads"),
+    "readsPerQuery": ("reads", "queries"),
+    "io.lat": ("read_us", "reads"),
+    "reqsz": ("read_kib", "reads"),
+}
+
+
+def slice_columns(series: Iterable[Window], threads: int) -> list[dict[str, float]]:
+    """What each second of the plain windows gained, for `Resamples`; seconds of unknown queries are left out."""
+    return [
+        {
+            "seconds": w.seconds,
+            "thread_us": threads * w.seconds * 1e6,
+            "queries": w.counters.queries,
+            "reads": float(w.counters.storage_reads),
+            "read_us": w.counters.storage_read_ms * 1e3,
+            "read_kib": w.counters.storage_read_bytes / 1024,
+            "cpu_us": w.counters.cpu_ns / 1e3,
+            "user_us": w.counters.user_ns / 1e3,
+            "system_us": w.counters.system_ns / 1e3,
+        }
+        for w in series
+        if w.kind == "plain" and w.counters.queries
+    ]
+
+
+def figures(resamples: Resamples) -> dict[str, Draws]:
+    """The figures of `RATIOS`, each the median over the repeats; those per read only where there are reads."""
+
+    def ratio(part: str, whole: str) -> Callable[[Mapping[str, float]], float]:
+        return lambda totals: totals[part] / totals[whole] if totals[whole] else 0.0
+
+    found = {name: resamples.median(ratio(*names)) for name, names in RATIOS.items()}
+    few = found["readsPerQuery"].estimate < _FEW_READS
+    return {name: draws for name, draws in found.items() if not (few and RATIOS[name][1] == "reads")}
+
+
+def metric_intervals(series: Iterable[Window], threads: int) -> dict[str, Interval]:
+    """95 % intervals of the figures of one run, by bootstrap over the seconds of its plain windows.
 
     They hold what varies from second to second within this run, not what varies from run to run.
     """
-    slices = [(w, w.counters, w.counters.queries) for w in series if w.kind == "plain" and w.counters.queries]
-    queries = [q for _, _, q in slices]
-    reads = [float(c.storage_reads) for _, c, _ in slices]
-    ratios: dict[str, tuple[Sequence[float], Sequence[float]]] = {
-        "qps": (queries, [w.seconds for w, _, _ in slices]),
-        "iops": (reads, [w.seconds for w, _, _ in slices]),
-        "usPer": ([c.user_ns / 1e3 for _, c, _ in slices], queries),
-        "syPer": ([c.system_ns / 1e3 for _, c, _ in slices], queries),
-        "cpuPer": ([c.cpu_ns / 1e3 for _, c, _ in slices], queries),
-        "cpuPerRead": ([c.cpu_ns / 1e3 for _, c, _ in slices], reads),
-        "io.lat": ([c.storage_read_ms * 1e3 for _, c, _ in slices], reads),
-    }
-    found = {name: bootstrap_ratio(parts, wholes) for name, (parts, wholes) in ratios.items()}
+    slices = slice_columns(series, threads)
+    found = {name: draws.interval() for name, draws in figures(Resamples([slices])).items()} if slices else {}
     return {name: interval for name, interval in found.items() if interval is not None}
 
 

@@ -1,4 +1,7 @@
-"""Is the tree what the experiment says it is, and did it stay so while it was read?"""
+"""Is the tree what the step says it is, and did it stay so while it was read?
+
+Proved by the analysis from what a run recorded, so that they hold for a run that is analysed again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ioflame.checks import Check, Verdict
-from ioflame.run import Category, Window
+from ioflame.run import Category, RunRecord
 
 __all__ = ("bloom_proof", "tree_proofs")
 
@@ -17,27 +20,18 @@ _COMPACTED = re.compile(r"^Cumulative compaction: ([\d.]+) GB write", re.MULTILI
 _LOG_BYTES = 4 << 20
 
 
-def tree_proofs(before: str, after: str, levels: str, log: str, windows: list[Window]) -> Iterator[Check]:
-    """before, after: the non-empty levels as text (`L6 8 files 333 MiB, ...`); levels: `any`, `several` or `one`."""
-    count = len([part for part in before.split(", ") if part])
-    fits = {"any": True, "several": count > 1, "one": count == 1}[levels]
-    yield Check(
-        "levels",
-        Verdict.OK if fits else Verdict.FAILED,
-        before or "none",
-        "" if fits else f"the step is defined for {levels} non-empty level{'s' * (levels == 'several')}, not {count}",
-    )
-    same = before == after
-    yield Check(
-        "levels after",
-        Verdict.OK if same else Verdict.FAILED,
-        "unchanged" if same else after or "none",
-        "" if same else "the tree changed while it was read",
-    )
+def tree_proofs(record: RunRecord, log: str) -> Iterator[Check]:
+    """What is known of the tree around the windows; nothing where it was never looked at. log: the engine's own."""
+    if "levels" not in record.database:
+        return
+    yield from _level_proofs(record.database, record.expected.levels)
+    if not record.windows:
+        return
     compacted = [float(value) for value in _COMPACTED.findall(log)]
     if not compacted:
         yield Check("compaction in the log", Verdict.WARN, "not stated", "this db_bench prints other statistics")
     else:
+        # The process only reads, so whatever its statistics count ran while it read.
         quiet = compacted[-1] == 0.0
         yield Check(
             "compaction in the log",
@@ -45,7 +39,7 @@ def tree_proofs(before: str, after: str, levels: str, log: str, windows: list[Wi
             f"{compacted[-1]:.2f} GB written",
             "" if quiet else "a flush or compaction ran in the reading process",
         )
-    written = sum(window.counters.process_write_bytes for window in windows)
+    written = sum(window.counters.process_write_bytes for window in record.windows)
     quiet = written <= _LOG_BYTES
     yield Check(
         "writes while reading",
@@ -53,6 +47,38 @@ def tree_proofs(before: str, after: str, levels: str, log: str, windows: list[Wi
         f"{written / 2**20:.1f} MiB",
         "" if quiet else "a flush or compaction ran in the windows",
     )
+
+
+def _level_proofs(database: dict[str, str], wanted: str) -> Iterator[Check]:
+    before, after = database["levels"], database.get("levels_after")
+    count = len([part for part in before.split(", ") if part])
+    fits = {"any": True, "several": count > 1, "one": count == 1}[wanted]
+    yield Check(
+        "LSM tree",
+        Verdict.OK if fits else Verdict.FAILED,
+        before or "empty",
+        "" if fits else f"the step is defined for {wanted} non-empty level{'s' * (wanted == 'several')}, not {count}",
+        "" if fits else "more NUM_KEYS" if wanted == "several" else "make io-efficiency   (it compacts the tree first)",
+    )
+    entries, files = database.get("memtable_entries", "?"), database.get("l0_files", "?")
+    empty = (entries, files) == ("0", "0")
+    yield Check(
+        "memtable and L0",
+        Verdict.OK if empty else Verdict.WARN if wanted == "any" or entries == "?" else Verdict.FAILED,
+        f"{entries} entries, {files} files",
+        "" if empty else "each query may look there first",
+        "" if empty or files == "0" else "more NUM_KEYS: so small a database is not compacted",
+    )
+    if after is None:
+        yield Check("levels after", Verdict.WARN, "not looked at", "whether the tree stayed as it was is not known")
+    else:
+        same = before == after
+        yield Check(
+            "levels after",
+            Verdict.OK if same else Verdict.FAILED,
+            "unchanged" if same else after or "empty",
+            "" if same else "the tree changed while it was read",
+        )
 
 
 def bloom_proof(rows: list[Category]) -> Check:

@@ -24,6 +24,7 @@ __all__ = (
     "Category",
     "Command",
     "Counters",
+    "Expectation",
     "Files",
     "ObserverCost",
     "OtherFrame",
@@ -51,6 +52,7 @@ class Files:
     FOLDED = "stacks.folded"
     SAMPLE_COUNTS = "stacks.samples.folded"
     PPROF = "stacks.pb.gz"
+    SLICES = "stacks.seconds.tsv"
     FOLD_STATS = "stacks.stats.json"
     CATEGORIES = "categories.json"
     SERIES = "series.json"
@@ -180,6 +182,7 @@ class ProfileFacts:
     lost_samples:     by perf's own count, in the whole recording
     incomplete_weight: weight of stacks that do not reach a thread's start
     coverage:         weight / CPU time by the scheduler (of the event's mode) in the same window; None unless in ns
+    ghz:              cycles / ns of that CPU time: the clock the process really ran at; None unless in cycles
     """
 
     event: str
@@ -196,6 +199,7 @@ class ProfileFacts:
     unresolved_weight: int = 0
     largest_sample_weight: int = 0
     coverage: float | None = None
+    ghz: float | None = None
 
     @property
     def mode(self) -> str:
@@ -216,9 +220,22 @@ class ObserverCost:
 
 
 @dataclass
+class Expectation:
+    """What has to hold for the figures of a step to be of that step.
+
+    levels:  non-empty levels of the tree: `any`, `several` or `one`
+    filters: `any`, or `unused` where the filters of the last level are not to be read
+    """
+
+    levels: str = "any"
+    filters: str = "any"
+
+
+@dataclass
 class RunRecord:
     """`run.json`: what was asked, where it ran, what was started and what was counted.
 
+    expected:        what has to hold of the tree; the analysis proves it from `database`, the log and the profile
     missing:         what an interrupted or failed run lacks; empty for a whole one
     report_start_ns: CLOCK_MONOTONIC at which the engine began its report by second; None in older runs
     """
@@ -230,6 +247,7 @@ class RunRecord:
     engine: str
     threads: int
     options: dict[str, str]
+    expected: Expectation = field(default_factory=Expectation)
     pid: int = 0
     host: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
@@ -250,13 +268,17 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Category:
-    """A row of a view: share in percent of all weight; samples None where they were not counted."""
+    """A row of a view: share in percent of all weight; samples None where they were not counted.
+
+    interval: of the share, in percent, by bootstrap over the seconds of the window; None where they are too few
+    """
 
     name: str
     label: str
     weight: int
     share: float
     samples: int | None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -272,6 +294,7 @@ class Categories:
     """`categories.json`: a whole view of one profile, its rows in the rules' order, `other` last.
 
     rules_checked: engine versions the rules were checked with
+    slices: the weight of each row, in the rows' order, in each second of the window; empty where it is not known
     """
 
     view: str
@@ -279,6 +302,7 @@ class Categories:
     total_weight: int
     rows: list[Category]
     other_frames: list[OtherFrame]
+    slices: list[list[int]] = field(default_factory=list)
 
 
 class Run:

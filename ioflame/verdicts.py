@@ -23,6 +23,8 @@ _STEAL_PCT = 2.0
 _OBSERVER = 0.10
 _ACCOUNTING = 0.02
 _TICK_NS = 10_000_000
+# Of the nominal clock; boost reaches about half more.
+_SLOW_CLOCK, _FAST_CLOCK = 0.8, 1.6
 _DATA_TO_CACHE = 20
 
 
@@ -30,6 +32,8 @@ def run_verdicts(record: RunRecord, background_weight: int) -> Iterator[Check]:
     """All checks of a run. background_weight: that of the engine's compaction and flush threads in the profile."""
     if record.profile is not None:
         yield from _profile_checks(record.profile, background_weight)
+        if record.profile.ghz is not None:
+            yield _clock_check(record.profile.ghz, record.host.get("nominal_ghz", ""))
     yield from _observed_checks(record)
     yield from _workload_checks(record)
     yield from _window_checks(record)
@@ -94,6 +98,20 @@ def _profile_checks(profile: ProfileFacts, background_weight: int) -> Iterator[C
         )  # fmt: skip
 
 
+def _clock_check(ghz: float, nominal: str) -> Check:
+    """Cycles by CPU time, against what the CPU is sold as: far below it is power saving, a hypervisor or heat."""
+    value = f"{ghz:.2f} GHz of {nominal} nominal" if nominal else f"{ghz:.2f} GHz; nominal not stated"
+    if not nominal or _SLOW_CLOCK <= ghz / float(nominal) <= _FAST_CLOCK:
+        return Check("effective clock", Verdict.OK, value)
+    return Check(
+        "effective clock",
+        Verdict.WARN,
+        value,
+        "CPU per query depends on the clock: another run may have another one",
+        "sudo cpupower frequency-set -g performance",
+    )
+
+
 def _bounded(name: str, share: float, bound: float, value: str | None, means: str, mend: str = "") -> Check:
     shown = value or f"{share:.2%} of weight"
     return Check(name, Verdict.OK, shown) if share <= bound else Check(name, Verdict.WARN, shown, means, mend)
@@ -121,15 +139,6 @@ def _workload_checks(record: RunRecord) -> Iterator[Check]:
             f"buffered reads; it was {record.database.get('page_cache', 'not dropped, and may be warm')}",
             "reads that it answers never reach the device: readsPerQuery says how many did",
             "CONFIG=iodir, or --allow-host-changes to drop it first",
-        )
-    if "l0_files" in record.database:
-        empty = record.database["l0_files"] == "0"
-        yield Check(
-            "LSM tree",
-            Verdict.OK if empty else Verdict.WARN,
-            record.database.get("levels", ""),
-            "" if empty else "L0 is not empty: each query may look into every file there",
-            "" if empty else "more NUM_KEYS: so small a database is not compacted",
         )
     data, cache = int(record.database.get("data_bytes", 0)), int(record.database.get("cache_size", 0))
     if data and cache:

@@ -2,225 +2,238 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
 
-from ioflame.checks import Check, Verdict
-from ioflame.experiment import Baseline, ExperimentRecord, StepRecord
+from ioflame.checks import Verdict
+from ioflame.efficiency import FIO, MeasuredStep, Row, baselines, fio_figures, rows
+from ioflame.experiment import Baseline, ExperimentRecord
 from ioflame.host import describe_host
-from ioflame.metrics import LEGEND, cpu_profiled
-from ioflame.run import Categories, RunRecord
-from ioflame.stats import derive, median, predicted_iops
+from ioflame.metrics import LEGEND
+from ioflame.stats import Draws, Interval
 from viz.columns import aligned, folded
+from viz.efficiency_categories import render_categories, render_orders
+from viz.writes import render_writes
 
-__all__ = ("MeasuredStep", "render_efficiency")
+__all__ = ("render_efficiency",)
 
 _PROOFS = (
-    "levels",
+    "LSM tree",
+    "memtable and L0",
     "levels after",
     "compaction in the log",
     "writes while reading",
     "background threads",
     "keys found",
     "folded = perf report",
+    "CPU accounting",
     "filters unused",
 )
-
-
-@dataclass(frozen=True)
-class MeasuredStep:
-    """A measured step with its run: record, owner view and leaf view."""
-
-    step: StepRecord
-    record: RunRecord
-    owner: Categories
-    leaf: Categories
+# Figures by column, with the digits of the source document.
+_COLUMNS = {
+    "qps": 0, "iops": 0, "reqsz": 1, "usPer": 3, "syPer": 3, "cpuPer": 3, "rx.lat": 2, "io.lat": 2,
+    "io.eff": 3, "us.inc": 3, "cpu.inc": 3,
+}  # fmt: skip
+_COMPARED = ("qps", "iops", "usPer", "syPer", "cpuPer", "rx.lat", "io.lat", "io.eff", "cpu.inc")
+NO_DIFFERENCE = "none seen"
+# Of the bytes read from the device; more is said beside the figure.
+_FOREIGN = 0.05
+# What a row's figures suffer from although its proofs hold, by the check that warns of it.
+_REMARKS = {"others' reads": "others", "drift": "drift"}
 
 
 def render_efficiency(experiment: ExperimentRecord, measured: Sequence[MeasuredStep], width: int | None = None) -> str:
     """All tables as text, no line wider than `width`. Figures of several repeats are medians."""
-    users = sorted({m.step.users for m in measured})
-    steps = list(dict.fromkeys(m.step.step for m in measured))
-    parts = [_head(experiment, measured), _fio_table(experiment, users, width)]
-    parts += [_database_table(experiment, measured, steps, users, width)]
-    parts.append(_model_table(experiment, measured, steps, users, width))
-    for count in users:
-        for title, view in (("owner", lambda m: m.owner), ("leaf", lambda m: m.leaf)):
-            parts.append(_category_table(measured, steps, count, title, view, width))
-    parts.append(_orders(measured, steps, users))
-    parts.append(_proof_table(measured, width))
-    return folded("\n\n".join(parts), width) + "\n"
+    found = list(rows(experiment, measured))
+    parts = [_head(experiment, measured), render_writes(experiment, width), _fio_table(experiment, width)]
+    parts += [_database_table(found, width), _difference_table(experiment, found, width)]
+    parts.append(_model_table(found, width))
+    for users in dict.fromkeys(row.users for row in found):
+        of_users = [row for row in found if row.users == users]
+        parts += [render_categories(of_users, view, width) for view in ("owner", "leaf")]
+    parts += [render_orders(found), _proof_table(measured, width)]
+    return folded("\n\n".join(part for part in parts if part), width) + "\n"
 
 
 def _head(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> str:
     database = measured[0].record.database.get("description", "") if measured else ""
-    return (
-        f"{experiment.name}: {experiment.about}\n{experiment.created}; {describe_host(experiment.host)}; "
-        f"RocksDB {experiment.tools.get('engine', '?')}"
-        f"{', assertions on' if experiment.tools.get('engine_assertions') == 'yes' else ''}\n{database}"
-    )
+    assertions = experiment.tools.get("engine_assertions") == "yes"
+    lines = [
+        f"{experiment.name}: {experiment.about}",
+        f"{experiment.created}; {describe_host(experiment.host)}; RocksDB {experiment.tools.get('engine', '?')}"
+        f"{', assertions on: slower than a release build' * assertions}",
+        # The tree differs from step to step: the proofs have it.
+        database.partition(";")[0],
+        *_profile_lines(measured),
+    ]
+    return "\n".join(lines)
 
 
-def _baselines(experiment: ExperimentRecord, users: int) -> list[Baseline]:
-    return [s.baseline for s in experiment.steps if s.kind == "baseline" and s.users == users and s.baseline]
+def _profile_lines(measured: Sequence[MeasuredStep]) -> list[str]:
+    """How the shares were taken, and how much of the CPU time they saw."""
+    profiles = [m.record.profile for m in measured if m.record.profile is not None]
+    if not profiles:
+        return []
+    first = profiles[0]
+    line = f"profiles: {first.event} (weights in {first.unit}), {first.frequency} Hz, {first.callgraph} call graphs"
+    seen = [profile.coverage for profile in profiles if profile.coverage is not None]
+    if seen:
+        line += f"; {min(seen):.0%} to {max(seen):.0%} of the scheduler's CPU time was sampled"
+    lines = [line]
+    if first.unit == "ns":
+        lines.append(
+            "a timer cannot fire with interrupts off: kernel leaves show where they come back on, not where time goes"
+        )
+    return lines
 
 
-def _fio(experiment: ExperimentRecord, users: int) -> Baseline:
-    """The medians of fio with so many users, over the whole experiment."""
-    runs = _baselines(experiment, users)
-    return Baseline(*(median([getattr(run, name) for run in runs]) for name in Baseline.__dataclass_fields__))  # type: ignore[arg-type]
-
-
-def _fio_table(experiment: ExperimentRecord, users: Sequence[int], width: int | None) -> str:
-    rows = [["users", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs", "iops least..most"]]
-    for count in users:
-        fio, runs = _fio(experiment, count), _baselines(experiment, count)
-        rates = [run.iops for run in runs]
-        rows.append([
-            str(count), f"{fio.iops:.0f}", f"{fio.reqsz:.1f}", f"{fio.us_per:.3f}", f"{fio.sy_per:.3f}",
-            f"{fio.cpu_per:.3f}", f"{fio.lat:.2f}", f"{fio.io_lat:.2f}", str(len(runs)),
-            f"{min(rates):.0f}..{max(rates):.0f}",
-        ])  # fmt: skip
+def _fio_table(experiment: ExperimentRecord, width: int | None) -> str:
+    counts = sorted({s.users for s in experiment.steps if s.baseline})
+    if not counts:
+        return ""
+    digits = {"iops": 0, "reqsz": 1, "us_per": 3, "sy_per": 3, "cpu_per": 3, "lat": 2, "io_lat": 2}
+    heads = ["users", "", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs"]
+    table = [heads]
+    for users in counts:
+        fio, runs = fio_figures(experiment, users), baselines(experiment, users)
+        table.append([str(users), "median", *(f"{fio[n].estimate:.{digits[n]}f}" for n in FIO), str(len(runs))])
+        for what, choose in (("least", min), ("most", max)):
+            table.append(["", what, *(f"{choose(getattr(run, n) for run in runs):.{digits[n]}f}" for n in FIO), ""])
+    orders = [
+        f"\n  {users} user{'s' * (users != 1)}: iops of the runs in order: "
+        + ", ".join(f"{run.iops:.0f}{_of_others(run)}" for run in baselines(experiment, users))
+        for users in counts
+    ]
     return (
         "fio, random reads of the database's own files (sync, O_DIRECT, one read in flight per user)\n"
-        + aligned(rows, width)
-        + "\n  usPer, syPer, cpuPer: CPU us per read; lat: us per read by fio; io.lat: by the device's counter, us"
+        + aligned(table, width)
+        + "\n  usPer, syPer, cpuPer: CPU us per read; lat: us per read by fio; io.lat: by the device's counter, us;"
+        + "\n  runs stand before and after each step of the database, so a device that drifts shows:"
+        + "".join(orders)
     )  # fmt: skip
 
 
-def _metric(measured: Sequence[MeasuredStep], step: str, users: int, name: str) -> float:
-    values = [m.record.metrics[name] for m in measured if (m.step.step, m.step.users) == (step, users)]
-    return median(values)
+def _of_others(run: Baseline) -> str:
+    return f" ({100 * run.others:.0f} % of the bytes were read by others)" if run.others > _FOREIGN else ""
 
 
-def _per_read(measured: Sequence[MeasuredStep], step: str, users: int, name: str) -> float:
-    """A CPU figure per storage read, as the source document has it, from the one per query."""
-    return _metric(measured, step, users, name) / _metric(measured, step, users, "readsPerQuery")
-
-
-def _database_table(
-    experiment: ExperimentRecord,
-    measured: Sequence[MeasuredStep],
-    steps: Sequence[str],
-    users: Sequence[int],
-    width: int | None,
-) -> str:
-    heads = ["test", "users", "qps", "iops", "reqsz", "usPer", "syPer", "cpuPer", "rx.lat", "io.lat"]
-    rows = [[*heads, "io.eff", "us.inc", "cpu.inc", "proofs"]]
-    for count in users:
-        fio = _fio(experiment, count)
-        for step in steps:
-            plain = {n: _metric(measured, step, count, n) for n in ("qps", "iops", "reqsz", "rx.lat", "io.lat")}
-            us, sy = (_per_read(measured, step, count, n) for n in ("usPer", "syPer"))
-            derived = derive(plain["iops"], us, us + sy, fio.iops, fio.us_per, fio.cpu_per)
-            rows.append([
-                step, str(count), f"{plain['qps']:.0f}", f"{plain['iops']:.0f}", f"{plain['reqsz']:.1f}",
-                f"{us:.3f}", f"{sy:.3f}", f"{us + sy:.3f}", f"{plain['rx.lat']:.2f}", f"{plain['io.lat']:.2f}",
-                f"{derived.io_eff:.3f}", f"{derived.us_inc:.3f}", f"{derived.cpu_inc:.3f}",
-                _verdict_of(measured, step, count),
-            ])  # fmt: skip
-    legend = [f"  {name}: {LEGEND[name]}" for name in ("qps", "iops", "reqsz", "rx.lat", "io.lat")]
+def _database_table(found: Sequence[Row], width: int | None) -> str:
+    table = [["test", "users", "", *_COLUMNS, "runs", "proofs"]]
+    for row in found:
+        cells = [_digits(row.figures.get(name), digits) for name, digits in _COLUMNS.items()]
+        table.append([row.step, str(row.users), "", *cells, str(len(row.repeats)), _verdict_of(row)])
+        intervals = {name: row.figures[name].interval() for name in _COLUMNS if name in row.figures}
+        for what, end in (("from", "low"), ("to", "high")):
+            ends = [_end(intervals.get(name), end, digits) for name, digits in _COLUMNS.items()]
+            if any(ends):
+                table.append(["", "", what, *ends, "", ""])
     return "\n".join([
         "RocksDB (plain windows; usPer, syPer and cpuPer per storage read, as in the source document)",
-        aligned(rows, width),
-        *legend,
+        aligned(table, width),
+        "  from, to: 95 % interval, by bootstrap over the repeats and the seconds of their plain windows;",
+        "  one run tells nothing of what differs from run to run (REPEATS=3 does)",
+        *(f"  {name}: {LEGEND[name]}" for name in ("qps", "iops", "reqsz", "rx.lat", "io.lat")),
         "  io.eff: iops / fio's iops with as many users; us.inc, cpu.inc: CPU us per read beyond fio's",
+        "  proofs: FAILED: not the workload it is to be; others: somebody else read this device too, so iops, reqsz",
+        "  and what is per read or against fio are off; drift: the plain windows of one run differ by more than 10 %",
     ])  # fmt: skip
 
 
-def _verdict_of(measured: Sequence[MeasuredStep], step: str, users: int) -> str:
-    checks = [c for m in measured if (m.step.step, m.step.users) == (step, users) for c in m.record.checks]
-    return "FAILED" if any(c.verdict is Verdict.FAILED for c in checks) else "hold"
+def _digits(draws: Draws | None, digits: int) -> str:
+    return "-" if draws is None else f"{draws.estimate:.{digits}f}"
 
 
-def _model_table(
-    experiment: ExperimentRecord,
-    measured: Sequence[MeasuredStep],
-    steps: Sequence[str],
-    users: Sequence[int],
-    width: int | None,
-) -> str:
-    rows = [["test", "users", "actual iops", "fio.lat + cpu.inc", "off", "io.lat + cpuPer", "off"]]
-    for count in users:
-        fio = _fio(experiment, count)
-        for step in steps:
-            actual = _metric(measured, step, count, "iops")
-            cpu = _per_read(measured, step, count, "cpuPer")
-            post = predicted_iops(count, fio.lat, cpu - fio.cpu_per)
-            own = predicted_iops(count, _metric(measured, step, count, "io.lat"), cpu)
-            rows.append([
-                step, str(count), f"{actual:.0f}", f"{post:.0f}", f"{100 * (post / actual - 1):+.1f} %",
-                f"{own:.0f}", f"{100 * (own / actual - 1):+.1f} %",
-            ])  # fmt: skip
+def _end(interval: Interval | None, end: str, digits: int) -> str:
+    return "" if interval is None else f"{getattr(interval, end):.{digits}f}"
+
+
+def _verdict_of(row: Row) -> str:
+    checks = [check for m in row.repeats for check in m.record.checks]
+    if any(check.verdict is Verdict.FAILED for check in checks):
+        return "FAILED"
+    warned = {check.name for check in checks if check.verdict is Verdict.WARN}
+    return ", ".join(["hold", *(remark for name, remark in _REMARKS.items() if name in warned)])
+
+
+# What of fio drifts when a figure of the database does for the same reason.
+_DRIFTS = {
+    "qps": "iops", "iops": "iops", "rx.lat": "iops", "io.lat": "io_lat", "usPer": "us_per", "syPer": "sy_per",
+    "cpuPer": "cpu_per",
+}  # fmt: skip
+
+
+def _difference_table(experiment: ExperimentRecord, found: Sequence[Row], width: int | None) -> str:
+    table = [["from", "to", "users", *_COMPARED]]
+    for _, group in itertools.groupby(found, lambda row: row.users):
+        of_users = list(group)
+        pairs = list(itertools.pairwise(of_users))
+        if len(of_users) > 2:
+            pairs.append((of_users[0], of_users[-1]))
+        for a, b in pairs:
+            runs = baselines(experiment, a.users)
+            cells = [_difference(n, a.figures.get(n), b.figures.get(n), runs) for n in _COMPARED]
+            table.append([a.step, b.step, str(a.users), *cells])
+    if len(table) == 1:
+        return ""
+    return (
+        "Differences between steps, % of the first\n" + aligned(table, width)
+        + f"\n  {NO_DIFFERENCE}: no difference seen, the 95 % intervals overlap; -: too few seconds for an interval;"
+        + "\n  ?: fio's own runs differ by as much, so it may be the device or the host and not the step"
+    )  # fmt: skip
+
+
+def _difference(name: str, a: Draws | None, b: Draws | None, runs: Sequence[Baseline]) -> str:
+    first, second = (None if draws is None else draws.interval() for draws in (a, b))
+    if first is None or second is None or not first.estimate:
+        return "-"
+    if first.overlaps(second):
+        return NO_DIFFERENCE
+    change = second.estimate / first.estimate - 1
+    of_fio = [getattr(run, _DRIFTS[name]) for run in runs] if name in _DRIFTS else []
+    drifts = bool(of_fio) and min(of_fio) > 0 and abs(change) <= max(of_fio) / min(of_fio) - 1
+    return f"{100 * change:+.1f}{' ?' * drifts}"
+
+
+def _model_table(found: Sequence[Row], width: int | None) -> str:
+    table = [["test", "users", "actual iops", "fio.lat + cpu.inc", "off %", "95 %", "io.lat + cpuPer", "off %", "95 %"]]
+    for row in found:
+        cells = []
+        for name in ("model.post", "model.own"):
+            off, actual = row.figures.get(name), row.figures.get("iops")
+            if off is None or actual is None:
+                cells += ["-", "-", "-"]
+                continue
+            interval = off.interval()
+            cells += [f"{actual.estimate * (1 + off.estimate / 100):.0f}", f"{off.estimate:+.1f}"]
+            cells.append("-" if interval is None else f"{interval.low:+.1f}..{interval.high:+.1f}")
+        table.append([row.step, str(row.users), _digits(row.figures.get("iops"), 0), *cells])
     return (
         "Models: IOPS of users that wait for one read after the other, from the parts of one read\n"
-        + aligned(rows, width)
+        + aligned(table, width)
         + "\n  the first is the source document's; what either is off by is time that is neither CPU nor device:"
         + "\n  the wake-up, the run queue, and queries that read nothing or more than once"
     )  # fmt: skip
 
 
-def _category_table(
-    measured: Sequence[MeasuredStep],
-    steps: Sequence[str],
-    users: int,
-    title: str,
-    view: Callable[[MeasuredStep], Categories],
-    width: int | None,
-) -> str:
-    columns: list[tuple[MeasuredStep, dict[str, float]]] = []
-    for step in steps:
-        # One profile a column: repeats are pooled by weight once their stacks are, so the first stands for them.
-        of_step = [m for m in measured if (m.step.step, m.step.users) == (step, users)]
-        columns.append((of_step[0], {row.name: row.share for row in view(of_step[0]).rows}))
-    names = list(dict.fromkeys(name for _, shares in columns for name in shares))
-    rows = [[title, *(head for step in steps for head in (f"{step} %", "us/query"))]]
-    for name in names:
-        cells = []
-        for found, shares in columns:
-            share = shares.get(name, 0.0)
-            cpu = cpu_profiled(found.record.metrics, found.record.profile.mode if found.record.profile else "all")[0]
-            cells += [f"{share:.2f}", f"{share / 100 * (cpu or 0.0):.2f}"]
-        if any(cell != "0.00" for cell in cells) or title == "owner":
-            rows.append([name, *cells])
-    profiles = [(step, found.record.profile) for step, (found, _) in zip(steps, columns, strict=True)]
-    samples = ", ".join(f"{step} n={profile.samples if profile else 0:,}" for step, profile in profiles)
-    return f"Categories, {title} view, {users} user{'s' * (users != 1)} ({samples})\n" + aligned(rows, width)
-
-
-# What the source document's table shows from its first to its last step.
-_PUBLISHED_ORDERS = (("bloom", "falls"), ("libc+k", "rises"))
-
-
-def _orders(measured: Sequence[MeasuredStep], steps: Sequence[str], users: Sequence[int]) -> str:
-    """Do the shares move as published? With the 95 % interval of a difference of two shares (normal, from n)."""
-    lines = ["Orders of the published table, from the first step to the last (share of weight, 95 % interval by n)"]
-    for count in users:
-        first, last = (
-            next(m for m in measured if (m.step.step, m.step.users) == (step, count)) for step in (steps[0], steps[-1])
-        )
-        for name, published in _PUBLISHED_ORDERS:
-            (a, n), (b, k) = (_share(m, name) for m in (first, last))
-            spread = 1.96 * ((a * (1 - a) / n + b * (1 - b) / k) ** 0.5) if n and k else 1.0
-            if abs(b - a) <= spread:
-                seen = "no difference seen"
-            else:
-                seen = "holds" if (b < a) == (published == "falls") else "DOES NOT HOLD"
-            lines.append(
-                f"  {count} user{'s' * (count != 1)}: {name} {published}: {100 * a:.2f} -> {100 * b:.2f} % "
-                f"(+-{100 * spread:.2f}): {seen}"
-            )
-    return "\n".join(lines)
-
-
-def _share(measured: MeasuredStep, name: str) -> tuple[float, int]:
-    samples = measured.record.profile.samples if measured.record.profile else 0
-    return next(row.share / 100 for row in measured.owner.rows if row.name == name), samples
-
-
 def _proof_table(measured: Sequence[MeasuredStep], width: int | None) -> str:
-    rows = [["step", *(_PROOFS)]]
-    for m in measured:
-        checks: dict[str, Check] = {check.name: check for check in m.record.checks}
-        rows.append([m.step.id, *(checks[n].verdict.value if n in checks else "-" for n in _PROOFS)])
-    return "Proofs (each with its value among the checks of its run.json)\n" + aligned(rows, width)
+    """Every check of every run, a column a step; then what is not ok, with its value."""
+    checks = [{check.name: check for check in m.record.checks} for m in measured]
+    others = dict.fromkeys(name for of_step in checks for name in of_step if name not in _PROOFS)
+    numbers = [m.step.id.partition("-")[0] for m in measured]
+    table = [["proof", *numbers]]
+    for name in _PROOFS:
+        table.append([name, *(of_step[name].verdict.value if name in of_step else "-" for of_step in checks)])
+    further = [["check", *numbers]]
+    for name in others:
+        further.append([name, *(of_step[name].verdict.value if name in of_step else "-" for of_step in checks)])
+    steps = [f"  {m.step.id}: {m.record.database.get('levels') or 'unknown tree'}" for m in measured]
+    remarks = [
+        f"  {number} {check.verdict.value}: {check.name}: {check.value}{f'; {check.means}' if check.means else ''}"
+        for number, of_step in zip(numbers, checks, strict=True)
+        for check in of_step.values()
+        if check.verdict is not Verdict.OK
+    ]
+    return "\n".join([
+        "Steps measured, and the LSM tree each one read", *steps, "", "Proofs", aligned(table, width), "",
+        "Further checks", aligned(further, width), *(["", "What is not ok", *remarks] if remarks else []),
+    ])  # fmt: skip

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from viz.efficiency import MeasuredStep
+from ioflame.efficiency import MeasuredStep
+from ioflame.experiment import ExperimentRecord, StepRecord
+from ioflame.writes import Writes, columns
 
 __all__ = ("HEADER", "render_report_tsv")
 
@@ -43,9 +45,16 @@ HEADER = [
 ]
 
 
-def render_report_tsv(measured: Sequence[MeasuredStep]) -> str:
-    """One row for each measured step. u_cpu and s_cpu are seconds over the plain windows."""
+def render_report_tsv(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> str:
+    """One row for each step that wrote, then one for each that was measured.
+
+    u_cpu and s_cpu are seconds over the plain windows; w_amp counts flushes once.
+    """
     rows = [HEADER]
+    for step in experiment.steps:
+        if step.writes is not None:
+            known = _written(step, step.writes, experiment)
+            rows.append([known.get(column, "NA") for column in HEADER])
     for m in measured:
         result, plain = m.record.engine_result, [w for w in m.record.windows if w.kind == "plain"]
         known = {
@@ -67,6 +76,30 @@ def render_report_tsv(measured: Sequence[MeasuredStep]) -> str:
         }
         rows.append([known.get(column, "NA") for column in HEADER])
     return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def _written(step: StepRecord, writes: Writes, experiment: ExperimentRecord) -> dict[str, str]:
+    row = columns(writes)
+    size = f"{writes.size_gb:.0f}GB" if writes.size_gb >= 1 else f"{writes.size_gb * 1024:.0f}MB"
+    return {
+        "ops_sec": row["ops/sec"],
+        "mb_sec": row["mb/sec"],
+        "lsm_sz": size,
+        "c_wgb": row["Sum_GB"],
+        "w_amp": row["W-Amp"],
+        "c_mbps": row["W-MB/s"],
+        "usec_op": row["usec/op"],
+        "p50": row["p50"],
+        "p99": _number(writes.p99, 0),
+        "p99.9": _number(writes.p99_9, 0),
+        "p99.99": _number(writes.p99_99, 0),
+        "uptime": _number(writes.uptime, 0),
+        "stall%": row["Stall%"],
+        "test": f"{step.step}.t{writes.threads}",
+        "date": experiment.created,
+        "version": experiment.tools.get("engine", "NA"),
+        "job_id": step.id,
+    }
 
 
 def _number(value: float | None, digits: int) -> str:

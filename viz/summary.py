@@ -108,6 +108,7 @@ def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool)
             us_per_query=None if cpu_query is None else row.share / 100 * cpu_query,
             us_per_read=None if cpu_read is None else row.share / 100 * cpu_read,
             n=row.samples,
+            interval=None if row.interval is None else (row.interval.low, row.interval.high),
         )
         for row in categories.rows
     ]

@@ -29,6 +29,7 @@ class OwnerRow:
 
     share:  of all weight, 0 to 1; the shares of a table add up to 1
     n:      samples the weight comes from
+    interval: the 95 % interval of the share, in percent
     None stands for what was not measured; it is printed as `-`.
     """
 
@@ -38,6 +39,7 @@ class OwnerRow:
     us_per_query: float | None = None
     us_per_read: float | None = None
     n: int | None = None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def owner_table(rows: Sequence[OwnerRow], *, unit: str, width: int, legend: bool
     legend:   explain each row below the table
     unicode:  bars of blocks; False gives plain ASCII
 
-    Where the width is short the bars go first, then n, us/read and us/query; a figure is never cut.
+    Where the width is short the bars go first, then n, the intervals, us/read and us/query; a figure is never cut.
     """
     _check_width(width)
     if not rows:
@@ -75,6 +77,8 @@ def owner_table(rows: Sequence[OwnerRow], *, unit: str, width: int, legend: bool
     ):
         if any(figure is not None for figure in figures):
             columns.append(_Column(head, [*map(_us, figures), _us(_sum(figures))]))
+    if any(row.interval is not None for row in rows):
+        columns.append(_Column("95 %", [*(_range(row.interval) for row in rows), ""]))
     counts = [row.n for row in rows]
     if any(count is not None for count in counts):
         columns.append(_Column("n", [*map(_count, counts), _count(_whole_sum(counts))]))
@@ -110,6 +114,8 @@ def _legend(rows: Sequence[OwnerRow], columns: Sequence[_Column], unit: str, wid
         notes.append("us/query: CPU us per query of the engine.")
     if "us/read" in heads:
         notes.append("us/read: CPU us per storage read.")
+    if "95 %" in heads:
+        notes.append("95 %: the share's interval, by bootstrap over the seconds of the window.")
     if "n" in heads:
         notes.append("n: samples.")
     if any(_NOT_MEASURED in column.cells for column in columns):
@@ -157,6 +163,10 @@ def _plain(text: str) -> str:
 
 def _us(figure: float | None) -> str:
     return _NOT_MEASURED if figure is None or not math.isfinite(figure) else f"{figure:.3f}"
+
+
+def _range(interval: tuple[float, float] | None) -> str:
+    return _NOT_MEASURED if interval is None else f"{interval[0]:.1f}..{interval[1]:.1f}"
 
 
 def _count(count: int | None) -> str:

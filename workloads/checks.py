@@ -30,6 +30,8 @@ def build_checks(build: EngineBuild) -> Iterator[Check]:
         )
     else:
         yield Check("db_bench assertions", Verdict.OK, "off")
+    for flag, why in build.left_out.items():
+        yield Check("db_bench flags", Verdict.NOTE, f"no --{flag}: left out", why)
     for warning in build.warnings:
         if "Assertions" not in warning:
             yield Check("db_bench warning", Verdict.WARN, warning)
@@ -81,6 +83,15 @@ def existing(directory: Path) -> Path:
 def disk_checks(directory: Path) -> Iterator[Check]:
     """Free space, and whether O_DIRECT reads work in the database's directory."""
     yield Check("disk space", Verdict.OK, f"{format_bytes(free_bytes(directory))} free for {directory}")
+    if not os.access(existing(directory), os.W_OK):
+        yield Check(
+            "DB_DIR",
+            Verdict.BLOCKED,
+            f"{existing(directory)} cannot be written to",
+            "the database and the ledger of seeds are kept there",
+            "DB_DIR=<a directory you own>",
+        )
+        return
     refused = _direct_read_error(existing(directory))
     if refused is None:
         yield Check("O_DIRECT", Verdict.OK, f"works in {directory}", "the page cache plays no part")
@@ -96,8 +107,6 @@ def disk_checks(directory: Path) -> Iterator[Check]:
 
 def _direct_read_error(directory: Path) -> str | None:
     """None when a block written there is read back with O_DIRECT; otherwise the system's words."""
-    if not os.access(directory, os.W_OK):
-        return f"{directory} cannot be written to"
     path = directory / f".ioflame-direct-{os.getpid()}"
     try:
         path.write_bytes(b"\xa5" * _BLOCK)

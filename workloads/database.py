@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from ioflame.process import Child, Children
 from ioflame.progress import Reporter
 from ioflame.run import SeedRange
 from ioflame.sizes import format_bytes, format_count
-from workloads.engine import DatabaseShape, Engine, EngineBuild, LevelSize, StepParameters
+from workloads.engine import DatabaseShape, Engine, EngineBuild, StepParameters, Tree
 from workloads.seeds import SeedLedger
 
 __all__ = ("Database", "is_loaded", "locked")
@@ -145,8 +145,11 @@ class Database:
                 mend=f"NUM_KEYS={keys}, or DB_DIR=<an empty directory>, or: rm -r {shlex.quote(str(self.directory))}",
             )
 
-    def load(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> None:
-        """Loads the database from nothing. HostError when the disk fills, MeasurementError when db_bench fails."""
+    def load(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> str:
+        """Loads the database from nothing; what the client printed.
+
+        HostError when the disk fills, MeasurementError when db_bench fails.
+        """
         self._wipe()
         manifest: dict[str, object] = {
             "schema": 1,
@@ -160,8 +163,7 @@ class Database:
         data = format_bytes(self.shape.data_bytes)
         what = f"load {format_count(self.shape.num_keys)} keys ({data}) into {self.directory}"
         text = self._step("load", children, reporter, log, cache_size, what, size / (150 << 20), size / _SLOWEST_LOAD)
-        levels = self._engine.parse_levels(text)
-        stored = sum(level.mib for level in levels) << 20
+        stored = sum(level.mib for level in self._engine.parse_tree(text).levels) << 20
         if stored < self.shape.data_bytes * 0.9:
             raise MeasurementError(
                 f"the load left {format_bytes(stored)} of {format_bytes(self.shape.data_bytes)} in the database",
@@ -169,6 +171,7 @@ class Database:
                 mend=f"read {log}",
             )
         self._write_manifest({**manifest, "state": "loaded", "history": ["load"]})
+        return text
 
     @property
     def history(self) -> list[str]:
@@ -184,26 +187,35 @@ class Database:
         manifest = _manifest(self.directory)
         changes = self._engine.steps()[step].changes_tree
         if changes:
+            manifest.pop("settled", None)
             self._write_manifest({**manifest, "state": f"within {step}"})
         size = self.shape.disk_bytes
         text = self._step(
             step, children, reporter, log, cache_size, step, 12 + size / (100 << 20), size / _SLOWEST_LOAD, threads
         )
         if changes:
-            self._write_manifest({**manifest, "history": [*_history(manifest), step]})
+            settled = {"settled": True} if self._engine.steps()[step].settles else {}
+            self._write_manifest({**manifest, "history": [*_history(manifest), step], **settled})
         return text
 
-    def levels(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Sequence[LevelSize]:
-        """The non-empty levels as they are now; nothing is compacted."""
-        text = self._step("levelstats", children, reporter, log, cache_size, "look at the levels", 1, 300)
-        return self._engine.parse_levels(text)
+    def tree(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Tree:
+        """The tree as it is now; nothing is compacted."""
+        text = self._step("levelstats", children, reporter, log, cache_size, "look at the LSM tree", 1, 300)
+        return self._engine.parse_tree(text)
 
-    def settle(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Sequence[LevelSize]:
-        """Empties memtable and L0, waits until no compaction is pending; the levels as they are then."""
+    def settle(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Tree:
+        """Empties memtable and L0, waits until no compaction is pending; the tree as it is then.
+
+        Once is enough until a step changes the tree: those that only read leave it as it is, which each run proves.
+        """
+        manifest = _manifest(self.directory)
+        if manifest.get("settled") is True:
+            return self.tree(children, reporter, log, cache_size)
         text = self._step(
             "settle", children, reporter, log, cache_size, "empty L0 and wait until no compaction is pending", 6, 900
         )
-        return self._engine.parse_levels(text)
+        self._write_manifest({**manifest, "settled": True})
+        return self._engine.parse_tree(text)
 
     def take_seeds(self, step: str, threads: int) -> SeedRange:
         """Seeds that no thread has used on this database."""
@@ -223,7 +235,10 @@ class Database:
         threads: int = 1,
     ) -> str:
         seeds = self.take_seeds(step, threads)
-        parameters = StepParameters(self.shape, self.directory, threads, seeds.first, cache_size, flags=self._flags)
+        parameters = StepParameters(
+            self.shape, self.directory, threads, seeds.first, cache_size, flags=self._flags,
+            known_flags=self._build.flags,
+        )  # fmt: skip
         argv = self._engine.command(self._build.path, step, parameters)
         with reporter.stage(what, expected):
             child = children.add(Child(f"db_bench {step}", argv, stdout=log))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ioflame.writes import Writes
+
 __all__ = (
     "Configuration",
     "DatabaseShape",
@@ -16,10 +18,11 @@ __all__ = (
     "LevelSize",
     "Step",
     "StepParameters",
+    "Tree",
 )
 
 
-_FILES_TO_DATA = 1.12
+_FILES_TO_DATA = 1.25
 _LOAD_SPARE = 256 << 20
 
 
@@ -45,7 +48,8 @@ class DatabaseShape:
 
     @property
     def disk_bytes(self) -> int:
-        """Upper estimate of the files: 413 MiB were seen for 401 MiB of data; a load holds some files twice."""
+        """Upper estimate of the files: 413 MiB were seen for 401 MiB of data, 452 with a tenth of them overwritten; a
+        load and a compaction hold some files twice."""
         return int(self.data_bytes * _FILES_TO_DATA) + _LOAD_SPARE
 
     def keys_within(self, disk_bytes: int) -> int:
@@ -63,6 +67,8 @@ class EngineBuild:
     frame_pointers: share of functions that set one up, 0..1; None where the code could not be read
     code:           the file that holds the engine's code: the binary, or its shared library
     warnings:       its own warnings, word for word
+    flags:          names of the flags it accepts, by its own --help
+    left_out:       flags of ours that it does not get, each with why that changes nothing
     """
 
     path: Path
@@ -72,6 +78,8 @@ class EngineBuild:
     frame_pointers: float | None
     code: Path
     warnings: tuple[str, ...]
+    flags: frozenset[str]
+    left_out: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -80,13 +88,19 @@ class Step:
 
     benchmark:    what the client calls it in its closing line
     changes_tree: it leaves another LSM tree behind
+    rewrites:     about how much it writes, as a part of the data: 1 for a load
+    settles:      it leaves memtable and L0 empty and no compaction pending
     levels:       non-empty levels it has to find: `any`, `several` or `one`
+    filters:      `unused` where the filters of the last level are not to be read, else `any`
     """
 
     about: str
     benchmark: str
     changes_tree: bool
+    rewrites: float
+    settles: bool
     levels: str
+    filters: str
 
 
 @dataclass(frozen=True)
@@ -109,7 +123,10 @@ class Configuration:
 
 @dataclass(frozen=True)
 class StepParameters:
-    """What a step's command line is filled in with. cache_size in bytes, duration in seconds, flags over the step's."""
+    """What a step's command line is filled in with. cache_size in bytes, duration in seconds, flags over the step's.
+
+    known_flags: what the client accepts; None where it was not asked
+    """
 
     shape: DatabaseShape
     db_dir: Path
@@ -119,6 +136,7 @@ class StepParameters:
     duration: int = 0
     report_file: Path | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
+    known_flags: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +146,14 @@ class LevelSize:
     level: int
     files: int
     mib: int
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The LSM tree: its non-empty levels, and the entries in memtables; None where the engine does not say."""
+
+    levels: Sequence[LevelSize]
+    memtable_entries: int | None
 
 
 @dataclass(frozen=True)
@@ -145,6 +171,7 @@ class EngineResult:
     reads: int | None
     mb_per_second: float | None = None
     p50: float | None = None
+    p75: float | None = None
     p99: float | None = None
     p99_9: float | None = None
     p99_99: float | None = None
@@ -172,10 +199,19 @@ class Engine(Protocol):
         """What prepares a database, by name."""
 
     def command(self, binary: Path, step: str, parameters: StepParameters) -> list[str]:
-        """The full command line of a step or workload."""
+        """The full command line of a step or workload, of flags that the client knows.
 
-    def parse_levels(self, log: str) -> Sequence[LevelSize]:
-        """The last level table in a log; MeasurementError when there is none."""
+        UsageError for a flag that it does not know and that may not be left out.
+        """
+
+    def left_out(self, known_flags: frozenset[str]) -> dict[str, str]:
+        """Flags that a client of these flags does not get, each with the reason why that changes nothing."""
+
+    def parse_tree(self, log: str) -> Tree:
+        """The last level table in a log, and the memtables; MeasurementError when there is no table."""
+
+    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
+        """What a preparing step wrote; None where its log does not state it."""
 
     def parse_result(self, log: str, workload: str) -> EngineResult | None:
         """The closing line of a workload; None where the log has none."""

@@ -6,11 +6,13 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ioflame.errors import UsageError
+from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 
-__all__ = ("KINDS", "Experiment", "PlannedStep", "experiment_names", "read_experiment")
+__all__ = ("KINDS", "Experiment", "PlannedStep", "experiment_names", "own_definitions", "read_experiment")
 
 KINDS = ("prepare", "measure", "baseline")
 _DIRECTORY = Path(__file__).with_name("experiments")
@@ -71,8 +73,22 @@ def experiment_names() -> dict[str, str]:
     return {path.stem: tomllib.loads(path.read_text())["about"] for path in sorted(_DIRECTORY.glob("*.toml"))}
 
 
-def read_experiment(name: str, engine: Engine) -> Experiment:
-    """The experiment called `name`, or in the file of that path. UsageError naming the line of a wrong step."""
+def own_definitions(name: str) -> dict[str, Any]:
+    """The steps, workloads and configurations that an experiment brings itself, by kind.
+
+    UsageError for a key that an experiment does not have.
+    """
+    path, data = _read(name)
+    unknown = sorted(data.keys() - {"about", "steps", *DEFINITIONS})
+    if unknown:
+        raise UsageError(f"{path} has {', '.join(unknown)}; an experiment has about, steps, {', '.join(DEFINITIONS)}")
+    own = {kind: data[kind] for kind in DEFINITIONS if kind in data}
+    if not all(isinstance(definitions, dict) for definitions in own.values()):
+        raise UsageError(f"{path}: {', '.join(own)} are tables: [workload.NAME]")
+    return own
+
+
+def _read(name: str) -> tuple[Path, dict[str, Any]]:
     path = Path(name) if name.endswith(".toml") else _DIRECTORY / f"{name}.toml"
     if not path.exists():
         known = "|".join(experiment_names())
@@ -80,10 +96,18 @@ def read_experiment(name: str, engine: Engine) -> Experiment:
             f"there is no experiment {name}", means="nothing was started", mend=f"{known}, or a .toml file"
         )
     try:
-        data = tomllib.loads(path.read_text())
+        return path, tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, ValueError) as error:
+        raise UsageError(f"{path} is not an experiment: {error!r}") from None
+
+
+def read_experiment(name: str, engine: Engine) -> Experiment:
+    """The experiment called `name`, or in the file of that path. UsageError naming the line of a wrong step."""
+    path, data = _read(name)
+    try:
         entries = [dict(entry) for entry in data["steps"]]
         about = str(data["about"])
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path} is not an experiment: {error!r}") from None
     steps = []
     known_steps = {"prepare": list(engine.steps()), "measure": list(engine.workloads()), "baseline": ["fio"]}

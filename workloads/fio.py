@@ -6,7 +6,8 @@ fio's JSON (`--output-format=json`) is read, never its text: "IOPS=43.8k" has lo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.process import tool_path
 
-__all__ = ("FioResult", "fio_argv", "parse_fio")
+__all__ = ("FioResult", "fio_argv", "parse_fio", "request_split")
 
 # fio takes a list of files; more than this make its command line longer than some kernels allow.
 _MOST_FILES = 2000
@@ -40,12 +41,23 @@ class FioResult:
         return self.us_per + self.sy_per
 
 
-def fio_argv(db_dir: Path, users: int, seconds: int, request_bytes: int, seed: int) -> list[str]:
+def request_split(mean_bytes: float, unit: int) -> dict[int, int]:
+    """Request sizes with their percent whose mean is `mean_bytes`: the two multiples of `unit` around it, or it alone.
+
+    A block that is not aligned to the device's blocks is read with the parts of them it touches, one more or less.
+    """
+    lower = max(int(mean_bytes // unit), 1) * unit
+    percent = min(max(round(100 * (mean_bytes - lower) / unit), 0), 100)
+    return {size: share for size, share in ((lower, 100 - percent), (lower + unit, percent)) if share}
+
+
+def fio_argv(db_dir: Path, users: int, seconds: int, requests: Mapping[int, int], seed: int) -> list[str]:
     """A random-read job over the database's own files: sync engine, one read in flight per user, O_DIRECT.
 
+    requests: sizes in bytes with their percent; offsets are multiples of what all of them are multiples of
     Nothing is written and no file is made (`--readonly`, `--allow_file_create=0`). UsageError when there is no file.
     """
-    files = sorted(p for p in db_dir.glob("*.sst") if p.stat().st_size >= request_bytes)[:_MOST_FILES]
+    files = sorted(p for p in db_dir.glob("*.sst") if p.stat().st_size >= max(requests))[:_MOST_FILES]
     if not files:
         raise UsageError(f"{db_dir} holds no .sst file to read", mend="load the database first: make profile")
     return [
@@ -59,7 +71,7 @@ def fio_argv(db_dir: Path, users: int, seconds: int, request_bytes: int, seed: i
         "--ioengine=sync",
         "--iodepth=1",
         "--direct=1",
-        f"--bs={request_bytes}",
+        *_sizes(requests),
         f"--numjobs={users}",
         f"--randseed={seed}",
         "--time_based=1",
@@ -68,6 +80,14 @@ def fio_argv(db_dir: Path, users: int, seconds: int, request_bytes: int, seed: i
         "--group_reporting=1",
         "--output-format=json",
     ]
+
+
+def _sizes(requests: Mapping[int, int]) -> list[str]:
+    if len(requests) == 1:
+        return [f"--bs={next(iter(requests))}"]
+    split = ":".join(f"{size}/{percent}" for size, percent in requests.items())
+    # Without bs_unaligned fio cuts every size to a multiple of the smallest one: all reads would have that.
+    return [f"--bssplit={split}", f"--blockalign={math.gcd(*requests)}", "--bs_unaligned=1"]
 
 
 def parse_fio(text: str, users: int) -> FioResult:

@@ -8,14 +8,25 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.process import capture
+from ioflame.writes import Writes
+from workloads.definitions import check_definition
 from workloads.elf import frame_pointer_share, symbol_kind
-from workloads.engine import Configuration, DatabaseShape, EngineBuild, EngineResult, LevelSize, Step, StepParameters
+from workloads.engine import (
+    Configuration,
+    DatabaseShape,
+    EngineBuild,
+    EngineResult,
+    LevelSize,
+    Step,
+    StepParameters,
+    Tree,
+)
 
 __all__ = ("RocksDB",)
 
@@ -24,15 +35,27 @@ _DEFINITIONS = Path(__file__).with_name("rocksdb.toml")
 _SMALLEST_SHARD = 4 << 20
 
 _LEVEL_TABLE = re.compile(r"^Level Files Size\(MB\)\n-+\n((?:\s*\d+\s+\d+\s+\d+\n?)+)", re.MULTILINE)
+_MEMTABLE_ENTRIES = re.compile(r"^rocksdb\.num-entries-(?:active-mem-table|imm-mem-tables): (\d+)$", re.MULTILINE)
 # `readrandom   :   87.537 micros/op 11423 ops/sec 8.053 seconds 91999 operations;    4.6 MB/s (91999 of 91999 found)`
 _RESULT = (
     r"^{workload}\s*:\s+(?P<micros>[\d.]+) micros/op (?P<ops>\d+) ops/sec (?P<seconds>[\d.]+) seconds "
     r"(?P<count>\d+) operations;(?:\s*(?P<mb>[\d.]+) MB/s)?(?:.*\((?P<found>\d+) of (?P<reads>\d+) found\))?"
 )
 _PERCENTILES = re.compile(
-    r"Max: (?P<pmax>[\d.]+)\nPercentiles: P50: (?P<p50>[\d.]+).* P99: (?P<p99>[\d.]+) P99\.9: (?P<p99_9>[\d.]+) "
-    r"P99\.99: (?P<p99_99>[\d.]+)"
+    r"Max: (?P<pmax>[\d.]+)\nPercentiles: P50: (?P<p50>[\d.]+) P75: (?P<p75>[\d.]+) P99: (?P<p99>[\d.]+) "
+    r"P99\.9: (?P<p99_9>[\d.]+) P99\.99: (?P<p99_99>[\d.]+)"
 )
+# Lines of `stats`; the last of each counts. The sum of the levels stands in the first table, by level.
+_STATISTICS = {
+    "size": re.compile(r"^ Sum\s+\d+/\d+\s+([\d.]+) ([KMGT]B)\s", re.MULTILINE),
+    "flushed": re.compile(r"^Flush\(GB\): cumulative ([\d.]+),", re.MULTILINE),
+    "written": re.compile(r"^Cumulative compaction: ([\d.]+) GB write,", re.MULTILINE),
+    "uptime": re.compile(r"^Uptime\(secs\): ([\d.]+) total", re.MULTILINE),
+    "stall": re.compile(r"^Cumulative stall: (\d+):(\d+):([\d.]+) H:M:S", re.MULTILINE),
+}
+_GIB = {"KB": 2**-20, "MB": 2**-10, "GB": 1.0, "TB": 2.0**10}
+# gflags: `    -num (Number of key/values to place in database) type: int64`
+_HELP_FLAG = re.compile(r"^ {4}-(\w+) \(", re.MULTILINE)
 _DATABASE_FILE = re.compile(
     r"\d+\.(sst|log|blob)|MANIFEST-\d+|OPTIONS-\d+(\.dbtmp)?|CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|\d+\.dbtmp"
 )
@@ -43,8 +66,13 @@ class RocksDB:
 
     name = "rocksdb"
 
-    def __init__(self) -> None:
+    def __init__(self, own: Mapping[str, Any] | None = None) -> None:
+        """own: steps, workloads and configurations of a user, over those of `rocksdb.toml`; UsageError for bad ones."""
         self._definitions: dict[str, Any] = tomllib.loads(_DEFINITIONS.read_text())
+        for kind, definitions in (own or {}).items():
+            for name, definition in definitions.items():
+                check_definition(kind, name, definition, {**self._definitions[kind], **definitions})
+            self._definitions[kind] = {**self._definitions[kind], **definitions}
 
     def find_binary(self, asked: str | None) -> Path:
         default, package = self._definitions["binary"], self._definitions["package"]
@@ -84,6 +112,7 @@ class RocksDB:
             )
         warnings = tuple(dict.fromkeys(re.findall(r"^WARNING: (.+)$", output, re.MULTILINE)))
         code = _code_file(binary)
+        flags = frozenset(_HELP_FLAG.findall(capture([str(binary), "--help"], timeout=60).text))
         return EngineBuild(
             path=binary,
             version=version[1],
@@ -92,6 +121,8 @@ class RocksDB:
             frame_pointers=frame_pointer_share(code),
             code=code,
             warnings=warnings,
+            flags=flags,
+            left_out=self.left_out(flags),
         )
 
     def workloads(self) -> dict[str, Step]:
@@ -120,7 +151,10 @@ class RocksDB:
             about=str(definition["about"]),
             benchmark=str(definition["benchmarks"]).partition(",")[0],
             changes_tree=bool(definition.get("changes_tree", False)),
+            rewrites=float(definition.get("rewrites", 0)),
+            settles=bool(definition.get("settles", False)),
             levels=str(definition.get("levels", "any")),
+            filters=str(definition.get("filters", "any")),
         )
 
     def _definition(self, name: str) -> dict[str, Any]:
@@ -155,21 +189,59 @@ class RocksDB:
             "compression_type": shape.compression,
             "bloom_bits": shape.bloom_bits,
         }
+        if parameters.known_flags is not None:
+            gone = self.left_out(parameters.known_flags)
+            flags = {name: value for name, value in flags.items() if name not in gone}
+            _refuse_unknown(binary, step, flags, parameters.known_flags)
         return [
             str(binary),
             f"--benchmarks={definition['benchmarks']}",
             *(f"--{name}={_flag_value(value, values)}" for name, value in flags.items()),
         ]
 
-    def parse_levels(self, log: str) -> Sequence[LevelSize]:
+    def left_out(self, known_flags: frozenset[str]) -> dict[str, str]:
+        return {name: why for name, why in self._definitions["optional"].items() if name not in known_flags}
+
+    def parse_tree(self, log: str) -> Tree:
         tables = _LEVEL_TABLE.findall(log)
         if not tables:
             raise MeasurementError(
                 "db_bench printed no level table",
                 means="the state of the LSM tree is unknown; this db_bench prints `levelstats` in another form",
+                mend="DB_BENCH=<RocksDB 7.8 to 11>",
             )
         rows = (tuple(map(int, line.split())) for line in tables[-1].splitlines() if line.strip())
-        return [LevelSize(level, files, mib) for level, files, mib in rows if files]
+        # `memstats` stands before `levelstats`: the last two lines are of the same moment.
+        entries = [int(count) for count in _MEMTABLE_ENTRIES.findall(log)[-2:]]
+        return Tree(
+            [LevelSize(level, files, mib) for level, files, mib in rows if files], sum(entries) if entries else None
+        )
+
+    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
+        result = self.parse_result(log, step)
+        found = {name: pattern.findall(log) for name, pattern in _STATISTICS.items()}
+        if result is None or not all(found.values()):
+            return None
+        size, unit = found["size"][-1]
+        hours, minutes, seconds = found["stall"][-1]
+        flushed = float(found["flushed"][-1])
+        return Writes(
+            threads=threads,
+            ops_per_second=result.ops_per_second,
+            bytes_per_op=shape.key_size + shape.value_size,
+            size_gb=float(size) * _GIB[unit],
+            l0_gb=flushed,
+            # Flushes are part of it, and are printed with one digit more.
+            sum_gb=max(float(found["written"][-1]), flushed),
+            uptime=float(found["uptime"][-1]),
+            stall_seconds=3600 * int(hours) + 60 * int(minutes) + float(seconds),
+            du_kib=sum(entry.stat().st_blocks for entry in os.scandir(db_dir)) // 2,
+            p50=result.p50,
+            p75=result.p75,
+            p99=result.p99,
+            p99_9=result.p99_9,
+            p99_99=result.p99_99,
+        )
 
     def parse_result(self, log: str, workload: str) -> EngineResult | None:
         benchmark = re.escape(self._step(workload).benchmark)
@@ -213,6 +285,16 @@ class RocksDB:
 
     def is_database_file(self, name: str) -> bool:
         return _DATABASE_FILE.fullmatch(name) is not None
+
+
+def _refuse_unknown(binary: Path, step: str, flags: Mapping[str, object], known: frozenset[str]) -> None:
+    unknown = sorted(flags.keys() - known)
+    if unknown:
+        raise UsageError(
+            f"{binary} does not know {', '.join(f'--{name}' for name in unknown)} of step {step}",
+            means="without it the figures would be those of another configuration; nothing was started",
+            mend=f"DB_BENCH=<a version that has it>, or take it out of {_DEFINITIONS}, or list it there as [optional]",
+        )
 
 
 def _last_percentiles(log: str) -> dict[str, str] | None:

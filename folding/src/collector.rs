@@ -12,6 +12,7 @@ use crate::names;
 use crate::origin::{self, Origin};
 use crate::profile::Profile;
 use crate::roots;
+use crate::slices::Slices;
 use crate::stats::{EventTotals, Stats};
 
 pub use crate::options::{Label, Options, Weight, Window};
@@ -57,6 +58,8 @@ pub struct OpenSample {
     comm: u32,
     weight: u64,
     period: Option<u64>,
+    /// The slice of time it falls into, if slices are wanted.
+    slice: Option<u64>,
 }
 
 /// The kernel cuts call chains at this many frames unless told otherwise (`perf_event_max_stack`).
@@ -76,6 +79,7 @@ struct LastComm {
 pub struct Collector {
     options: Options,
     profile: Profile,
+    slices: Slices,
     stats: Stats,
     events: Events,
     /// Samples that the filters left out.
@@ -113,13 +117,16 @@ impl Collector {
         if new && ambiguous {
             // Refused at the end; until then only the totals are worth memory.
             self.profile = Profile::default();
+            self.slices = Slices::default();
             self.last_comms = Default::default();
         }
         if !selected || ambiguous {
             return Ok(None);
         }
         let comm = self.comm(head)?;
-        Ok(Some(OpenSample { comm, weight: weight.unwrap_or(0), period: head.period }))
+        let length = self.options.slice;
+        let slice = length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?;
+        Ok(Some(OpenSample { comm, weight: weight.unwrap_or(0), period: head.period, slice }))
     }
 
     /// Takes the frames of an open sample, leaf first.
@@ -144,7 +151,10 @@ impl Collector {
         self.scratch.clear();
         self.scratch.push(sample.comm);
         self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.name));
-        self.profile.add(&self.scratch, weight, 1);
+        let stack = self.profile.add(&self.scratch, weight, 1);
+        if let Some(slice) = sample.slice {
+            self.slices.add(slice, stack, weight, 1);
+        }
     }
 
     /// How many frames, from the leaf, `--from` and `--skip-after` leave. `None`: the stack goes.
@@ -257,6 +267,11 @@ impl Collector {
         self.stats.truncated_input = Some(why);
     }
 
+    /// What each slice of time holds, by the numbers of the profile's stacks.
+    pub fn take_slices(&mut self) -> Slices {
+        std::mem::take(&mut self.slices)
+    }
+
     /// The events seen, selected or not.
     pub fn into_events(self) -> Vec<EventTotals> {
         self.events.into_totals()
@@ -269,7 +284,8 @@ impl Collector {
 
     /// Adds what a collector of the same options took from other parts of the same input.
     pub fn absorb(&mut self, other: Self) {
-        self.profile.absorb(&other.profile);
+        let stacks = self.profile.absorb(&other.profile);
+        self.slices.absorb(&other.slices, &stacks);
         self.stats.absorb(other.stats);
         self.events.absorb(other.events);
         self.filtered.absorb(other.filtered);
@@ -305,7 +321,7 @@ impl Collector {
             }
         }
         if let Some(window) = self.options.time {
-            let time = head.time.ok_or_else(no_time)?;
+            let time = head.time.ok_or_else(|| no_time("--time"))?;
             if time < window.from || time > window.to {
                 return Ok(false);
             }
@@ -351,10 +367,10 @@ fn no_pid(option: &str) -> Error {
     ))
 }
 
-fn no_time() -> Error {
-    Error::usage(
-        "--time needs the time of each sample, but the input has none.\nprint it: perf script -F +time",
-    )
+fn no_time(option: &str) -> Error {
+    Error::usage(format!(
+        "{option} needs the time of each sample, but the input has none.\nprint it: perf script -F +time"
+    ))
 }
 
 /// The command as a frame: the field writes `_` for a blank.

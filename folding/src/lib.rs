@@ -31,6 +31,7 @@ pub mod output;
 pub mod pprof;
 pub mod profile;
 pub mod roots;
+pub mod slices;
 pub mod stats;
 pub mod symbols;
 pub mod unwind;

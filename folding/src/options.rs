@@ -1,6 +1,7 @@
 //! What to keep of the samples, and how to write it.
 
 use crate::names::{self, Tidy};
+use std::num::NonZeroU64;
 
 /// What a sample weighs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -72,6 +73,8 @@ pub struct Options {
     pub comm: Option<String>,
     /// The only time to keep.
     pub time: Option<Window>,
+    /// Keep, besides, what each slice of so many nanoseconds holds.
+    pub slice: Option<NonZeroU64>,
     /// The new root: what is outside of its outermost occurrence goes, and stacks without it.
     pub from: Option<String>,
     /// Frames whose callers go, from the innermost occurrence on.

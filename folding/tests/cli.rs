@@ -366,3 +366,30 @@ fn help_begins_with_examples() {
         assert!(text(&output.stdout).starts_with("EXAMPLES\n"), "{args:?}: {}", text(&output.stdout));
     }
 }
+
+/// Samples of two stacks at 1.0, 1.9, 2.2 and 4.0 s: what a slice holds is what was sampled in it, for any number of
+/// threads, and all slices together are the profile.
+#[test]
+fn slices_are_the_profile_by_time() {
+    let sample = |time: &str, period: u32, leaf: &str| {
+        format!("t 1/2 [000] {time}:   {period} cpu-clock: \n\t 401136 {leaf} (/bin/t)\n\t 401200 main (/bin/t)\n\n")
+    };
+    let input = [sample("1.000001", 7, "f"), sample("1.900000", 1, "g"), sample("2.200000", 2, "f")].concat()
+        + &sample("1.950000", 3, "f")
+        + &sample("4.000000", 5, "g");
+    for threads in ["1", "3"] {
+        let (slices, out) = (Scratch::new("slices"), Scratch::new("slices.out"));
+        let args = ["-q", "--threads", threads, "--slices", slices.path(), "-o", out.path()];
+        assert_eq!(code(&stackfold(&args, input.as_bytes())), 0);
+        let second = "0\t2\t10\tt;main;f\n0\t1\t1\tt;main;g\n1\t1\t2\tt;main;f\n3\t1\t5\tt;main;g\n";
+        assert_eq!(slices.read(), second);
+        assert_eq!(out.read(), "t;main;f 12\nt;main;g 6\n");
+    }
+    let (slices, out) = (Scratch::new("slices2"), Scratch::new("slices2.out"));
+    let args = ["-q", "--slices", slices.path(), "--slice-ms", "2000", "--format", "pprof", "-o", out.path()];
+    assert_eq!(code(&stackfold(&args, input.as_bytes())), 0);
+    assert_eq!(slices.read(), "0\t2\t10\tt;main;f\n0\t1\t1\tt;main;g\n1\t1\t2\tt;main;f\n2\t1\t5\tt;main;g\n");
+    let untimed = stackfold(&["-q", "--slices", slices.path()], b"t;main;f 7\n");
+    assert_eq!(code(&untimed), 2);
+    assert!(text(&untimed.stderr).contains("--slices: the input does not tell the time"));
+}

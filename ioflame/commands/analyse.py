@@ -27,8 +27,9 @@ from ioflame.commands.report import write_report
 from ioflame.costs import observer_costs
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError
 from ioflame.host import describe_host
-from ioflame.metrics import cpu_profiled, metric_intervals, window_metrics
+from ioflame.metrics import cpu_profiled, metric_intervals, weight_by_time, window_metrics
 from ioflame.progress import Reporter, terminal_width
+from ioflame.proofs import bloom_proof, tree_proofs
 from ioflame.run import Categories, Files, ProfileFacts, Run, open_run, read_categories
 from ioflame.verdicts import run_verdicts
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
@@ -64,7 +65,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     record = run.record
     plain = [window for window in record.windows if window.kind == "plain"]
     record.metrics = window_metrics(plain, record.threads)
-    record.intervals = metric_intervals(run.series())
+    record.intervals = metric_intervals(run.series(), record.threads)
     record.costs = observer_costs(record.windows, run.series())
     background = 0
     checks: list[Check] = []
@@ -73,12 +74,17 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
             background, checks = _profile(run, record.profile)
     if meanwhile is not None:
         meanwhile()
-    record.checks = [*run_verdicts(record, background), *checks]
-    run.save()
     categories = None
     if record.profile is not None and record.profile.weight:
         categories = categorise(run.directory, record.engine, _OWNER)
         categorise(run.directory, record.engine, "leaf")
+    log = run.path(Files.ENGINE_LOG)
+    proofs = list(tree_proofs(record, log.read_text(errors="replace") if log.exists() else ""))
+    if record.expected.filters == "unused" and categories is not None:
+        proofs.append(bloom_proof(categories.rows))
+    record.checks = [*run_verdicts(record, background), *checks, *proofs]
+    run.save()
+    if categories is not None:
         _draw(run, categories)
     run.path(Files.SUMMARY).write_text(render_summary(record, categories))
     write_report(run.directory, run.path(Files.REPORT))
@@ -109,11 +115,7 @@ def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:
     report = judge(data, run.record.pid)
     facts.report_weight, facts.lost_samples = report.weight, report.lost_samples
     checks.append(_self_weight_check(run, report))
-    window = next((w for w in run.record.windows if w.kind == "perf"), None)
-    if facts.unit == "ns" and window is not None:
-        counted = window.counters
-        cpu_ns = {"all": counted.cpu_ns, "user": counted.user_ns, "kernel": counted.system_ns}[facts.mode]
-        facts.coverage = facts.weight / cpu_ns if cpu_ns else None
+    facts.coverage, facts.ghz = weight_by_time(facts, run.record.windows)
     names = weight_by_thread_name(run.directory)
     return sum(weight for name, weight in names.items() if name.startswith(_BACKGROUND)), checks
 

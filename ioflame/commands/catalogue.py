@@ -1,4 +1,4 @@
-"""`ioflame list` and `ioflame explain STEP`: what can be run, and the exact command line it would run."""
+"""`ioflame list` and `ioflame explain NAME`: what can be run, and the exact command lines it would run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import argparse
 import shlex
 from pathlib import Path
 
+from ioflame.commands.experiment import add_repetition, counts
+from ioflame.commands.plan import plan_lines
 from ioflame.errors import EXIT_OK, UsageError
-from ioflame.options import add_profile_arguments, profile_options
+from ioflame.options import ProfileOptions, add_profile_arguments, profile_options
 from ioflame.sizes import format_bytes, format_count
+from workloads.checks import build_checks
 from workloads.engine import DatabaseShape, Engine, StepParameters
-from workloads.experiment import experiment_names
+from workloads.experiment import experiment_names, own_definitions, read_experiment
 from workloads.registry import engine_named, engine_names
 from workloads.scales import scales
 
@@ -18,11 +21,14 @@ __all__ = ("add_parser",)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    listing = commands.add_parser("list", help="engines, scales, steps, workloads and experiments, a line each")
-    listing.add_argument("--engine", default="rocksdb")
+    listing = commands.add_parser("list", help="experiments, workloads, configurations, steps, scales, a line each")
+    listing.add_argument("--engine", default="rocksdb", metavar="NAME")
     listing.set_defaults(run=_list)
-    explain = commands.add_parser("explain", help="print the command line that a step would run")
-    explain.add_argument("step", metavar="STEP", help="a step or workload of `ioflame list`")
+    explain = commands.add_parser("explain", help="print the command lines that a step or an experiment would run")
+    explain.add_argument(
+        "name", metavar="NAME", help="a step, workload or experiment of `ioflame list`, or a .toml file"
+    )
+    add_repetition(explain)
     add_profile_arguments(explain)
     explain.set_defaults(run=_explain)
 
@@ -39,7 +45,7 @@ def _list(arguments: argparse.Namespace) -> int:
         "configurations": {name: c.about for name, c in engine.configurations().items()},
         "steps": {name: step.about for name, step in engine.steps().items()},
         "scales": sizes,
-        "engines": dict.fromkeys(engine_names(), ""),
+        "engines": dict.fromkeys(engine_names(), "through its db_bench"),
     }
     for title, rows in blocks.items():
         print(title)
@@ -50,32 +56,54 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     options = profile_options(arguments)
-    engine = engine_named(options.engine)
-    if options.scale not in scales():
-        raise UsageError(f"SCALE={options.scale} is not known", mend=f"SCALE={'|'.join(scales())}")
-    step, scale = arguments.step, scales()[options.scale]
-    print(f"# {_about(engine, step)}")
-    parameters = StepParameters(
-        shape=DatabaseShape(options.num_keys or scale.num_keys),
-        db_dir=options.db_dir or Path("db").absolute() / f"{engine.name}-{options.num_keys or scale.num_keys}",
+    is_experiment = arguments.name in experiment_names() or arguments.name.endswith(".toml")
+    own = own_definitions(arguments.name) if is_experiment else None
+    engine = engine_named(options.engine, own)
+    known = {**engine.steps(), **engine.workloads()}
+    if not is_experiment and arguments.name not in known:
+        raise UsageError(f"{engine.name} has no step or workload {arguments.name}", mend=f"one of: {', '.join(known)}")
+    for what, asked, there in (
+        ("SCALE", options.scale, list(scales())),
+        ("CONFIG", options.configuration, list(engine.configurations())),
+    ):
+        if asked not in there:
+            raise UsageError(f"{what}={asked} is not known", mend=f"{what}={'|'.join(there)}")
+    names = [arguments.name]
+    if is_experiment:
+        experiment = read_experiment(arguments.name, engine)
+        print(f"# {experiment.about}")
+        scale, parameters = scales()[options.scale], _parameters(options, engine, frozenset())
+        users, repeats = counts("USERS", arguments.users), counts("REPEATS", arguments.repeats)
+        steps = [(step.kind, step.step) for step in experiment.plan(users, repeats[0])]
+        for line in plan_lines(
+            engine, steps, parameters.shape, parameters.cache_size, parameters.duration, scale.warmup
+        ):
+            print(f"# {line}")
+        names = list(dict.fromkeys(step for kind, step, _ in experiment.steps if kind != "baseline"))
+    build = engine.inspect(engine.find_binary(options.db_bench))
+    print(f"# {build.path}, RocksDB {build.version}; --seed is taken from the database's ledger;")
+    print("# --duration covers all windows of a run")
+    for check in build_checks(build):
+        if check.name == "db_bench flags":
+            print(f"# {check.value}: {check.means}")
+    for name in names:
+        print(f"\n# {name}: {known[name].about}")
+        argv = engine.command(build.path, name, _parameters(options, engine, build.flags))
+        print(" \\\n  ".join(shlex.quote(word) for word in argv))
+    return EXIT_OK
+
+
+def _parameters(options: ProfileOptions, engine: Engine, known_flags: frozenset[str]) -> StepParameters:
+    scale, configuration = scales()[options.scale], engine.configurations()[options.configuration]
+    shape = DatabaseShape(options.num_keys or scale.num_keys, block_align=configuration.block_align)
+    return StepParameters(
+        shape=shape,
+        db_dir=options.db_dir or Path("db").absolute() / f"{engine.name}-{shape.num_keys}",
         threads=options.threads,
         seed=0,
         cache_size=options.cache_size or scale.cache_size,
         duration=options.duration or scale.duration,
         report_file=Path("RUN/db_bench.report.csv"),
-        flags=engine.configurations()[options.configuration].flags,
+        flags=configuration.flags,
+        known_flags=known_flags,
     )
-    print("# --seed is taken from the database's ledger; --duration covers all windows of a run")
-    print(
-        " \\\n  ".join(
-            shlex.quote(word) for word in engine.command(engine.find_binary(options.db_bench), step, parameters)
-        )
-    )
-    return EXIT_OK
-
-
-def _about(engine: Engine, name: str) -> str:
-    known = {**engine.steps(), **engine.workloads()}
-    if name not in known:
-        raise UsageError(f"{engine.name} has no step or workload {name}", mend=f"one of: {', '.join(known)}")
-    return known[name].about

@@ -12,36 +12,36 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from collectors.counters import device_of, read_counts
+from collectors.perf import with_dwarf
 from ioflame.checks import Verdict, render_checks, worst
-from ioflame.commands.job import Job, describe_database, new_record, resolve
+from ioflame.commands.baseline import look_at_requests, run_baseline
+from ioflame.commands.job import Job, new_record, resolve
 from ioflame.commands.measure import keep, measure
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, MeasurementError, UsageError
+from ioflame.commands.plan import plan_lines
+from ioflame.efficiency import MeasuredStep
+from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.experiment import SCHEMA, Baseline, ExperimentRecord, ExperimentRun, StepRecord
 from ioflame.options import add_profile_arguments, profile_options
-from ioflame.process import Child, Children, interruptible
+from ioflame.process import Children, interruptible, tool_path
 from ioflame.progress import Reporter, terminal_width
-from ioflame.proofs import bloom_proof, tree_proofs
-from ioflame.run import Files, Run, open_run, read_categories
-from ioflame.sizes import format_bytes, format_seconds
-from viz.efficiency import MeasuredStep, render_efficiency
+from ioflame.run import Files, Run, RunRecord, open_run, read_categories
+from viz.efficiency import render_efficiency
 from viz.report_tsv import render_report_tsv
 from workloads.database import Database, locked
-from workloads.experiment import PlannedStep, read_experiment
-from workloads.fio import fio_argv, parse_fio
+from workloads.experiment import PlannedStep, own_definitions, read_experiment
 from workloads.registry import engine_named
 
-__all__ = ("add_parser", "run")
+__all__ = ("add_parser", "add_repetition", "counts", "run")
 
-_BASELINE_SECONDS_AT_MOST = 60
-_WITHOUT_FILTERS = "readrandom3"
+
+# Threads of the steps that make the tree: whatever the users, all steps read the same tree.
+_WRITERS = 1
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("experiment", help="run an experiment and print its tables", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="one of `ioflame list`, or a .toml file")
-    parser.add_argument("--users", default="1", metavar="LIST", help='threads of each step, "1 6" (USERS)')
-    parser.add_argument("--repeats", default="1", metavar="N", help="how often each step is measured (REPEATS)")
+    add_repetition(parser)
     parser.add_argument("--resume", metavar="DIR", help="go on with the experiment in DIR (RESUME)")
     add_profile_arguments(parser)
     parser.set_defaults(run=run)
@@ -50,16 +50,28 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     options = profile_options(arguments)
-    users, repeats = _counts("USERS", arguments.users), _counts("REPEATS", arguments.repeats)
+    if options.threads != 1:
+        raise UsageError(
+            f"THREADS={options.threads} says nothing to an experiment, whose steps run with each number of USERS",
+            means="nothing was started",
+            mend=f"USERS={options.threads}",
+        )
+    # The tables are of perf's shares; what else watches is for who asks for it, at the price of its windows.
+    collect = tuple(dict.fromkeys(("perf", *(options.collect or ()))))
+    options = replace(options, collect=collect)
+    users, repeats = counts("USERS", arguments.users), counts("REPEATS", arguments.repeats)
     with interruptible():
-        experiment = read_experiment(arguments.name, engine_named(options.engine))
-        job = resolve(options, reporter, purpose=experiment.name)
+        engine = engine_named(options.engine, own_definitions(arguments.name))
+        experiment = read_experiment(arguments.name, engine)
+        if any(kind == "baseline" for kind, _, _ in experiment.steps):
+            tool_path("fio", "fio")
+        job = resolve(options, reporter, experiment.name, engine)
         planned = list(experiment.plan(users, repeats[0]))
+        record = new_record(job)
         with locked(job.db_dir):
             if arguments.resume:
-                going = _resumed(Path(arguments.resume).resolve(), planned)
+                going = _resumed(Path(arguments.resume).resolve(), planned, record)
             else:
-                record = new_record(job)
                 steps = [StepRecord(**vars(step)) for step in planned]
                 going = ExperimentRun.create(
                     options.out,
@@ -71,7 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
             return _Conductor(job, going, reporter).conduct()
 
 
-def _counts(name: str, text: str) -> list[int]:
+def add_repetition(parser: argparse.ArgumentParser) -> None:
+    """The options that say how often an experiment's steps are run."""
+    parser.add_argument("--users", default="1", metavar="LIST", help='threads of each step, "1 6" (USERS)')
+    parser.add_argument("--repeats", default="1", metavar="N", help="how often each step is measured (REPEATS)")
+
+
+def counts(name: str, text: str) -> list[int]:
+    """The numbers in `text`; UsageError naming the variable `name` where it is no list of numbers from 1 to 1024."""
     try:
         counts = [int(word) for word in text.replace(",", " ").split()]
     except ValueError:
@@ -81,7 +100,12 @@ def _counts(name: str, text: str) -> list[int]:
     return counts
 
 
-def _resumed(directory: Path, planned: list[PlannedStep]) -> ExperimentRun:
+# What may be another when an experiment goes on: it changes no figure.
+_FREE = ("out", "quiet")
+
+
+def _resumed(directory: Path, planned: list[PlannedStep], now: RunRecord) -> ExperimentRun:
+    """The experiment in `directory`, if what is still to do can be put into one table with what is done."""
     going = ExperimentRun.open(directory)
     there = [(s.id, s.kind, s.step, s.users) for s in going.record.steps]
     if there != [(s.id, s.kind, s.step, s.users) for s in planned]:
@@ -90,7 +114,27 @@ def _resumed(directory: Path, planned: list[PlannedStep]) -> ExperimentRun:
             means="its steps and these cannot be put into one table",
             mend="the same NAME, USERS and REPEATS as then, or leave --resume out",
         )
+    then = {**going.record.options, "RocksDB": going.record.tools.get("engine", "")}
+    wanted = {**now.options, "RocksDB": now.tools.get("engine", "")}
+    differing = sorted(n for n in then.keys() | wanted.keys() if n not in _FREE and then.get(n) != wanted.get(n))
+    if differing:
+        named = "; ".join(f"{n}: {then.get(n, 'not given')} then, {wanted.get(n, 'not given')} now" for n in differing)
+        raise UsageError(
+            f"{directory} was measured with other options: {named}",
+            means="its steps and these cannot be put into one table",
+            mend="the same options as then, or leave --resume out",
+        )
     return going
+
+
+def _with_callgraph(job: Job, callgraph: str) -> Job:
+    """The job with the call graphs of the profiles before it: tables put them side by side, so they are of one kind."""
+    if not callgraph or job.options.callgraph != "auto":
+        return job
+    plan = job.plan
+    if callgraph == "dwarf":
+        plan = with_dwarf(plan, "DWARF unwinding as in the experiment's first profile")
+    return replace(job, options=replace(job.options, callgraph=callgraph), plan=plan)
 
 
 class _Conductor:
@@ -105,17 +149,11 @@ class _Conductor:
     def _announce(self) -> None:
         """What it will take, before anything is started."""
         job, steps = self._job, [s for s in self._going.record.steps if s.status != "done"]
-        shape = job.sizing.shape
-        seconds = {
-            "prepare": 12 + shape.disk_bytes / (100 << 20),
-            "baseline": 3 + min(job.duration, _BASELINE_SECONDS_AT_MOST),
-            "measure": 25 + job.scale.warmup / 2 + 3 * job.duration,
-        }
-        total = sum(seconds[step.kind] for step in steps)
-        self._reporter.line(
-            f"{len(steps)} steps, about {format_seconds(total)}; "
-            f"{format_bytes(shape.disk_bytes)} of disk in {job.db_dir}"
-        )
+        for line in plan_lines(
+            job.engine, ((s.kind, s.step) for s in steps), job.sizing.shape, job.sizing.cache_size, job.duration,
+            job.scale.warmup, len(job.collect),
+        ):  # fmt: skip
+            self._reporter.line(line)
 
     def conduct(self) -> int:
         self._announce()
@@ -147,7 +185,10 @@ class _Conductor:
     def _one(self, step: StepRecord, tree: list[str]) -> None:
         with Children() as children:
             if step.kind == "prepare":
-                self._prepare(tree, children)
+                text = self._prepare(tree, children)
+                step.writes = self._job.engine.parse_writes(
+                    text, step.step, self._job.sizing.shape, _WRITERS, self._job.db_dir
+                )
                 return
             if self._database.history != tree:
                 self._prepare(tree, children)
@@ -156,73 +197,55 @@ class _Conductor:
             else:
                 self._measure(step, children)
 
-    def _prepare(self, tree: list[str], children: Children) -> None:
-        """Makes the tree what these steps make of it, from as far as it is already there."""
+    def _prepare(self, tree: list[str], children: Children) -> str:
+        """Makes the tree what these steps make of it, from as far as it is already there; what the last one printed."""
+        text = ""
         cache = self._job.sizing.cache_size
         history = self._database.history
         done = len(history) if history == tree[: len(history)] and len(history) < len(tree) else 0
         for name in tree[done:]:
             log = self._going.directory / f"{name}.log"
             if name == "load":
-                self._database.load(children, self._reporter, log, cache)
+                text = self._database.load(children, self._reporter, log, cache)
             else:
-                self._database.apply(name, 1, children, self._reporter, log, cache)
+                text = self._database.apply(name, _WRITERS, children, self._reporter, log, cache)
+        return text
 
     def _baseline(self, step: StepRecord, children: Children) -> Baseline:
-        seconds = min(self._job.duration, _BASELINE_SECONDS_AT_MOST)
-        seeds = self._database.take_seeds(step.id, step.users)
-        argv = fio_argv(self._job.db_dir, step.users, seconds, self._job.sizing.shape.block_size, seeds.first)
-        out, log = self._going.directory / f"{step.id}.json", self._going.directory / f"{step.id}.log"
-        device = device_of(self._job.db_dir)
-        before = read_counts(device)
-        with self._reporter.stage(f"fio, {step.users} users", seconds + 2):
-            child = children.add(Child("fio", argv, stdout=out, stderr=log))
-            code = child.wait(seconds + 120)
-            if code is None:
-                child.stop()
-        reads, sectors, read_ms = (b - a for a, b in zip(before, read_counts(device), strict=True))
-        if code != 0:
-            words = log.read_text(errors="replace").strip()[-500:]
-            raise MeasurementError(f"fio ended with {child.describe_end()}: {words}", mend=f"read {log}")
-        result = parse_fio(out.read_text(), step.users)
-        return Baseline(
-            result.iops, result.reads, result.us_per, result.sy_per, result.lat_us,
-            io_lat=read_ms * 1e3 / reads if reads else 0.0,
-            reqsz=sectors * 512 / reads / 1024 if reads else 0.0,
-        )  # fmt: skip
+        record, directory = self._going.record, self._going.directory
+        if record.request_bytes is None:
+            record.request_bytes = look_at_requests(self._job, self._database, children, self._reporter, directory)
+        return run_baseline(
+            self._job, self._database, step.users, record.request_bytes, step.id, children, self._reporter, directory
+        )
 
     def _measure(self, step: StepRecord, children: Children) -> None:
-        job = self._job.of(step.step, step.users)
-        run = Run.create(self._going.directory, new_record(job))
+        job = _with_callgraph(self._job.of(step.step, step.users), self._going.record.callgraph)
+        record = new_record(job)
+        record.expected.levels = step.levels
+        run = Run.create(self._going.directory, record)
+        self._database.seeds.clear()
         try:
-            measure(job, self._database, run, children, self._reporter)
+            measure(job, self._database, run, children, self._reporter, strict=False)
         except (KeyboardInterrupt, IoflameError) as error:
             children.__exit__()
             keep(run, children, str(error) or "interrupted")
             raise
-        levels = self._database.levels(children, self._reporter, run.path("levels.log"), job.sizing.cache_size)
-        after = describe_database(job, levels)["levels"]
-        log = run.path(Files.ENGINE_LOG).read_text(errors="replace")
-        proofs = list(tree_proofs(run.record.database["levels"], after, step.levels, log, run.record.windows))
-        if step.step == _WITHOUT_FILTERS and run.path(Files.CATEGORIES).exists():
-            proofs.append(bloom_proof(read_categories(run.directory).rows))
-        run.record.checks += proofs
-        run.save()
         step.directory = run.directory.name
+        if run.record.profile is not None:
+            self._going.record.callgraph = run.record.profile.callgraph
 
     def _conclude(self) -> int:
         measured = []
         for step in self._going.record.steps:
             if step.kind == "measure":
                 directory = self._going.directory / step.directory
-                measured.append(
-                    MeasuredStep(
-                        step, open_run(directory).record, read_categories(directory), read_categories(directory, "leaf")
-                    )
-                )
+                run = open_run(directory)
+                owner, leaf = read_categories(directory), read_categories(directory, "leaf")
+                measured.append(MeasuredStep(step, run.record, owner, leaf, run.series()))
         text = render_efficiency(self._going.record, measured)
         (self._going.directory / Files.SUMMARY).write_text(text)
-        (self._going.directory / "summary.tsv").write_text(render_report_tsv(measured))
+        (self._going.directory / "summary.tsv").write_text(render_report_tsv(self._going.record, measured))
         width = terminal_width(sys.stdout)
         print(text if width is None else render_efficiency(self._going.record, measured, width))
         failed = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,15 +17,15 @@ from ioflame.errors import HostError, UsageError
 from ioflame.host import host_facts
 from ioflame.options import ProfileOptions
 from ioflame.progress import Reporter, terminal_width
-from ioflame.run import SCHEMA, RunRecord, check_writable
+from ioflame.run import SCHEMA, Expectation, RunRecord, check_writable
 from ioflame.sizes import format_bytes, format_count
 from workloads.checks import existing, free_bytes
 from workloads.database import is_loaded
-from workloads.engine import Configuration, Engine, EngineBuild, LevelSize
+from workloads.engine import Configuration, Engine, EngineBuild, Tree
 from workloads.registry import engine_named
 from workloads.scales import Scale, Sizing, fit, scales
 
-__all__ = ("Job", "describe_database", "new_record", "resolve")
+__all__ = ("Job", "describe_database", "describe_tree", "new_record", "resolve")
 
 
 # A block cache that holds everything: the data, what a block adds, filters and indexes, and uneven shards.
@@ -60,9 +59,12 @@ class Job:
         return replace(self, options=replace(self.options, workload=workload, threads=threads))
 
 
-def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "") -> Job:
-    """The job; before anything is started or written. purpose: part of the default database's name."""
-    engine = engine_named(options.engine)
+def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:
+    """The job; before anything is started or written.
+
+    purpose: part of the default database's name; engine: one with steps of the user's own
+    """
+    engine = engine or engine_named(options.engine)
     if options.workload not in engine.workloads():
         known = engine.workloads()
         raise UsageError(
@@ -128,6 +130,7 @@ def _place(options: ProfileOptions, configuration: Configuration, scale: Scale, 
 
 def new_record(job: Job) -> RunRecord:
     """The record of a run that has measured nothing yet."""
+    step = job.engine.workloads()[job.options.workload]
     return RunRecord(
         schema=SCHEMA,
         ioflame=__version__,
@@ -136,6 +139,7 @@ def new_record(job: Job) -> RunRecord:
         engine=job.engine.name,
         threads=job.options.threads,
         options=job.options.as_text(),
+        expected=Expectation(step.levels, step.filters),
         host=host_facts(),
         tools={
             "perf": perf_version(),
@@ -148,22 +152,29 @@ def new_record(job: Job) -> RunRecord:
     )
 
 
-def describe_database(job: Job, levels: Sequence[LevelSize]) -> dict[str, str]:
+def describe_tree(tree: Tree) -> str:
+    """`L6 8 files 333 MiB, L7 73 files 3801 MiB`: the non-empty levels."""
+    return ", ".join(f"L{level.level} {level.files} files {level.mib} MiB" for level in tree.levels)
+
+
+def describe_database(job: Job, tree: Tree) -> dict[str, str]:
     """The database as a run's record keeps it."""
     shape = job.sizing.shape
-    tree = ", ".join(f"L{level.level} {level.files} files {level.mib} MiB" for level in levels)
+    levels = describe_tree(tree)
+    entries = {} if tree.memtable_entries is None else {"memtable_entries": str(tree.memtable_entries)}
     return {
         "directory": str(job.db_dir),
         "device": device_of(job.db_dir).name,
         "num_keys": str(shape.num_keys),
         "data_bytes": str(shape.data_bytes),
         "cache_size": str(job.sizing.cache_size),
-        "levels": tree,
+        "levels": levels,
+        **entries,
         "configuration": job.configuration.name,
         "cached": str(job.configuration.cached_by_engine).lower(),
         "direct": str(job.configuration.direct).lower(),
-        "l0_files": str(sum(level.files for level in levels if level.level == 0)),
+        "l0_files": str(sum(level.files for level in tree.levels if level.level == 0)),
         "description": f"{format_count(shape.num_keys)} keys, {format_bytes(shape.data_bytes)}, blocks of "
         f"{format_bytes(shape.block_size)}, block cache {format_bytes(job.sizing.cache_size)}, "
-        f"{'O_DIRECT' if job.configuration.direct else 'buffered reads'}; {tree}",
+        f"{'O_DIRECT' if job.configuration.direct else 'buffered reads'}; {levels}",
     }

@@ -12,12 +12,12 @@ from collectors.queries import QueryReport
 from collectors.schedule import REPORT_LAG_SECONDS, Schedule
 from folding.stackfold import fold
 from ioflame.commands.analyse import analyse
-from ioflame.commands.job import Job, describe_database
+from ioflame.commands.job import Job, describe_database, describe_tree
 from ioflame.commands.observers import Watched, observer_named
 from ioflame.errors import HostError, IoflameError, MeasurementError
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
-from ioflame.run import Command, Files, Run, SeedRange, Unobserved
+from ioflame.run import Command, Files, Run, RunRecord, SeedRange, Unobserved
 from workloads.database import Database
 from workloads.engine import StepParameters
 
@@ -31,16 +31,20 @@ _OBSERVER_SLACK_SECONDS = 6
 _INCOMPLETE_LIMIT = 0.10
 
 
-def measure(job: Job, database: Database, run: Run, children: Children, reporter: Reporter) -> None:
+def measure(
+    job: Job, database: Database, run: Run, children: Children, reporter: Reporter, *, strict: bool = True
+) -> None:
     """Runs the job's workload on a database that is ready, and analyses what was recorded, all into `run`.
 
+    strict: refuse a tree of other levels than the workload is defined for; otherwise the proofs say so
     The caller stops `children`; after an exception `keep` puts what was measured until then into the record.
     """
     record = run.record
     try:
-        levels = database.settle(children, reporter, run.path("settle.log"), job.sizing.cache_size)
-        record.database = describe_database(job, levels)
-        _refuse_wrong_tree(job, len(levels))
+        tree = database.settle(children, reporter, run.path("settle.log"), job.sizing.cache_size)
+        record.database = describe_database(job, tree)
+        if strict:
+            _refuse_wrong_tree(record, len(tree.levels))
         seeds = database.take_seeds(job.options.workload, job.options.threads)
     finally:
         record.seeds = list(database.seeds)
@@ -61,8 +65,16 @@ def measure(job: Job, database: Database, run: Run, children: Children, reporter
         record.report_start_ns = report.started_ns
         run.save_series(schedule.series())
         run.save()
+
+    def end() -> None:
+        _end(job, child, run, reporter)
+        after = database.tree(children, reporter, run.path("levels.log"), job.sizing.cache_size)
+        record.database["levels_after"] = describe_tree(after)
+        record.seeds = list(database.seeds)
+        run.save()
+
     # Nothing is measured any more: the folding may share the CPUs with the engine's last seconds.
-    analyse(run, reporter, meanwhile=lambda: _end(job, child, run, reporter))
+    analyse(run, reporter, meanwhile=end)
     record.commands = _commands(children)
     run.save()
 
@@ -80,11 +92,11 @@ def _drop_page_cache() -> None:
         ) from None
 
 
-def _refuse_wrong_tree(job: Job, levels: int) -> None:
-    wanted = job.engine.workloads()[job.options.workload].levels
+def _refuse_wrong_tree(record: RunRecord, levels: int) -> None:
+    wanted = record.expected.levels
     if {"any": False, "several": levels < 2, "one": levels != 1}[wanted]:
         raise MeasurementError(
-            f"{job.options.workload} reads a tree of {wanted} non-empty level; this one has {levels}",
+            f"{record.workload} reads a tree of {wanted} non-empty level; this one has {levels}",
             means="its figures would be those of another workload",
             mend="make io-efficiency   (it compacts the tree first), or WORKLOAD=readrandom",
         )
@@ -128,6 +140,7 @@ def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
         duration=int(windows) + slack,
         report_file=run.path(Files.ENGINE_REPORT),
         flags=job.configuration.flags,
+        known_flags=job.build.flags,
     )
     argv = job.engine.command(job.build.path, job.options.workload, parameters)
     return children.add(Child(f"db_bench {job.options.workload}", argv, stdout=run.path(Files.ENGINE_LOG)))

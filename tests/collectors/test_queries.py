@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.queries import QueryReport
+from ioflame.errors import MeasurementError
 
 SECOND = 1_000_000_000
 
@@ -87,3 +88,11 @@ def test_half_a_line_waits_for_its_end(writer: Writer) -> None:
     writer.append("00\n", start + SECOND)
     report.poll()
     assert report.rates == [1000]
+
+
+@pytest.mark.parametrize("line", ["1\n", "1,many\n", "second one\n"])
+def test_a_report_of_another_form_is_an_error_and_no_count(writer: Writer, line: str) -> None:
+    report = QueryReport(writer.path)
+    writer.append("secs_elapsed,interval_qps\n" + line, time.monotonic_ns())
+    with pytest.raises(MeasurementError, match="where `second,queries` was expected"):
+        report.poll()

@@ -147,7 +147,7 @@ def test_a_killed_ioflame_leaves_no_child(ioflame: Ioflame, short: list[str], tm
 
 def test_a_second_run_on_one_database_is_refused(ioflame: Ioflame, short: list[str], tmp_path: Path) -> None:
     first = ioflame.start(*short, "--out", tmp_path / "a")
-    wait_for(first, "wait until no compaction")
+    wait_for(first, "look at the LSM tree")
     code, _, err = ioflame.run(*short, "--out", tmp_path / "b")
     assert code == 2
     assert f"in use by the ioflame with pid {first.pid}" in err

@@ -112,6 +112,33 @@ def test_counters_of_a_window_agree_with_each_other(finished: Finished) -> None:
         assert counted.user_ns + counted.system_ns == counted.cpu_ns
 
 
+def test_both_accounts_of_the_cpu_agree_within_two_percent(finished: Finished) -> None:
+    plain = windows(finished, "plain")
+    scheduler = sum(w.counters.cpu_ns for w in plain)
+    accounted = sum(w.counters.accounted_ns for w in plain)
+    ticks = 2 * 10_000_000 * len(plain)
+    assert abs(accounted - scheduler) <= max(0.02 * scheduler, ticks)
+    (check,) = [c for c in finished.record.checks if c.name == "CPU accounting"]
+    assert check.verdict is Verdict.OK
+
+
+@pytest.mark.parametrize("configuration", ["iobuf", "byrx"])
+def test_a_run_whose_reads_need_no_device_says_so(
+    ioflame: Ioflame, short: list[str], tmp_path: Path, configuration: str
+) -> None:
+    code, out, err = ioflame.run(*short, "--out", tmp_path, "--callgraph", "fp", "--config", configuration)
+    assert code == 0, err + out
+    record = open_run((tmp_path / "latest").resolve()).record
+    checks = {c.name: c for c in record.checks}
+    assert "it was not dropped, and may be warm" in checks["page cache"].value
+    # 166 MB fit into this host's page cache, and into a block cache of one and a half times the data.
+    assert record.metrics["readsPerQuery"] < 0.9
+    if configuration == "byrx":
+        assert record.metrics["readsPerQuery"] < 0.05
+        assert "cpuPerRead" not in record.metrics
+        assert "cached" in checks
+
+
 def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
     series = Run(finished.directory, finished.record).series()
     for kind in ("plain", "perf"):
@@ -127,7 +154,7 @@ def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
 def test_the_commands_and_their_seeds_are_on_record(finished: Finished) -> None:
     commands = {c.name: c for c in finished.record.commands}
     names = ["db_bench load", "db_bench settle", "db_bench readrandom", "perf record (trial)", "perf record"]
-    assert [c.name for c in finished.record.commands] == names
+    assert [c.name for c in finished.record.commands] == [*names, "db_bench levelstats"]
     assert commands["db_bench readrandom"].pid == finished.record.pid
     assert commands["db_bench readrandom"].end == "exit code 0"
     for seeds in finished.record.seeds:
@@ -169,6 +196,25 @@ def test_analyse_makes_the_same_again_from_what_was_recorded(finished: Finished,
     assert (finished.directory / Files.PERF_DATA).stat().st_mtime_ns == raw.st_mtime_ns
     record = json.loads((finished.directory / Files.RECORD).read_bytes())
     assert record["missing"] == []
+    checks = open_run(finished.directory).record.checks
+    assert checks == finished.record.checks
+    proofs = {"LSM tree", "memtable and L0", "levels after", "compaction in the log", "writes while reading"}
+    assert {c.name: c.verdict for c in checks if c.name in proofs} == dict.fromkeys(proofs, Verdict.OK)
+    for name in proofs:
+        assert name in (finished.directory / Files.REPORT).read_text()
+
+
+def test_the_seconds_of_the_profile_add_up_to_it_and_hold_each_share(finished: Finished) -> None:
+    for view in ("owner", "leaf"):
+        categories = read_categories(finished.directory, view)
+        assert len(categories.slices) in (5, 6)  # whole seconds of the trace's clock, which cut a window anywhere
+        for i, row in enumerate(categories.rows):
+            assert sum(second[i] for second in categories.slices) == row.weight
+            assert row.interval is not None
+            assert row.interval.low <= row.share <= row.interval.high
+    libc = read_categories(finished.directory).rows[0].interval
+    assert libc is not None
+    assert 0 < libc.high - libc.low < 30
 
 
 def test_dwarf_unwinding_gives_the_same_totals_and_keeps_leaf_callers(

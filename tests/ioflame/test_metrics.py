@@ -2,8 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from ioflame.metrics import LEGEND, cpu_profiled, metric_intervals, window_metrics
+from ioflame.metrics import (
+    LEGEND,
+    cpu_profiled,
+    figures,
+    metric_intervals,
+    slice_columns,
+    weight_by_time,
+    window_metrics,
+)
 from ioflame.run import ProfileFacts
+from ioflame.stats import Resamples
 from tests.records import window
 
 
@@ -70,15 +79,52 @@ def test_a_profile_divides_up_only_the_cpu_that_its_event_counts(event: str, mod
     assert cpu_profiled({**metrics, "readsPerQuery": 0.01}, mode) == (per_query, None)
 
 
+def test_the_effective_clock_is_cycles_by_cpu_time_of_the_same_window() -> None:
+    """The source document's own: 4.64e9 cycles in 10 s of which 1.59 s were on a CPU are 2.9 GHz."""
+    windows = [
+        window("plain", 10.0, cpu_ns=9_000_000_000),
+        window("perf", 10.0, cpu_ns=1_590_000_000, user_ns=990_000_000, system_ns=600_000_000),
+    ]
+    cycles = ProfileFacts("cycles", "cycles", 333, "process", "fp", [], weight=4_640_000_000)
+    coverage, ghz = weight_by_time(cycles, windows)
+    assert (coverage, round(ghz or 0, 2)) == (None, 2.92)
+    cycles.event = "cycles:u"
+    assert weight_by_time(cycles, windows)[1] == pytest.approx(4.64 / 0.99)
+    clock = ProfileFacts("cpu-clock", "ns", 999, "system", "fp", [], weight=1_431_000_000)
+    assert weight_by_time(clock, windows)[0] == pytest.approx(0.9)
+    assert weight_by_time(clock, windows)[1] is None
+    assert weight_by_time(clock, windows[:1]) == (None, None)
+
+
 def test_intervals_rest_on_the_seconds_of_the_plain_windows_alone() -> None:
     seconds = [window("plain", queries=900 + 20 * i, cpu_ns=10**7, storage_reads=1000) for i in range(10)]
     noise = [window("perf", queries=1), window("plain")]
-    intervals = metric_intervals([*seconds, *noise])
+    intervals = metric_intervals([*seconds, *noise], threads=1)
     qps = intervals["qps"]
     assert (qps.estimate, qps.n) == (990.0, 10)
     assert 900 <= qps.low < 990 < qps.high <= 1080
     assert intervals["cpuPerRead"].low == intervals["cpuPerRead"].high == 10.0
-    assert metric_intervals(seconds[:4]) == {}
+    assert metric_intervals(seconds[:4], threads=1) == {}
+    assert metric_intervals([], threads=1) == {}
+
+
+def test_figures_over_repeats_are_medians_and_vary_as_the_repeats_do() -> None:
+    """Three repeats without any noise within: what is left of doubt is what they differ by."""
+
+    def repeat(queries: int) -> list[dict[str, float]]:
+        made = window("plain", queries=queries, cpu_ns=10**7, storage_reads=1000, storage_read_ms=90)
+        return slice_columns([made] * 6, threads=2)
+
+    of_three = figures(Resamples([repeat(1000), repeat(1300), repeat(1100)]))
+    assert of_three["qps"].estimate == 1100
+    assert of_three["rx.lat"].estimate == pytest.approx(2e6 / 1100)
+    interval = of_three["qps"].interval()
+    assert interval is not None
+    assert (interval.low, interval.high, interval.n) == (1000, 1300, 18)
+    io_lat = of_three["io.lat"].interval()
+    assert io_lat is not None
+    assert io_lat.low == io_lat.high == 90.0
+    assert figures(Resamples([repeat(10**6)])).keys().isdisjoint({"cpuPerRead", "io.lat", "reqsz"})
 
 
 def test_a_window_without_a_query_count_counts_for_nothing() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ioflame.checks import Verdict
 from ioflame.proofs import bloom_proof, tree_proofs
-from ioflame.run import Category
+from ioflame.run import SCHEMA, Category, Expectation, RunRecord
 from tests.records import window
 
 TWO = "L6 8 files 333 MiB, L7 73 files 3801 MiB"
@@ -12,27 +12,45 @@ ONE = "L7 81 files 4134 MiB"
 QUIET = "Cumulative compaction: 0.00 GB write, 0.00 MB/s write, 0.00 GB read\n"
 
 
-def verdicts(before: str, after: str, levels: str, log: str = QUIET, written: int = 0) -> dict[str, Verdict]:
-    windows = [window("plain", process_write_bytes=written)]
-    return {check.name: check.verdict for check in tree_proofs(before, after, levels, log, windows)}
+def verdicts(
+    before: str, after: str | None, levels: str, log: str = QUIET, written: int = 0, entries: str = "0", l0: str = "0"
+) -> dict[str, Verdict]:
+    record = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}, Expectation(levels))
+    record.windows = [window("plain", process_write_bytes=written)]
+    record.database = {"levels": before, "memtable_entries": entries, "l0_files": l0}
+    if after is not None:
+        record.database["levels_after"] = after
+    return {check.name: check.verdict for check in tree_proofs(record, log)}
 
 
 def test_a_tree_that_is_as_it_should_be_proves_itself() -> None:
     assert set(verdicts(TWO, TWO, "several").values()) == {Verdict.OK}
     assert set(verdicts(ONE, ONE, "one").values()) == {Verdict.OK}
+    assert set(verdicts(TWO, TWO, "any").values()) == {Verdict.OK}
 
 
 @pytest.mark.parametrize(("before", "levels"), [(ONE, "several"), (TWO, "one"), ("", "one")])
 def test_the_wrong_number_of_levels_fails(before: str, levels: str) -> None:
-    assert verdicts(before, before, levels)["levels"] is Verdict.FAILED
+    assert verdicts(before, before, levels)["LSM tree"] is Verdict.FAILED
+
+
+def test_what_lies_above_the_levels_is_seen() -> None:
+    assert verdicts(TWO, TWO, "several", entries="3")["memtable and L0"] is Verdict.FAILED
+    assert verdicts(TWO, TWO, "several", l0="2")["memtable and L0"] is Verdict.FAILED
+    assert verdicts(TWO, TWO, "any", l0="2")["memtable and L0"] is Verdict.WARN
 
 
 def test_a_tree_that_changed_while_it_was_read_fails() -> None:
     assert verdicts(TWO, ONE, "several")["levels after"] is Verdict.FAILED
+    assert verdicts(TWO, None, "several")["levels after"] is Verdict.WARN
     busy = QUIET.replace("0.00 GB write", "0.31 GB write")
     assert verdicts(TWO, TWO, "several", busy)["compaction in the log"] is Verdict.FAILED
     assert verdicts(TWO, TWO, "several", "")["compaction in the log"] is Verdict.WARN
     assert verdicts(TWO, TWO, "several", written=64 << 20)["writes while reading"] is Verdict.FAILED
+
+
+def test_nothing_is_said_of_a_tree_that_was_never_looked_at() -> None:
+    assert not list(tree_proofs(RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}), QUIET))
 
 
 def test_filters_that_were_to_go_unused_have_no_weight() -> None:

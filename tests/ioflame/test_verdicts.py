@@ -55,6 +55,22 @@ def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, ex
     assert verdict(record(profile=good_profile(**changes)), name) is expected
 
 
+@pytest.mark.parametrize(
+    ("ghz", "nominal", "expected"),
+    [
+        (2.9, "3.80", Verdict.WARN),  # a governor that saves power
+        (3.7, "3.80", Verdict.OK),
+        (5.1, "3.80", Verdict.OK),  # boost
+        (9.9, "3.80", Verdict.WARN),  # cycles of other processes
+        (1.0, "", Verdict.OK),
+    ],
+)
+def test_a_clock_far_from_nominal_is_seen(ghz: float, nominal: str, expected: Verdict) -> None:
+    made = record(profile=good_profile(ghz=ghz))
+    made.host = {"nominal_ghz": nominal}
+    assert verdict(made, "effective clock") is expected
+
+
 def test_background_work_during_reads_is_seen() -> None:
     assert verdict(record(), "background threads", background=2_000_000) is Verdict.WARN
     assert verdict(record(), "background threads", background=900_000) is Verdict.OK
@@ -67,11 +83,6 @@ def test_reads_that_found_nothing_fail_the_run() -> None:
 
 def test_a_cache_too_large_for_the_data_is_seen() -> None:
     assert verdict(record(database={"data_bytes": "1000", "cache_size": "100"}), "IO-bound") is Verdict.WARN
-
-
-def test_files_in_l0_are_seen() -> None:
-    assert verdict(record(database={"l0_files": "2", "levels": "L0 2 files"}), "LSM tree") is Verdict.WARN
-    assert verdict(record(database={"l0_files": "0", "levels": "L7 2 files"}), "LSM tree") is Verdict.OK
 
 
 def test_two_accounts_of_cpu_time_must_agree() -> None:

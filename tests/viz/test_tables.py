@@ -45,6 +45,20 @@ def test_the_whole_owner_table() -> None:
     )
 
 
+def test_intervals_stand_beside_the_shares_and_give_way_before_them() -> None:
+    rows = [
+        OwnerRow("a", "", 0.4, 1.0, 2.0, 30, (35.04, 44.96)),
+        OwnerRow("b", "", 0.6, 1.5, 3.0, 45),
+    ]
+    text = owner_table(rows, unit="ns", width=80)
+    assert re.search(r"^a +40\.00 +1\.000 +2\.000 +35\.0\.\.45\.0 +30 ", text, re.M)
+    assert re.search(r"^b +60\.00 +1\.500 +3\.000 +- +45 ", text, re.M)
+    assert "95 %: the share's interval" in text
+    narrow = owner_table(rows, unit="ns", width=36, legend=False)
+    assert "95 %" not in narrow
+    assert "us/read" in narrow
+
+
 def test_plain_ascii_without_a_legend() -> None:
     text = owner_table(ROWS, unit="ns", width=60, legend=False, unicode=False)
     assert text.isascii()

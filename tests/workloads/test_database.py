@@ -43,11 +43,14 @@ def test_a_load_is_done_once_and_recognised(database: Database, tmp_path: Path) 
     assert is_loaded(tmp_path)
     assert database.check() is True
     with Children() as children:
-        levels = database.settle(children, Reporter(quiet=True), tmp_path / "settle.log", CACHE)
-    assert sum(level.mib for level in levels) >= 8
-    assert [(c.name, c.returncode) for c in children] == [("db_bench settle", 0)]
+        tree = database.settle(children, Reporter(quiet=True), tmp_path / "settle.log", CACHE)
+        again = database.settle(children, Reporter(quiet=True), tmp_path / "again.log", CACHE)
+    assert sum(level.mib for level in tree.levels) >= 8
+    assert tree == again
+    assert tree.memtable_entries == 0
+    assert [(c.name, c.returncode) for c in children] == [("db_bench settle", 0), ("db_bench levelstats", 0)]
     assert database.seeds == SeedLedger(tmp_path).ranges()
-    assert [r.step for r in database.seeds] == ["load", "settle"]
+    assert [r.step for r in database.seeds] == ["load", "settle", "levelstats"]
     assert f"--seed={database.seeds[1].first}" in next(iter(children)).argv
 
     other = Database(RocksDB(), database._build, tmp_path, DatabaseShape(30_000))

@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ioflame.errors import MeasurementError, UsageError
-from workloads.fio import fio_argv, parse_fio
+from workloads.fio import fio_argv, parse_fio, request_split
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is installed by make setup")
 
@@ -19,7 +21,7 @@ def test_a_real_fio_reads_the_databases_files_and_its_figures_add_up(tmp_path: P
     for name in ("000001.sst", "a:b.sst"):
         (tmp_path / name).write_bytes(os.urandom(4 << 20))
     before = sorted(p.name for p in tmp_path.iterdir())
-    argv = fio_argv(tmp_path, users, 1, 8192, seed=7)
+    argv = fio_argv(tmp_path, users, 1, {8192: 100}, seed=7)
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     result = parse_fio(done.stdout, users)
     assert result.reads == pytest.approx(result.iops * result.seconds, rel=0.05)
@@ -27,6 +29,28 @@ def test_a_real_fio_reads_the_databases_files_and_its_figures_add_up(tmp_path: P
     assert result.lat_us * result.iops / 1e6 == pytest.approx(users, rel=0.15)
     assert 0 < result.cpu_per < result.lat_us
     assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+@given(st.floats(4096, 1 << 20), st.sampled_from([512, 4096]))
+def test_a_split_has_the_mean_that_was_measured(mean: float, unit: int) -> None:
+    split = request_split(mean, unit)
+    assert sum(split.values()) == 100
+    assert all(size % unit == 0 and percent > 0 for size, percent in split.items())
+    assert sum(size * percent for size, percent in split.items()) / 100 == pytest.approx(mean, abs=0.0051 * unit)
+
+
+def test_aligned_blocks_are_read_as_they_are() -> None:
+    assert request_split(8192.0, 512) == {8192: 100}
+    assert request_split(8.9 * 1024, 512) == {8704: 20, 9216: 80}
+
+
+def test_fio_reads_the_mixture_that_it_is_told(tmp_path: Path) -> None:
+    """Blocks that are not aligned are read as 8.5 or 9 KiB, as the database reads them, at any sector."""
+    (tmp_path / "000001.sst").write_bytes(os.urandom(8 << 20))
+    argv = fio_argv(tmp_path, 1, 1, {8704: 20, 9216: 80}, seed=7)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    read = json.loads(done.stdout)["jobs"][0]["read"]
+    assert read["io_bytes"] / read["total_ios"] == pytest.approx(0.2 * 8704 + 0.8 * 9216, rel=0.01)
 
 
 def test_percent_of_cpu_becomes_us_per_read() -> None:
@@ -45,4 +69,4 @@ def test_a_result_that_counts_nothing_is_an_error(text: str) -> None:
 
 def test_no_file_is_made_for_a_database_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds no \.sst file"):
-        fio_argv(tmp_path, 1, 1, 8192, 1)
+        fio_argv(tmp_path, 1, 1, {8192: 100}, 1)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ioflame.errors import HostError, MeasurementError, UsageError
-from workloads.engine import DatabaseShape, LevelSize, StepParameters
+from ioflame.writes import columns
+from workloads.engine import DatabaseShape, LevelSize, StepParameters, Tree
 from workloads.rocksdb import RocksDB
 
 # db_bench 7.8.3 --benchmarks=fillseq,waitforcompaction,levelstats ...
@@ -51,9 +52,27 @@ def test_overwriting_a_tenth_makes_the_l0_files_that_start_an_automatic_compacti
 
 
 def test_the_last_level_table_counts_and_empty_levels_do_not() -> None:
-    assert RocksDB().parse_levels(LEVELS) == [LevelSize(7, 21, 413)]
+    assert RocksDB().parse_tree(LEVELS) == Tree([LevelSize(7, 21, 413)], None)
     with pytest.raises(MeasurementError, match="no level table"):
-        RocksDB().parse_levels("readrandom : ...")
+        RocksDB().parse_tree("readrandom : ...")
+
+
+# db_bench 7.8.3 --benchmarks=memstats,...
+MEMTABLES = """
+rocksdb.num-immutable-mem-table: 0
+rocksdb.cur-size-active-mem-table: 2048
+rocksdb.cur-size-all-mem-tables: 2048
+rocksdb.size-all-mem-tables: 2048
+rocksdb.num-entries-active-mem-table: {active}
+rocksdb.num-entries-imm-mem-tables: {immutable}
+"""
+
+
+@pytest.mark.parametrize(("active", "immutable"), [(0, 0), (20, 0), (0, 7)])
+def test_what_is_left_in_the_memtables_is_read(active: int, immutable: int) -> None:
+    earlier = MEMTABLES.format(active=900, immutable=9)
+    log = earlier + MEMTABLES.format(active=active, immutable=immutable) + LEVELS
+    assert RocksDB().parse_tree(log).memtable_entries == active + immutable
 
 
 def test_the_closing_line_is_read_whole() -> None:
@@ -100,6 +119,74 @@ def test_logs_of_old_and_new_versions_are_read_alike(workload: str) -> None:
     assert (new.ops_per_second, new.mb_per_second, new.p50, new.found) == (59402.0, 23.8, 99.5, 5940331)
 
 
+# Closing statistics of a load: 7.8.3, and 11 with its further column and its other line on stalls.
+WRITES = """fillseq      :       2.346 micros/op 426182 ops/sec 2.346 seconds 1000000 operations;  170.7 MB/s
+Microseconds per write:
+Count: 1000000 Average: 2.3463  StdDev: 155.11
+Min: 0  Median: 0.8711  Max: 42521
+Percentiles: P50: 0.87 P75: 1.35 P99: 4.92 P99.9: 37.40 P99.99: 6600.00
+
+** Compaction Stats [default] **
+{header}
+---------
+  L7     26/0   412.55 MB   0.0      0.0     0.0      0.0       0.0      {column}0.0       0.4   0.0
+ Sum     26/0   412.55 MB   0.0      0.0     0.0      0.0       0.4      {column}0.4       0.4   1.0
+ Int      0/0    0.00 KB   0.0      0.0     0.0      0.0       0.0      {column}0.0       0.0   0.0
+
+** Compaction Stats [default] **
+Priority    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB)
+---------
+High      0/0    0.00 KB   0.0      0.0     0.0      0.0       0.4
+
+Uptime(secs): 12.6 total, 12.6 interval
+Flush(GB): cumulative 0.403, interval 0.403
+AddFile(GB): cumulative 0.000, interval 0.000
+Cumulative compaction: 0.44 GB write, 32.79 MB/s write, 0.00 GB read, 0.00 MB/s read, 2.1 seconds
+Interval compaction: 0.40 GB write, 32.79 MB/s write, 0.00 GB read, 0.00 MB/s read, 2.1 seconds
+{stalls}
+
+** DB Stats **
+Uptime(secs): 12.6 total, 12.6 interval
+Cumulative stall: 00:01:1.500 H:M:S, 9.9 percent
+Interval stall: 00:00:0.000 H:M:S, 0.0 percent
+"""
+_OLD = {
+    "header": "Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) Wnew(GB) Moved(GB)",
+    "column": "",
+    "stalls": "Stalls(count): 0 level0_slowdown, 0 level0_slowdown_with_compaction, interval 0 total count",
+}
+_NEW = {
+    "header": "Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) WPreComp(GB) Wnew(GB) Moved(GB)",
+    "column": "0.0      ",
+    "stalls": "Write Stall (count): cf-l0-file-count-limit-delays-with-ongoing-compaction: 0, total-stops: 0",
+}
+
+
+@pytest.mark.parametrize("form", [_OLD, _NEW], ids=["7.8.3", "11"])
+def test_what_a_load_wrote_is_read_from_old_and_new_versions(form: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "000001.sst").write_bytes(b"x" * 8192)
+    got = RocksDB().parse_writes(WRITES.format(**form), "load", DatabaseShape(1_000_000), 1, tmp_path)
+    assert got is not None
+    row = columns(got)
+    assert (got.size_gb, got.l0_gb, got.sum_gb, got.stall_seconds) == (412.55 / 1024, 0.403, 0.44, 61.5)
+    assert (row["ops/sec"], row["mb/sec"], row["W-Amp"], row["usec/op"]) == ("426182", "170.7", "1.0", "2.3")
+    assert (row["W-MB/s"], row["Uptime"], row["p50"], row["p75"], row["p99.99"]) == (
+        "35.7",
+        "12.6",
+        "0.9",
+        "1.4",
+        "6600.0",
+    )
+    assert got.du_kib >= 8
+    # What flushes wrote is part of it, but is printed with one digit more.
+    rounded = WRITES.replace("0.44 GB write", "0.40 GB write").format(**form)
+    got = RocksDB().parse_writes(rounded, "load", DatabaseShape(1_000_000), 1, tmp_path)
+    assert got is not None
+    assert columns(got)["W-Amp"] == "1.0"
+    cut = WRITES.format(**form).partition("** DB Stats **")[0]
+    assert RocksDB().parse_writes(cut, "load", DatabaseShape(1_000_000), 1, tmp_path) is None
+
+
 def test_every_flag_of_a_workload_is_explicit_and_no_argument_is_stray(tmp_path: Path) -> None:
     argv = RocksDB().command(Path("/usr/bin/db_bench"), "readrandom", parameters(tmp_path))
     assert all(word.startswith("--") and "=" in word for word in argv[1:])
@@ -115,14 +202,27 @@ def test_every_flag_of_a_workload_is_explicit_and_no_argument_is_stray(tmp_path:
 
 
 @pytest.mark.needs("db_bench")
-@pytest.mark.parametrize("step", ["load", "settle", "readrandom"])
-def test_this_db_bench_knows_every_flag_we_pass(tmp_path: Path, step: str) -> None:
+def test_this_db_bench_knows_every_flag_of_every_step(tmp_path: Path) -> None:
     engine = RocksDB()
-    binary = engine.find_binary(None)
-    known = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False).stdout
-    for word in engine.command(binary, step, parameters(tmp_path))[1:]:
-        name = word[2:].partition("=")[0]
-        assert f"    -{name} " in known, name
+    build = engine.inspect(engine.find_binary(None))
+    assert {"benchmarks", "num", "seed", "use_direct_reads"} <= build.flags
+    for step in [*engine.steps(), *engine.workloads()]:
+        names = [word[2:].partition("=")[0] for word in engine.command(build.path, step, parameters(tmp_path))[1:]]
+        assert set(names) <= build.flags, step
+
+
+def test_a_flag_that_a_version_lacks_is_left_out_only_where_that_changes_nothing(tmp_path: Path) -> None:
+    engine = RocksDB()
+    argv = engine.command(Path("/bin/db_bench"), "readrandom3", parameters(tmp_path))
+    flags = frozenset(word[2:].partition("=")[0] for word in argv[1:])
+    older = replace(parameters(tmp_path), known_flags=flags - {"cache_low_pri_pool_ratio"})
+    without = engine.command(Path("/bin/db_bench"), "readrandom3", older)
+    assert set(argv) - set(without) == {"--cache_low_pri_pool_ratio=0"}
+    assert engine.left_out(flags - {"cache_low_pri_pool_ratio"}).keys() == {"cache_low_pri_pool_ratio"}
+    other = replace(parameters(tmp_path), known_flags=flags - {"optimize_filters_for_hits"})
+    with pytest.raises(UsageError, match="does not know --optimize_filters_for_hits of step readrandom3") as caught:
+        engine.command(Path("/bin/db_bench"), "readrandom3", other)
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.needs("db_bench")

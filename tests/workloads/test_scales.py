@@ -22,6 +22,14 @@ def test_every_scale_is_io_bound_as_it_stands(name: str) -> None:
     assert (sizing.shape.num_keys, sizing.cache_size) == (scale.num_keys, scale.cache_size)
 
 
+def test_full_is_the_source_documents_own() -> None:
+    """1e9 keys of 420 bytes, a cache of 10 GiB, steps of 600 s: warm-up and three windows."""
+    full = scales()["full"]
+    shape = fit(full, None, None, where=HERE, free=PLENTY, loaded=False).shape
+    assert (shape.data_bytes, full.cache_size) == (420 * 10**9, 10 << 30)
+    assert 580 <= full.warmup + 3 * full.duration <= 600
+
+
 def test_the_default_is_a_few_gigabytes() -> None:
     assert (
         2 << 30 < fit(scales()["default"], None, None, where=HERE, free=PLENTY, loaded=False).shape.data_bytes < 8 << 30

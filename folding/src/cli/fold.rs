@@ -7,7 +7,7 @@ use crate::names::Tidy;
 use crate::output::write_folded;
 use crate::profile::Profile;
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -24,6 +24,9 @@ EXAMPLES
 Folds a recording of perf, or the text of `perf script`, into `comm;root;...;leaf WEIGHT`, one line a stack, or into pprof.
 Folded text and pprof are folded again, with the filters that make sense for them.
 The weight of a sample is its period.";
+
+/// In a millisecond.
+const NANOSECONDS: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -45,6 +48,12 @@ pub struct Args {
     /// Write the same stacks with the number of samples as weight
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
+    /// Write what each second holds: number of the slice, samples, weight, stack, by tabs
+    #[arg(long, value_name = "FILE")]
+    slices: Option<PathBuf>,
+    /// Length of a slice of --slices
+    #[arg(long, value_name = "MS", default_value = "1000", requires = "slices")]
+    slice_ms: NonZeroU64,
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -129,6 +138,7 @@ impl Args {
             inlines: self.inlines || self.all_annotations,
             jit: self.jit || self.all_annotations,
             time: self.time,
+            slice: self.slices.as_ref().map(|_| self.slice_ms.saturating_mul(NANOSECONDS)),
             from: self.from.clone(),
             skip_after: self.skip_after.clone(),
             addrs: self.addrs,
@@ -143,7 +153,8 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let options =
         Options { origins: format == output::Format::Pprof || args.pprof.is_some(), ..args.options() };
-    let collector = input::read(&args.input, args.input_format, &options, args.threads.get())?;
+    let mut collector = input::read(&args.input, args.input_format, &options, args.threads.get())?;
+    let slices = collector.take_slices();
     let (profile, mut stats) = collector.finish()?;
     let plain = if options.origins { profile.plain() } else { Profile::default() };
     if args.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
@@ -159,6 +170,12 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     }
     if let Some(path) = &args.counts {
         write_output(Some(path), |out| write_folded(folded, out, |tally| tally.samples.into()))?;
+    }
+    if let Some(path) = &args.slices {
+        if slices.is_empty() && stats.weight > 0 {
+            return Err(Error::usage("--slices: the input does not tell the time of each sample"));
+        }
+        write_output(Some(path), |out| slices.write(&profile, out))?;
     }
     if let Some(path) = &args.stats {
         write_output(Some(path), |out| output::json(&stats, out))?;

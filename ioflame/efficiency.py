@@ -1,0 +1,144 @@
+"""The figures of an IO-efficiency experiment: each row's medians over its repeats, with their bootstrap.
+
+Columns are those of the source document: usPer, syPer and cpuPer are per storage read here; io.eff, us.inc and cpu.inc
+are against fio with as many users, in the same resample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ioflame.experiment import Baseline, ExperimentRecord, StepRecord
+from ioflame.metrics import cpu_profiled, figures, slice_columns
+from ioflame.run import Categories, RunRecord, Window
+from ioflame.stats import Draws, Resamples, derive, predicted_iops, share_draws
+
+__all__ = ("FIO", "CategoryShare", "MeasuredStep", "Row", "baselines", "fio_figures", "rows")
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """A measured step with its run: record, owner view, leaf view, and the seconds of its windows."""
+
+    step: StepRecord
+    record: RunRecord
+    owner: Categories
+    leaf: Categories
+    series: Sequence[Window]
+
+    def view(self, name: str) -> Categories:
+        return self.owner if name == "owner" else self.leaf
+
+
+@dataclass(frozen=True)
+class CategoryShare:
+    """A category of a row: weight over all repeats, share of it in percent, CPU us per query."""
+
+    name: str
+    weight: int
+    share: float
+    draws: Draws | None
+    us_per_query: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A step with so many users, all its repeats together; a figure that cannot be had is left out."""
+
+    step: str
+    users: int
+    repeats: Sequence[MeasuredStep]
+    figures: Mapping[str, Draws]
+
+    def samples(self) -> int:
+        return sum(m.record.profile.samples for m in self.repeats if m.record.profile)
+
+    def categories(self, view: str) -> list[CategoryShare]:
+        """The view's rows, the profiles of all repeats pooled by weight; intervals are over their seconds."""
+        views = [m.view(view) for m in self.repeats]
+        total = sum(v.total_weight for v in views)
+        profile = self.repeats[0].record.profile
+        metrics = {name: draws.estimate for name, draws in self.figures.items()}
+        names = {"cpuPer": "cpu/query", "usPer": "us/query", "syPer": "sy/query"}
+        per_query = {n: metrics[own] for n, own in names.items() if own in metrics}
+        cpu = cpu_profiled(per_query, profile.mode if profile else "all")[0] or 0.0
+        known = all(v.slices for v in views)
+        draws: Sequence[Draws | None] = share_draws([v.slices for v in views]) if known else [None] * len(views[0].rows)
+        found = []
+        for i, row in enumerate(views[0].rows):
+            weight = sum(v.rows[i].weight for v in views)
+            share = 100 * weight / total if total else 0.0
+            found.append(CategoryShare(row.name, weight, share, draws[i], share / 100 * cpu))
+        return found
+
+
+# The figures of fio, by the names of `Baseline`.
+FIO = ("iops", "reqsz", "us_per", "sy_per", "cpu_per", "lat", "io_lat")
+
+
+def baselines(experiment: ExperimentRecord, users: int) -> list[Baseline]:
+    """fio's runs with so many users, in the order they were made."""
+    return [s.baseline for s in experiment.steps if s.kind == "baseline" and s.users == users and s.baseline]
+
+
+def fio_figures(experiment: ExperimentRecord, users: int) -> dict[str, Draws]:
+    """The medians of fio over the whole experiment, resampled over its runs; empty without one."""
+    runs = baselines(experiment, users)
+    if not runs:
+        return {}
+    resamples = Resamples([[{name: getattr(run, name) for name in FIO}] for run in runs], seed=users)
+    found = {name: resamples.median(lambda totals, name=name: totals[name]) for name in FIO}  # type: ignore[misc]
+    return {**found, "cpu_per": _sum(found["us_per"], found["sy_per"])}
+
+
+def _sum(user: Draws, system: Draws) -> Draws:
+    """CPU as printed beside its parts: of several repeats the medians of the parts add up to it."""
+    return Draws.combined(lambda us, sy: us + sy, user, system)
+
+
+def rows(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> Iterator[Row]:
+    """By users, then in the order of the steps."""
+    steps = list(dict.fromkeys(m.step.step for m in measured))
+    for users in sorted({m.step.users for m in measured}):
+        fio = fio_figures(experiment, users)
+        for number, step in enumerate(steps):
+            repeats = [m for m in measured if (m.step.step, m.step.users) == (step, users)]
+            if repeats:
+                seed = 1000 * users + number
+                yield Row(step, users, repeats, _figures(repeats, fio, users, seed))
+
+
+def _figures(repeats: Sequence[MeasuredStep], fio: Mapping[str, Draws], users: int, seed: int) -> dict[str, Draws]:
+    slices = [slice_columns(m.series or m.record.windows, users) for m in repeats]
+    if not any(slices):
+        return {}
+    found = figures(Resamples(slices, seed=seed))
+    own = {"us/query": "usPer", "sy/query": "syPer", "cpu/query": "cpuPer"}
+    row = {name: found[name] for name in ("qps", "iops", "rx.lat", "readsPerQuery")}
+    row |= {name: found[query] for name, query in own.items()}
+    per_read = {
+        "reqsz": "reqsz",
+        "io.lat": "io.lat",
+        "usPer": "usPerRead",
+        "syPer": "syPerRead",
+        "cpuPer": "cpuPerRead",
+    }
+    row |= {name: found[read] for name, read in per_read.items() if read in found}
+    row["cpu/query"] = _sum(row["us/query"], row["sy/query"])
+    if "cpuPer" not in row:
+        return row
+    row["cpuPer"] = _sum(row["usPer"], row["syPer"])
+    row["model.own"] = Draws.combined(
+        lambda actual, io, cpu: 100 * (predicted_iops(users, io, cpu) / actual - 1),
+        row["iops"], row["io.lat"], row["cpuPer"],
+    )  # fmt: skip
+    if fio:
+        arguments = (row["iops"], row["usPer"], row["cpuPer"], fio["iops"], fio["us_per"], fio["cpu_per"])
+        for name, attribute in (("io.eff", "io_eff"), ("us.inc", "us_inc"), ("cpu.inc", "cpu_inc")):
+            row[name] = Draws.combined(lambda *a, at=attribute: getattr(derive(*a), at), *arguments)
+        row["model.post"] = Draws.combined(
+            lambda actual, lat, inc: 100 * (predicted_iops(users, lat, inc) / actual - 1),
+            row["iops"], fio["lat"], row["cpu.inc"],
+        )  # fmt: skip
+    return row

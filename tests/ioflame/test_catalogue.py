@@ -1,0 +1,54 @@
+"""`ioflame list` and `ioflame explain`: everything there is, and command lines that are the ones that run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Ioflame
+from workloads.experiment import experiment_names
+from workloads.registry import engine_named
+from workloads.scales import scales
+
+
+def test_the_list_has_everything_there_is_with_a_line_about_it(ioflame: Ioflame) -> None:
+    code, out, err = ioflame.run("list")
+    assert (code, err) == (0, "")
+    listed = {line.split()[0]: line.split(None, 1)[1:] for line in out.splitlines() if line.startswith("  ")}
+    engine = engine_named("rocksdb")
+    for names in (experiment_names(), engine.workloads(), engine.steps(), engine.configurations(), scales()):
+        for name in names:
+            assert listed[name][0].strip(), name
+
+
+@pytest.mark.needs("db_bench")
+@pytest.mark.parametrize("name", ["load", "readrandom3", "io-efficiency"])
+def test_explain_prints_command_lines_without_stray_arguments(ioflame: Ioflame, name: str) -> None:
+    code, out, err = ioflame.run("explain", name, "--num-keys=5M", "--threads=3", "--config=iobuf")
+    assert code == 0, err
+    text = "\n".join(line for line in out.splitlines() if not line.startswith("#")).replace("\\\n", " ")
+    commands = [shlex.split(line) for line in text.splitlines() if line.strip()]
+    assert len(commands) == (7 if name == "io-efficiency" else 1)
+    for binary, *words in commands:
+        assert Path(binary).name == "db_bench"
+        assert all(word.startswith("--") and "=" in word for word in words)
+        assert {"--num=5000000", "--use_direct_reads=false"} <= set(words)
+
+
+@pytest.mark.needs("db_bench")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nothing"], "rocksdb has no step or workload nothing"),
+        (["readrandom", "--config=mmap"], "CONFIG=mmap is not known"),
+        (["readrandom", "--scale=huge"], "SCALE=huge is not known"),
+        (["no.toml"], "there is no experiment no.toml"),
+    ],
+)
+def test_what_there_is_not_cannot_be_explained(ioflame: Ioflame, words: list[str], says: str) -> None:
+    code, out, err = ioflame.run("explain", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert "Traceback" not in err

@@ -1,0 +1,70 @@
+"""Steps, workloads and configurations that a user wrote: checked before anything runs.
+
+gflags ignores words that are no flag in silence, so a typing error would measure another workload: each flag is a name
+with a value, and nothing else reaches the client's command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ioflame.errors import UsageError
+
+__all__ = ("KINDS", "check_definition")
+
+_TEXT, _TRUTH, _PART, _FLAGS = "text", "true or false", "a number with a point", "a table of flags"
+# The kinds of definition, each with its keys and what they hold.
+KINDS: dict[str, dict[str, str]] = {
+    "step": {"about": _TEXT, "benchmarks": _TEXT, "changes_tree": _TRUTH, "rewrites": _PART,
+             "settles": _TRUTH, "like": _TEXT, "flags": _FLAGS},
+    "workload": {
+        "about": _TEXT, "benchmarks": _TEXT, "levels": _TEXT, "filters": _TEXT, "like": _TEXT, "flags": _FLAGS,
+    },
+    "configuration": {"about": _TEXT, "block_align": _TRUTH, "cache": _TEXT, "flags": _FLAGS},
+}  # fmt: skip
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_BENCHMARKS = re.compile(r"[a-z0-9]+(,[a-z0-9]+)*")
+_CHOICES = {"levels": ("any", "several", "one"), "filters": ("any", "unused"), "cache": ("all",)}
+
+
+def check_definition(kind: str, name: str, definition: Any, known: Mapping[str, Any]) -> None:
+    """UsageError naming what is wrong with a definition. known: all of its kind, for `like`."""
+    where = f"[{kind}.{name}]"
+    if not _NAME.fullmatch(name) or not isinstance(definition, dict):
+        raise _wrong(where, "a name of small letters, digits and _, and a table")
+    for key, value in definition.items():
+        if key not in KINDS[kind]:
+            raise _wrong(where, f"no {key!r}; it has {', '.join(KINDS[kind])}")
+        wanted = {_TEXT: str, _TRUTH: bool, _PART: float, _FLAGS: dict}[KINDS[kind][key]]
+        if not isinstance(value, wanted):
+            raise _wrong(where, f"{key} = {KINDS[kind][key]}, not {value!r}")
+        if key in _CHOICES and value not in _CHOICES[key]:
+            raise _wrong(where, f"{key} = {' or '.join(_CHOICES[key])}, not {value!r}")
+    if "about" not in definition:
+        raise _wrong(where, "about = a line on what it is")
+    like = definition.get("like")
+    if like is not None and (like not in known or name in _ancestors(like, known)):
+        raise _wrong(where, f"like = one of {', '.join(sorted(known))} that is not like itself, not {like!r}")
+    if kind != "configuration" and like is None and not {"benchmarks", "flags"} <= definition.keys():
+        raise _wrong(where, "benchmarks and flags, or `like` another")
+    if not _BENCHMARKS.fullmatch(definition.get("benchmarks", "x")):
+        raise _wrong(where, f"benchmarks = names parted by commas, not {definition['benchmarks']!r}")
+    for flag, value in definition.get("flags", {}).items():
+        plain = isinstance(value, bool | int | float) or (isinstance(value, str) and not re.search(r"\s", value))
+        if not _NAME.fullmatch(flag) or not plain:
+            raise _wrong(where, f"flags as names with plain values, not {flag} = {value!r}")
+
+
+def _ancestors(name: str, known: Mapping[str, Any]) -> list[str]:
+    """`name`, what it is like, and so on, each once."""
+    found: list[str] = []
+    while name in known and name not in found:
+        found.append(name)
+        name = known[name].get("like", "") if isinstance(known[name], dict) else ""
+    return found
+
+
+def _wrong(where: str, wanted: str) -> UsageError:
+    return UsageError(f"{where} needs {wanted}", means="nothing was started")
