@@ -5,22 +5,15 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ebpf.bpftrace import try_bpftrace
+from ebpf.iolat_bcc import try_bcc
 from ebpf.tracer import tracer_binary
+from ebpf.trial import Trial
 from ioflame.errors import HostError, IoflameError, UsageError
 from ioflame.process import capture
 
-__all__ = ("BACKENDS", "Trial", "choose_backend", "try_backend", "try_kinds")
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Whether it works here; words: what was seen, or the reason; mend: the command that changes it."""
-
-    works: bool
-    words: str
-    mend: str = ""
+__all__ = ("BACKENDS", "choose_backend", "try_backend", "try_kinds")
 
 
 @functools.cache
@@ -73,7 +66,7 @@ def _try_core() -> Trial:
     return Trial(False, tried.words)
 
 
-_TRIALS: Mapping[str, Callable[[], Trial]] = {"co-re": _try_core}
+_TRIALS: Mapping[str, Callable[[], Trial]] = {"co-re": _try_core, "bpftrace": try_bpftrace, "bcc": try_bcc}
 
 # In the order of preference.
 BACKENDS = tuple(_TRIALS)

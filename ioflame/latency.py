@@ -112,7 +112,8 @@ class IoRow:
 class IoKind:
     """Requests of one operation, flags, size and owner.
 
-    flags: the kernel's names (`sync`, `rahead`, `meta`, `prio`, `fua`, `preflush`); bytes: with all that was merged into it
+    flags: the kernel's names (`sync`, `rahead`, `meta`, `fua`, `preflush`)
+    bytes: its size with all that was merged into it
     """
 
     operation: str

@@ -1,0 +1,177 @@
+"""bpftrace scripts as Observers, and their output as it really comes.
+
+A script's window is opened and closed by a thread of ours that renames itself: bpftrace has no other way to be told
+something that takes effect at once, and the event is so rare that it costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ebpf.trial import Trial
+from ioflame.errors import HostError, IoflameError, MeasurementError
+from ioflame.process import Child, Children, capture
+
+__all__ = ("BpftraceRun", "MapRows", "first_pid_namespace", "read_maps", "script", "try_bpftrace")
+
+# Keys of a map, beyond which bpftrace drops what is new without a word (its own default is 4096), and string length.
+_SETTINGS = {"BPFTRACE_MAP_KEYS_MAX": "65536", "BPFTRACE_STRLEN": "16"}
+_READY_SECONDS = 60.0
+# bpftrace attaches its probes one by one, and says nothing when the last of them sits.
+_SETTLE_SECONDS = 1.0
+_TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+
+# One map: rows of (key parts, value).
+MapRows = list[tuple[tuple[str, ...], int]]
+
+
+def script(name: str) -> Path:
+    """The script of that name; made to be read and changed."""
+    return Path(__file__).parent / "scripts" / f"{name}.bt"
+
+
+def first_pid_namespace() -> bool:
+    """Whether the kernel's numbers of processes, which is what bpftrace sees, are ours."""
+    return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116 - inode of a namespace
+
+
+class BpftraceRun:
+    """One run of a script: started, its window opened and closed, ended with SIGINT so that it prints its maps.
+
+    arguments: the script's positional parameters; `CONTROL` stands for the thread that opens and closes
+    """
+
+    def __init__(
+        self, children: Children, name: str, path: Path, arguments: Sequence[str], out: Path, log: Path
+    ) -> None:
+        self._children = children
+        self._name = name
+        self._path = path
+        self._arguments = list(arguments)
+        self._out = out
+        self._log = log
+        self._child: Child | None = None
+
+    def attach(self) -> None:
+        """Starts it and returns when its probes sit. HostError with bpftrace's own words where they do not."""
+        # The thread that attaches is the one that opens and closes: one schedule drives an observer.
+        control = str(threading.get_native_id())
+        arguments = [control if argument == "CONTROL" else argument for argument in self._arguments]
+        settings = [f"{name}={value}" for name, value in _SETTINGS.items()]
+        argv = ["env", *settings, "bpftrace", "-B", "line", "-f", "json", str(self._path), *arguments]
+        self._child = self._children.add(
+            Child(
+                self._name, [*_tracefs_prefix(), *argv], stdout=self._out, stderr=self._log, stop_signal=signal.SIGINT
+            )
+        )
+        deadline = time.monotonic() + _READY_SECONDS
+        while '"ready' not in self._out.read_text(errors="replace"):
+            if not self._child.running or time.monotonic() > deadline:
+                raise HostError(
+                    f"{self._name} did not start ({self._child.describe_end()}): {self._words()}", mend="ioflame doctor"
+                )
+            time.sleep(0.05)
+        time.sleep(_SETTLE_SECONDS)
+
+    def open(self) -> int:
+        """CLOCK_MONOTONIC after it, ns."""
+        _rename("ioflame-open")
+        return time.monotonic_ns()
+
+    def close(self) -> int:
+        _rename("ioflame-close")
+        return time.monotonic_ns()
+
+    def detach(self) -> None:
+        """Ends it; its maps are whole in the output afterwards. MeasurementError when it failed."""
+        if self._child is None:
+            return
+        early = self._child.returncode
+        code = self._child.stop(grace=60)
+        if early is not None or code not in (0, -signal.SIGINT):
+            raise MeasurementError(f"{self._name} failed ({self._child.describe_end()}): {self._words()}")
+
+    def _words(self) -> str:
+        return words_of(self._log.read_text(errors="replace") if self._log.exists() else "")
+
+
+def words_of(stderr: str) -> str:
+    """What bpftrace said without what it always says: the limit that has had no part in it since Linux 5.11."""
+    lines = [line for line in stderr.splitlines() if line.strip() and "RLIMIT_MEMLOCK" not in line]
+    return " ".join(lines)[-600:] or "it said nothing"
+
+
+def read_maps(text: str) -> Mapping[str, MapRows]:
+    """Maps by name from `-f json` output; a map without keys has one row with an empty key.
+
+    Blank lines and words between the JSON are skipped. A key that is printed twice has one row each time: bpftrace
+    compares what lies behind a string's end as well. Keys are joined with commas in the output.
+    """
+    maps: dict[str, MapRows] = {}
+    for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
+        try:
+            entry = json.loads(line, object_pairs_hook=_Pairs)
+        except ValueError:
+            continue
+        fields = dict(entry)
+        if fields.get("type") != "map":
+            continue
+        for name, value in fields["data"]:
+            rows = maps.setdefault(name.removeprefix("@"), [])
+            if isinstance(value, _Pairs):
+                rows += [(tuple(key.split(",")), int(count)) for key, count in value]
+            else:
+                rows.append(((), int(value)))
+    return maps
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as it is written: names may come twice."""
+
+
+def _rename(name: str) -> None:
+    comm = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
+    before = comm.read_text().rstrip("\n")
+    comm.write_text(name)
+    comm.write_text(before)
+
+
+def _tracefs_prefix() -> list[str]:
+    """A command before bpftrace that mounts tracefs for it alone, where the host has not mounted it."""
+    if any((Path(root) / "events" / "block").exists() for root in _TRACEFS):
+        return []
+    mount = f'mount -t tracefs tracefs {_TRACEFS[0]} && exec "$@"'
+    return ["unshare", "--mount", "--", "sh", "-c", mount, "sh"]
+
+
+@functools.cache
+def try_bpftrace() -> Trial:
+    """A tracepoint program that must attach and count."""
+    if shutil.which("bpftrace") is None:
+        return Trial(False, "not installed", "sudo apt-get install bpftrace")
+    # An attached program that never fires looks like an empty result: the interval makes it count to one.
+    program = "tracepoint:sched:sched_switch { @n = count(); } interval:ms:100 { exit(); }"
+    prefix = _tracefs_prefix()
+    try:
+        done = capture([*prefix, "bpftrace", "-f", "json", "-e", program], timeout=30)
+    except IoflameError as error:
+        return Trial(False, error.what)
+    counted = sum(count for _, count in read_maps(done.text).get("n", []))
+    if done.returncode == 0 and counted:
+        version = capture(["bpftrace", "--version"], timeout=20).text.split()
+        words = f"{version[-1] if version else ''}, a tracepoint program attached and counted"
+        return Trial(True, words + (" (with tracefs mounted for it alone)" if prefix else ""))
+    mend = "run as root" if os.geteuid() else "mount -t tracefs tracefs /sys/kernel/tracing"
+    return Trial(False, words_of(done.errors) if done.returncode else "it attached, and counted nothing", mend)

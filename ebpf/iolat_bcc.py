@@ -1,0 +1,159 @@
+"""IO latency by `biolatency` of bcc's libbpf-tools: a second opinion, in powers of two, of everybody's requests."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ebpf.diskstats import device_of_number, disk_counts, disk_window
+from ebpf.trial import Trial
+from ioflame.errors import HostError, IoflameError, MeasurementError
+from ioflame.histogram import Histogram
+from ioflame.latency import DiskCounts, IoKind, IoLatency, IoRow
+from ioflame.process import Child, Children, capture
+
+__all__ = ("BccIoLatency", "parse_biolatency", "try_bcc")
+
+_HOW = (
+    "biolatency -F of libbpf-tools, with and without -Q: powers of two in us, so means are of bucket middles; queue "
+    "not told apart but by their difference, processes, sizes and the course of time not at all; losses not declared"
+)
+# Longer than any window: it prints once, when it is asked to end.
+_INTERVAL = "86400"
+_ATTACH_SECONDS = 30.0
+# It says that it traces before its last probe sits.
+_SETTLE_SECONDS = 0.5
+_LINE = re.compile(r"^\s*(\d+) -> (\d+)\s*: (\d+)\s")
+
+
+class BccIoLatency:
+    """The observer `iolat` (an Observer) on bcc: attached when its window opens, since it cannot be told to wait."""
+
+    kind = "iolat"
+    what = "IO latency, bcc's biolatency"
+
+    def __init__(self, children: Children, pids: Sequence[int], number: tuple[int, int], out: Path) -> None:
+        self._device = device_of_number(*number)
+        if self._device.bio_based or self._device.partition:
+            raise HostError(
+                f"biolatency counts the requests of whole disks; {self._device.name} is none", mend="EBPF=co-re"
+            )
+        self._children, self._pids, self._out = children, list(pids), out
+        self._runs: dict[str, Child] = {}
+        self._opened: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
+        self._closed: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
+
+    def attach(self) -> None: ...
+
+    def open(self) -> None:
+        before = disk_counts(self._device)
+        for stage, options in (("device", []), ("total", ["-Q"])):
+            text = self._text(stage)
+            argv = ["biolatency", "-F", *options, "-d", self._device.name, _INTERVAL]
+            self._runs[stage] = self._children.add(
+                Child(f"biolatency {stage}", argv, stdout=text, stop_signal=signal.SIGINT)
+            )
+        time.sleep(_SETTLE_SECONDS)
+        for stage, run in self._runs.items():
+            if not run.running:
+                raise HostError(f"{run.name} did not start: {self._text(stage).read_text(errors='replace')[-500:]}")
+        self._opened = (before, time.monotonic_ns(), disk_counts(self._device))
+
+    def close(self) -> None:
+        before = disk_counts(self._device)
+        for run in self._runs.values():
+            run.stop(grace=_ATTACH_SECONDS)
+        self._closed = (before, time.monotonic_ns(), disk_counts(self._device))
+
+    def detach(self) -> None:
+        for run in self._runs.values():
+            run.stop()
+        if self._opened is None or self._closed is None:
+            return
+        stages = {stage: parse_biolatency(self._text(stage).read_text(errors="replace")) for stage in self._runs}
+        if not any(stages.values()):
+            # Seen of other tools of bcc: they fail to attach, print nothing, and end with 0.
+            raise MeasurementError("biolatency counted nothing", means="it attached to nothing, or nothing was read")
+        rows = [
+            IoRow(name, "others", Histogram(), stages["device"].get(name, {}).get("", Histogram()), merged[""])
+            for name, merged in sorted(stages["total"].items())
+        ]
+        kinds = [
+            IoKind(name, flags.split("-") if flags else [], 0, "others", histogram.count, histogram.sum_ns)
+            for name, by_flags in stages["total"].items()
+            for flags, histogram in by_flags.items()
+            if flags
+        ]
+        latency = IoLatency(
+            backend="bcc",
+            how=_HOW,
+            device=self._device,
+            pids=self._pids,
+            children=False,
+            start_ns=self._opened[1],
+            end_ns=self._closed[1],
+            rows=rows,
+            kinds=kinds,
+            slices=[],
+            losses={},
+            diskstats=disk_window((self._opened[0], self._opened[2]), (self._closed[0], self._closed[2])),
+        )
+        self._out.write_bytes(msgspec.json.encode(latency) + b"\n")
+
+    def _text(self, stage: str) -> Path:
+        return self._out.with_suffix(f".biolatency-{stage}")
+
+
+def parse_biolatency(text: str) -> dict[str, dict[str, Histogram]]:
+    """Histograms by operation and flags (`-F`); under "" those of all flags together. Words between are skipped."""
+    counts: dict[str, dict[str, dict[tuple[int, int], int]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(int))
+    )
+    operation = flags = ""
+    for line in text.splitlines():
+        if line.startswith("flags = "):
+            *words, last = line.removeprefix("flags = ").lower().split("-")
+            operation, flags = last, "-".join(words)
+        elif (match := _LINE.match(line)) and operation:
+            low, high, count = map(int, match.groups())
+            if count:
+                bounds = (low * 1000, (high + 1) * 1000)
+                counts[operation][""][bounds] += count
+                if flags:
+                    counts[operation][flags][bounds] += count
+    return {name: {flags: _histogram(held) for flags, held in by_flags.items()} for name, by_flags in counts.items()}
+
+
+def _histogram(held: dict[tuple[int, int], int]) -> Histogram:
+    buckets = [(*bounds, count) for bounds, count in sorted(held.items())]
+    return Histogram(
+        count=sum(held.values()),
+        sum_ns=sum((low + high) // 2 * count for low, high, count in buckets),
+        least_ns=buckets[0][0],
+        most_ns=buckets[-1][1],
+        buckets=buckets,
+    )
+
+
+@functools.cache
+def try_bcc() -> Trial:
+    """biolatency of libbpf-tools, attached for a second."""
+    if shutil.which("biolatency") is None:
+        return Trial(False, "biolatency of libbpf-tools is not installed", "sudo apt-get install libbpf-tools")
+    try:
+        done = capture(["biolatency", "1", "1"], timeout=30)
+    except IoflameError as error:
+        return Trial(False, error.what)
+    # Some of bcc's tools end with 0 when they could not attach: what they say on standard error tells.
+    if done.returncode == 0 and not done.errors and "usecs" in done.text:
+        return Trial(True, "biolatency of libbpf-tools attached and counted")
+    words = " ".join(line for line in done.errors.splitlines() if "MEMLOCK" not in line)
+    return Trial(False, words[-300:] or "biolatency attached, and counted nothing in a second", "run as root")

@@ -1,0 +1,213 @@
+"""IO latency by `scripts/iolat.bt`: for hosts without clang or BTF."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from ebpf.bpftrace import BpftraceRun, MapRows, first_pid_namespace, read_maps, script
+from ebpf.buckets import bounds
+from ebpf.descendants import descendants
+from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
+from ioflame.errors import HostError, UsageError
+from ioflame.histogram import Histogram
+from ioflame.latency import Device, DiskCounts, IoKind, IoLatency, IoRow, IoSlice
+from ioflame.process import Children
+
+__all__ = ("BpftraceIoLatency", "decode")
+
+_HOW = (
+    "tracepoints block_io_start, block_rq_issue, block_io_done; requests are known by their sector, so two of one "
+    "sector at a time collide, and the kernel skips an event that interrupts another (1 or 2 in 100 under load); "
+    "series by whole seconds"
+)
+_OWNERS = {"0": "others", "1": "process"}
+_MOST_PIDS = 16
+_WHOLE = (0, 2**63 - 1)
+_SECOND = 1_000_000_000
+# Letters of rwbs (block/blk-core.c, blk_fill_rwbs), after the operation.
+_FLAGS = {"F": "fua", "A": "rahead", "S": "sync", "M": "meta", "U": "atomic"}
+_OPERATIONS = {"R": "read", "W": "write", "D": "discard", "E": "write", "Z": "write", "N": "other"}
+
+
+class BpftraceIoLatency:
+    """The observer `iolat` (an Observer) on bpftrace."""
+
+    kind = "iolat"
+    what = "IO latency, a bpftrace script on the block layer's tracepoints"
+
+    def __init__(
+        self, children: Children, pids: Sequence[int], with_children: bool, number: tuple[int, int], out: Path
+    ) -> None:
+        self._device = device_of_number(*number)
+        self._pids, self._with_children, self._out = list(pids), with_children, out
+        every = descendants(pids) if with_children else list(pids)
+        _refuse(self._device, every)
+        first, end = partition_sectors(self._device) or _WHOLE
+        disk = _disk_number(self._device)
+        arguments = [disk, first, end, "CONTROL", int(with_children), *every]
+        self._text = out.with_suffix(".bpftrace")
+        self._run = BpftraceRun(
+            children, "bpftrace iolat", script("iolat"), list(map(str, arguments)), self._text, out.with_suffix(".log")
+        )
+        self._opened: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
+        self._closed: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
+
+    def attach(self) -> None:
+        self._run.attach()
+
+    def open(self) -> None:
+        before = disk_counts(self._device)
+        self._opened = (before, self._run.open(), disk_counts(self._device))
+
+    def close(self) -> None:
+        before = disk_counts(self._device)
+        self._closed = (before, self._run.close(), disk_counts(self._device))
+
+    def detach(self) -> None:
+        self._run.detach()
+        if self._opened is None or self._closed is None:
+            return
+        latency = decode(
+            self._text.read_text(errors="replace"),
+            self._device,
+            self._pids,
+            self._with_children,
+            (self._opened[1], self._closed[1]),
+        )
+        window = disk_window((self._opened[0], self._opened[2]), (self._closed[0], self._closed[2]))
+        self._out.write_bytes(msgspec.json.encode(replace(latency, diskstats=window)) + b"\n")
+
+
+def _refuse(device: Device, pids: Sequence[int]) -> None:
+    if device.bio_based:
+        raise HostError(
+            f"{device.name} has no requests, and a bio's sector moves on its way, so bpftrace cannot follow it",
+            mend="EBPF=co-re   (it follows bios by their address)",
+        )
+    if len(pids) > _MOST_PIDS:
+        raise UsageError(
+            f"{len(pids)} processes; the bpftrace script takes {_MOST_PIDS}", mend="--children, or EBPF=co-re"
+        )
+    if not first_pid_namespace():
+        raise HostError(
+            "bpftrace sees the numbers that processes have on the host, and this is another pid namespace",
+            mend="EBPF=co-re, or run it on the host",
+        )
+
+
+def _disk_number(device: Device) -> int:
+    """The disk's dev_t, as tracepoints give it."""
+    number = (device.major, device.minor)
+    if device.partition:
+        text = (Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve().parent / "dev").read_text()
+        major, minor = text.split(":")
+        number = (int(major), int(minor))
+    return number[0] << 20 | number[1]
+
+
+def decode(text: str, device: Device, pids: list[int], children: bool, window: tuple[int, int]) -> IoLatency:
+    """The script's maps as an IoLatency without diskstats; text: bpftrace's `-f json` output."""
+    maps = read_maps(text)
+    one = {name: sum(count for _, count in rows) for name, rows in maps.items()}
+    ended = one.get("ended", 0)
+    rows = _rows(maps)
+    kinds = _kinds(maps)
+    losses = {
+        "no_start": one.get("no_start", 0),
+        "negative": one.get("negative", 0),
+        "collided": one.get("collided", 0),
+        # A full map drops new keys without a word: what is missing from its sum says so.
+        "lost_start": ended - sum(row.total.count for row in rows),
+        "lost_kind": ended - sum(kind.count for kind in kinds),
+    }
+    return IoLatency(
+        backend="bpftrace",
+        how=_HOW,
+        device=device,
+        pids=pids,
+        children=children,
+        start_ns=window[0],
+        end_ns=window[1],
+        rows=rows,
+        kinds=kinds,
+        slices=_slices(maps, window),
+        losses=losses,
+        facts={"requeued": one.get("requeued", 0), "merged": one.get("merged", 0)},
+    )
+
+
+def _operation(rwbs: str) -> tuple[str, list[str]]:
+    """Operation and flags of `rwbs`: an F before the operation is a flush before it, alone or twice a flush itself."""
+    flags = []
+    if rwbs.startswith("F"):
+        if rwbs in ("F", "FF"):
+            return "flush", ["preflush"]
+        flags.append("preflush")
+        rwbs = rwbs[1:]
+    return _OPERATIONS.get(rwbs[:1], "other"), [*flags, *(_FLAGS.get(letter, letter) for letter in rwbs[1:])]
+
+
+def _rows(maps: Mapping[str, MapRows]) -> list[IoRow]:
+    stages = {stage: _histograms(maps, stage) for stage in ("queue", "device", "total")}
+    none = Histogram()
+    return [
+        IoRow(key[0], key[1], stages["queue"].get(key, none), stages["device"].get(key, none), total)
+        for key, total in sorted(stages["total"].items())
+    ]
+
+
+def _histograms(maps: Mapping[str, MapRows], stage: str) -> dict[tuple[str, str], Histogram]:
+    """Histograms of a stage by operation and owner; several `rwbs` are one operation."""
+    counts: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for (rwbs, own, bucket), count in maps.get(stage, []):
+        counts[_operation(rwbs)[0], _OWNERS[own]][int(bucket)] += count
+
+    def folded(name: str) -> dict[tuple[str, str], list[int]]:
+        values: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for (rwbs, own), value in maps.get(f"{stage}_{name}", []):
+            values[_operation(rwbs)[0], _OWNERS[own]].append(value)
+        return values
+
+    sums, least, most = folded("sum"), folded("min"), folded("max")
+    return {
+        key: Histogram(sum(held.values()), sum(sums[key]), min(least[key]), max(most[key]), _buckets(held.items()))
+        for key, held in counts.items()
+    }
+
+
+def _buckets(counts: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    return [(*bounds(bucket), count) for bucket, count in sorted(counts)]
+
+
+def _kinds(maps: Mapping[str, MapRows]) -> list[IoKind]:
+    counts: dict[tuple[str, str, str], int] = defaultdict(int)
+    sums: dict[tuple[str, str, str], int] = defaultdict(int)
+    for (rwbs, own, size), count in maps.get("kind", []):
+        counts[rwbs, own, size] += count
+    for (rwbs, own, size), ns in maps.get("kind_sum", []):
+        sums[rwbs, own, size] += ns
+    kinds = []
+    for (rwbs, own, size), count in counts.items():
+        operation, flags = _operation(rwbs)
+        kinds.append(IoKind(operation, flags, int(size), _OWNERS[own], count, sums[rwbs, own, size]))
+    return sorted(kinds, key=lambda kind: -kind.count)
+
+
+def _slices(maps: Mapping[str, MapRows], window: tuple[int, int]) -> list[IoSlice]:
+    held: dict[int, dict[str, dict[int, int]]] = defaultdict(lambda: {"0": {}, "1": {}})
+    for (own, second, bucket), count in maps.get("reads", []):
+        held[int(second)][own][int(bucket)] = count
+    last = max(held, default=-1)
+    return [
+        IoSlice(
+            min(window[0] + (second + 1) * _SECOND, window[1]),
+            _buckets(held[second]["1"].items()),
+            _buckets(held[second]["0"].items()),
+        )
+        for second in range(last + 1)
+    ]

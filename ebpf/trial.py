@@ -1,0 +1,16 @@
+"""What a trial of something on this host came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ("Trial",)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Whether it works here; words: what was seen, or the reason; mend: the command that changes it."""
+
+    works: bool
+    words: str
+    mend: str = ""
