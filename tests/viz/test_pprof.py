@@ -20,7 +20,7 @@ from tests.viz.runs import view
 from viz.details import detailed, undetailed_weight
 from viz.frames import Stack, read_folded
 from viz.pprof import Pprof, Sample, read_pprof
-from viz.report import render_report
+from viz.report import render_report, render_stacks
 
 CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
 
@@ -133,3 +133,84 @@ def test_without_objects_and_threads_none_is_offered(chromium_page: Opener) -> N
     assert page.locator('[data-part="threads"] option:not([hidden])').count() == 2
     assert not page.locator("th[data-for=object]").is_visible()
     assert page.locator('[data-part="colour"] option[value="group"]').inner_text() == "namespace, by name"
+
+
+def number(field: int, value: int) -> bytes:
+    out = bytearray([field << 3])
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def message(field: int, content: bytes) -> bytes:
+    return bytes([field << 3 | 2]) + number(0, len(content))[1:] + content
+
+
+def with_lines() -> bytes:
+    """By hand, from profile.proto: `copy` inlined into `main`, at two lines of one file; one weighs more."""
+    strings = [
+        "",
+        "cpu",
+        "nanoseconds",
+        "/bin/app",
+        "copy",
+        "copy.h",
+        "main",
+        "main.cc",
+        "comm",
+        "app",
+        "tid",
+        "no lines",
+    ]
+    table = b"".join(message(6, text.encode()) for text in strings)
+    functions = b"".join(
+        message(5, number(1, place) + number(2, name) + number(4, file))
+        for place, name, file in ((1, 4, 5), (2, 6, 7), (3, 11, 0))
+    )
+
+    def location(place: int, *lines: tuple[int, int]) -> bytes:
+        made = b"".join(message(4, number(1, function) + number(2, line)) for function, line in lines)
+        return message(4, number(1, place) + number(2, 1) + made)
+
+    locations = location(1, (1, 31), (2, 7)) + location(2, (1, 44), (2, 300)) + location(3, (3, 0))
+
+    def sample(place: int, weight: int) -> bytes:
+        labels = message(3, number(1, 8) + number(2, 9)) + message(3, number(1, 10) + number(3, 12345))
+        return message(
+            2, message(1, number(0, place)[1:] + number(0, 3)[1:]) + message(2, number(0, weight)[1:]) + labels
+        )
+
+    mapping = message(3, number(1, 1) + number(5, 3))
+    types = message(1, number(1, 1) + number(2, 2))
+    return types + sample(1, 1000) + sample(2, 1001) + mapping + locations + functions + table
+
+
+def test_source_lines_are_those_that_weigh_most(tmp_path: Path) -> None:
+    (tmp_path / "x.pb").write_bytes(with_lines())
+    known = read_pprof(tmp_path / "x.pb")
+    frames, objects = ("app", "no lines", "main", "copy"), ("", "/bin/app", "/bin/app", "/bin/app")
+    assert known.samples == [Sample(frames, objects, "app/12345", weight, None) for weight in (1000, 1001)]
+    assert known.sources == {("copy", "/bin/app"): "copy.h:44", ("main", "/bin/app"): "main.cc:300"}
+
+
+def test_what_we_wrote_by_hand_is_pprof(tmp_path: Path) -> None:
+    """The file above, judged by stackfold's reader."""
+    (tmp_path / "x.pb").write_bytes(with_lines())
+    done = subprocess.run(
+        [stackfold_binary(), "-q", str(tmp_path / "x.pb")], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "app;no lines;main;copy 2001\n"
+
+
+@pytest.mark.needs("chromium")
+def test_the_tooltip_names_the_source_line(chromium_page: Opener, tmp_path: Path) -> None:
+    (tmp_path / "x.pb").write_bytes(with_lines())
+    known = read_pprof(tmp_path / "x.pb")
+    stacks = detailed([Stack(("app", "no lines", "main", "copy"), 2001)], known.samples)
+    page = chromium_page.html(render_stacks(stacks, "t", "ns", sources=known.sources))
+    page.locator("canvas").hover(position={"x": 300, "y": 18 * 4 + 9})
+    tip = page.locator('[data-part="tip"]').inner_text()
+    assert "object\n/bin/app" in tip and "source\ncopy.h:44" in tip
+    page.locator("canvas").hover(position={"x": 301, "y": 18 * 2 + 9})
+    assert "source" not in page.locator('[data-part="tip"]').inner_text()
