@@ -17,8 +17,17 @@ __all__ = ("render_summary",)
 _OTHER_SHOWN = 5
 
 
-def render_summary(record: RunRecord, categories: Categories | None, width: int = 100, unicode: bool = True) -> str:
-    """The whole summary of a run; parts that were not measured are named, never left blank."""
+def render_summary(
+    record: RunRecord,
+    categories: Categories | None,
+    observed: Sequence[str] = (),
+    width: int = 100,
+    unicode: bool = True,
+) -> str:
+    """The whole summary of a run; parts that were not measured are named, never left blank.
+
+    observed: what the observers beside perf have to say, each as a part of its own
+    """
     parts = [_head(record, width)]
     failed = [check for check in record.checks if check.verdict is Verdict.FAILED]
     if failed:
@@ -35,6 +44,7 @@ def render_summary(record: RunRecord, categories: Categories | None, width: int 
         parts.append(_windows(record, width))
     if record.profile is not None and categories is not None:
         parts.append(_owner(record, categories, width, unicode))
+    parts += [text.rstrip() for text in observed if text]
     if record.checks:
         parts.append("Checks\n" + render_checks(record.checks, width))
     return folded("\n\n".join(parts), width) + "\n"

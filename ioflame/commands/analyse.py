@@ -23,6 +23,7 @@ from folding.stackfold import (
     weight_by_thread_name,
 )
 from ioflame.checks import Check, Verdict, worst
+from ioflame.commands.observers import show_observed
 from ioflame.commands.report import write_report
 from ioflame.costs import observer_costs
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError
@@ -78,15 +79,21 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     if record.profile is not None and record.profile.weight:
         categories = categorise(run.directory, record.engine, _OWNER)
         categorise(run.directory, record.engine, "leaf")
+    observed = show_observed(run)
     log = run.path(Files.ENGINE_LOG)
     proofs = list(tree_proofs(record, log.read_text(errors="replace") if log.exists() else ""))
     if record.expected.filters == "unused" and categories is not None:
         proofs.append(bloom_proof(categories.rows))
-    record.checks = [*run_verdicts(record, background), *checks, *proofs]
+    record.checks = [
+        *run_verdicts(record, background),
+        *checks,
+        *proofs,
+        *(c for shown in observed for c in shown.checks),
+    ]
     run.save()
     if categories is not None:
         _draw(run, categories)
-    run.path(Files.SUMMARY).write_text(render_summary(record, categories))
+    run.path(Files.SUMMARY).write_text(render_summary(record, categories, [shown.text for shown in observed]))
     write_report(run.directory, run.path(Files.REPORT))
 
 
@@ -160,7 +167,7 @@ def conclude(run: Run) -> int:
     categories = read_categories(run.directory) if run.path(Files.CATEGORIES).exists() else None
     width = terminal_width(sys.stdout) or 100
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(render_summary(record, categories, width, unicode))
+    print(render_summary(record, categories, [shown.text for shown in show_observed(run)], width, unicode))
     print(f"run:          {_shown(run.directory)}")
     outputs = {
         "report:": Files.REPORT,

@@ -1,17 +1,23 @@
-"""The observers of a profile by name: where a room joins the schedule of windows."""
+"""The observers of a profile by name: where a room joins the schedule of windows, and what follows from its file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from collectors.counters import device_of
 from collectors.perf import Plan, Recording
+from ebpf.iolat import IoLatencyRequest, io_latency_observer
+from ioflame.checks import Check, Verdict
+from ioflame.commands import ebpf_iolat
+from ioflame.commands.ebpf_program import Shown
 from ioflame.commands.job import Job
+from ioflame.errors import IoflameError
 from ioflame.observer import NullObserver, Observer
 from ioflame.process import Child, Children
 from ioflame.run import Files, ProfileFacts, Run
 
-__all__ = ("Watched", "observer_named")
+__all__ = ("Watched", "observer_named", "show_observed")
 
 
 @dataclass
@@ -25,9 +31,39 @@ class Watched:
     plan: Plan
 
 
+@dataclass(frozen=True)
+class Watcher:
+    """How one observer joins a profile.
+
+    observer: not attached yet; HostError where this host cannot run it
+    result:   the file it leaves in the run directory
+    show:     what follows from that file, which is there: files of its own, a part of the summary, checks
+    """
+
+    observer: Callable[[Watched], Observer]
+    result: str
+    show: Callable[[Run], Shown] | None = None
+
+
 def observer_named(name: str, watched: Watched) -> Observer:
     """The observer of that name (one of `COLLECTORS`), not attached yet. HostError where this host cannot run it."""
-    return _OBSERVERS[name](watched)
+    return _WATCHERS[name].observer(watched)
+
+
+def show_observed(run: Run) -> list[Shown]:
+    """What follows from each result that lies in the run directory, in the order of the windows.
+
+    A result that cannot be read is a failed check, and the others are shown.
+    """
+    shown = []
+    for name, watcher in _WATCHERS.items():
+        if watcher.show is None or not run.path(watcher.result).exists():
+            continue
+        try:
+            shown.append(watcher.show(run))
+        except IoflameError as error:
+            shown.append(Shown("", [Check(name, Verdict.FAILED, error.what, error.means, error.mend)]))
+    return shown
 
 
 def _perf(watched: Watched) -> Observer:
@@ -36,8 +72,14 @@ def _perf(watched: Watched) -> Observer:
     return Recording(watched.children, plan, watched.child.pid, run.path(Files.PERF_DATA), run.path("perf.log"))
 
 
-def _null(_: Watched) -> Observer:
-    return NullObserver()
+def _iolat(watched: Watched) -> Observer:
+    device = device_of(watched.job.db_dir)
+    request = IoLatencyRequest([watched.child.pid], (device.major, device.minor))
+    return io_latency_observer(request, watched.children, watched.run.path(Files.IO_LATENCY))
 
 
-_OBSERVERS: Mapping[str, Callable[[Watched], Observer]] = {"perf": _perf, "null": _null}
+_WATCHERS: Mapping[str, Watcher] = {
+    "perf": Watcher(_perf, Files.PERF_DATA),
+    "iolat": Watcher(_iolat, Files.IO_LATENCY, lambda run: ebpf_iolat.PROGRAM.show(run.path(Files.IO_LATENCY))),
+    "null": Watcher(lambda _: NullObserver(), ""),
+}

@@ -48,7 +48,7 @@ def too_wide(text: str, width: int) -> list[str]:
 @example("00000000\xa0\u0ace\u0cba\u2d68\u3250", 20, False)
 def test_no_line_is_wider_than_the_terminal(name: str, width: int, unicode: bool) -> None:
     made, categories = whole(name)
-    text = render_summary(made, categories, width, unicode)
+    text = render_summary(made, categories, (), width, unicode)
     assert too_wide(text, width) == []
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
 
@@ -56,7 +56,7 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int, unicode: bool
 @given(widths)
 def test_no_figure_is_lost(width: int) -> None:
     made, categories = whole("name")
-    told = {width: set(re.findall(r"\d[\d,.]*", render_summary(made, categories, width))) for width in (width, 200)}
+    told = {width: set(re.findall(r"\d[\d,.]*", render_summary(made, categories, (), width))) for width in (width, 200)}
     # of the owner table, columns may go (tests/viz/test_tables.py); of everything else, nothing may
     owner = {f"{row.samples:,}" for row in categories.rows} | set(re.findall(r"\d+\.\d{3}", str(told[200])))
     assert told[200] - told[width] <= owner | {"105"}
