@@ -28,7 +28,10 @@ _LIGHTS = {
 # a cell without weight: a dot to the eye, a word to the ear, a number to a spreadsheet
 _NONE = '<td class="heat none" data-copy="0.00"><span aria-hidden="true">\u00b7</span><span class="sr">none</span></td>'
 _PLOT = 600  # px, the width of a bar plot
-_OVER_SECONDS = "95 %: interval of the share by bootstrap over the seconds of the window; it does not hold what changes from run to run."
+_OVER_SECONDS = (
+    "95 %: interval of the share by bootstrap over the seconds of the window; "
+    "it does not hold what changes from run to run."
+)
 _INTERVAL = (
     "95 %: interval of Wilson from the number of samples, taken as independent draws of equal weight; "
     "it does not hold what changes from run to run."
