@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ioflame.checks import Check, Verdict, worst
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
-from ioflame.run import Categories, RunRecord, Window
+from ioflame.run import Categories, Category, RunRecord, Window
 from viz.figures import HEADLINE, WINDOW_COLUMNS
 from viz.frames import Stack
 from viz.intervals import wilson
@@ -28,6 +28,10 @@ _LIGHTS = {
 # a cell without weight: a dot to the eye, a word to the ear, a number to a spreadsheet
 _NONE = '<td class="heat none" data-copy="0.00"><span aria-hidden="true">\u00b7</span><span class="sr">none</span></td>'
 _PLOT = 600  # px, the width of a bar plot
+_OVER_SECONDS = (
+    "95 %: interval of the share by bootstrap over the seconds of the window; "
+    "it does not hold what changes from run to run."
+)
 _INTERVAL = (
     "95 %: interval of Wilson from the number of samples, taken as independent draws of equal weight; "
     "it does not hold what changes from run to run."
@@ -160,7 +164,7 @@ def owner(view: RunView, hues: Sequence[int]) -> str:
         return '<p class="absent">No owner view: this run has no categories.</p>'
     legend = (
         f"Owner view: the first known frame from the root owns all below it. Rules checked with "
-        f"{text(', '.join(view.owner.rules_checked))}. {_cost_legend(view)} {_INTERVAL} "
+        f"{text(', '.join(view.owner.rules_checked))}. {_cost_legend(view)} {_interval_legend(view.owner)} "
         "Click a row to see only its stacks."
     )
     return _view(view, view.owner, "owner", legend, hues, ordered=False)
@@ -171,7 +175,9 @@ def leaf(view: RunView) -> str:
     if view.leaf is None:
         return '<p class="absent">No leaf view: the stacks could not be sorted by what ran at the bottom.</p>'
     empty = [row.name for row in view.leaf.rows if not row.weight]
-    legend = "Leaf view: what the CPU was doing at the bottom of the stack, heaviest first."
+    legend = "Leaf view: what the CPU was doing at the bottom of the stack, heaviest first. " + _interval_legend(
+        view.leaf
+    )
     if empty:
         legend += f" Without weight: {text(', '.join(empty))}."
     return _view(view, view.leaf, "leaf", legend, [], ordered=True)
@@ -195,7 +201,7 @@ def _view(view: RunView, categories: Categories, kind: str, legend: str, hues: S
     rows, bars = [], []
     for place, row in places:
         share = row.weight / categories.total_weight if categories.total_weight else 0.0
-        low, high = wilson(share, n)
+        low, high = _interval(row, share, n)
         hue = f'<i class="swatch {hue_class(hues[place])}"></i>' if hues else ""
         rows.append(
             [
@@ -223,6 +229,17 @@ def _view(view: RunView, categories: Categories, kind: str, legend: str, hues: S
         + figure(f"CPU by {kind}", table(heads, rows, "numbers noted"), legend, copy_tools())
         + "</div>"
     )
+
+
+def _interval(row: Category, share: float, n: int) -> tuple[float, float]:
+    """Of the share: over the seconds of the window where the run has them, by the number of samples otherwise."""
+    if row.interval is None:
+        return wilson(share, n)
+    return row.interval.low / 100, row.interval.high / 100
+
+
+def _interval_legend(categories: Categories) -> str:
+    return _OVER_SECONDS if any(row.interval is not None for row in categories.rows) else _INTERVAL
 
 
 def _us(share: float, cost: float | None) -> str:

@@ -29,7 +29,15 @@ def folded_total(path: Path) -> int:
 
 def test_smoke_ends_with_every_file_in_place(finished: Finished) -> None:
     assert finished.code == 0
-    names = {Files.RECORD, Files.PERF_DATA, Files.ENGINE_LOG, Files.FOLDED, Files.CATEGORIES, Files.SUMMARY}
+    names = {
+        Files.RECORD,
+        Files.PERF_DATA,
+        Files.ENGINE_LOG,
+        Files.FOLDED,
+        Files.CATEGORIES,
+        Files.SUMMARY,
+        Files.PPROF,
+    }
     assert names | {Files.FLAMEGRAPH, Files.REPORT} <= {path.name for path in finished.directory.iterdir()}
     assert re.fullmatch(r"\d{8}T\d{6}-readrandom-t1", finished.directory.name)
 
@@ -39,6 +47,8 @@ def test_the_windows_are_in_order_and_none_overlaps(finished: Finished) -> None:
     assert kinds == ["warm-up", "plain", "perf", "plain"]
     edges = [edge for w in finished.record.windows for edge in (w.start_ns, w.end_ns)]
     assert edges == sorted(edges)
+    begun = finished.record.report_start_ns
+    assert begun is not None and begun < edges[0]  # the engine reports before anything is measured
     assert all(5.0 <= w.seconds < 5.5 for w in finished.record.windows[1:])
 
 

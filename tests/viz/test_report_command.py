@@ -240,6 +240,16 @@ def test_the_page_tells_what_observers_cost_and_which_did_not_watch() -> None:
     assert "Not observed" not in render_report([view()])
 
 
+def test_intervals_are_those_of_the_terminal_where_the_run_has_them() -> None:
+    given = view()
+    assert given.owner is not None and "interval of Wilson" in render_report([given])
+    rows = [replace(row, interval=Interval(row.share, row.share * 0.9, row.share * 1.1, 5)) for row in given.owner.rows]
+    given.owner = replace(given.owner, rows=rows)
+    share = rows[0].share
+    page = render_report([given])
+    assert f"<td>{0.9 * share:.2f} \u2013 {1.1 * share:.2f}</td>" in page and "by bootstrap over the seconds" in page
+
+
 def test_what_nobody_counted_is_no_point() -> None:
     idle = [replace(w, counters=replace(w.counters, storage_reads=0, queries=None)) for w in series()]
     titles = [panel.title for panel in panels([], idle, TimeBase(500 * SECOND, ""))]
