@@ -22,7 +22,7 @@ __all__ = ("BpftraceIoLatency", "decode")
 
 _HOW = (
     "tracepoints block_io_start, block_rq_issue, block_io_done; requests are known by their sector, so two of one "
-    "sector at a time collide, and the kernel skips an event that interrupts another (1 or 2 in 100 under load); "
+    "sector at a time collide, and the kernel skips an event that interrupts another (a few in 100 under load); "
     "series by whole seconds"
 )
 _OWNERS = {"0": "others", "1": "process"}

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ebpf.backends import try_backend
+
 # How long an example takes says nothing here: speed lives in `make bench`.
 settings.register_profile("ioflame", deadline=None)
 settings.load_profile("ioflame")
@@ -38,6 +40,12 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "db_bench": lambda: shutil.which("db_bench") is not None,
     "perf": lambda: _runs("perf", "record", "-q", "-N", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"),
     "loop": lambda: _runs("losetup", "--find"),
+    "co-re": lambda: try_backend("co-re").works,
+    "bpftrace": lambda: try_backend("bpftrace").works,
+    "biolatency": lambda: try_backend("bcc").works,
+    "bpftool": lambda: _runs("bpftool", "prog", "list"),
+    "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
+    "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
     "seccomp": lambda: sys.platform == "linux" and os.uname().machine == "x86_64",
 }
 

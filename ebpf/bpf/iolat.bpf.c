@@ -30,6 +30,7 @@ enum tally {
 	LOST_START, /* the map of requests in flight was full */
 	LOST_KIND,  /* the map of kinds was full */
 	NO_START,   /* completed; its start was before the programs were attached, or not seen */
+	NO_END,     /* its address began another request, and its end was not seen */
 	NEGATIVE,   /* an end before its start: clocks of two CPUs */
 	OVERFLOW,   /* longer than the last bucket begins */
 	REQUEUED,   /* handed back by the driver, and issued again later */
@@ -174,14 +175,19 @@ static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u
 static __always_inline void begin(u64 key, u32 flags, u32 bytes, u64 issued)
 {
 	struct flight flight = {
-		.started = bpf_ktime_get_ns(),
 		.flags = flags,
 		.bytes = bytes,
 		.own = is_target(current_ids().tgid),
 	};
+	/* The kernel takes its own time after us: the later ours, the closer. */
+	flight.started = bpf_ktime_get_ns();
 	if (issued)
 		flight.issued = flight.started;
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
+	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
+		return;
+	if (bpf_map_update_elem(&flights, &key, &flight, BPF_EXIST) == 0)
+		tally(NO_END);
+	else
 		tally(LOST_START);
 }
 

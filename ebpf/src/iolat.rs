@@ -32,7 +32,7 @@ const TOTAL: usize = 2;
 const SLOTS: usize = OPERATIONS.len() * OWNERS.len() * STAGES;
 const READ: usize = 0;
 /// The tallies of `bpf/iolat.bpf.c`: what was lost, and what merely happened.
-const LOSSES: [&str; 5] = ["lost_start", "lost_kind", "no_start", "negative", "overflow"];
+const LOSSES: [&str; 6] = ["lost_start", "lost_kind", "no_start", "no_end", "negative", "overflow"];
 const FACTS: [&str; 2] = ["requeued", "merged"];
 const SETTLE: Duration = Duration::from_millis(100);
 

@@ -1,0 +1,205 @@
+"""IO latency against those who know: fio, which sent the requests, /proc/diskstats, and bcc's biolatency."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
+from ebpf.iolat_bcc import parse_biolatency
+from ioflame.checks import Check, Verdict, worst
+from ioflame.latency import IoLatency, read_io_latency
+from ioflame.process import Child, Children
+from tests.ebpf.conftest import Disk, FioCounts, disk_of, run_fio
+
+pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]
+
+# Primes: a count that is short by a round number is no accident of the load.
+_FEW, _MANY = 1009, 10007
+
+
+def traced(
+    disk: Disk, tmp_path: Path, load: Callable[[], FioCounts], backend: str = "co-re"
+) -> tuple[FioCounts, IoLatency]:
+    """What fio did and what was traced of it; fio is a child of ours, begun and ended within the window."""
+    out = tmp_path / "iolat.json"
+    with Children() as children:
+        request = IoLatencyRequest([os.getpid()], disk.number, children=True, backend=backend)
+        observer = io_latency_observer(request, children, out)
+        try:
+            observer.attach()
+            observer.open()
+            fio = load()
+            observer.close()
+        finally:
+            observer.detach()
+    return fio, read_io_latency(out)
+
+
+def check(latency: IoLatency, name: str) -> Check:
+    return next(check for check in io_latency_checks(latency) if check.name == name)
+
+
+@pytest.mark.parametrize("size", ["4k", "8k", "64k"])
+@pytest.mark.parametrize("jobs", [1, 4])
+@pytest.mark.parametrize("mode", ["randread", "randrw"])
+def test_counts_are_those_of_fio_and_of_diskstats(loop: Disk, tmp_path: Path, mode: str, jobs: int, size: str) -> None:
+    options = (f"--rw={mode}", f"--numjobs={jobs}", f"--bs={size}", f"--number_ios={_FEW}")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
+    assert fio.reads + fio.writes == jobs * _FEW
+    assert latency.row("read", "process").total.count == fio.reads
+    assert latency.row("write", "process").total.count == fio.writes
+    assert latency.diskstats is not None
+    assert latency.count("read") == latency.diskstats.outer.read.requests
+    assert latency.count("write") == latency.diskstats.outer.write.requests
+    assert set(latency.losses.values()) == {0}
+    kinds = [kind for kind in latency.kinds if kind.owner == "process"]
+    assert {kind.bytes for kind in kinds} == {int(size[:-1]) * 1024}
+    assert all("sync" in kind.flags for kind in kinds)
+    assert sum(kind.count for kind in kinds) == jobs * _FEW
+
+
+def test_four_jobs_on_one_and_the_same_block(loop: Disk, tmp_path: Path) -> None:
+    options = ("--rw=randread", "--numjobs=4", "--bs=4k", "--size=4k", f"--io_size={_FEW * 4}k")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
+    assert fio.reads == 4 * _FEW
+    assert latency.row("read", "process").total.count == fio.reads
+    assert check(latency, "iolat losses").verdict is Verdict.OK
+
+
+def test_stages_add_up_and_the_mean_is_that_of_diskstats(loop: Disk, tmp_path: Path) -> None:
+    options = ("--rw=randread", "--bs=8k", f"--io_size={_MANY * 8}k")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
+    row = latency.row("read", "process")
+    assert row.queue.count == row.device.count == row.total.count == fio.reads == _MANY
+    assert row.queue.sum_ns + row.device.sum_ns == row.total.sum_ns
+    assert latency.diskstats is not None
+    disk = latency.diskstats.outer.read.mean_ns
+    assert disk is not None and row.total.mean_ns == pytest.approx(disk, rel=0.02)
+    for histogram in (row.queue, row.device, row.total):
+        assert sum(count for _, _, count in histogram.buckets) == histogram.count
+        assert all(high - low <= max(1, low / 32) for low, high, _ in histogram.buckets)
+        assert histogram.buckets[0][0] <= histogram.least_ns and histogram.most_ns < histogram.buckets[-1][1]
+    assert worst(io_latency_checks(latency)) in (Verdict.OK, Verdict.NOTE)
+    in_slices = sum(count for piece in latency.slices for _, _, count in piece.process)
+    assert in_slices == fio.reads
+    assert all(latency.start_ns < piece.end_ns for piece in latency.slices)
+
+
+@pytest.mark.needs("biolatency")
+def test_percentiles_are_those_of_biolatency_in_the_same_window(loop: Disk, tmp_path: Path) -> None:
+    text = tmp_path / "biolatency.txt"
+
+    def load() -> FioCounts:
+        name = Path(loop.path).name
+        with Children() as children:
+            biolatency = children.add(
+                Child("biolatency", ["biolatency", "-F", "-d", name, "86400"], stdout=text, stop_signal=signal.SIGINT)
+            )
+            # It begins to count once its probes sit: a load that both have seen whole begins after that.
+            for _ in range(200):
+                run_fio(loop, "--rw=randread", "--bs=4k", "--number_ios=11")
+                if _has_begun(biolatency):
+                    break
+            fio = run_fio(loop, "--rw=randread", "--bs=8k", f"--io_size={_MANY * 8}k")
+            biolatency.stop()
+        return fio
+
+    _, latency = traced(loop, tmp_path, load)
+    theirs = parse_biolatency(text.read_text())["read"][""]
+    ours = latency.row("read", "process").device
+    assert theirs.count >= _MANY
+    for percent in (50.0, 90.0, 99.0):
+        mine, other = ours.percentile(percent), theirs.percentile(percent)
+        assert mine is not None and other is not None
+        assert abs(_power(mine) - _power(other)) <= 1
+
+
+def _power(ns: float) -> int:
+    return int(ns / 1000).bit_length()
+
+
+def _has_begun(child: Child) -> bool:
+    """Whether its probes sit: each holds a perf event or a link."""
+    links = [str(fd.readlink()) for fd in Path(f"/proc/{child.pid}/fd").iterdir() if fd.is_symlink()]
+    return sum("bpf_link" in link or "perf_event" in link or "bpf-link" in link for link in links) >= 2
+
+
+def test_a_partition_is_told_apart_from_its_disk(tmp_path: Path, loop: Disk) -> None:
+    entry = struct.pack("<B3xB3xII", 0, 0x83, 2048, 65536)
+    with open(loop.path, "r+b") as disk:  # noqa: PTH123 - a device
+        disk.seek(446)
+        disk.write(entry + bytes(48) + b"\x55\xaa")
+        os.fsync(disk.fileno())
+    subprocess.run(["blockdev", "--rereadpt", loop.path], check=True)
+    partition = disk_of(f"{loop.path}p1")
+
+    def load() -> FioCounts:
+        run_fio(loop, "--rw=randread", "--bs=4k", f"--number_ios={_FEW}", "--offset=40m", "--size=8m")
+        return run_fio(partition, "--rw=randread", "--bs=4k", f"--number_ios={_FEW}", "--size=8m")
+
+    fio, latency = traced(partition, tmp_path, load)
+    assert latency.device.partition and fio.reads == _FEW
+    assert latency.count("read") == fio.reads
+    assert check(latency, "iolat coverage").verdict is Verdict.OK
+
+
+@pytest.mark.needs("zram")
+def test_a_device_without_requests_is_followed_by_its_bios(zram: Disk, tmp_path: Path) -> None:
+    fio, latency = traced(zram, tmp_path, lambda: run_fio(zram, "--rw=randrw", "--bs=4k", f"--number_ios={_FEW}"))
+    assert latency.device.bio_based
+    read, write = latency.row("read", "process"), latency.row("write", "process")
+    assert (read.total.count, write.total.count) == (fio.reads, fio.writes)
+    assert read.queue.count == read.device.count == 0
+    assert check(latency, "iolat coverage").verdict is Verdict.OK
+
+
+def test_threads_that_come_and_go_belong_to_their_process(loop: Disk, tmp_path: Path) -> None:
+    options = ("--thread", "--rw=randread", "--bs=4k", "--numjobs=64", "--number_ios=17", "--group_reporting")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
+    assert fio.reads == 64 * 17 == latency.row("read", "process").total.count
+
+
+def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
+    options = (
+        "--rw=read",
+        "--bs=4k",
+        "--ioengine=libaio",
+        "--iodepth=64",
+        "--iodepth_batch=32",
+        f"--number_ios={_FEW}",
+    )
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
+    assert latency.diskstats is not None
+    disk = latency.diskstats.outer.read
+    assert latency.count("read") == disk.requests
+    assert disk.requests + disk.merged == fio.reads
+    assert sum(kind.count * kind.bytes for kind in latency.kinds if kind.operation == "read") == disk.sectors * 512
+
+
+@pytest.mark.needs("bpftrace")
+def test_bpftrace_counts_the_same_but_for_what_it_states(loop: Disk, tmp_path: Path) -> None:
+    options = ("--rw=randrw", "--bs=8k", f"--io_size={_MANY * 8}k")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options), "bpftrace")
+    read, write = latency.row("read", "process"), latency.row("write", "process")
+    seen = read.total.count + write.total.count
+    assert 0.9 * _MANY <= seen <= fio.reads + fio.writes == _MANY
+    assert read.queue.sum_ns + read.device.sum_ns == read.total.sum_ns
+    assert latency.diskstats is not None and latency.diskstats.outer.read.mean_ns is not None
+    assert read.total.mean_ns == pytest.approx(latency.diskstats.outer.read.mean_ns, rel=0.25)
+    assert {kind.bytes for kind in latency.kinds if kind.owner == "process"} == {8192}
+    assert sum(n for piece in latency.slices for _, _, n in piece.process) == read.total.count
+
+
+@pytest.mark.needs("biolatency")
+def test_biolatency_as_the_backend(loop: Disk, tmp_path: Path) -> None:
+    options = ("--rw=randread", "--bs=8k", f"--io_size={_MANY * 8}k")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options), "bcc")
+    assert 0.5 * fio.reads <= latency.count("read") <= fio.reads
+    assert check(latency, "iolat losses").verdict is Verdict.NOTE
