@@ -82,6 +82,7 @@ struct thread {
 	u64 request;
 	u64 stack;       /* stack pointer at the query's entry */
 	u64 left;        /* when the last followed query returned; 0 once the next one began */
+	u64 own_left;    /* ns that the program at its return ran */
 	u64 device;
 	u32 skip;        /* queries until the next followed one */
 	u32 reads;
@@ -188,7 +189,7 @@ static __always_inline void charge(struct thread *thread, enum point point, u64 
 }
 
 /* The calling thread's state, where it is to be followed from now on; NULL where it is not. */
-static __always_inline struct thread *begin(struct task_struct *task, u64 stack)
+static __always_inline struct thread *begin(struct task_struct *task, u64 stack, u64 now)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	bump(QUERIES);
@@ -201,7 +202,7 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack)
 		bump(THREADS);
 	}
 	if (thread->left) {
-		count(ROW_OUTSIDE, thread->left, bpf_ktime_get_ns(), 0);
+		count(ROW_OUTSIDE, thread->left, now, thread->own_left);
 		thread->left = 0;
 	}
 	if (thread->skip > 1) {
@@ -268,7 +269,8 @@ static __always_inline void finish(struct thread *thread, u64 now)
 			bump(LOST_DEVICE);
 	}
 	count(ROW_CLASS + class, thread->at[QUERY], now, own);
-	thread->left = with_query ? bpf_ktime_get_ns() : 0;
+	thread->left = with_query ? now : 0;
+	thread->own_left = bpf_ktime_get_ns() - now;
 }
 
 static __always_inline int query_enter(struct pt_regs *context)
@@ -287,7 +289,7 @@ static __always_inline int query_enter(struct pt_regs *context)
 		thread->phase = IDLE;
 		bump(ABANDONED);
 	}
-	thread = begin(task, context->sp);
+	thread = begin(task, context->sp, now);
 	if (!thread)
 		return SKIP_RETURN;
 	thread->phase = IN_QUERY;
@@ -383,7 +385,7 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 	if (!with_query) {
 		if (!is_target(task))
 			return 0;
-		thread = begin(task, 0);
+		thread = begin(task, 0, now);
 		if (!thread)
 			return 0;
 		thread->at[QUERY] = now;

@@ -29,6 +29,8 @@ const STAGES: [&str; 10] =
 /// In the order of `enum class`.
 const CLASSES: [&str; 8] =
     ["one_read", "no_read", "several", "no_request", "foreign", "awake", "uring", "disorder"];
+/// Of `struct row`, before its buckets.
+const ROW_FIELDS: usize = 5;
 const ROWS: usize = STAGES.len() + CLASSES.len() + 1;
 /// In the order of `enum counter`; the first three are no losses.
 const COUNTERS: [&str; 10] = [
@@ -136,7 +138,7 @@ struct Ladder {
     threads: u64,
     stages: Vec<Stage>,
     classes: Vec<Stage>,
-    outside: Histogram,
+    outside: Stage,
     device: Option<Device>,
     losses: BTreeMap<&'static str, u64>,
     /// The process ended before the window did.
@@ -225,12 +227,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
     let process_ended = counter.process_ended;
     let device = device(counter.skeleton, &counter.opened, &counter.closed)?;
-    let counters = read_counts(&skeleton.maps.counters, COUNTERS.len())?;
+    let counters = read_counts(&skeleton.maps.counters, 0, COUNTERS.len())?;
     let mut rows = read_rows(&skeleton)?.into_iter();
     let stages: Vec<Stage> =
         named(&STAGES, &mut rows).into_iter().filter(|stage| stage.histogram.count > 0).collect();
     let classes = named(&CLASSES, &mut rows);
-    let outside = rows.next().map(|(histogram, _)| histogram).unwrap_or_default();
+    let outside = named(&["outside"], &mut rows).pop().expect("the last row");
     let ladder = Ladder {
         backend: "co-re",
         pid: options.pid,
@@ -303,10 +305,11 @@ fn find_query(
             files => format!("; without any symbols: {}", files.join(", ")),
         };
         return Ok(Err(format!(
-            "none of the {} files that {} has mapped names {}...){stripped}",
+            "none of the {} files that {} has mapped names a query of {} ({}...)){stripped}",
             searched.files,
             symbols::executable(options.pid),
-            names.join("...) or "),
+            rules.engine,
+            names.join("...), "),
         )));
     }
     let found: Vec<(usize, Function)> = found.into_iter().take(MOST_FUNCTIONS).collect();
@@ -388,7 +391,7 @@ fn named(names: &[&'static str], rows: &mut impl Iterator<Item = (Histogram, u64
 
 /// Every row: its histogram, and the programs' own time in it.
 fn read_rows(skeleton: &skeleton::LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
-    let rows = read_all(&skeleton.maps.rows, ROWS)?;
+    let rows = read_all(&skeleton.maps.rows, 0, ROWS)?;
     Ok(rows
         .iter()
         .map(|values| {
@@ -405,7 +408,7 @@ fn read_rows(skeleton: &skeleton::LadderSkel) -> Result<Vec<(Histogram, u64)>, F
                 histogram.most_ns = histogram.most_ns.max(field(3));
                 own += field(4);
                 for (bucket, count) in counts.iter_mut().enumerate() {
-                    *count += field(5 + bucket);
+                    *count += field(ROW_FIELDS + bucket);
                 }
             }
             if histogram.count == 0 {

@@ -1,11 +1,11 @@
 """What each observer costs a running workload; `make bench` runs it.
 
-One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached stand between windows with nothing
-attached; a ratio is the rate of reads with it over the mean of the two windows beside it, so that slow drift of the
-machine cancels. The order is shuffled in every round. The `nothing` row goes through the same windows with no observer
-at all: it shows what two windows differ by themselves. The rate is syscr of /proc/PID/io, not the observer's own word.
-CPU per read, from /proc/PID/task/*/schedstat, holds still where QPS does not, on a machine with other work to do: it has
-the part of an observer that runs in the workload's own threads.
+One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached stand between windows with none;
+a ratio is the rate of reads with it over the mean of the two windows beside it, so that slow drift of the machine
+cancels. The order is shuffled in every round. The `nothing` row goes through the same windows with no observer at all:
+it shows what two windows differ by themselves. The rate is syscr of /proc/PID/io, not the observer's own word. CPU per
+read, from /proc/PID/task/*/schedstat, has the part of an observer that runs in the workload's own threads, and holds
+still on a machine with other work to do, where QPS does not.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def measure(chosen: Sequence[Observer], threads: int, rounds: int, seconds: floa
                 observer.ratios.append(2 * on[0] / (off[0] + after[0]))
                 observer.added_us.append(on[1] - (off[1] + after[1]) / 2)
                 off = after
-    say(f"\n{threads} threads; the last window with nothing attached: {off[0]:,.0f} reads/s, {off[1]:.1f} us CPU per read")
+    say(f"\n{threads} threads; last window without: {off[0]:,.0f} reads/s, {off[1]:.1f} us CPU per read")
     say(f"{'observer':<30} {'QPS ratio':>9}  {'half of them':>14}  {'CPU/read':>9}  {'goal':>7}")
     for observer in chosen:
         middle = median(observer.ratios)
@@ -169,7 +169,7 @@ def main() -> None:
             chosen = [one for one in chosen if one.argv is None or one.name.startswith(tuple(options.only))]
         db = database(directory)
         say(f"machine  {machine()}")
-        say(f"windows  {options.rounds} of {options.seconds:g} s for each observer, each between two with nothing attached")
+        say(f"windows  {options.rounds} of {options.seconds:g} s an observer, each between two with nothing attached")
         for threads in options.threads:
             measure(chosen, threads, options.rounds, options.seconds, db, directory)
 
