@@ -111,6 +111,10 @@ struct task_struct {
 	char comm[16];
 };
 
+struct pt_regs {
+	unsigned long sp;
+};
+
 #pragma clang attribute pop
 
 struct bpf_pidns_info {

@@ -10,9 +10,12 @@ mod error;
 mod histogram;
 mod iolat;
 mod kernel_flags;
+mod ladder;
 mod probe;
 mod session;
+mod symbols;
 mod targets;
+mod uprobes;
 
 #[derive(Parser)]
 #[command(version, about)]
@@ -27,6 +30,8 @@ enum Program {
     Probe,
     /// IO latency of one block device: queue and device, the process and everybody else
     Iolat(iolat::Options),
+    /// The latency ladder: a query through engine, system call, block layer, device, wake-up and back
+    Ladder(ladder::Options),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +40,7 @@ fn main() -> ExitCode {
     let done = match arguments.program {
         Program::Probe => probe::run(),
         Program::Iolat(options) => iolat::run(&options),
+        Program::Ladder(options) => ladder::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,163 @@
+"""The latency ladder of a workload's queries: its observer, and checks of its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebpf.backends import try_backend
+from ebpf.observer import CoreObserver
+from ioflame.checks import Check, Verdict
+from ioflame.errors import HostError, UsageError
+from ioflame.ladder import CLASSES, FOLLOWED, Ladder
+from ioflame.observer import Observer
+from ioflame.process import Children
+
+__all__ = ("LadderRequest", "ladder_checks", "ladder_observer")
+
+_MOST_SAMPLE = 1_000_000
+# Above this share of followed queries in one of these classes, the stages are of too few to stand for all.
+_ODD_CLASSES = ("several", "foreign", "awake", "uring", "disorder")
+_ODD = 0.05
+# A sound window's edge cuts off one query of each thread.
+_EDGE = 0.001
+_PARTS_NS = 100
+_REST = 0.02
+
+
+@dataclass(frozen=True)
+class LadderRequest:
+    """pid: the process; sample: one query in so many is followed; start: `auto`, `query` or `syscall`."""
+
+    pid: int
+    sample: int = 8
+    start: str = "auto"
+    reader: bool = True
+
+
+def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
+    """The observer that leaves a `Ladder` in `out`. HostError where this host cannot load its programs."""
+    if not 1 <= request.sample <= _MOST_SAMPLE:
+        raise UsageError(
+            f"LADDER_SAMPLE={request.sample} is not a number of queries", mend=f"1 (each query) to {_MOST_SAMPLE}"
+        )
+    trial = try_backend("co-re")
+    if not trial.works:
+        raise HostError(f"the ladder's programs cannot be loaded: {trial.words}", mend=trial.mend or "ioflame doctor")
+    arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
+    if not request.reader:
+        arguments.append("--no-reader")
+    return CoreObserver("ladder", f"latency ladder of one query in {request.sample}", children, arguments, out)
+
+
+def ladder_checks(ladder: Ladder, rx_lat_us: float | None = None) -> list[Check]:
+    """What there is to say about the figures.
+
+    rx_lat_us: us per query by the engine's own count in the same window, where that is known
+    """
+    return [
+        *_counted(ladder),
+        *_adds_up(ladder),
+        *_started(ladder),
+        *_other_classes(ladder),
+        *_lost(ladder),
+        *_edges(ladder),
+        *_engine(ladder, rx_lat_us),
+    ]
+
+
+def _counted(ladder: Ladder) -> Iterator[Check]:
+    total = ladder.total
+    ended = f" (process {ladder.pid} ended in the window)" if ladder.process_ended else ""
+    if total.count:
+        yield Check("ladder queries", Verdict.OK, f"{total.count:,} followed from start to end")
+    elif ladder.finished:
+        held = ", ".join(f"{rung.count:,} {rung.name}" for rung in ladder.classes if rung.count)
+        verdict = Verdict.NOTE if ladder.of_class("no_read").count == ladder.finished else Verdict.WARN
+        yield Check("ladder queries", verdict, f"none went to the device: {held}", "there are no stages to show")
+    else:
+        yield Check(
+            "ladder queries",
+            Verdict.FAILED,
+            f"no query ended in {ladder.seconds:.1f} s{ended}",
+            "an empty result: the process was idle, or the probes saw none of it",
+            "a window in which it reads; ioflame doctor",
+        )
+    if ladder.process_ended and ladder.finished:
+        yield Check("ladder window", Verdict.WARN, f"process {ladder.pid} ended in the window")
+
+
+def _adds_up(ladder: Ladder) -> Iterator[Check]:
+    if not ladder.total.count:
+        return
+    uneven = [rung.name for rung in ladder.stages if rung.count != ladder.total.count]
+    difference = ladder.sum_of_parts_ns - ladder.total.mean_ns
+    sound = not uneven and abs(difference) <= _PARTS_NS
+    yield Check(
+        "ladder sum",
+        Verdict.OK if sound else Verdict.FAILED,
+        f"parts {ladder.sum_of_parts_ns / 1e3:.2f} us, query {ladder.total.mean_ns / 1e3:.2f} us",
+        "" if sound else "the stages are not of the same queries" + (f": {', '.join(uneven)}" if uneven else ""),
+    )
+
+
+def _started(ladder: Ladder) -> Iterator[Check]:
+    if ladder.start == "syscall":
+        yield Check("ladder start", Verdict.NOTE, "the read call", "; ".join(ladder.notes) or "as asked for")
+    else:
+        for note in ladder.notes:
+            yield Check("ladder start", Verdict.NOTE, note)
+
+
+def _other_classes(ladder: Ladder) -> Iterator[Check]:
+    if not ladder.finished:
+        return
+    for name in _ODD_CLASSES:
+        share = ladder.of_class(name).count / ladder.finished
+        if share > _ODD:
+            yield Check(
+                f"ladder {name}",
+                Verdict.WARN,
+                f"{100 * share:.1f} % of the followed queries",
+                f"{CLASSES[name]}; the stages are of {ladder.of_class(FOLLOWED).count:,} others",
+            )
+
+
+def _lost(ladder: Ladder) -> Iterator[Check]:
+    lost = {name: count for name, count in ladder.losses.items() if count and name.startswith("lost_")}
+    if lost:
+        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
+        yield Check("ladder losses", Verdict.FAILED, words, "a map of the programs was full: these are not counted")
+    else:
+        yield Check("ladder losses", Verdict.OK, "none")
+    happened = {name: count for name, count in ladder.losses.items() if count and name not in lost}
+    if happened:
+        words = ", ".join(f"{name} {count:,}" for name, count in happened.items())
+        yield Check("ladder oddities", Verdict.NOTE, words)
+
+
+def _edges(ladder: Ladder) -> Iterator[Check]:
+    allowed = max(ladder.threads, _EDGE * ladder.followed)
+    if ladder.incomplete > allowed:
+        yield Check(
+            "ladder edges",
+            Verdict.WARN,
+            f"{ladder.incomplete:,} of {ladder.followed:,} followed queries did not end in the window",
+            "more than one for each thread: some queries' returns were not seen",
+        )
+
+
+def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
+    if rx_lat_us is None or not ladder.cycle_ns:
+        return
+    rest = rx_lat_us * 1e3 - ladder.cycle_ns
+    share = rest / (rx_lat_us * 1e3)
+    # What following adds to a followed query, the others do not have.
+    allowed = _REST * rx_lat_us * 1e3 + ladder.probe_ns * (1 - 1 / ladder.sample)
+    yield Check(
+        "ladder and engine",
+        Verdict.OK if abs(rest) <= allowed else Verdict.WARN,
+        f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, rx.lat {rx_lat_us:.2f} us ({100 * share:+.1f} %)",
+        "" if abs(rest) <= allowed else "the rest is outside of queries: threads that were not reading for a while",
+    )

@@ -1,0 +1,200 @@
+//! The functions of an engine in the files that a process really has mapped: found by demangled name, as file offsets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use cpp_demangle::{DemangleOptions, Symbol};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use serde::Deserialize;
+
+use crate::error::Failure;
+
+/// Which functions matter, by engine: `symbols/ENGINE.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    pub engine: String,
+    /// Where a query begins; in order of preference.
+    pub query: Vec<Rule>,
+    /// Where it reads a file.
+    pub reader: Vec<Rule>,
+    /// Queries that are not followed.
+    pub other: Vec<Rule>,
+}
+
+/// Functions whose demangled name, with its arguments, begins with `prefix`; `name` is what people call them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    pub name: String,
+    pub prefix: String,
+}
+
+/// One function in one mapped file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Demangled, with arguments.
+    pub name: String,
+    /// A path by which we can open the file, whatever the process' mount namespace.
+    pub file: PathBuf,
+    /// The path as the process sees it.
+    pub shown: String,
+    pub offset: u64,
+}
+
+/// What was looked through, for an error message that can be acted on.
+#[derive(Debug, Default)]
+pub struct Searched {
+    pub files: usize,
+    /// Mapped files of the engine's process without any function symbol.
+    pub stripped: Vec<String>,
+}
+
+pub const ROCKSDB: &str = include_str!("../symbols/rocksdb.toml");
+
+pub fn parse_rules(text: &str) -> Result<Rules, Failure> {
+    toml::from_str(text).map_err(|error| Failure::usage(format!("the symbol rules are wrong: {error}")))
+}
+
+/// Every function of `rules` in the executable mappings of `pid`, the rule's place in the list first.
+pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searched), Failure> {
+    let mut found = Vec::new();
+    let mut searched = Searched::default();
+    for (shown, file) in mapped_files(pid)? {
+        searched.files += 1;
+        let Ok(data) = fs::read(&file) else { continue };
+        match functions(&data, rules) {
+            Some(functions) => found.extend(functions.into_iter().map(|(rule, name, offset)| {
+                (rule, Function { name, file: file.clone(), shown: shown.clone(), offset })
+            })),
+            None => searched.stripped.push(shown),
+        }
+    }
+    found.sort_by_key(|(rule, _)| *rule);
+    Ok((found, searched))
+}
+
+/// Executable mappings backed by files, each file once: the path as shown, and one that we can open.
+fn mapped_files(pid: u32) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let root = PathBuf::from(format!("/proc/{pid}"));
+    let maps = fs::read_to_string(root.join("maps"))
+        .map_err(|error| Failure::usage(format!("the mappings of process {pid} cannot be read: {error}")))?;
+    let mut files = BTreeMap::new();
+    for line in maps.lines() {
+        // `7f..-7f.. r-xp 00028000 fe:00 1234   /usr/lib/...`: the path is the rest of the line, blanks included.
+        let mut fields = line.splitn(6, ' ');
+        let (Some(range), Some(mode)) = (fields.next(), fields.next()) else { continue };
+        let device = fields.nth(1).unwrap_or("").to_owned();
+        let inode = fields.next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        let path = fields.next().unwrap_or("").trim_start();
+        if !mode.contains('x') || inode == 0 || !path.starts_with('/') {
+            continue;
+        }
+        // Through the process' root the path is right in its own mount namespace; a replaced or deleted file is
+        // still there under map_files.
+        let direct = root.join("root").join(path.trim_start_matches('/'));
+        let same = fs::metadata(&direct).is_ok_and(|found| found.st_ino() == inode);
+        let file = if same { direct } else { root.join("map_files").join(range) };
+        files.entry((device, inode)).or_insert((path.to_owned(), file));
+    }
+    Ok(files.into_values().collect())
+}
+
+/// Rule, demangled name and file offset of each function that a rule names; None where the file has no function symbols.
+fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
+    let file = object::File::parse(data).ok()?;
+    let mangled: Vec<Vec<String>> = rules.iter().map(|rule| mangled_parts(&rule.prefix)).collect();
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut any = false;
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        if symbol.kind() != SymbolKind::Text || symbol.is_undefined() || symbol.address() == 0 {
+            continue;
+        }
+        any = true;
+        let Ok(name) = symbol.name() else { continue };
+        // Demangling every symbol of a large library takes seconds; its parts are spelt out in the mangled name.
+        for (rule, _) in
+            mangled.iter().enumerate().filter(|(_, parts)| parts.iter().all(|part| name.contains(part)))
+        {
+            let Some(demangled) = demangle(name) else { continue };
+            if !demangled.starts_with(&rules[rule].prefix)
+                || is_fragment(name)
+                || !seen.insert((rule, symbol.address()))
+            {
+                continue;
+            }
+            if let Some(offset) = file_offset(&file, symbol.address()) {
+                found.push((rule, demangled, offset));
+            }
+        }
+    }
+    any.then_some(found)
+}
+
+/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`.
+fn mangled_parts(prefix: &str) -> Vec<String> {
+    let names = prefix.trim_end_matches('(').split("::");
+    names.map(|name| format!("{}{name}", name.len())).collect()
+}
+
+/// A piece of a function that the compiler split off: it is jumped to, not called, so no return can be watched.
+fn is_fragment(mangled: &str) -> bool {
+    mangled.contains(".cold") || mangled.contains(".part.")
+}
+
+fn demangle(mangled: &str) -> Option<String> {
+    // A clone's suffix (`.constprop.0`) is no part of the C++ name.
+    let plain = mangled.split('.').next().unwrap_or(mangled);
+    Symbol::new(plain).ok()?.demangle_with_options(&DemangleOptions::default()).ok()
+}
+
+fn file_offset(file: &object::File, address: u64) -> Option<u64> {
+    file.segments().find_map(|segment| {
+        let (offset, size) = segment.file_range();
+        let within = address.checked_sub(segment.address())?;
+        (within < size).then_some(offset + within)
+    })
+}
+
+/// A function of this very program, by its plain name.
+pub fn own_function(name: &str) -> Result<Function, Failure> {
+    let file = PathBuf::from("/proc/self/exe");
+    let data = fs::read(&file)?;
+    let elf = object::File::parse(&*data).map_err(|error| Failure::host(error.to_string()))?;
+    let address = elf.symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.address());
+    let offset = address.and_then(|address| file_offset(&elf, address));
+    let offset =
+        offset.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))?;
+    Ok(Function { name: name.to_owned(), shown: file.display().to_string(), file, offset })
+}
+
+/// The file a process was started from, for messages.
+pub fn executable(pid: u32) -> String {
+    fs::read_link(Path::new("/proc").join(pid.to_string()).join("exe"))
+        .map_or_else(|_| format!("process {pid}"), |path| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_that_come_with_it_are_right() {
+        let rules = parse_rules(ROCKSDB).unwrap();
+        assert_eq!(rules.engine, "rocksdb");
+        assert!(!rules.query.is_empty() && !rules.reader.is_empty());
+    }
+
+    #[test]
+    fn parts_are_spelt_as_a_mangled_name_spells_them() {
+        assert_eq!(mangled_parts("rocksdb::DBImpl::Get("), ["7rocksdb", "6DBImpl", "3Get"]);
+        let name = "_ZN7rocksdb6DBImpl3GetERKNS_11ReadOptionsE";
+        assert!(mangled_parts("rocksdb::DBImpl::Get(").iter().all(|part| name.contains(part)));
+        assert_eq!(demangle(name).unwrap(), "rocksdb::DBImpl::Get(rocksdb::ReadOptions const&)");
+        assert_eq!(demangle(&format!("{name}.constprop.0")), demangle(name));
+        assert!(is_fragment(&format!("{name}.cold")) && !is_fragment(name));
+    }
+}

@@ -1,0 +1,223 @@
+//! Uprobes on functions of another process: how this kernel lets us attach them, which overload is really called, and
+//! what their traps cost.
+
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{hint, thread};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, UprobeMultiOpts, UprobeOpts};
+use serde::Serialize;
+
+use crate::error::Failure;
+use crate::symbols::Function;
+
+#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/uprobe.skel.rs"));
+}
+
+/// How an entry and its return are watched; see `bpf/uprobe.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// One program for both, and a return is trapped only where its entry asked for it.
+    Session,
+    /// A uprobe and a uretprobe: each return is trapped.
+    Pair,
+}
+
+/// What one trap costs the function's caller, in ns: measured with empty programs on a function of ours.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Trap {
+    pub entry_ns: f64,
+    pub return_ns: f64,
+}
+
+/// Calls of one function during a trial: on their own, and within another function of the trial.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Calls {
+    pub outer: u64,
+    pub inner: u64,
+}
+
+/// As many as `bpf/uprobe.bpf.c` counts apart.
+pub const MOST_FUNCTIONS: usize = 64;
+const ENOUGH_CALLS: u64 = 200;
+const ROUNDS: usize = 7;
+const CALLS_A_ROUND: u32 = 4000;
+
+/// A function that begins as the engine's do where they keep frame pointers: the kernel emulates this first
+/// instruction, so that a trap is as dear here as there.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn ioflame_ebpf_trap_target() {
+    core::arch::naked_asm!("push rbp", "mov rbp, rsp", "nop", "pop rbp", "ret");
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn ioflame_ebpf_trap_target() {
+    core::arch::naked_asm!("stp x29, x30, [sp, #-16]!", "mov x29, sp", "ldp x29, x30, [sp], #16", "ret");
+}
+
+/// Lets `NAME_session`, or `NAME_entry` and `NAME_return`, be loaded; the other way of `name` is left out.
+pub fn enable(object: &mut OpenObject, name: &str, way: Way) {
+    for mut program in object.progs_mut() {
+        let wanted =
+            suffixes(way).iter().any(|suffix| program.name().to_string_lossy() == format!("{name}_{suffix}"));
+        if wanted {
+            program.set_autoload(true);
+        }
+    }
+}
+
+/// Attaches the programs of `name` to all of `functions` of process `pid`; a function's place is its cookie.
+pub fn attach(
+    object: &mut Object,
+    name: &str,
+    way: Way,
+    pid: u32,
+    functions: &[Function],
+) -> Result<Vec<Link>, Failure> {
+    let mut links = Vec::new();
+    for mut program in object.progs_mut() {
+        let own = program.name().to_string_lossy().into_owned();
+        let Some(suffix) = suffixes(way).iter().find(|suffix| own == format!("{name}_{suffix}")) else {
+            continue;
+        };
+        let _ = &mut program;
+        for file in files(functions) {
+            let places: Vec<(usize, &Function)> =
+                functions.iter().enumerate().filter(|(_, function)| function.file == *file).collect();
+            match way {
+                Way::Session => {
+                    let options = UprobeMultiOpts {
+                        offsets: places.iter().map(|(_, function)| function.offset as usize).collect(),
+                        cookies: places.iter().map(|(place, _)| *place as u64).collect(),
+                        session: true,
+                        ..Default::default()
+                    };
+                    links.push(program.attach_uprobe_multi_with_opts(pid as i32, file, "", options)?);
+                }
+                Way::Pair => {
+                    for (place, function) in places {
+                        let options = UprobeOpts {
+                            retprobe: *suffix == "return",
+                            cookie: place as u64,
+                            ..Default::default()
+                        };
+                        let offset = function.offset as usize;
+                        links.push(program.attach_uprobe_with_opts(pid as i32, file, offset, options)?);
+                    }
+                }
+            }
+        }
+    }
+    Ok(links)
+}
+
+/// The way this kernel allows, by trying, and what a trap costs.
+pub fn way_and_cost(asked: Option<Way>) -> Result<(Way, Trap), Failure> {
+    match asked {
+        Some(way) => Ok((way, trap_cost(way)?)),
+        None => {
+            // What the kernel says to a refused trial is no error of ours.
+            let print = libbpf_rs::set_print(None);
+            let session = trap_cost(Way::Session);
+            libbpf_rs::set_print(print);
+            match session {
+                Ok(trap) => Ok((Way::Session, trap)),
+                Err(_) => Ok((Way::Pair, trap_cost(Way::Pair)?)),
+            }
+        }
+    }
+}
+
+/// Watches all `functions` until they were called often enough or `limit` is over; calls by function.
+pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Result<Vec<Calls>, Failure> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage)?;
+    enable(open.open_object_mut(), "call", way);
+    let mut skeleton = open.load()?;
+    let _links = attach(skeleton.object_mut(), "call", way, pid, functions)?;
+    set_gate(&mut skeleton, true);
+    let begun = Instant::now();
+    loop {
+        thread::sleep(Duration::from_millis(20));
+        let calls = read_calls(&skeleton, functions.len())?;
+        let all: u64 = calls.iter().map(|calls| calls.outer).sum();
+        if all >= ENOUGH_CALLS || begun.elapsed() >= limit {
+            return Ok(calls);
+        }
+    }
+}
+
+fn read_calls(skeleton: &skeleton::UprobeSkel, functions: usize) -> Result<Vec<Calls>, Failure> {
+    let mut calls = vec![Calls::default(); functions];
+    for (place, calls) in calls.iter_mut().enumerate() {
+        let values = skeleton.maps.calls.lookup_percpu(&(place as u32).to_ne_bytes(), MapFlags::ANY)?;
+        for value in values.unwrap_or_default() {
+            calls.outer += u64::from_ne_bytes(value[..8].try_into().unwrap());
+            calls.inner += u64::from_ne_bytes(value[8..16].try_into().unwrap());
+        }
+    }
+    Ok(calls)
+}
+
+fn set_gate(skeleton: &mut skeleton::UprobeSkel, open: bool) {
+    if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
+        bss.gate = i32::from(open);
+    }
+}
+
+/// The shortest of some rounds: anything longer had something else in it.
+fn trap_cost(way: Way) -> Result<Trap, Failure> {
+    let plain = call_ns();
+    let entry = plain_over("entry_only", way)?;
+    let both = plain_over("both", way)?;
+    Ok(Trap { entry_ns: (entry - plain).max(0.0), return_ns: (both - entry).max(0.0) })
+}
+
+fn plain_over(name: &str, way: Way) -> Result<f64, Failure> {
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage)?;
+    enable(open.open_object_mut(), name, way);
+    let mut skeleton = open.load()?;
+    let ours = crate::symbols::own_function("ioflame_ebpf_trap_target")?;
+    let mut links =
+        attach(skeleton.object_mut(), name, way, std::process::id(), std::slice::from_ref(&ours))?;
+    if name == "entry_only" && way == Way::Pair {
+        // The entry's program comes first, the return's second.
+        links.truncate(1);
+    }
+    Ok(call_ns())
+}
+
+fn call_ns() -> f64 {
+    let round = || {
+        let begun = Instant::now();
+        for _ in 0..CALLS_A_ROUND {
+            hint::black_box(ioflame_ebpf_trap_target as extern "C" fn())();
+        }
+        begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS_A_ROUND)
+    };
+    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+fn suffixes(way: Way) -> &'static [&'static str] {
+    match way {
+        Way::Session => &["session"],
+        Way::Pair => &["entry", "return"],
+    }
+}
+
+fn files(functions: &[Function]) -> Vec<&Path> {
+    let mut files: Vec<&Path> = functions.iter().map(|function| function.file.as_path()).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}

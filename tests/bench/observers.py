@@ -1,0 +1,183 @@
+"""What each observer costs a running workload; `make bench` runs it.
+
+One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached stand between windows with none;
+a ratio is the rate of reads with it over the mean of the two windows beside it, so that slow drift of the machine
+cancels. The order is shuffled in every round. The `nothing` row goes through the same windows with no observer at all:
+it shows what two windows differ by themselves. The rate is syscr of /proc/PID/io, not the observer's own word. CPU per
+read, from /proc/PID/task/*/schedstat, has the part of an observer that runs in the workload's own threads, and holds
+still on a machine with other work to do, where QPS does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ioflame.stats import median
+from tests.bench.stackfold_text import DB_FLAGS, database, machine, say
+
+ROOT = Path(__file__).parents[2]
+LOADER = ROOT / "ebpf" / "target" / "release" / "ioflame-ebpf"
+# From the start of an observer to its first window, and from its end to the next: attaching slows the workload too.
+SETTLE_SECONDS = 1.5
+REST_SECONDS = 0.4
+WARM_UP_SECONDS = 3.0
+
+
+@dataclass
+class Observer:
+    """One observer's command line, from the pid, and the share of QPS it may cost, by threads of the workload."""
+
+    name: str
+    argv: Callable[[int, Path], Sequence[str]] | None
+    goals: dict[int, float] = field(default_factory=dict)
+    ratios: list[float] = field(default_factory=list)
+    added_us: list[float] = field(default_factory=list)
+
+    def goal(self, threads: int) -> float | None:
+        fitting = [most for most in self.goals if most <= threads]
+        return self.goals[max(fitting)] if fitting else None
+
+
+def loader(program: str, *arguments: str) -> Callable[[int, Path], Sequence[str]]:
+    def argv(pid: int, out: Path) -> Sequence[str]:
+        return [str(LOADER), program, "--pid", str(pid), *arguments, "--seconds", "3600", "-o", str(out)]
+
+    return argv
+
+
+def perf(pid: int, out: Path) -> Sequence[str]:
+    return ["perf", "record", "-q", "-e", "cpu-clock", "-F", "99", "-g", "-p", str(pid), "-o", str(out)]
+
+
+def observers(device: str) -> list[Observer]:
+    ladder = ("--sample", "8")
+    return [
+        Observer("nothing", None),
+        Observer("perf 99 Hz, frame pointers", perf, {1: 0.03}),
+        Observer("iolat", loader("iolat", "--device", device), {1: 0.02}),
+        Observer("ladder 1 in 8", loader("ladder", *ladder), {1: 0.05, 8: 0.03}),
+        Observer("ladder 1 in 1", loader("ladder", "--sample", "1")),
+        Observer("ladder 1 in 8, always trapped", loader("ladder", *ladder, "--uprobes", "pair")),
+        Observer("ladder 1 in 8, no reader", loader("ladder", *ladder, "--no-reader")),
+        Observer("ladder 1 in 8, from the call", loader("ladder", *ladder, "--start", "syscall")),
+    ]
+
+
+@contextlib.contextmanager
+def workload(db: Path, threads: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, "--duration=86400", *DB_FLAGS], stdout=out, stderr=out)
+        try:
+            time.sleep(WARM_UP_SECONDS)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def reads(pid: int) -> int:
+    text = Path(f"/proc/{pid}/io").read_text()
+    return int(next(line for line in text.splitlines() if line.startswith("syscr:")).split()[1])
+
+
+def cpu_ns(pid: int) -> int:
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def window(pid: int, seconds: float) -> tuple[float, float]:
+    """Read calls a second, and CPU us for each of them."""
+    cpu, before, begun = cpu_ns(pid), reads(pid), time.monotonic()
+    time.sleep(seconds)
+    calls, elapsed = reads(pid) - before, time.monotonic() - begun
+    return calls / elapsed, (cpu_ns(pid) - cpu) / 1000 / calls
+
+
+@contextlib.contextmanager
+def attached(observer: Observer, pid: int, directory: Path) -> Iterator[None]:
+    if observer.argv is None:
+        time.sleep(SETTLE_SECONDS)
+        yield
+        return
+    log = directory / "observer.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(observer.argv(pid, directory / "observer.out"), stdout=out, stderr=out)
+        try:
+            time.sleep(SETTLE_SECONDS)
+            yield
+            if process.poll() is not None:
+                sys.exit(f"{observer.name} ended in its window: {log.read_text(errors='replace')[-500:]}")
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+def measure(chosen: Sequence[Observer], threads: int, rounds: int, seconds: float, db: Path, directory: Path) -> None:
+    with workload(db, threads, directory / "db_bench.log") as process:
+        off = window(process.pid, seconds)
+        for _ in range(rounds):
+            for observer in random.sample(chosen, len(chosen)):
+                with attached(observer, process.pid, directory):
+                    on = window(process.pid, seconds)
+                time.sleep(REST_SECONDS)
+                after = window(process.pid, seconds)
+                observer.ratios.append(2 * on[0] / (off[0] + after[0]))
+                observer.added_us.append(on[1] - (off[1] + after[1]) / 2)
+                off = after
+    say(f"\n{threads} threads; last window without: {off[0]:,.0f} reads/s, {off[1]:.1f} us CPU per read")
+    say(f"{'observer':<30} {'QPS ratio':>9}  {'half of them':>14}  {'CPU/read':>9}  {'goal':>7}")
+    for observer in chosen:
+        middle = median(observer.ratios)
+        low, _, high = statistics.quantiles(observer.ratios, n=4) if rounds > 1 else (middle, middle, middle)
+        goal = observer.goal(threads)
+        verdict = "" if goal is None else "met" if middle >= 1 - goal else "NOT MET"
+        bound = "" if goal is None else f">= {1 - goal:.2f}"
+        added = f"{median(observer.added_us):+.2f} us"
+        say(f"{observer.name:<30} {middle:>9.3f}  {low:.3f} .. {high:.3f}  {added:>9}  {bound:>7}  {verdict}".rstrip())
+        observer.ratios.clear()
+        observer.added_us.clear()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9, help="windows of each observer (default: 9)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one window (default: 2)")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 8], help="of the workload (default: 1 8)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only observers whose name begins so")
+    options = parser.parse_args()
+    if not LOADER.exists():
+        sys.exit(f"{LOADER} is not built: make setup")
+    if shutil.which("db_bench") is None:
+        sys.exit("db_bench is not installed: make setup")
+    with tempfile.TemporaryDirectory(prefix="ioflame-observers-", dir="/var/tmp") as name:
+        directory = Path(name)
+        chosen = observers(device_of(directory))
+        if options.only:
+            chosen = [one for one in chosen if one.argv is None or one.name.startswith(tuple(options.only))]
+        db = database(directory)
+        say(f"machine  {machine()}")
+        say(f"windows  {options.rounds} of {options.seconds:g} s an observer, each between two with nothing attached")
+        for threads in options.threads:
+            measure(chosen, threads, options.rounds, options.seconds, db, directory)
+
+
+def device_of(path: Path) -> str:
+    number = path.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""The latency ladder as text: stages with their share of the query, what the queries were, and the books balanced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioflame.ladder import CLASSES, STAGES, Ladder, Rung
+
+__all__ = ("engine_latency_us", "ladder_text")
+
+_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+_BAR = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def engine_latency_us(ladder: Ladder) -> float:
+    """us per query as a client of each thread sees it: threads x window / queries. 0 where no query was seen."""
+    if not ladder.queries:
+        return 0.0
+    return ladder.threads * ladder.seconds * 1e6 / ladder.queries
+
+
+def ladder_text(ladder: Ladder, rx_lat_us: float | None = None) -> str:
+    """The table and the reconciliation.
+
+    rx_lat_us: us per query by the engine's own count in the same window; without it, by the queries seen here
+    """
+    lines = [
+        f"latency ladder of process {ladder.pid}: {ladder.seconds:.1f} s, one query in {ladder.sample} followed, us",
+        f"starts at: {_starts(ladder)}",
+        *ladder.notes,
+        "",
+        *_stage_table(ladder),
+        "",
+        *_class_table(ladder),
+        "",
+        *_books(ladder, rx_lat_us),
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _starts(ladder: Ladder) -> str:
+    if ladder.start == "syscall":
+        return "the read call (pread64, preadv, preadv2)"
+    names = [watched.name.partition("(")[0] for watched in (*ladder.query, *ladder.reader)]
+    files = sorted({watched.file for watched in ladder.query})
+    return f"{', then '.join(dict.fromkeys(names))}, in {', '.join(files)}"
+
+
+def _stage_table(ladder: Ladder) -> list[str]:
+    total = ladder.total
+    if not total.count:
+        return ["no query was followed from its start through a read to its end"]
+    heads = ["avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share"]
+    lines = [_line("stage", "from -> to", heads)]
+    for rung in ladder.stages:
+        step = STAGES[rung.name]
+        share = rung.sum_ns / total.sum_ns if total.sum_ns else 0.0
+        lines.append(
+            _line(rung.name, f"{step.start} -> {step.end}", [*_cells(rung), f"{100 * share:.1f}%"]) + _bar(share)
+        )
+    lines.append(_line("total", "the whole query", [*_cells(total), "100.0%"]))
+    return lines
+
+
+def _class_table(ladder: Ladder) -> list[str]:
+    lines = [f"{'followed':<11} {'queries':>11} {'avg':>9} {'p99':>9}  what they were"]
+    for name, about in CLASSES.items():
+        rung = ladder.of_class(name)
+        if rung.count:
+            p99 = rung.histogram.percentile(99) or 0.0
+            lines.append(f"{name:<11} {rung.count:>11,} {rung.mean_ns / 1e3:>9.2f} {p99 / 1e3:>9.2f}  {about}")
+    if ladder.incomplete:
+        lines.append(f"{'incomplete':<11} {ladder.incomplete:>11,} {'':>9} {'':>9}  cut off by the window's edge")
+    lines.append(f"{'of all':<11} {ladder.queries:>11,} {'':>9} {'':>9}  queries, of {ladder.threads} threads")
+    return lines
+
+
+def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
+    total = ladder.total
+    lines = []
+    if total.count:
+        difference = ladder.sum_of_parts_ns - total.mean_ns
+        lines.append(_book("sum of the parts", ladder.sum_of_parts_ns, f"{difference / 1e3:+.3f} us beside the total"))
+        lines.append(_book("of it, the probes", ladder.probe_ns, "their programs measured, their traps estimated"))
+    if ladder.start == "query" and ladder.outside.count:
+        lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
+        lines.append(
+            _book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query")
+        )
+        lines += _engine_lines(ladder, rx_lat_us)
+    lines += _device_lines(ladder)
+    return lines
+
+
+def _engine_lines(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
+    by_engine = rx_lat_us if rx_lat_us is not None else engine_latency_us(ladder)
+    whose = "the engine's count" if rx_lat_us is not None else "the queries seen"
+    rest = by_engine * 1e3 - ladder.cycle_ns
+    share = 100 * rest / (by_engine * 1e3) if by_engine else 0.0
+    why = "" if ladder.sample == 1 else "; a query that is not followed is faster by what following costs"
+    return [
+        _book("rx.lat", by_engine * 1e3, f"threads x 1e6 / qps, by {whose}"),
+        _book("rest", rest, f"{share:+.1f} % of rx.lat{why}"),
+    ]
+
+
+def _device_lines(ladder: Ladder) -> list[str]:
+    device, total = ladder.device, ladder.total
+    if device is None or device.await_ns is None or not total.count:
+        return []
+    gap = total.mean_ns - device.await_ns
+    inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
+    lines = [
+        _book(
+            f"io.lat of {device.name}",
+            device.await_ns,
+            f"diskstats, {device.reads:,} reads; queue + device: {inside / 1e3:.2f}",
+        ),
+        _book("query - io.lat", gap, "what neither iostat nor the device's own figures show"),
+    ]
+    parts = ladder.device_gap()
+    if parts and gap > 0:
+        largest = parts[0]
+        step = STAGES[largest.name]
+        part = f"{largest.mean_ns / 1e3:.2f} us ({100 * largest.mean_ns / gap:.0f} %)"
+        lines.append(f"  its largest part is {largest.name}, {part}: {step.about}")
+        lines.append("  then " + ", ".join(f"{rung.name} {rung.mean_ns / 1e3:.2f}" for rung in parts[1:]))
+    return lines
+
+
+def _book(name: str, ns: float, words: str) -> str:
+    return f"{name:<20} {ns / 1e3:>9.2f}  {words}"
+
+
+def _cells(rung: Rung) -> list[str]:
+    values = [rung.histogram.percentile(percent) or 0.0 for percent in _PERCENTILES]
+    return [f"{value / 1e3:.2f}" for value in (rung.mean_ns, *values, rung.most_ns)]
+
+
+def _line(stage: str, between: str, cells: Sequence[str]) -> str:
+    return f"{stage:<9} {between:<39}" + " ".join(f"{cell:>9}" for cell in cells)
+
+
+def _bar(share: float) -> str:
+    eighths = round(share * _BAR * 8)
+    return " " + "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
