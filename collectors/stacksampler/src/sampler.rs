@@ -221,7 +221,7 @@ impl<'a> Sampler<'a> {
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.tracer.wait(deadline) {
+            match self.tracer.wait_for_stop(deadline) {
                 Event::Stopped(stopped, signal) => {
                     self.copy(stopped, signal);
                     if stopped == thread {
