@@ -82,9 +82,12 @@ struct Args {
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Write `ready <CLOCK_MONOTONIC>` there when sampling begins
+    /// Wait for the line `open` from there before sampling, and end at `close` or when it ends (/dev/fd/N: a pipe)
     #[arg(long, value_name = "FILE")]
-    ready: Option<PathBuf>,
+    control: Option<PathBuf>,
+    /// Write `ready`, `open` and `close` there, each with the time of CLOCK_MONOTONIC in ns
+    #[arg(long, value_name = "FILE")]
+    answers: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -101,7 +104,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     check(args)?;
     let mut target = Target::open(args.pid)?;
     let tracer =
-        Tracer::new().map_err(|error| Failure::host(format!("signals cannot be blocked: {error}")))?;
+        Tracer::new(control).map_err(|error| Failure::host(format!("signals cannot be blocked: {error}")))?;
     let kernel = Kernel::running();
     let lines = args.samples.as_deref().map(create).transpose()?;
     let stats_file = args.stats.as_deref().map(create).transpose()?;
@@ -111,12 +114,12 @@ fn run(args: &Args) -> Result<(), Failure> {
     let mut output = Output::new(recording, lines);
     let plan =
         Plan { hz: args.hz, seconds: args.seconds, callgraph: args.callgraph, stack_bytes: args.stack_bytes };
-    let mut ready_file = args.ready.as_deref().map(create).transpose()?;
+    let mut answers = args.answers.as_deref().map(create).transpose()?;
     let ahead = put_ahead();
     let cpu_before = clock::cpu_ns();
-    let mut outcome = Sampler::new(&plan, &mut target, &kernel, tracer).run(&mut output, || {
-        if let Some(file) = &mut ready_file {
-            let _ = writeln!(file, "ready {}", clock::now_ns());
+    let mut outcome = Sampler::new(&plan, &mut target, &kernel, tracer).run(&mut output, |event| {
+        if let Some(answers) = &mut answers {
+            let _ = answers.write_all(format!("{event} {}\n", clock::now_ns()).as_bytes());
         }
     })?;
     let cpu_ns = clock::cpu_ns() - cpu_before;
@@ -134,6 +137,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
     let stats = Stats {
         schema: 1,
+        sampler: "stacksampler",
         pid: args.pid,
         event: recording::EVENT,
         hz: args.hz,
@@ -183,7 +187,7 @@ fn create(path: &Path) -> Result<File, Failure> {
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!("{} cannot be written: {error}", path.display()))
+    Failure::usage(format!("{} cannot be opened: {error}", path.display()))
 }
 
 /// Lets this program run before the target's threads when it wakes up, because while it waits for a CPU one of them

@@ -10,7 +10,7 @@ use crate::recording::User;
 use crate::stack::{self, Window};
 use crate::stats::{Durations, Lacking};
 use crate::target::{Look, Target};
-use crate::tracer::{Event, Refusal, Tracer};
+use crate::tracer::{End, Event, Refusal, Tracer};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::collections::HashMap;
@@ -111,11 +111,16 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Samples until the time is over, a signal comes or the target ends. `ready` is called when all is prepared.
-    pub fn run(mut self, output: &mut Output, ready: impl FnOnce()) -> Result<Outcome, Failure> {
+    /// Samples until the time is over, a signal or an order comes, or the target ends. `tell` is called with `ready`
+    /// when all is prepared, with `open` when sampling begins, and with `close` when it has ended.
+    pub fn run(mut self, output: &mut Output, mut tell: impl FnMut(&str)) -> Result<Outcome, Failure> {
         self.read_maps(clock::now_ns(), output)?;
-        ready();
+        tell("ready");
+        let opened = self.tracer.wait_for_open();
         let start = clock::now_ns();
+        if opened {
+            tell("open");
+        }
         self.outcome.start_ns = start;
         let interval = 1e9 / self.plan.hz;
         let end = self.plan.seconds.map_or(u64::MAX, |seconds| start + (seconds * 1e9) as u64);
@@ -125,8 +130,10 @@ impl<'a> Sampler<'a> {
             // Somewhere within its interval: what the target does in step with a clock is seen in all its parts.
             let tick = start + ((slot as f64 + jitter.next()) * interval) as u64;
             self.attend_until(tick.min(end));
-            if self.tracer.ended_by().is_some() {
-                break "signal";
+            match self.tracer.end() {
+                Some(End::Signal) => break "signal",
+                Some(End::Closed) => break "closed",
+                None => {}
             }
             if clock::now_ns() >= end {
                 break "time";
@@ -143,6 +150,7 @@ impl<'a> Sampler<'a> {
             slot = slots_begun.max(slot + 1);
         };
         self.outcome.end_ns = clock::now_ns();
+        tell("close");
         for asked in std::mem::take(&mut self.asked).into_values() {
             self.outcome.lacking.did_not_stop += 1;
             self.take_unstopped(asked.look, asked.time, asked.period);
@@ -154,7 +162,7 @@ impl<'a> Sampler<'a> {
     /// Sees to threads that stop late, until then.
     fn attend_until(&mut self, ns: u64) {
         let deadline = Instant::now() + Duration::from_nanos(ns.saturating_sub(clock::now_ns()));
-        while clock::now_ns() < ns && self.tracer.ended_by().is_none() {
+        while clock::now_ns() < ns && self.tracer.end().is_none() {
             match self.tracer.wait(deadline) {
                 Event::Stopped(thread, signal) => self.copy(thread, signal),
                 Event::Gone(thread) => self.gone(thread),
@@ -167,7 +175,7 @@ impl<'a> Sampler<'a> {
         let refused_before = self.outcome.lacking.refused;
         self.last.retain(|thread, _| threads.contains(thread));
         for &thread in threads {
-            if self.tracer.ended_by().is_some() {
+            if self.tracer.end().is_some() {
                 return Ok(());
             }
             if !self.asked.contains_key(&thread) {

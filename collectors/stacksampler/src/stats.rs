@@ -96,6 +96,7 @@ pub struct Lacking {
 #[derive(Serialize)]
 pub struct Stats {
     pub schema: u32,
+    pub sampler: &'static str,
     pub pid: i32,
     pub event: &'static str,
     pub hz: f64,
@@ -104,7 +105,7 @@ pub struct Stats {
     /// CLOCK_MONOTONIC
     pub start_ns: u64,
     pub end_ns: u64,
-    /// `time`, `signal`, `target ended`
+    /// `time`, `signal`, `closed`, `target ended`
     pub end: &'static str,
     pub rounds: u64,
     /// Rounds that were left out because the one before lasted too long.

@@ -1,3 +1,5 @@
+//! What can be waited for: threads that stop, signals to this program, orders through its control pipe.
+//!
 //! One thread at a time: seized, interrupted, let go. Nothing here can leave a thread stopped: when this program ends,
 //! however it ends, the kernel detaches it from every thread it had seized, and those go on.
 
@@ -9,6 +11,8 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -30,34 +34,66 @@ pub enum Refusal {
 /// How long the CPU is kept for a thread's stop: seen on two busy CPUs, it takes the mean stop from 52 to 17 us.
 const SPIN: Duration = Duration::from_micros(30);
 
+/// What ends the sampling before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Signal,
+    /// `close` came through the control pipe, or its other end is gone.
+    Closed,
+}
+
 pub struct Tracer {
     signals: SignalFd,
-    ended_by: Option<Signal>,
+    control: Option<File>,
+    opened: bool,
+    end: Option<End>,
 }
 
 impl Tracer {
     /// Blocks the signals that end us, so that no thread is left to the kernel to resume when we can do it ourselves.
-    pub fn new() -> nix::Result<Self> {
+    /// control: the pipe that orders come through.
+    pub fn new(control: Option<File>) -> nix::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
             set.add(signal);
         }
         set.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self { signals, ended_by: None })
+        Ok(Self { signals, opened: control.is_none(), control, end: None })
     }
 
-    /// The signal that asked us to end.
-    pub fn ended_by(&mut self) -> Option<Signal> {
+    /// What asked us to end.
+    pub fn end(&mut self) -> Option<End> {
+        self.sleep(PollTimeout::ZERO);
         self.drain();
-        self.ended_by
+        self.end
+    }
+
+    /// Waits for the order to begin, where orders are given; false when we are to end instead.
+    pub fn wait_for_open(&mut self) -> bool {
+        while !self.opened && self.end().is_none() {
+            self.sleep(PollTimeout::NONE);
+        }
+        self.end().is_none()
     }
 
     fn drain(&mut self) {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let signal = Signal::try_from(info.ssi_signo as i32).ok();
-            if let Some(signal) = signal.filter(|&signal| signal != Signal::SIGCHLD) {
-                self.ended_by = Some(signal);
+            if signal != Some(Signal::SIGCHLD) {
+                self.end.get_or_insert(End::Signal);
+            }
+        }
+    }
+
+    fn take_order(&mut self) {
+        let mut order = [0; 64];
+        let read = self.control.as_mut().map_or(Ok(0), |control| control.read(&mut order));
+        match &order[..read.unwrap_or(0)] {
+            b"open\n" => self.opened = true,
+            _ => {
+                self.end.get_or_insert(End::Closed);
+                self.control = None;
             }
         }
     }
@@ -101,10 +137,12 @@ impl Tracer {
                 event => return event,
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.ended_by.is_some() {
+            if left.is_zero() || self.end.is_some() {
                 return Event::Nothing;
             }
-            self.sleep(left);
+            // Rounded up: a timeout of 0 would spin.
+            let milliseconds = left.as_millis() as i64 + 1;
+            self.sleep(PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX));
         }
     }
 
@@ -124,11 +162,13 @@ impl Tracer {
         }
     }
 
-    fn sleep(&self, at_most: Duration) {
-        let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        // Rounded up: a timeout of 0 would spin.
-        let timeout = PollTimeout::try_from(at_most.as_millis() as i64 + 1).unwrap_or(PollTimeout::MAX);
-        let _ = poll(&mut fds, timeout);
+    fn sleep(&mut self, at_most: PollTimeout) {
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        fds.extend(self.control.iter().map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
+        let _ = poll(&mut fds, at_most);
+        if fds.get(1).and_then(PollFd::any) == Some(true) {
+            self.take_order();
+        }
     }
 
     /// Lets a stopped thread go on, with the signal that was on its way.
