@@ -103,6 +103,8 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     check(args)?;
     let mut target = Target::open(args.pid)?;
+    let opened = |path: &PathBuf| File::open(path).map_err(|error| unwritable(path, &error));
+    let control = args.control.as_ref().map(opened).transpose()?;
     let tracer =
         Tracer::new(control).map_err(|error| Failure::host(format!("signals cannot be blocked: {error}")))?;
     let kernel = Kernel::running();
