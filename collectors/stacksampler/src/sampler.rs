@@ -143,7 +143,9 @@ impl<'a> Sampler<'a> {
                 break "target ended";
             }
             let round = clock::now_ns();
-            self.round(&threads, if slot == 0 { start } else { round })?;
+            if !self.round(&threads, if slot == 0 { start } else { round })? {
+                break "target ended";
+            }
             self.write(round, output)?;
             let slots_begun = ((clock::now_ns() - start) as f64 / interval) as u64;
             self.outcome.late_rounds += slots_begun.saturating_sub(slot + 1);
@@ -171,29 +173,30 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    fn round(&mut self, threads: &[Pid], started: u64) -> Result<(), Failure> {
+    /// False when no thread lives: a process that nobody has waited for is still listed.
+    fn round(&mut self, threads: &[Pid], started: u64) -> Result<bool, Failure> {
+        let mut alive = false;
         let refused_before = self.outcome.lacking.refused;
         self.last.retain(|thread, _| threads.contains(thread));
         for &thread in threads {
             if self.tracer.end().is_some() {
-                return Ok(());
+                return Ok(true);
             }
-            if !self.asked.contains_key(&thread) {
-                self.sample(thread, started);
-            }
+            alive |= self.asked.contains_key(&thread) || self.sample(thread, started);
         }
         self.outcome.rounds += 1;
         let refused = self.outcome.lacking.refused - refused_before;
         if self.outcome.rounds == 1 && refused == threads.len() as u64 {
             return Err(self.target.not_permitted());
         }
-        Ok(())
+        Ok(alive)
     }
 
-    fn sample(&mut self, thread: Pid, started: u64) {
+    /// False when the thread has ended before it could be looked at.
+    fn sample(&mut self, thread: Pid, started: u64) -> bool {
         let Some(look) = self.target.look(thread) else {
             self.outcome.lacking.ended += 1;
-            return;
+            return false;
         };
         let time = clock::now_ns();
         let born = || clock::of_boot_ticks(look.stat.start_ticks).max(self.outcome.start_ns).min(started);
@@ -202,26 +205,26 @@ impl<'a> Sampler<'a> {
             self.outcome.lacking.left_alone += 1;
             self.last.insert(thread, time);
             self.take_unstopped(look, time, period);
-            return;
+            return true;
         }
         match self.tracer.seize(thread) {
             Ok(()) => {}
             Err(Refusal::Gone) => {
                 self.outcome.lacking.ended += 1;
-                return;
+                return true;
             }
             Err(Refusal::NotPermitted) => {
                 self.outcome.lacking.refused += 1;
                 self.last.insert(thread, time);
                 self.take_unstopped(look, time, period);
-                return;
+                return true;
             }
         }
         let ours = self.target.owns(thread);
         let at = clock::now_ns();
         if self.tracer.interrupt(thread).is_err() {
             self.outcome.lacking.ended += 1;
-            return;
+            return true;
         }
         if ours {
             self.last.insert(thread, time);
@@ -233,16 +236,16 @@ impl<'a> Sampler<'a> {
                 Event::Stopped(stopped, signal) => {
                     self.copy(stopped, signal);
                     if stopped == thread {
-                        return;
+                        return true;
                     }
                 }
                 Event::Gone(gone) => {
                     self.gone(gone);
                     if gone == thread {
-                        return;
+                        return true;
                     }
                 }
-                Event::Nothing => return,
+                Event::Nothing => return true,
             }
         }
     }
