@@ -17,6 +17,16 @@ pub struct Registers {
     pub values: Vec<u64>,
     /// The system call it is in, -1 if none.
     pub syscall: i64,
+    /// What a system call it comes back from returns.
+    pub returns: i64,
+}
+
+impl Registers {
+    /// Whether it is about to enter a system call again that was interrupted (the kernel's ERESTARTSYS to
+    /// ERESTART_RESTARTBLOCK, which no program ever sees).
+    pub fn restarts(&self) -> bool {
+        (-516..=-512).contains(&self.returns)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -34,7 +44,7 @@ mod arch {
             r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
         ];
         let place = Place { pc: r.rip, sp: r.rsp, fp: r.rbp };
-        Ok(Registers { place, values, syscall: r.orig_rax as i64 })
+        Ok(Registers { place, values, syscall: r.orig_rax as i64, returns: r.rax as i64 })
     }
 
     /// A return address as it lies on the stack.
@@ -55,7 +65,8 @@ mod arch {
         let r = ptrace::getregs(thread)?;
         let values = r.regs.iter().copied().chain([r.sp, r.pc]).collect();
         // The call's number is in x8, but nothing tells whether the thread is in a call: /proc/TID/syscall does.
-        Ok(Registers { place: Place { pc: r.pc, sp: r.sp, fp: r.regs[29] }, values, syscall: -1 })
+        let place = Place { pc: r.pc, sp: r.sp, fp: r.regs[29] };
+        Ok(Registers { place, values, syscall: -1, returns: r.regs[0] as i64 })
     }
 
     /// A return address as it lies on the stack: its upper bits may hold a signature (pointer authentication).

@@ -6,6 +6,7 @@ use crate::kernel::Kernel;
 use crate::machine::{self, NOT_RESTARTED};
 use crate::modules::Modules;
 use crate::output::Output;
+use crate::parse;
 use crate::recording::User;
 use crate::stack::{self, Window};
 use crate::stats::{Durations, Lacking};
@@ -52,6 +53,14 @@ struct Asked {
     at: u64,
 }
 
+/// A thread's last sample.
+#[derive(Default)]
+struct Last {
+    time: u64,
+    /// Where it was blocked, if it was, and stopped there by us.
+    blocked: Option<(machine::Place, Look)>,
+}
+
 /// A sample of the round that is not written yet: nothing is written while a thread stands still.
 pub struct Taken {
     pub look: Look,
@@ -85,8 +94,8 @@ pub struct Sampler<'a> {
     tracer: Tracer,
     modules: Modules,
     asked: HashMap<Pid, Asked>,
-    /// When each thread was sampled last.
-    last: HashMap<Pid, u64>,
+    /// Each thread when it was sampled last.
+    last: HashMap<Pid, Last>,
     taken: Vec<Taken>,
     buffer: Vec<u8>,
     unknown_code: bool,
@@ -200,10 +209,10 @@ impl<'a> Sampler<'a> {
         };
         let time = clock::now_ns();
         let born = || clock::of_boot_ticks(look.stat.start_ticks).max(self.outcome.start_ns).min(started);
-        let period = time.saturating_sub(self.last.get(&thread).copied().unwrap_or_else(born));
+        let period = time.saturating_sub(self.last.get(&thread).map_or_else(born, |last| last.time));
         if look.spared() {
             self.outcome.lacking.left_alone += 1;
-            self.last.insert(thread, time);
+            self.last.entry(thread).or_default().time = time;
             self.take_unstopped(look, time, period);
             return true;
         }
@@ -215,7 +224,7 @@ impl<'a> Sampler<'a> {
             }
             Err(Refusal::NotPermitted) => {
                 self.outcome.lacking.refused += 1;
-                self.last.insert(thread, time);
+                self.last.entry(thread).or_default().time = time;
                 self.take_unstopped(look, time, period);
                 return true;
             }
@@ -227,7 +236,7 @@ impl<'a> Sampler<'a> {
             return true;
         }
         if ours {
-            self.last.insert(thread, time);
+            self.last.entry(thread).or_default().time = time;
             self.asked.insert(thread, Asked { look, time, period, at });
         }
         let deadline = Instant::now() + PATIENCE;
@@ -277,8 +286,16 @@ impl<'a> Sampler<'a> {
         let Asked { mut look, time, period, at } = asked;
         self.unknown_code |= !self.modules.is_code(registers.place.pc);
         let place = (registers.place.sp, registers.place.pc);
+        let last = &mut self.last.entry(thread).or_default().blocked;
+        if let Some((_, before)) = last.take_if(|(before, _)| {
+            look.stat.state == b'R' && registers.restarts() && *before == registers.place
+        }) {
+            // Woken by our last stop, it has not run since, so it is where it was.
+            look = Look { stat: parse::Stat { state: before.stat.state, ..look.stat }, ..before };
+        }
         let moved = look.blocked() && look.syscall.is_none_or(|call| (call.sp, call.pc) != place);
         let mut state = shown_state(look.stat.state);
+        *last = (look.blocked() && !moved).then(|| (registers.place, look.clone()));
         if moved {
             self.outcome.lacking.moved += 1;
             state = b'R';
