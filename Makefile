@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CARGO := cargo
 MANIFEST := folding/Cargo.toml
 # Every crate of the house.
-MANIFESTS := $(MANIFEST) ebpf/Cargo.toml
+MANIFESTS := $(MANIFEST) ebpf/Cargo.toml collectors/stacksampler/Cargo.toml
 each_crate = @set -e; for manifest in $(MANIFESTS); do echo "$(1) $$manifest"; $(2) done
 SHELL_SCRIPTS := ioflame/setup.sh .ci/run
 
@@ -20,6 +20,7 @@ DB_DIR ?=
 THREADS ?=
 NUM_KEYS ?=
 CACHE_SIZE ?=
+CACHE_TYPE ?=
 DURATION ?=
 EVENT ?=
 FREQ ?=
@@ -35,7 +36,7 @@ RESUME ?=
 option = $(if $(strip $($(2))),$(1) '$(subst ','\'',$($(2)))')
 PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGINE) $(call option,--scale,SCALE) $(call option,--config,CONFIG) \
 	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) \
-	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--duration,DURATION) \
+	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--cache-type,CACHE_TYPE) $(call option,--duration,DURATION) \
 	$(call option,--event,EVENT) $(call option,--freq,FREQ) $(call option,--callgraph,CALLGRAPH) \
 	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT)
 
@@ -45,7 +46,7 @@ PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGI
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  variables of profile and doctor: WORKLOAD ENGINE SCALE DB_BENCH DB_DIR THREADS NUM_KEYS CACHE_SIZE"
+	@echo "  variables of profile and doctor: WORKLOAD ENGINE SCALE DB_BENCH DB_DIR THREADS NUM_KEYS CACHE_SIZE CACHE_TYPE"
 	@echo "                                   DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT"
 	@echo "  example: make profile WORKLOAD=readrandom SCALE=smoke"
 
@@ -96,4 +97,4 @@ bless: setup-dev ## write the golden files anew from what the code does now; loo
 	BLESS=1 $(BIN)/pytest -q
 
 clean: ## remove what was built here (.venv, target, caches); runs and databases stay
-	rm -rf $(VENV) folding/target ebpf/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) folding/target ebpf/target collectors/stacksampler/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

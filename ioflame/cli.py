@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from ioflame import __version__
-from ioflame.commands import analyse, catalogue, doctor, ebpf, experiment, flamegraph, profile, report
+from ioflame.commands import analyse, catalogue, doctor, ebpf, experiment, flamegraph, pmp, profile, report
 from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError
 
 __all__ = ("main",)
@@ -20,6 +20,7 @@ _ABOUT = """examples:
   ioflame experiment io-efficiency --users "1 6" fio against RocksDB, on trees of several levels and of one
   ioflame report runs/A runs/B                   two runs side by side on one offline page
   ioflame ebpf iolat --pid 4242 --seconds 10     IO latency of any process, queue and device apart
+  ioflame pmp --pid $(pidof mysqld)              where every thread is, by wall clock, and who waits for locks
   perf script | stackfold | ioflame flamegraph - -o out.svg
   ioflame list                                   engines, scales, steps, workloads, experiments
   ioflame explain readrandom                     the command line a step would run
@@ -34,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ioflame {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (profile, doctor, analyse, experiment, ebpf, catalogue, report, flamegraph):
+    for command in (profile, doctor, analyse, experiment, ebpf, pmp, catalogue, report, flamegraph):
         command.add_parser(commands)
     return parser
 

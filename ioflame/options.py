@@ -13,6 +13,8 @@ from ioflame.sizes import parse_bytes, parse_count
 __all__ = ("ProfileOptions", "add_profile_arguments", "profile_options")
 
 CALLGRAPHS = ("auto", "fp", "dwarf")
+# Those that db_bench has known by these names: the second from 7.7, the third from 8.5 on.
+CACHE_TYPES = ("lru_cache", "hyper_clock_cache", "auto_hyper_clock_cache")
 # In the order of their windows; `null` attaches nothing, for comparison.
 COLLECTORS = ("perf", "iolat", "ladder", "offcpu", "pmp", "null")
 _MAX_FREQUENCY = 20_000
@@ -44,6 +46,7 @@ class ProfileOptions:
     quiet: bool
     allow_host_changes: bool = False
     collect: tuple[str, ...] | None = None
+    cache_type: str = "lru_cache"
     ladder_sample: int = 8
 
     def as_text(self) -> dict[str, str]:
@@ -68,6 +71,12 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     add("--threads", default="1", metavar="N", help="reading threads (THREADS; default: 1)")
     add("--num-keys", metavar="N", help="keys in the database, e.g. 10M (NUM_KEYS; default: by scale)")
     add("--cache-size", metavar="SIZE", help="block cache, e.g. 128M (CACHE_SIZE; default: by scale)")
+    add(
+        "--cache-type",
+        default="lru_cache",
+        metavar="NAME",
+        help="kind of block cache: lru_cache, hyper_clock_cache ... (CACHE_TYPE; default: lru_cache)",
+    )
     add("--duration", metavar="SECONDS", help="of one window (DURATION; default: by scale)")
     add("--event", default="auto", metavar="NAME", help="perf event (EVENT; default: auto: cycles, else cpu-clock)")
     add("--freq", default="999", metavar="HZ", help="samples a second and CPU (FREQ; default: 999)")
@@ -110,6 +119,7 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         threads=_number("THREADS", arguments.threads, int, 1, _MAX_THREADS),
         num_keys=_optional("NUM_KEYS", arguments.num_keys, parse_count, 1_000, 10**12),
         cache_size=_optional("CACHE_SIZE", arguments.cache_size, parse_bytes, 1 << 20, 1 << 50),
+        cache_type=_choice("CACHE_TYPE", arguments.cache_type, CACHE_TYPES),
         duration=_optional("DURATION", arguments.duration, int, 1, 86_400),
         event=_event(arguments.event),
         frequency=_number("FREQ", arguments.freq, int, 1, _MAX_FREQUENCY),

@@ -118,3 +118,4 @@ build() { # build FOLDER BINARY
 }
 build folding stackfold
 build ebpf ioflame-ebpf
+build collectors/stacksampler stacksampler

@@ -126,6 +126,7 @@ class StepParameters:
     """What a step's command line is filled in with. cache_size in bytes, duration in seconds, flags over the step's.
 
     known_flags: what the client accepts; None where it was not asked
+    cache_type: of the block cache, as the engine calls it
     """
 
     shape: DatabaseShape
@@ -137,6 +138,7 @@ class StepParameters:
     report_file: Path | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
     known_flags: frozenset[str] | None = None
+    cache_type: str = "lru_cache"
 
 
 @dataclass(frozen=True)

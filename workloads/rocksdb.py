@@ -176,6 +176,7 @@ class RocksDB:
             "block_size": shape.block_size,
             "cache_size": parameters.cache_size,
             "cache_shard_bits": _shard_bits(parameters.cache_size),
+            "cache_type": parameters.cache_type,
             "threads": parameters.threads,
             "seed": parameters.seed,
             "duration": parameters.duration,

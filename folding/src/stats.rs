@@ -297,7 +297,7 @@ fn percent(part: u128, whole: u128) -> String {
 pub fn unit(event: &str) -> &'static str {
     // PMU events may carry the PMU's name: `cpu_core/cycles/`.
     let name = event.split_once('/').map_or(event, |(_, rest)| rest);
-    if event.starts_with("cpu-clock") || event.starts_with("task-clock") {
+    if ["cpu-clock", "task-clock", "wall-clock"].iter().any(|clock| event.starts_with(clock)) {
         "ns"
     } else if name.starts_with("cycles") || name.starts_with("cpu-cycles") || name.starts_with("ref-cycles") {
         "cycles"
@@ -318,6 +318,7 @@ mod tests {
             ("cpu-clock", "ns"),
             ("cpu-clock:u", "ns"),
             ("task-clock:ppp", "ns"),
+            ("wall-clock", "ns"),
             ("cycles:ppp", "cycles"),
             ("cpu_core/cycles/", "cycles"),
             ("instructions:u", "instructions"),

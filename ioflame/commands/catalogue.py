@@ -102,6 +102,7 @@ def _parameters(options: ProfileOptions, engine: Engine, known_flags: frozenset[
         threads=options.threads,
         seed=0,
         cache_size=options.cache_size or scale.cache_size,
+        cache_type=options.cache_type,
         duration=options.duration or scale.duration,
         report_file=Path("RUN/db_bench.report.csv"),
         flags=configuration.flags,

@@ -141,6 +141,7 @@ def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
         report_file=run.path(Files.ENGINE_REPORT),
         flags=job.configuration.flags,
         known_flags=job.build.flags,
+        cache_type=job.options.cache_type,
     )
     argv = job.engine.command(job.build.path, job.options.workload, parameters)
     return children.add(Child(f"db_bench {job.options.workload}", argv, stdout=run.path(Files.ENGINE_LOG)))

@@ -1,0 +1,69 @@
+"""Context switches and CPU of a process and of the host, between two moments: what stands beside a lock report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioflame.pmp import Activity
+
+__all__ = ("Moment", "between", "moment")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The counters at one moment; switches: (voluntary, involuntary) of each thread; ticks in USER_HZ."""
+
+    at: float
+    switches: dict[int, tuple[int, int]]
+    user_ticks: int
+    system_ticks: int
+    host_switches: int
+    host_ticks: tuple[int, ...]
+
+
+def moment(pid: int) -> Moment:
+    """The counters now; those of a process that is gone are 0."""
+    switches = {}
+    user = system = 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for entry in os.scandir(f"/proc/{pid}/task"):
+            # A thread may end between the listing and the reading.
+            with contextlib.suppress(OSError):
+                last = Path(entry.path, "status").read_bytes().splitlines()[-2:]
+                switches[int(entry.name)] = (int(last[0].split()[1]), int(last[1].split()[1]))
+        # The name may hold anything: fields count from the last closing bracket.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        user, system = int(fields[11]), int(fields[12])
+    lines = Path("/proc/stat").read_text().splitlines()
+    host = tuple(int(n) for n in lines[0].split()[1:])
+    total = next((int(line.split()[1]) for line in lines if line.startswith("ctxt ")), 0)
+    return Moment(time.monotonic(), switches, user, system, total, host)
+
+
+def between(before: Moment, after: Moment) -> Activity:
+    """What happened from one moment to the other. Threads that ended in between are counted until `before` only."""
+    seconds = max(after.at - before.at, 1e-9)
+    gained = [
+        (now[0] - then[0], now[1] - then[1])
+        for tid, now in after.switches.items()
+        for then in (before.switches.get(tid, (0, 0)),)
+    ]
+    voluntary = sum(own for own, _ in gained)
+    ticks = [b - a for a, b in zip(before.host_ticks, after.host_ticks, strict=True)]
+    # user nice system idle iowait irq softirq steal; guest times are in user and nice already
+    all_ticks = sum(ticks[:8]) or 1
+    hz = os.sysconf("SC_CLK_TCK")
+    return Activity(
+        seconds=seconds,
+        switches=voluntary + sum(forced for _, forced in gained),
+        voluntary_switches=voluntary,
+        user_cpus=max(after.user_ticks - before.user_ticks, 0) / hz / seconds,
+        system_cpus=max(after.system_ticks - before.system_ticks, 0) / hz / seconds,
+        host_switches=after.host_switches - before.host_switches,
+        host_user=(ticks[0] + ticks[1]) / all_ticks,
+        host_system=(ticks[2] + ticks[5] + ticks[6]) / all_ticks,
+    )

@@ -1,0 +1,126 @@
+//! Where samples go: the recording, a line of JSON each, and the totals.
+
+use crate::error::Failure;
+use crate::kernel::Kernel;
+use crate::parse::Mapping;
+use crate::recording::{Recording, Sample};
+use crate::sampler::Taken;
+use crate::stats::{Tally, Thread, WaitPlace};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+/// What a recording cannot hold of a sample. `t_ns` and `tid` find it there.
+#[derive(Serialize)]
+struct Line<'a> {
+    t_ns: u64,
+    tid: i32,
+    state: char,
+    wchan: &'a str,
+    syscall: i64,
+    weight_ns: u64,
+    held_ns: u64,
+    stop_ns: u64,
+}
+
+pub struct Output {
+    recording: Recording,
+    lines: Option<BufWriter<File>>,
+    threads: BTreeMap<i32, (Vec<u8>, Thread)>,
+    places: HashMap<(u8, Vec<u8>, i64), Tally>,
+    pub states: BTreeMap<char, Tally>,
+    pub total: Tally,
+    addresses: Vec<u64>,
+}
+
+impl Output {
+    pub fn new(recording: Recording, lines: Option<File>) -> Self {
+        Self {
+            recording,
+            lines: lines.map(BufWriter::new),
+            threads: BTreeMap::new(),
+            places: HashMap::new(),
+            states: BTreeMap::new(),
+            total: Tally::default(),
+            addresses: Vec::new(),
+        }
+    }
+
+    pub fn mapping(&mut self, map: &Mapping, build_id: Option<&[u8]>, time: u64) -> Result<(), Failure> {
+        self.recording.mapping(map, build_id, time).map_err(cannot_write)
+    }
+
+    pub fn sample(&mut self, taken: &Taken, kernel: &Kernel) -> Result<(), Failure> {
+        let (tid, weight) = (taken.look.tid.as_raw(), taken.period);
+        let comm = &taken.look.stat.comm;
+        let (known, thread) = self.threads.entry(tid).or_default();
+        if known != comm || thread.samples == 0 {
+            known.clone_from(comm);
+            (thread.tid, thread.name) = (tid, String::from_utf8_lossy(comm).into_owned());
+            self.recording.comm(tid, comm, taken.time).map_err(cannot_write)?;
+        }
+        thread.samples += 1;
+        thread.weight_ns += weight;
+        let state = char::from(taken.state);
+        thread.states.entry(state).or_default().add(weight);
+        self.states.entry(state).or_default().add(weight);
+        self.total.add(weight);
+        self.places.entry((taken.state, taken.look.wchan.clone(), taken.syscall)).or_default().add(weight);
+        self.addresses.clear();
+        let frames = taken.look.kernel.iter().filter(|_| kernel.known());
+        self.addresses
+            .extend(frames.filter_map(|f| Some(kernel.address_of(&f.function)?.wrapping_add(f.offset))));
+        let sample = Sample {
+            time: taken.time,
+            tid,
+            period: weight,
+            state: taken.state,
+            kernel: &self.addresses,
+            user: &taken.user,
+        };
+        self.recording.sample(&sample).map_err(cannot_write)?;
+        if let Some(lines) = &mut self.lines {
+            let line = Line {
+                t_ns: taken.time,
+                tid,
+                state,
+                wchan: &String::from_utf8_lossy(&taken.look.wchan),
+                syscall: taken.syscall,
+                weight_ns: weight,
+                held_ns: taken.held_ns,
+                stop_ns: taken.stop_ns,
+            };
+            serde_json::to_writer(&mut *lines, &line).map_err(std::io::Error::from).map_err(cannot_write)?;
+            lines.write_all(b"\n").map_err(cannot_write)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the files; what the totals are by thread and by place, the heaviest place first.
+    pub fn finish(mut self, kernel: &Kernel) -> Result<(Vec<Thread>, Vec<WaitPlace>), Failure> {
+        self.recording.finish(kernel).map_err(cannot_write)?;
+        if let Some(lines) = &mut self.lines {
+            lines.flush().map_err(cannot_write)?;
+        }
+        let place = |((state, wchan, syscall), tally): ((u8, Vec<u8>, i64), Tally)| WaitPlace {
+            state: char::from(state),
+            wchan: String::from_utf8_lossy(&wchan).into_owned(),
+            syscall,
+            tally,
+        };
+        let mut places: Vec<WaitPlace> = self.places.into_iter().map(place).collect();
+        places.sort_by(|a, b| {
+            let key =
+                |place: &WaitPlace| (std::cmp::Reverse(place.tally.weight_ns), place.state, place.syscall);
+            key(a).cmp(&key(b)).then_with(|| a.wchan.cmp(&b.wchan))
+        });
+        Ok((self.threads.into_values().map(|(_, thread)| thread).collect(), places))
+    }
+}
+
+fn cannot_write(error: std::io::Error) -> Failure {
+    Failure::measurement(format!(
+        "the samples cannot be written: {error}\n  to mend: free space there, or -o ELSEWHERE"
+    ))
+}

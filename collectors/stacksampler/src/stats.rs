@@ -1,0 +1,143 @@
+//! What was sampled and what it cost, as JSON.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How long something lasted, in ns.
+#[derive(Default)]
+pub struct Durations(Vec<u32>);
+
+impl Durations {
+    pub fn push(&mut self, ns: u64) {
+        self.0.push(u32::try_from(ns).unwrap_or(u32::MAX));
+    }
+
+    pub fn summary(&mut self) -> Summary {
+        self.0.sort_unstable();
+        let n = self.0.len();
+        // The nearest rank: a value that was seen.
+        let at = |share: f64| match n {
+            0 => 0,
+            _ => self.0[((share * n as f64).ceil() as usize).clamp(1, n) - 1],
+        };
+        let total: u64 = self.0.iter().map(|&ns| u64::from(ns)).sum();
+        Summary {
+            n: n as u64,
+            total_ns: total,
+            mean_ns: total.checked_div(n as u64).unwrap_or(0),
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            max_ns: at(1.0),
+        }
+    }
+}
+
+#[derive(Serialize, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub n: u64,
+    pub total_ns: u64,
+    pub mean_ns: u64,
+    pub p50_ns: u32,
+    pub p90_ns: u32,
+    pub p99_ns: u32,
+    pub max_ns: u32,
+}
+
+#[derive(Serialize, Clone, Copy, Default)]
+pub struct Tally {
+    pub samples: u64,
+    pub weight_ns: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, weight: u64) {
+        self.samples += 1;
+        self.weight_ns += weight;
+    }
+}
+
+#[derive(Serialize, Default)]
+pub struct Thread {
+    pub tid: i32,
+    /// Its last name, bytes that are no UTF-8 replaced.
+    pub name: String,
+    pub samples: u64,
+    pub weight_ns: u64,
+    /// By state: R, S, D, T, ?
+    pub states: BTreeMap<char, Tally>,
+}
+
+/// Where threads waited: state, kernel function, system call.
+#[derive(Serialize)]
+pub struct WaitPlace {
+    pub state: char,
+    pub wchan: String,
+    pub syscall: i64,
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Samples that lack something, and why.
+#[derive(Serialize, Default)]
+pub struct Lacking {
+    /// The thread ended before it stopped.
+    pub ended: u64,
+    /// It did not stop while sampling lasted; its kernel side is there.
+    pub did_not_stop: u64,
+    /// Another tracer had it, or it may not be traced.
+    pub refused: u64,
+    /// It was in a system call that ends with an error when it is stopped: it was left alone.
+    pub left_alone: u64,
+    /// It had gone on between the look at its state and its stop: it counts as running, without kernel frames.
+    pub moved: u64,
+}
+
+#[derive(Serialize)]
+pub struct Stats {
+    pub schema: u32,
+    pub sampler: &'static str,
+    pub pid: i32,
+    pub event: &'static str,
+    pub hz: f64,
+    pub callgraph: &'static str,
+    pub stack_bytes: usize,
+    /// CLOCK_MONOTONIC
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// `time`, `signal`, `closed`, `target ended`
+    pub end: &'static str,
+    pub rounds: u64,
+    /// Rounds that were left out because the one before lasted too long.
+    pub late_rounds: u64,
+    #[serde(flatten)]
+    pub tally: Tally,
+    pub states: BTreeMap<char, Tally>,
+    pub threads: Vec<Thread>,
+    pub places: Vec<WaitPlace>,
+    /// From when a thread was seen standing still until it was let go.
+    pub held: Summary,
+    /// From when a thread was asked to stop until it was let go: what it lost at most.
+    pub stop: Summary,
+    pub lacking: Lacking,
+    /// CPU time of this program while it sampled.
+    pub cpu_ns: u64,
+    pub notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_seen() {
+        let mut durations = Durations::default();
+        assert_eq!(durations.summary().n, 0);
+        for ns in (1..=1000).rev() {
+            durations.push(ns);
+        }
+        durations.push(u64::MAX);
+        let summary = durations.summary();
+        assert_eq!((summary.n, summary.p50_ns, summary.p99_ns, summary.max_ns), (1001, 501, 991, u32::MAX));
+    }
+}

@@ -1,0 +1,174 @@
+"""Who waits for locks, and where from: by the first frame that is no lock primitive, and by its caller's category."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from folding.pmp import state_of
+from ioflame.errors import MeasurementError, UsageError
+from ioflame.pmp import SCHEMA, Locks, LockSite, Tally
+
+__all__ = ("LockRules", "lock_report", "read_rules")
+
+_RULES = Path(__file__).with_name("locks.toml")
+_CONDITION = "condition"
+_KINDS = ("mutex", "rwlock", "condition", "semaphore", "spin", "futex")
+_WAITING, _RUNNING = "SD", "R"
+
+
+@dataclass(frozen=True)
+class LockRules:
+    """Compiled rules: pattern and kind; name: where they are from."""
+
+    name: str
+    primitives: tuple[tuple[re.Pattern[str], str], ...]
+
+    def kind_of(self, frame: str) -> str | None:
+        """The kind of lock primitive that `frame` is; None if it is none."""
+        name = plain_name(frame)
+        return next((kind for pattern, kind in self.primitives if pattern.fullmatch(name)), None)
+
+
+def read_rules(path: Path = _RULES) -> LockRules:
+    """The rules of a file; UsageError where it is not one."""
+    try:
+        data = tomllib.loads(path.read_text())
+        if data["schema"] != 1:
+            raise UsageError(f"{path} has schema {data['schema']}; this ioflame reads schema 1")
+        primitives = []
+        for entry in data["primitive"]:
+            if entry["kind"] not in _KINDS:
+                raise UsageError(f"{path}: kind {entry['kind']!r} is not known", mend=f"one of {', '.join(_KINDS)}")
+            # Scopes may stand in front, as in category rules.
+            primitives += [(re.compile(rf"(?:.*::)?(?:{text})"), entry["kind"]) for text in entry["frames"]]
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, re.error, KeyError, TypeError) as error:
+        raise UsageError(f"{path} holds no lock rules: {error}") from None
+    return LockRules(path.stem, tuple(primitives))
+
+
+def plain_name(frame: str) -> str:
+    """A frame's name without marks, leading underscores, clone suffixes, symbol versions and template arguments."""
+    name = re.sub(r"_\[[kij]\]$", "", frame)
+    name = re.sub(r"@.*$", "", name)
+    # glibc's internal aliases: __GI___lll_lock_wait is lll_lock_wait.
+    name = re.sub(r"^_*(GI_+)?_*(?=\w)", "", name)
+    name = re.sub(r"\.(part|constprop|isra|cold|lto_priv)(\.\d+)*.*$", "", name)
+    return _without_templates(name)
+
+
+def _without_templates(name: str) -> str:
+    # `operator<` and its like keep their sign: only balanced brackets go.
+    if name.count("<") != name.count(">") or "operator" in name:
+        return name
+    out, depth = [], 0
+    for character in name:
+        depth += character == "<"
+        if depth == 0:
+            out.append(character)
+        depth -= character == ">"
+    return "".join(out)
+
+
+@dataclass
+class _Site:
+    samples: Counter[str] = field(default_factory=Counter)
+    weights: Counter[str] = field(default_factory=Counter)
+    categories: Counter[str] = field(default_factory=Counter)
+
+    def add(self, role: str, samples: int, weight: int, category: str) -> None:
+        self.samples[role] += samples
+        self.weights[role] += weight
+        self.categories[category] += weight
+
+    def tally(self, role: str) -> Tally:
+        return Tally(self.samples[role], self.weights[role])
+
+    def site(self, place: str, kind: str) -> LockSite:
+        category = max(sorted(self.categories), key=self.categories.__getitem__, default="")
+        return LockSite(place, kind, category, self.tally("waiting"), self.tally("running"))
+
+
+def lock_report(categorised: Iterable[bytes], rules: LockRules) -> Locks:
+    """The report over stacks with their owner category (`pmp_categorised`).
+
+    A sample is in a lock when its leaf-most user frame is a lock primitive: waiting when its thread was blocked,
+    running when it ran there. MeasurementError for a line of another form.
+    """
+    sites: defaultdict[tuple[str, str], _Site] = defaultdict(_Site)
+    owners: defaultdict[str, _Site] = defaultdict(_Site)
+    totals = _Site()
+    for line in filter(None, categorised):
+        category, samples, weight, frames = _fields(line)
+        totals.add("total", samples, weight, category)
+        state = state_of(frames[-1]) or ""
+        role = "waiting" if state in _WAITING else "running" if state in _RUNNING else ""
+        if not state or not role:
+            continue
+        found = _primitive(frames[1:-1], rules)
+        if found is None:
+            if role == "waiting":
+                totals.add("elsewhere", samples, weight, category)
+            continue
+        kind, place = found
+        sites[place, kind].add(role, samples, weight, category)
+        if kind == _CONDITION:
+            # A thread that sets a condition runs in it as one that takes a lock does; only waiting is told apart.
+            totals.add("condition" if role == "waiting" else "condition running", samples, weight, category)
+            continue
+        totals.add(role, samples, weight, category)
+        owners[category].add(role, samples, weight, category)
+    rows = [site.site(place, kind) for (place, kind), site in sites.items()]
+    return Locks(
+        schema=SCHEMA,
+        rules=rules.name,
+        total=totals.tally("total"),
+        waiting=totals.tally("waiting"),
+        running=totals.tally("running"),
+        conditions=totals.tally("condition"),
+        blocked_elsewhere=totals.tally("elsewhere"),
+        sites=_ordered(row for row in rows if row.kind != _CONDITION),
+        owners=_ordered(site.site(category, "") for category, site in owners.items()),
+        condition_sites=_ordered(row for row in rows if row.kind == _CONDITION),
+    )
+
+
+def _ordered(rows: Iterable[LockSite]) -> list[LockSite]:
+    return sorted(rows, key=lambda row: (-row.waiting.weight_ns, -row.running.weight_ns, row.place))
+
+
+def _fields(line: bytes) -> tuple[str, int, int, list[str]]:
+    try:
+        category, _, samples, weight, stack = line.decode("utf-8", "replace").split("\t", 4)
+        return category, int(samples), int(weight), stack.split(";")
+    except ValueError:
+        raise MeasurementError(f"{line[:200]!r} is not a line of stackfold categories --format stacks") from None
+
+
+def _primitive(frames: Sequence[str], rules: LockRules) -> tuple[str, str] | None:
+    """Kind and place: of the lock primitive that the stack ends in; None where it ends in none.
+
+    frames: root first, without thread name and state
+    """
+    kind = None
+    for frame in reversed(frames):
+        if frame.endswith("_[k]"):
+            continue
+        found = rules.kind_of(frame)
+        if found is None:
+            return (kind, frame) if kind else None
+        kind = _outer(kind, found)
+    return (kind, "[start of the thread]") if kind else None
+
+
+def _outer(inner: str | None, outer: str) -> str:
+    """The kind of a primitive by its next frame outwards."""
+    if inner is None or inner == "futex" or (inner == _CONDITION and outer != "futex"):
+        return outer
+    return inner if outer in ("futex", _CONDITION) else outer

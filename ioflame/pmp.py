@@ -1,0 +1,247 @@
+"""What a poor man's profiler leaves in a run directory: `pmp.json` and `locks.json`.
+
+Weights are ns of wall time: a sample stands for the time since its thread's last one. The stacks are in `pmp.folded`,
+with the thread's state as their leaf frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ioflame.errors import MeasurementError
+from ioflame.run import Files
+
+__all__ = (
+    "SCHEMA",
+    "STATE_FRAMES",
+    "Activity",
+    "Durations",
+    "Lacking",
+    "LockSite",
+    "Locks",
+    "Pmp",
+    "Tally",
+    "ThreadSamples",
+    "WaitPlace",
+    "read_locks",
+    "read_pmp",
+    "write",
+)
+
+SCHEMA = 1
+# The leaf frame of a stack, by the state of its thread before it was stopped.
+STATE_FRAMES = {
+    "R": "running_[R]",
+    "S": "sleeping_[S]",
+    "D": "uninterruptible_[D]",
+    "T": "stopped_[T]",
+    "?": "other_[O]",
+}
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A number of samples, and the wall time they stand for, ns."""
+
+    samples: int
+    weight_ns: int
+
+
+@dataclass(frozen=True)
+class Durations:
+    """How long something lasted `n` times, ns; percentiles are values that were seen (nearest rank)."""
+
+    n: int
+    total_ns: int
+    mean_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class ThreadSamples:
+    """The samples of one thread; name: its last one; states: by R, S, D, T and ?."""
+
+    tid: int
+    name: str
+    samples: int
+    weight_ns: int
+    states: dict[str, Tally]
+
+
+@dataclass(frozen=True)
+class WaitPlace:
+    """Where threads were seen: state, the kernel function they wait in, system call number (-1: none)."""
+
+    state: str
+    wchan: str
+    syscall: int
+    samples: int
+    weight_ns: int
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Samples that lack something.
+
+    ended:        the thread ended before it stopped
+    did_not_stop: it stayed in the kernel until the end: its kernel side was kept
+    refused:      another tracer had it, or it may not be traced
+    left_alone:   it was in a system call that a stop would have ended with an error
+    moved:        it ran on between the look at its state and its stop: counted as running, without kernel frames
+    """
+
+    ended: int = 0
+    did_not_stop: int = 0
+    refused: int = 0
+    left_alone: int = 0
+    moved: int = 0
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the process and the host did while it was sampled.
+
+    switches, voluntary_switches: context switches of the process, and those of them in which it gave up the CPU itself
+    user_cpus, system_cpus: CPU of the process, in CPUs (1.0: one of them all the time)
+    host_switches:          context switches of the whole host
+    host_user, host_system: share of all CPUs' time, 0..1: the `us` and `sy` of vmstat
+    """
+
+    seconds: float
+    switches: int
+    voluntary_switches: int
+    user_cpus: float
+    system_cpus: float
+    host_switches: int
+    host_user: float
+    host_system: float
+
+
+@dataclass(frozen=True)
+class Pmp:
+    """`pmp.json`.
+
+    sampler:   which implementation (`stacksampler`, `gdb`)
+    callgraph: how callers were found (`dwarf`, `fp`, or `gdb`)
+    start_ns, end_ns: CLOCK_MONOTONIC; end: why it ended (`time`, `signal`, `closed`, `target ended`)
+    rounds, late_rounds: looks at all threads; those left out because the one before lasted too long
+    held:      from when a thread was seen standing still until it was let go
+    stop:      from when a thread was asked to stop until it was let go: what it lost at most
+    whole_process: a stop stands for all threads at once (gdb), not for one thread
+    cpu_ns:    CPU time of the sampler itself
+    activity:  None where the sampler was not driven by ioflame
+    """
+
+    schema: int
+    sampler: str
+    pid: int
+    event: str
+    hz: float
+    callgraph: str
+    stack_bytes: int
+    start_ns: int
+    end_ns: int
+    end: str
+    rounds: int
+    late_rounds: int
+    samples: int
+    weight_ns: int
+    states: dict[str, Tally]
+    threads: list[ThreadSamples]
+    places: list[WaitPlace]
+    held: Durations
+    stop: Durations
+    lacking: Lacking
+    cpu_ns: int
+    notes: list[str] = field(default_factory=list)
+    whole_process: bool = False
+    activity: Activity | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class LockSite:
+    """Threads in lock code, by where they are.
+
+    place:      the first frame that is no lock primitive, or an owner category
+    kind:       of the primitive: `mutex`, `rwlock`, `spin`, `semaphore`, `futex`, `condition`; "" in a category
+    category:   the owner category that the stacks belong to; of a place with several, the heaviest
+    waiting:    blocked there (S or D)
+    running:    running in the lock's own code: taking it, letting it go, spinning
+    """
+
+    place: str
+    kind: str
+    category: str
+    waiting: Tally
+    running: Tally
+
+
+@dataclass(frozen=True)
+class Locks:
+    """`locks.json`: who waits for locks, and where from.
+
+    total:      all samples
+    waiting, running: in lock primitives, without condition variables
+    conditions: waiting for something to happen, which is how a thread without work waits: no contention by itself
+    blocked_elsewhere: blocked, but in no lock primitive: I/O, timers, network
+    sites, owners: the heaviest first; of the waiting and the running
+    condition_sites: the same for the conditions
+    """
+
+    schema: int
+    rules: str
+    total: Tally
+    waiting: Tally
+    running: Tally
+    conditions: Tally
+    blocked_elsewhere: Tally
+    sites: list[LockSite]
+    owners: list[LockSite]
+    condition_sites: list[LockSite]
+
+    def share_waiting(self, part: str) -> float:
+        """Of all lock waiting, the share in places whose name holds `part`, 0..1; 0 where nobody waited."""
+        inside = sum(site.waiting.weight_ns for site in self.sites if part in site.place)
+        return inside / self.waiting.weight_ns if self.waiting.weight_ns else 0.0
+
+
+def read_pmp(directory: Path) -> Pmp:
+    """`pmp.json` of a run directory; MeasurementError when it is missing or of another form."""
+    found: Pmp = _read(directory / Files.PMP, Pmp)
+    return found
+
+
+def read_locks(directory: Path) -> Locks:
+    """`locks.json` of a run directory; MeasurementError when it is missing or of another form."""
+    found: Locks = _read(directory / Files.LOCKS, Locks)
+    return found
+
+
+def write(result: Pmp | Locks, path: Path) -> None:
+    """Writes a result whole or not at all."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    partial.replace(path)
+
+
+def _read(path: Path, form: Any) -> Any:
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=form)
+    except OSError as error:
+        raise MeasurementError(f"{path} cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise MeasurementError(f"{path} is not what ioflame pmp writes: {error}") from None
+    if found.schema != SCHEMA:
+        raise MeasurementError(f"{path} has schema {found.schema}; this ioflame reads schema {SCHEMA}")
+    return found

@@ -1,0 +1,52 @@
+"""A real process of real threads for the samplers, and the sampler itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+_SOURCE = Path(__file__).with_name("threads.c")
+
+StartThreads = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture(scope="session")
+def threads_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    binary = tmp_path_factory.mktemp("threads") / "threads"
+    flags = ["-O1", "-fno-omit-frame-pointer", "-pthread", "-Wall", "-Werror"]
+    subprocess.run(["cc", *flags, "-o", str(binary), str(_SOURCE)], check=True)
+    return binary
+
+
+@pytest.fixture
+def threads(threads_binary: Path) -> Iterator[StartThreads]:
+    """Starts `threads MODE COUNT`, and ends it after the test."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(mode: str, count: int = 1) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([str(threads_binary), mode, str(count)], stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def thread_states(pid: int) -> dict[int, str]:
+    """State letter of each thread; threads that end meanwhile are left out."""
+    found = {}
+    for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - names, not paths
+        try:
+            text = Path(f"/proc/{pid}/task/{name}/stat").read_bytes()
+        except OSError:
+            continue
+        found[int(name)] = text.rpartition(b")")[2].split()[0].decode()
+    return found

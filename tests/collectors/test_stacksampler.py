@@ -1,0 +1,230 @@
+"""The Rust sampler on real processes: what it sees, and that it never leaves anyone stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.pmp_stacksampler import stacksampler_binary
+from folding.stackfold import stackfold_binary
+from tests.collectors.conftest import StartThreads, thread_states
+
+
+class Sampler:
+    """A running stacksampler and its files."""
+
+    def __init__(self, pid: int, directory: Path, *options: str, prefix: tuple[str, ...] = ()) -> None:
+        self.data, self.stats_file = directory / "pmp.data", directory / "stats.json"
+        self.samples_file = directory / "samples.jsonl"
+        answers_read, answers_write = os.pipe()
+        files = ["-o", str(self.data), "--stats", str(self.stats_file), "--samples", str(self.samples_file)]
+        self.process = subprocess.Popen(
+            [*prefix, stacksampler_binary(), f"--pid={pid}", *files, *options, "--answers", f"/dev/fd/{answers_write}"],
+            stderr=subprocess.PIPE,
+            pass_fds=[answers_write],
+        )
+        os.close(answers_write)
+        self._answers = os.fdopen(answers_read)
+
+    def until_open(self) -> None:
+        """Returns when it samples."""
+        assert [self._answers.readline().split()[0] for _ in range(2)] == ["ready", "open"]
+
+    def end(self) -> tuple[int, str]:
+        _, errors = self.process.communicate(timeout=60)
+        self._answers.close()
+        return self.process.returncode, errors.decode()
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.stats_file.read_text())
+        return found
+
+    def folded(self) -> dict[str, int]:
+        done = subprocess.run(
+            [stackfold_binary(), "--kernel", "--no-inlines", "-q", str(self.data)], capture_output=True, check=True
+        )
+        stacks: Counter[str] = Counter()
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            stack, _, weight = line.rpartition(" ")
+            stacks[stack] += int(weight)
+        return dict(stacks)
+
+
+def with_frame(stacks: dict[str, int], frame: str) -> dict[str, int]:
+    return {stack: weight for stack, weight in stacks.items() if frame in stack.split(";")}
+
+
+def not_stopped(pid: int) -> bool:
+    return not set(thread_states(pid).values()) & {"t", "T"}
+
+
+@pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
+def test_each_thread_is_seen_where_it_is_and_as_it_is(threads: StartThreads, tmp_path: Path, callgraph: str) -> None:
+    target = threads("mixed")
+    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=1", f"--callgraph={callgraph}")
+    assert sampler.end() == (0, "")
+    stacks, stats = sampler.folded(), sampler.stats
+    assert stats["end"] == "time" and len(stats["threads"]) == 4
+    # Each sample stands for the time since the thread's last one: never more than the window, whatever the load.
+    window = stats["end_ns"] - stats["start_ns"]
+    for thread in stats["threads"]:
+        assert 0 < thread["weight_ns"] <= window
+    assert sum(stacks.values()) == stats["weight_ns"] == sum(t["weight_ns"] for t in stats["threads"])
+    lines = [json.loads(line) for line in sampler.samples_file.read_text().splitlines()]
+    assert sum(line["weight_ns"] for line in lines) == stats["weight_ns"] and len(lines) == stats["samples"]
+
+    # Who waits for a lock sleeps in the kernel's futex. Frame pointers lose the caller of libc's function, which has none.
+    own = {"fp": ("sleeping_[S]", "sleeping_[S]"), "dwarf": ("wait_for_lock", "read_pipe")}[callgraph]
+    locked = {stack: weight for stack, weight in with_frame(stacks, own[0]).items() if "a:b" in stack}
+    assert locked and all(stack.endswith(";sleeping_[S]") for stack in locked)
+    if os.geteuid() == 0:
+        assert all("futex" in stack and "_[k]" in stack for stack in locked), locked
+    # Who burns is running all the time, and so is nobody else: a stop wakes a thread, but does not make it run.
+    burning = {stack: weight for stack, weight in stacks.items() if stack.startswith("\ufffd\ufffd_hot")}
+    assert with_frame(burning, "burn") and all(stack.endswith(";running_[R]") for stack in burning)
+    assert stats["states"]["R"]["weight_ns"] == sum(burning.values())
+    reading = {stack for stack in with_frame(stacks, own[1]) if "Thread_9" in stack}
+    assert reading and all(stack.endswith(";sleeping_[S]") for stack in reading)
+    assert not_stopped(target.pid)
+
+
+def test_hostile_thread_names_are_one_frame_and_lose_no_weight(threads: StartThreads, tmp_path: Path) -> None:
+    sampler = Sampler(threads("mixed").pid, tmp_path, "--hz=100", "--seconds=0.5")
+    assert sampler.end() == (0, "")
+    names = {stack.partition(";")[0] for stack in sampler.folded()}
+    assert names == {"a:b_c_d)_R_1", "\ufffd\ufffd_hot", "Thread_9_(LWP_1", "threads"}
+    assert {t["name"] for t in sampler.stats["threads"]} == {
+        "a;b\nc d) R 1",
+        "\ufffd\ufffd hot",
+        "Thread 9 (LWP 1",
+        "threads",
+    }
+
+
+@pytest.mark.needs("perf")
+def test_perf_report_finds_the_same_weights(threads: StartThreads, tmp_path: Path) -> None:
+    sampler = Sampler(threads("crowd", 4).pid, tmp_path, "--hz=100", "--seconds=0.5", "--callgraph=fp")
+    assert sampler.end() == (0, "")
+    done = subprocess.run([stackfold_binary(), "check", str(sampler.data)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wall-clock: total equal" in done.stdout
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_whole_files(threads: StartThreads, tmp_path: Path, signum: signal.Signals) -> None:
+    target = threads("crowd", 8)
+    sampler = Sampler(target.pid, tmp_path, "--hz=500")
+    sampler.until_open()
+    sampler.process.send_signal(signum)
+    assert sampler.end() == (0, "")
+    assert sampler.stats["end"] == "signal"
+    assert not_stopped(target.pid)
+
+
+def test_a_killed_sampler_leaves_nobody_stopped(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("crowd", 16)
+    chance = random.Random(5)
+    for _ in range(40):
+        sampler = Sampler(target.pid, tmp_path, "--hz=1000")
+        sampler.until_open()
+        time.sleep(chance.uniform(0, 0.02))  # anywhere within its rounds: that is the point
+        sampler.process.kill()
+        assert sampler.end()[0] == -signal.SIGKILL
+        assert not_stopped(target.pid)
+    # What is left of the file is read as far as it goes.
+    done = subprocess.run([stackfold_binary(), "-q", str(sampler.data)], capture_output=True, check=False)
+    assert done.returncode == 1
+
+
+def test_a_target_that_dies_ends_the_sampling(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("crowd", 8)
+    sampler = Sampler(target.pid, tmp_path, "--hz=200")
+    sampler.until_open()
+    while sampler.process.poll() is None and not sampler.data.stat().st_size > 1 << 18:
+        time.sleep(0.001)
+    target.kill()
+    assert sampler.end() == (0, "")
+    assert sampler.stats["end"] == "target ended" and sampler.stats["samples"] > 0
+    assert sampler.folded()
+
+
+def test_threads_that_come_and_go_are_survived(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("churn", 64)
+    sampler = Sampler(target.pid, tmp_path, "--hz=200", "--seconds=1")
+    assert sampler.end() == (0, "")
+    stats = sampler.stats
+    assert stats["end"] == "time" and len(stats["threads"]) > 64
+    window = stats["end_ns"] - stats["start_ns"]
+    assert all(thread["weight_ns"] <= window for thread in stats["threads"])
+    assert target.poll() is None and not_stopped(target.pid)
+
+
+def test_a_stopped_process_stays_stopped(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("crowd", 4)
+    target.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, target.pid, os.WSTOPPED | os.WNOWAIT)
+    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=0.3")
+    assert sampler.end() == (0, "")
+    assert sampler.stats["states"].keys() == {"T"}
+    assert set(thread_states(target.pid).values()) == {"T"}
+    assert with_frame(sampler.folded(), "one_of_many")
+    target.send_signal(signal.SIGCONT)
+
+
+def test_a_system_call_that_a_stop_would_break_is_left_alone(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("epoll")
+    sampler = Sampler(target.pid, tmp_path, "--hz=200", "--seconds=0.5")
+    assert sampler.end() == (0, "")
+    assert target.poll() is None  # it ends with 7 at EINTR
+    stats = sampler.stats
+    assert 0 < stats["lacking"]["left_alone"] == stats["samples"] // 2
+    assert any("epoll" in stack for stack in sampler.folded())
+
+
+def test_what_cannot_be_sampled_is_refused_with_what_mends_it(threads: StartThreads, tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    code, words = Sampler(gone.pid, tmp_path).end()
+    assert (code, words.splitlines()[0]) == (2, f"stacksampler: there is no process {gone.pid}")
+    code, words = Sampler(2, tmp_path).end()
+    assert code in (2, 3), words
+    target = threads("crowd", 2)
+    tid = next(tid for tid in thread_states(target.pid) if tid != target.pid)
+    code, words = Sampler(tid, tmp_path).end()
+    assert code == 2 and f"--pid {target.pid}" in words
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
+def test_another_user_is_refused_with_the_command(threads: StartThreads) -> None:
+    target = threads("crowd", 2)
+    open_place = Path("/tmp") / f"ioflame-nobody-{os.getpid()}"
+    open_place.mkdir()
+    open_place.chmod(0o777)
+    binary = open_place / "stacksampler"
+    binary.write_bytes(Path(stacksampler_binary()).read_bytes())
+    binary.chmod(0o755)
+    try:
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--clear-groups", str(binary), f"--pid={target.pid}", "-o", "/dev/null"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        binary.unlink()
+        open_place.rmdir()
+    assert done.returncode == 3
+    assert f"sudo stacksampler --pid {target.pid}" in done.stderr
+    with contextlib.suppress(ProcessLookupError):
+        assert not_stopped(target.pid)
