@@ -7,15 +7,24 @@ from dataclasses import dataclass
 
 from collectors.counters import device_of
 from collectors.perf import Plan, Recording
+from collectors.pmp import PmpPlan, Sampling
+from collectors.pmp_checks import pmp_checks
 from ebpf.iolat import IoLatencyRequest, io_latency_observer
+from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ioflame.checks import Check, Verdict
 from ioflame.commands import ebpf_iolat
 from ioflame.commands.ebpf_program import Shown
 from ioflame.commands.job import Job
+from ioflame.commands.pmp import analyse_pmp
 from ioflame.errors import IoflameError
+from ioflame.ladder import read_ladder
+from ioflame.metrics import window_metrics
 from ioflame.observer import NullObserver, Observer
 from ioflame.process import Child, Children
+from ioflame.progress import Reporter
 from ioflame.run import Files, ProfileFacts, Run
+from viz.ladder import ladder_text
+from viz.pmp import render_locks, render_pmp
 
 __all__ = ("Watched", "observer_named", "show_observed")
 
@@ -78,8 +87,31 @@ def _iolat(watched: Watched) -> Observer:
     return io_latency_observer(request, watched.children, watched.run.path(Files.IO_LATENCY))
 
 
+def _ladder(watched: Watched) -> Observer:
+    request = LadderRequest(watched.child.pid, watched.job.options.ladder_sample)
+    return ladder_observer(request, watched.children, watched.run.path(Files.LADDER))
+
+
+def _show_ladder(run: Run) -> Shown:
+    ladder = read_ladder(run.path(Files.LADDER))
+    windows = [window for window in run.record.windows if window.kind == "ladder"]
+    rx_lat = window_metrics(windows, run.record.threads).get("rx.lat")
+    return Shown(ladder_text(ladder, rx_lat), ladder_checks(ladder, rx_lat))
+
+
+def _pmp(watched: Watched) -> Observer:
+    return Sampling(watched.children, PmpPlan(), watched.child.pid, watched.run.directory)
+
+
+def _show_pmp(run: Run) -> Shown:
+    pmp, locks = analyse_pmp(run.directory, run.record.engine, Reporter(quiet=True))
+    return Shown(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity), pmp_checks(pmp))
+
+
 _WATCHERS: Mapping[str, Watcher] = {
     "perf": Watcher(_perf, Files.PERF_DATA),
     "iolat": Watcher(_iolat, Files.IO_LATENCY, lambda run: ebpf_iolat.PROGRAM.show(run.path(Files.IO_LATENCY))),
+    "ladder": Watcher(_ladder, Files.LADDER, _show_ladder),
+    "pmp": Watcher(_pmp, Files.PMP, _show_pmp),
     "null": Watcher(lambda _: NullObserver(), ""),
 }
