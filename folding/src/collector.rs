@@ -125,7 +125,8 @@ impl Collector {
         }
         let comm = self.comm(head)?;
         let length = self.options.slice;
-        let slice = length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?;
+        let slice =
+            length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?;
         Ok(Some(OpenSample { comm, weight: weight.unwrap_or(0), period: head.period, slice }))
     }
 

@@ -372,7 +372,9 @@ fn help_begins_with_examples() {
 #[test]
 fn slices_are_the_profile_by_time() {
     let sample = |time: &str, period: u32, leaf: &str| {
-        format!("t 1/2 [000] {time}:   {period} cpu-clock: \n\t 401136 {leaf} (/bin/t)\n\t 401200 main (/bin/t)\n\n")
+        format!(
+            "t 1/2 [000] {time}:   {period} cpu-clock: \n\t 401136 {leaf} (/bin/t)\n\t 401200 main (/bin/t)\n\n"
+        )
     };
     let input = [sample("1.000001", 7, "f"), sample("1.900000", 1, "g"), sample("2.200000", 2, "f")].concat()
         + &sample("1.950000", 3, "f")
@@ -388,7 +390,10 @@ fn slices_are_the_profile_by_time() {
     let (slices, out) = (Scratch::new("slices2"), Scratch::new("slices2.out"));
     let args = ["-q", "--slices", slices.path(), "--slice-ms", "2000", "--format", "pprof", "-o", out.path()];
     assert_eq!(code(&stackfold(&args, input.as_bytes())), 0);
-    assert_eq!(slices.read(), "0\t2\t10\tt;main;f\n0\t1\t1\tt;main;g\n1\t1\t2\tt;main;f\n2\t1\t5\tt;main;g\n");
+    assert_eq!(
+        slices.read(),
+        "0\t2\t10\tt;main;f\n0\t1\t1\tt;main;g\n1\t1\t2\tt;main;f\n2\t1\t5\tt;main;g\n"
+    );
     let untimed = stackfold(&["-q", "--slices", slices.path()], b"t;main;f 7\n");
     assert_eq!(code(&untimed), 2);
     assert!(text(&untimed.stderr).contains("--slices: the input does not tell the time"));

@@ -172,6 +172,7 @@ fn options() -> impl Strategy<Value = Options> {
                 event: None,
                 label: Label::Comm,
                 only_pid: None,
+                slice: None,
             }
         },
     )
