@@ -1,23 +1,21 @@
-"""Which kinds of eBPF program this host lets us load: tried, never inferred from a version or a tool's own claims."""
+"""Which eBPF backends this host lets us run: tried, never inferred from a version or a tool's own claims."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from ebpf.backends import BACKENDS, try_backend, try_kinds
 from ioflame.checks import Check, Verdict
-from ioflame.errors import IoflameError
-from ioflame.process import capture
 
 __all__ = ("ebpf_checks",)
 
-_LATER = "latency histograms need it; a CPU profile does not"
+_LATER = "latency histograms need one of the backends; a CPU profile does not"
+_OPTIONAL = {"bcc": "a second opinion is not to be had; nothing else needs it"}
 
 
 def ebpf_checks() -> Iterator[Check]:
-    """BTF, tracefs, and a bpftrace program that must really attach and count something."""
+    """BTF, and each backend by a program that must really attach and count something."""
     btf = Path("/sys/kernel/btf/vmlinux")
     if btf.exists():
         yield Check("BTF", Verdict.OK, str(btf))
@@ -25,38 +23,21 @@ def ebpf_checks() -> Iterator[Check]:
         yield Check(
             "BTF", Verdict.WARN, "none", "CO-RE programs cannot be loaded", "a kernel with CONFIG_DEBUG_INFO_BTF"
         )
-    yield _tracepoint_check()
-    yield _bpftrace_check()
-
-
-def _tracepoint_check() -> Check:
-    for root in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing"):
-        if os.access(f"{root}/events/block/block_rq_issue/id", os.R_OK):
-            return Check("tracepoints", Verdict.OK, f"{root}/events")
-    return Check(
-        "tracepoints",
-        Verdict.WARN,
-        "block:block_rq_issue cannot be read",
-        _LATER,
-        "run as root; sudo mount -t tracefs tracefs /sys/kernel/tracing",
-    )
-
-
-def _bpftrace_check() -> Check:
-    if shutil.which("bpftrace") is None:
-        return Check("bpftrace", Verdict.WARN, "not installed", _LATER, "sudo apt-get install bpftrace")
-    # An attached program that never fires looks like an empty result: the interval makes it count to one.
-    program = "tracepoint:sched:sched_switch { @n = count(); } interval:ms:100 { exit(); }"
-    try:
-        done = capture(["bpftrace", "-q", "-e", program], timeout=30)
-    except IoflameError as error:
-        return Check("bpftrace", Verdict.WARN, error.what, _LATER)
-    if done.returncode == 0 and "@n: " in done.text and "@n: 0" not in done.text:
-        version = capture(["bpftrace", "--version"], timeout=20).text.split()
-        return Check(
-            "bpftrace", Verdict.OK, f"{version[-1] if version else ''}, a tracepoint program attached and counted"
+    trials = {name: try_backend(name) for name in BACKENDS}
+    any_works = any(trial.works for trial in trials.values())
+    for name, trial in trials.items():
+        if trial.works:
+            yield Check(f"eBPF by {name}", Verdict.OK, trial.words)
+        else:
+            verdict = Verdict.NOTE if any_works else Verdict.WARN
+            means = _OPTIONAL.get(name, "another backend is used" if any_works else _LATER)
+            yield Check(f"eBPF by {name}", verdict, trial.words, means, trial.mend)
+    kinds = try_kinds()
+    if kinds and not kinds["uprobe"].works:
+        yield Check(
+            "uprobes",
+            Verdict.WARN,
+            kinds["uprobe"].words,
+            "the latency ladder begins at the system call",
+            "run as root",
         )
-    words = [line for line in done.errors.splitlines() if "RLIMIT_MEMLOCK" not in line]
-    return Check(
-        "bpftrace", Verdict.WARN, (" ".join(words) or f"exit code {done.returncode}")[:200], _LATER, "run as root"
-    )

@@ -23,6 +23,7 @@ _FEWEST_FOR_MEAN = 1000
 # How far its mean may be from ours: the block layer reads the clock once for all requests of a plug.
 _MEAN_TOLERANCE = 0.05
 _FEW = 0.001
+_UNSEEN = 0.02
 # What a backend loses by its nature, as a share of all requests: stated with its figures, an error above that.
 _LOSES = {"bpftrace": 0.10}
 
@@ -109,8 +110,12 @@ def _lost(latency: IoLatency) -> Check:
         return Check("iolat losses", Verdict.OK, f"none in {total:,} requests")
     words = ", ".join(f"{_LOSSES.get(name, name)} {n:,}" for name, n in lost.items())
     # Requests that took longer than the settling before the window began unseen: a few are no fault.
-    if set(lost) <= {"no_start"} and lost["no_start"] <= max(_FEW * total, 2):
-        return Check("iolat losses", Verdict.NOTE, f"{words}, of {total:,}", "they are not in the figures")
+    if set(lost) <= {"no_start", "no_end"}:
+        # Kernels have been seen to complete a few requests without raising any event (6.18 in a VM: below 1 %).
+        few = sum(lost.values()) <= max(_FEW * total, 2)
+        if few or sum(lost.values()) <= _UNSEEN * total:
+            verdict = Verdict.NOTE if few else Verdict.WARN
+            return Check("iolat losses", verdict, f"{words}, of {total:,}", "they are not in the figures")
     verdict = Verdict.WARN if sum(lost.values()) <= _LOSES.get(latency.backend, 0) * total else Verdict.FAILED
     return Check("iolat losses", verdict, f"{words}, of {total:,}", "the figures are of the rest alone")
 
@@ -149,6 +154,7 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
         return
     # An event that another CPU is in the middle of may be on either side of an edge.
     slack = 2 * (os.cpu_count() or 1)
+    unseen = latency.losses.get("no_end", 0) + latency.losses.get("no_start", 0) + latency.facts.get("unfinished", 0)
     groups = (
         ("reads", latency.count("read"), disk.inner.read, disk.outer.read),
         ("writes", latency.count("write"), disk.inner.write, disk.outer.write),
@@ -159,8 +165,8 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
         if counted or outer.requests:
             seen.append(f"{counted:,} {name} of {_between(inner, outer)}")
             share = _LOSES.get(latency.backend, 0)
-            short |= not inner.requests - slack <= counted
-            wrong |= not inner.requests * (1 - share) - slack <= counted <= outer.requests + slack
+            short |= not inner.requests - slack - unseen <= counted
+            wrong |= not inner.requests * (1 - share) - slack - unseen <= counted <= outer.requests + slack
     words = ", ".join(seen) + " in diskstats"
     if short and not wrong:
         yield Check("iolat coverage", Verdict.WARN, words, f"{latency.backend} loses some; EBPF=co-re does not")

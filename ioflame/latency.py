@@ -141,7 +141,8 @@ class IoLatency:
     pids:      the processes whose requests are told apart; children: theirs too
     start_ns, end_ns: the window, CLOCK_MONOTONIC
     losses:    events that were not counted, by reason; all 0 in a sound result
-    facts:     what merely happened: `requeued` (the driver's queue was full), `merged`, `processes_ended`
+    facts:     what merely happened: `requeued` (the driver's queue was full), `merged`, `processes_ended`, `unfinished`
+               (begun and not ended when the window closed)
     diskstats: None where the kernel does not count for this device
     """
 

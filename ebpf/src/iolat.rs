@@ -275,6 +275,7 @@ fn measure(
     let (start_ns, end_ns) =
         run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
     let Counter { slices, opened, closed, .. } = counter;
+    let unfinished = skeleton.maps.flights.keys().count() as u64;
     let diskstats = opened.zip(closed).map(|(opened, closed)| DiskWindow {
         inner: closed.0.since(opened.1),
         outer: closed.1.since(opened.0),
@@ -288,6 +289,8 @@ fn measure(
         losses.insert("lost_process", bss.targets_lost);
         facts.insert("processes_ended", bss.targets_ended);
     }
+    // Under way when the window closed; on an idle device, requests whose end was never seen.
+    facts.insert("unfinished", unfinished);
     let latency = Latency {
         backend: "co-re",
         how: way.words(),

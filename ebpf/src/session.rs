@@ -64,7 +64,8 @@ pub fn run_window(
         None => (None, None),
     };
     let mut answer = |words: &str| match &mut answers {
-        Some(file) => writeln!(file, "{words}"),
+        // In one write: a reader may look at it as soon as there is anything.
+        Some(file) => file.write_all(format!("{words}\n").as_bytes()),
         None => Ok(()),
     };
     if let Some(orders) = &orders {

@@ -90,6 +90,7 @@ def _observe(observer: Observer, pids: Sequence[int], seconds: float, ended: lis
         observer.attach()
         observer.open()
         begun = time.monotonic()
+        print(f"counting for {seconds:g} s; Ctrl-C ends it earlier", file=sys.stderr, flush=True)
         try:
             all_ended = _wait(pids, seconds)
         except KeyboardInterrupt:

@@ -1,0 +1,83 @@
+"""Other tools' output as it really comes."""
+
+from __future__ import annotations
+
+from ebpf.bpftrace import read_maps, words_of
+from ebpf.buckets import bounds
+from ebpf.iolat_bcc import parse_biolatency
+from ebpf.iolat_bpftrace import decode
+from ioflame.latency import Device
+
+# Captured from bpftrace 0.17: blank lines, a key twice because of what lies behind the string's end, words between.
+_BPFTRACE = """
+{"type": "attached_probes", "data": {"probes": 10}}
+{"type": "printf", "data": "ready\\n"}
+stdin:1:33-45: WARNING: comparison of integers of different signs
+
+{"type": "map", "data": {"@ended": 5}}
+{"type": "map", "data": {"@total": {"RS,1,310": 2, "RS,1,311": 1, "RS,1,310": 1, "FWS,0,400": 1}}}
+{"type": "map", "data": {"@total_sum": {"RS,1": 70000, "RS,1": 20000, "FWS,0": 90000}}}
+{"type": "map", "data": {"@total_min": {"RS,1": 20000, "RS,1": 19000, "FWS,0": 90000}}}
+{"type": "map", "data": {"@total_max": {"RS,1": 26000, "RS,1": 20000, "FWS,0": 90000}}}
+{"type": "map", "data": {"@kind": {"RS,1,8192": 4, "FWS,0,0": 1}}}
+{"type": "map", "data": {"@reads": {"1,0,310": 3, "1,1,311": 1}}}
+{"type": "map", "data": {"@comm": {"a,b\\n{\\"type\\": \\"map\\"}": 1}}}
+{"type": "map", "data": {"@cut off
+"""
+
+
+def test_bpftrace_maps() -> None:
+    maps = read_maps(_BPFTRACE)
+    assert maps["ended"] == [((), 5)]
+    assert sum(count for _, count in maps["total"]) == 5
+    assert "cut off" not in maps and len(maps["comm"]) == 1
+
+
+def test_decoded_rows_add_up_what_is_one_operation() -> None:
+    latency = decode(_BPFTRACE, Device(7, 0, "loop0"), [1], False, (0, 2_000_000_000))
+    read = latency.row("read", "process").total
+    assert (read.count, read.sum_ns, read.least_ns, read.most_ns) == (4, 90000, 19000, 26000)
+    assert latency.row("write", "others").total.count == 1
+    assert [kind.flags for kind in latency.kinds] == [["sync"], ["preflush", "sync"]]
+    assert latency.losses["lost_start"] == latency.losses["lost_kind"] == 0
+    assert [sum(n for _, _, n in piece.process) for piece in latency.slices] == [3, 1]
+
+
+def test_a_full_map_is_a_loss() -> None:
+    latency = decode(_BPFTRACE.replace('"@ended": 5', '"@ended": 9'), Device(7, 0, "loop0"), [1], False, (0, 1))
+    assert latency.losses["lost_start"] == latency.losses["lost_kind"] == 4
+
+
+def test_words_leave_out_the_limit_that_does_not_matter() -> None:
+    assert words_of("ERROR: couldn't set RLIMIT_MEMLOCK for bpftrace\n\nERROR: tracepoint not found\n") == (
+        "ERROR: tracepoint not found"
+    )
+
+
+def test_buckets_follow_one_another() -> None:
+    end = 0
+    for bucket in range(1000):
+        low, high = bounds(bucket)
+        assert low == end and (high - low == 1 or (high - low) * 32 <= low)
+        end = high
+
+
+def test_biolatency_text() -> None:
+    text = """Tracing block device I/O... Hit Ctrl-C to end.
+
+flags = ReadAhead-Read
+     usecs               : count    distribution
+         0 -> 1          : 0        |                                        |
+        32 -> 63         : 3        |****                                    |
+flags = Sync-Read
+     usecs               : count    distribution
+        64 -> 127        : 1        |****************************************|
+libbpf: a warning in between
+flags = Write
+     usecs               : count    distribution
+         2 -> 3          : 2        |****************************************|
+"""
+    parsed = parse_biolatency(text)
+    assert parsed["read"][""].buckets == [(32000, 64000, 3), (64000, 128000, 1)]
+    assert parsed["read"]["readahead"].count == 3
+    assert parsed["write"][""].count == 2
