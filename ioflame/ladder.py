@@ -131,8 +131,7 @@ class Ladder:
     queries:   begun in the window; followed: of these; threads: that began any
     stages:    of class `one_read`, in order; they add up to it
     classes:   what followed queries turned out to be
-    outside:   from a followed query's return to the thread's next query: the client's own loop, and in own_ns the end of
-               our own work for that query
+    outside:   from a followed query's return to the thread's next query: the client's own loop; own_ns: our work in it
     losses:    what was not counted, by reason
     """
 
