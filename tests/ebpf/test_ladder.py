@@ -59,7 +59,7 @@ class Standin:
 
 def build(tmp_path: Path, shape: int, *flags: str) -> Path:
     binary = tmp_path / f"standin{shape}"
-    command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", binary, SOURCE, "-pthread"]
+    command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", str(binary), str(SOURCE), "-pthread"]
     subprocess.run(command, check=True, capture_output=True)
     return binary
 
