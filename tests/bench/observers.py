@@ -1,4 +1,4 @@
-"""What each observer costs a running workload; `make bench` runs it.
+"""What each observer costs a running workload; `make bench-observers` runs it.
 
 One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached stand between windows with none;
 a ratio is the rate of reads with it over the mean of the two windows beside it, so that slow drift of the machine
