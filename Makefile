@@ -41,7 +41,7 @@ PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGI
 	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev profile io-efficiency doctor test lint unit bench docs bless clean
+.PHONY: help setup setup-dev profile io-efficiency doctor test lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +86,9 @@ bench: setup-dev ## stackfold against its peers, and how long a report page take
 	$(CARGO) build -q --release --locked --manifest-path $(MANIFEST)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@python3 -m tests.bench.stackfold_text $(BENCH)
+
+bench-observers: setup-dev ## what each observer costs a running db_bench, beside none, by paired windows (15 minutes, root; BENCH='--rounds 5')
+	@$(BIN)/python -m tests.bench.observers $(BENCH)
 
 docs: setup-dev ## make the README's pictures and summary anew, from two real runs on this machine
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)

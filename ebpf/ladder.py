@@ -23,6 +23,7 @@ _ODD = 0.05
 # A sound window's edge cuts off one query of each thread.
 _EDGE = 0.001
 _PARTS_NS = 100
+_DEAR = 3
 _REST = 0.02
 
 
@@ -60,6 +61,7 @@ def ladder_checks(ladder: Ladder, rx_lat_us: float | None = None) -> list[Check]
         *_counted(ladder),
         *_adds_up(ladder),
         *_started(ladder),
+        *_stepped(ladder),
         *_other_classes(ladder),
         *_lost(ladder),
         *_edges(ladder),
@@ -108,6 +110,20 @@ def _started(ladder: Ladder) -> Iterator[Check]:
     else:
         for note in ladder.notes:
             yield Check("ladder start", Verdict.NOTE, note)
+
+
+def _stepped(ladder: Ladder) -> Iterator[Check]:
+    if ladder.trap is not None and ladder.stepped:
+        names = ", ".join(watched.name.partition("(")[0] for watched in ladder.stepped)
+        cost = f"{ladder.trap.stepped_ns / 1e3:.1f} us a call instead of {ladder.trap.entry_ns / 1e3:.1f}"
+        verdict = Verdict.WARN if ladder.trap.stepped_ns > _DEAR * ladder.trap.entry_ns else Verdict.NOTE
+        yield Check(
+            "ladder traps",
+            verdict,
+            f"{names}: single-stepped, {cost}",
+            "its first instruction is none that the kernel emulates; the stage after it holds the time",
+            "a build with frame pointers (-fno-omit-frame-pointer)",
+        )
 
 
 def _other_classes(ladder: Ladder) -> Iterator[Check]:

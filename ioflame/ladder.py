@@ -66,19 +66,27 @@ CLASSES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Trap:
-    """What a uprobe costs the function it is on, ns: measured with empty programs on a function of the loader's own."""
+    """What a uprobe costs the function it is on, ns: measured with empty programs on functions of the loader's own.
+
+    stepped_ns: of an entry whose first instruction the kernel single-steps because it cannot emulate it
+    """
 
     entry_ns: float
+    stepped_ns: float
     return_ns: float
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A function with a probe, the file it was found in, and its calls in the trial before the window."""
+    """A function with a probe, the file it was found in, and its calls in the trial before the window.
+
+    stepped: its first instruction is single-stepped at each call, which in a VM can take longer than all the rest
+    """
 
     name: str
     file: str
     calls: int
+    stepped: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,8 +139,7 @@ class Ladder:
     queries:   begun in the window; followed: of these; threads: that began any
     stages:    of class `one_read`, in order; they add up to it
     classes:   what followed queries turned out to be
-    outside:   from a followed query's return to the thread's next query: the client's own loop, and in own_ns the end of
-               our own work for that query
+    outside:   from a followed query's return to the thread's next query: the client's own loop; own_ns: our work in it
     losses:    what was not counted, by reason
     """
 
@@ -208,8 +215,18 @@ class Ladder:
         programs = sum(rung.own_ns for rung in self.stages) / self.total.count
         if self.trap is None or self.start != "query":
             return programs
-        both = self.trap.entry_ns + self.trap.return_ns
-        return programs + both * (1.5 if self.reader else 0.5)
+        half = (self.trap.entry_ns + self.trap.return_ns) / 2
+        # Stepping comes after the point in time is taken, so all of it lies within.
+        stepping = max(self.trap.stepped_ns - self.trap.entry_ns, 0.0)
+        traps = half + (2 * half if self.reader else 0.0)
+        return (
+            programs + traps + stepping * sum(any(w.stepped for w in watched) for watched in (self.query, self.reader))
+        )
+
+    @property
+    def stepped(self) -> list[Watched]:
+        """Functions whose entry is dear to trap."""
+        return [watched for watched in (*self.query, *self.reader) if watched.stepped]
 
     def device_gap(self) -> list[Rung]:
         """The stages outside of the block layer, the largest first: a query's time that io.lat does not have."""

@@ -10,6 +10,8 @@ __all__ = ("engine_latency_us", "ladder_text")
 
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 _BAR = 24
+# Share of others' reads above which diskstats' mean is not of these queries.
+_OTHERS = 0.01
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -85,9 +87,7 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
         lines.append(_book("of it, the probes", ladder.probe_ns, "their programs measured, their traps estimated"))
     if ladder.start == "query" and ladder.outside.count:
         lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
-        lines.append(
-            _book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query")
-        )
+        lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))
         lines += _engine_lines(ladder, rx_lat_us)
     lines += _device_lines(ladder)
     return lines
@@ -109,24 +109,23 @@ def _device_lines(ladder: Ladder) -> list[str]:
     device, total = ladder.device, ladder.total
     if device is None or device.await_ns is None or not total.count:
         return []
-    gap = total.mean_ns - device.await_ns
     inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
+    others = device.reads - device.followed * ladder.sample
+    whose = f", {others:,} of them not these queries'" if ladder.sample == 1 and others > _OTHERS * device.reads else ""
     lines = [
-        _book(
-            f"io.lat of {device.name}",
-            device.await_ns,
-            f"diskstats, {device.reads:,} reads; queue + device: {inside / 1e3:.2f}",
-        ),
-        _book("query - io.lat", gap, "what neither iostat nor the device's own figures show"),
+        _book("queue + device", inside, "what the block layer and the device took"),
+        _book(f"io.lat of {device.name}", device.await_ns, f"diskstats, {device.reads:,} reads{whose}"),
     ]
-    parts = ladder.device_gap()
-    if parts and gap > 0:
-        largest = parts[0]
-        step = STAGES[largest.name]
-        part = f"{largest.mean_ns / 1e3:.2f} us ({100 * largest.mean_ns / gap:.0f} %)"
-        lines.append(f"  its largest part is {largest.name}, {part}: {step.about}")
-        lines.append("  then " + ", ".join(f"{rung.name} {rung.mean_ns / 1e3:.2f}" for rung in parts[1:]))
-    return lines
+    gap = total.mean_ns - inside
+    largest, *rest = ladder.device_gap()
+    step = STAGES[largest.name]
+    part = f"{largest.mean_ns / 1e3:.2f} us ({100 * largest.mean_ns / gap:.0f} %)"
+    return [
+        *lines,
+        _book("query - queue - dev", gap, "what neither iostat nor the device's own figures show"),
+        f"  its largest part is {largest.name}, {part}: {step.about}",
+        "  then " + ", ".join(f"{rung.name} {rung.mean_ns / 1e3:.2f}" for rung in rest),
+    ]
 
 
 def _book(name: str, ns: float, words: str) -> str:

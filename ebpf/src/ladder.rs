@@ -96,6 +96,8 @@ struct Watched {
     file: String,
     /// Of a trial before the window.
     calls: u64,
+    /// Its entry is single-stepped.
+    stepped: bool,
 }
 
 #[derive(Serialize)]
@@ -381,6 +383,7 @@ fn watched(functions: &[(Function, u64)]) -> Vec<Watched> {
         name: function.name.clone(),
         file: function.shown.clone(),
         calls: *calls,
+        stepped: function.stepped,
     };
     functions.iter().map(one).collect()
 }

@@ -41,7 +41,10 @@ pub struct Function {
     pub file: PathBuf,
     /// The path as the process sees it.
     pub shown: String,
+    /// Where its probe goes: the entry, behind a landing pad (endbr64), which is no different to a caller.
     pub offset: u64,
+    /// Its first instruction is not one that the kernel emulates: it single-steps it, which is dearer by far in a VM.
+    pub stepped: bool,
 }
 
 /// What was looked through, for an error message that can be acted on.
@@ -66,8 +69,9 @@ pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searche
         searched.files += 1;
         let Ok(data) = fs::read(&file) else { continue };
         match functions(&data, rules) {
-            Some(functions) => found.extend(functions.into_iter().map(|(rule, name, offset)| {
-                (rule, Function { name, file: file.clone(), shown: shown.clone(), offset })
+            Some(functions) => found.extend(functions.into_iter().map(|(rule, name, entry)| {
+                let (offset, stepped) = probe_place(&data, entry);
+                (rule, Function { name, file: file.clone(), shown: shown.clone(), offset, stepped })
             })),
             None => searched.stripped.push(shown),
         }
@@ -159,6 +163,27 @@ fn file_offset(file: &object::File, address: u64) -> Option<u64> {
     })
 }
 
+/// File offset of the instruction that the probe of a function goes to, and whether it will be single-stepped.
+fn probe_place(data: &[u8], entry: u64) -> (u64, bool) {
+    const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+    let code = data.get(entry as usize..).unwrap_or_default();
+    if !cfg!(target_arch = "x86_64") {
+        return (entry, false);
+    }
+    match code.strip_prefix(ENDBR64) {
+        Some(rest) => (entry + ENDBR64.len() as u64, !is_emulated(rest)),
+        None => (entry, !is_emulated(code)),
+    }
+}
+
+/// push, nop, jumps and calls: what arch/x86/kernel/uprobes.c carries out itself.
+fn is_emulated(code: &[u8]) -> bool {
+    matches!(
+        code,
+        [0x50..=0x57 | 0x90 | 0x70..=0x7f | 0xe8 | 0xe9 | 0xeb, ..] | [0x41, 0x50..=0x57, ..] | [0x0f, 0x80..=0x8f, ..]
+    )
+}
+
 /// A function of this very program, by its plain name.
 pub fn own_function(name: &str) -> Result<Function, Failure> {
     let file = PathBuf::from("/proc/self/exe");
@@ -168,7 +193,8 @@ pub fn own_function(name: &str) -> Result<Function, Failure> {
     let offset = address.and_then(|address| file_offset(&elf, address));
     let offset =
         offset.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))?;
-    Ok(Function { name: name.to_owned(), shown: file.display().to_string(), file, offset })
+    let (offset, stepped) = probe_place(&data, offset);
+    Ok(Function { name: name.to_owned(), shown: file.display().to_string(), file, offset, stepped })
 }
 
 /// The file a process was started from, for messages.
@@ -186,6 +212,18 @@ mod tests {
         let rules = parse_rules(ROCKSDB).unwrap();
         assert_eq!(rules.engine, "rocksdb");
         assert!(!rules.query.is_empty() && !rules.reader.is_empty());
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_probe_goes_behind_the_landing_pad_and_knows_what_is_stepped() {
+        let push = [0x55, 0x48, 0x89, 0xe5];
+        let landing = [&[0xf3, 0x0f, 0x1e, 0xfa][..], &push[..]].concat();
+        let sub = [0x48, 0x83, 0xec, 0x08];
+        assert_eq!(probe_place(&push, 0), (0, false));
+        assert_eq!(probe_place(&landing, 0), (4, false));
+        assert_eq!(probe_place(&sub, 0), (0, true));
+        assert_eq!(probe_place(&[0x41, 0x57], 0), (0, false));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Trap {
     pub entry_ns: f64,
+    /// The same where the function's first instruction is single-stepped.
+    pub stepped_ns: f64,
     pub return_ns: f64,
 }
 
@@ -46,7 +48,7 @@ pub struct Calls {
 pub const MOST_FUNCTIONS: usize = 64;
 const ENOUGH_CALLS: u64 = 200;
 const ROUNDS: usize = 7;
-const CALLS_A_ROUND: u32 = 4000;
+const CALLS_A_ROUND: u32 = 1000;
 
 /// A function that begins as the engine's do where they keep frame pointers: the kernel emulates this first
 /// instruction, so that a trap is as dear here as there.
@@ -57,12 +59,31 @@ extern "C" fn ioflame_ebpf_trap_target() {
     core::arch::naked_asm!("push rbp", "mov rbp, rsp", "nop", "pop rbp", "ret");
 }
 
+/// One that begins as small functions do without frame pointers.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn ioflame_ebpf_stepped_target() {
+    core::arch::naked_asm!("sub rsp, 8", "nop", "add rsp, 8", "ret");
+}
+
 #[cfg(target_arch = "aarch64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn ioflame_ebpf_trap_target() {
     core::arch::naked_asm!("stp x29, x30, [sp, #-16]!", "mov x29, sp", "ldp x29, x30, [sp], #16", "ret");
 }
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn ioflame_ebpf_stepped_target() {
+    core::arch::naked_asm!("sub sp, sp, #16", "nop", "add sp, sp, #16", "ret");
+}
+
+type Target = (&'static str, extern "C" fn());
+const EMULATED: Target = ("ioflame_ebpf_trap_target", ioflame_ebpf_trap_target);
+const STEPPED: Target = ("ioflame_ebpf_stepped_target", ioflame_ebpf_stepped_target);
 
 /// Lets `NAME_session`, or `NAME_entry` and `NAME_return`, be loaded; the other way of `name` is left out.
 pub fn enable(object: &mut OpenObject, name: &str, way: Way) {
@@ -176,32 +197,37 @@ fn set_gate(skeleton: &mut skeleton::UprobeSkel, open: bool) {
 
 /// The shortest of some rounds: anything longer had something else in it.
 fn trap_cost(way: Way) -> Result<Trap, Failure> {
-    let plain = call_ns();
-    let entry = plain_over("entry_only", way)?;
-    let both = plain_over("both", way)?;
-    Ok(Trap { entry_ns: (entry - plain).max(0.0), return_ns: (both - entry).max(0.0) })
+    let plain = call_ns(EMULATED);
+    let entry = trapped_ns("entry_only", way, EMULATED)?;
+    let both = trapped_ns("both", way, EMULATED)?;
+    let stepped = trapped_ns("entry_only", way, STEPPED)? - call_ns(STEPPED);
+    Ok(Trap {
+        entry_ns: (entry - plain).max(0.0),
+        stepped_ns: stepped.max(0.0),
+        return_ns: (both - entry).max(0.0),
+    })
 }
 
-fn plain_over(name: &str, way: Way) -> Result<f64, Failure> {
+fn trapped_ns(name: &str, way: Way, target: Target) -> Result<f64, Failure> {
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage)?;
     enable(open.open_object_mut(), name, way);
     let mut skeleton = open.load()?;
-    let ours = crate::symbols::own_function("ioflame_ebpf_trap_target")?;
+    let ours = crate::symbols::own_function(target.0)?;
     let mut links =
         attach(skeleton.object_mut(), name, way, std::process::id(), std::slice::from_ref(&ours))?;
     if name == "entry_only" && way == Way::Pair {
         // The entry's program comes first, the return's second.
         links.truncate(1);
     }
-    Ok(call_ns())
+    Ok(call_ns(target))
 }
 
-fn call_ns() -> f64 {
+fn call_ns((_, function): Target) -> f64 {
     let round = || {
         let begun = Instant::now();
         for _ in 0..CALLS_A_ROUND {
-            hint::black_box(ioflame_ebpf_trap_target as extern "C" fn())();
+            hint::black_box(function)();
         }
         begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS_A_ROUND)
     };

@@ -18,12 +18,30 @@ __all__ = ("PROGRAM",)
 _OVERHEAD = """
 Every query is trapped at its entry, and at the entry of the file reader; only a followed one at its returns too (where
 the kernel has uprobe sessions, Linux 6.13; elsewhere every one). What a trap costs here is measured on a function of
-the loader's own and printed, with the time of the programs themselves. `make bench` measures the loss of QPS with one
-query in eight followed, beside a null observer; --no-reader and --start syscall leave traps out.
+the loader's own and printed, with the time of the programs themselves: about 0.5 us an entry, but ten times that and
+more in a VM where the function begins with an instruction that the kernel has to single-step, which is named then.
+`make bench-observers` measures the loss of QPS with one query in eight followed, beside no observer; --no-reader and
+--start syscall leave traps out.
 """
 
 _EXAMPLE = """
-ioflame ebpf ladder --pid 4242 --seconds 10 --sample 8
+ioflame ebpf ladder --pid 31492 --seconds 3 --sample 1        (db_bench readrandom, O_DIRECT, on a busy VM of 2 CPUs)
+
+stage     from -> to                                   avg       p50       p90       p99     p99.9       max     share
+get_pre   query called -> file reader                 6.94      6.08      8.46     19.49     61.17   2153.14      3.8%
+...
+device    to the driver -> request done              63.85     56.87     66.73    277.21    375.73   5612.18     35.2%
+wake      request done -> waking begins               0.91      0.83      1.05      2.78      3.58     60.45      0.5%
+runq      waking begins -> thread runs               91.42     19.64     29.19   1940.02   5056.41   7826.38     50.4%
+...
+total     the whole query                           181.24     99.11    158.34   2106.85   5338.82  13110.81    100.0%
+
+sum of the parts        181.24  +0.000 us beside the total
+of it, the probes         2.25  their programs measured, their traps estimated
+query, all classes      175.84  reads and cache hits together
+client's own loop         2.32  from a query's return to the next query
+rx.lat                  178.18  threads x 1e6 / qps, by the queries seen
+rest                      0.02  +0.0 % of rx.lat
 """
 
 

@@ -1,4 +1,4 @@
-"""What each observer costs a running workload; `make bench` runs it.
+"""What each observer costs a running workload; `make bench-observers` runs it.
 
 One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached stand between windows with none;
 a ratio is the rate of reads with it over the mean of the two windows beside it, so that slow drift of the machine
@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import random
+import select
 import shutil
 import signal
 import statistics
@@ -31,17 +32,21 @@ from tests.bench.stackfold_text import DB_FLAGS, database, machine, say
 ROOT = Path(__file__).parents[2]
 LOADER = ROOT / "ebpf" / "target" / "release" / "ioflame-ebpf"
 # From the start of an observer to its first window, and from its end to the next: attaching slows the workload too.
-SETTLE_SECONDS = 1.5
+SETTLE_SECONDS = 1.0
 REST_SECONDS = 0.4
 WARM_UP_SECONDS = 3.0
 
 
 @dataclass
 class Observer:
-    """One observer's command line, from the pid, and the share of QPS it may cost, by threads of the workload."""
+    """One observer's command line, from the pid, and the share of QPS it may cost, by threads of the workload.
+
+    controlled: it says when it is attached, and is told when to begin, by the loader's control protocol
+    """
 
     name: str
     argv: Callable[[int, Path], Sequence[str]] | None
+    controlled: bool = False
     goals: dict[int, float] = field(default_factory=dict)
     ratios: list[float] = field(default_factory=list)
     added_us: list[float] = field(default_factory=list)
@@ -53,7 +58,7 @@ class Observer:
 
 def loader(program: str, *arguments: str) -> Callable[[int, Path], Sequence[str]]:
     def argv(pid: int, out: Path) -> Sequence[str]:
-        return [str(LOADER), program, "--pid", str(pid), *arguments, "--seconds", "3600", "-o", str(out)]
+        return [str(LOADER), program, "--pid", str(pid), *arguments, "-o", str(out)]
 
     return argv
 
@@ -63,16 +68,18 @@ def perf(pid: int, out: Path) -> Sequence[str]:
 
 
 def observers(device: str) -> list[Observer]:
-    ladder = ("--sample", "8")
+    def ours(name: str, goals: dict[int, float], program: str, *arguments: str) -> Observer:
+        return Observer(name, loader(program, *arguments), True, goals)
+
     return [
         Observer("nothing", None),
-        Observer("perf 99 Hz, frame pointers", perf, {1: 0.03}),
-        Observer("iolat", loader("iolat", "--device", device), {1: 0.02}),
-        Observer("ladder 1 in 8", loader("ladder", *ladder), {1: 0.05, 8: 0.03}),
-        Observer("ladder 1 in 1", loader("ladder", "--sample", "1")),
-        Observer("ladder 1 in 8, always trapped", loader("ladder", *ladder, "--uprobes", "pair")),
-        Observer("ladder 1 in 8, no reader", loader("ladder", *ladder, "--no-reader")),
-        Observer("ladder 1 in 8, from the call", loader("ladder", *ladder, "--start", "syscall")),
+        Observer("perf 99 Hz, frame pointers", perf, goals={1: 0.03}),
+        ours("iolat", {1: 0.02}, "iolat", "--device", device),
+        ours("ladder 1 in 8", {1: 0.05, 8: 0.03}, "ladder", "--sample", "8"),
+        ours("ladder 1 in 1", {}, "ladder", "--sample", "1"),
+        ours("ladder 1 in 8, always trapped", {}, "ladder", "--sample", "8", "--uprobes", "pair"),
+        ours("ladder 1 in 8, no reader", {}, "ladder", "--sample", "8", "--no-reader"),
+        ours("ladder 1 in 8, from the call", {}, "ladder", "--sample", "8", "--start", "syscall"),
     ]
 
 
@@ -113,9 +120,21 @@ def attached(observer: Observer, pid: int, directory: Path) -> Iterator[None]:
         yield
         return
     log = directory / "observer.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(observer.argv(pid, directory / "observer.out"), stdout=out, stderr=out)
+    with log.open("wb") as out, contextlib.ExitStack() as files:
+        argv, passed = list(observer.argv(pid, directory / "observer.out")), []
+        if observer.controlled:
+            orders_in, orders = os.pipe()
+            answers, answers_out = os.pipe()
+            for descriptor in (orders_in, orders, answers, answers_out):
+                files.callback(os.close, descriptor)
+            passed = [orders_in, answers_out]
+            argv += ["--control", f"{orders_in},{answers_out}"]
+        process = subprocess.Popen(argv, stdout=out, stderr=out, pass_fds=passed)
         try:
+            if observer.controlled:
+                if not select.select([answers], [], [], 60)[0]:
+                    sys.exit(f"{observer.name} did not attach: {log.read_text(errors='replace')[-500:]}")
+                os.write(orders, b"open\n")
             time.sleep(SETTLE_SECONDS)
             yield
             if process.poll() is not None:

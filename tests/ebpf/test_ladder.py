@@ -1,0 +1,335 @@
+"""The ladder on queries that are counted by who made them: a stand-in engine of known shape, and db_bench itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
+from ebpf.tracer import tracer_binary
+from ioflame.checks import Check, Verdict
+from ioflame.errors import HostError, UsageError
+from ioflame.ladder import STAGES, Ladder, read_ladder
+from ioflame.process import Children
+from tests.conftest import Ioflame
+from viz.ladder import engine_latency_us, ladder_text
+
+pytestmark = pytest.mark.needs("co-re")
+
+SOURCE = Path(__file__).with_name("standin.cc")
+# Primes: a count that is short by a round number is no accident.
+_FEW, _MANY = 211, 1009
+
+
+class Standin:
+    """The stand-in engine as a process: orders in, counts out."""
+
+    def __init__(self, binary: Path, data: Path) -> None:
+        self._process = subprocess.Popen(
+            [binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        assert self._answer() == "ready"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def order(self, words: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(words + "\n")
+
+    def query(self, words: str) -> int:
+        self.order(words)
+        return int(self._answer())
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def build(tmp_path: Path, shape: int, *flags: str) -> Path:
+    binary = tmp_path / f"standin{shape}"
+    command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", str(binary), str(SOURCE), "-pthread"]
+    subprocess.run(command, check=True, capture_output=True)
+    return binary
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(1 << 20) * 16)
+    return path
+
+
+def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", sample: int = 1) -> Ladder:
+    """The ladder of a window in which the engine carries out `orders`; queries run while the probes are attached."""
+    out = tmp_path / "ladder.json"
+    engine.order("go")
+    with Children() as children:
+        observer = ladder_observer(LadderRequest(engine.pid, sample, start), children, out)
+        try:
+            observer.attach()
+            engine.query("stop")
+            observer.open()
+            for order in orders:
+                engine.query(order)
+            observer.close()
+        finally:
+            observer.detach()
+    return read_ladder(out)
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, tmp_path: Path, data: Path) -> Iterator[Standin]:
+    """`@pytest.mark.parametrize("engine", [(shape, *flags)], indirect=True)`."""
+    engine = Standin(build(tmp_path, *request.param), data)
+    yield engine
+    engine.kill()
+
+
+def check(ladder: Ladder, name: str) -> Check:
+    return next(check for check in ladder_checks(ladder) if check.name == name)
+
+
+def on_device(ladder: Ladder) -> int:
+    """Queries with one read: of these a busy machine makes a few that never sleep."""
+    return sum(ladder.of_class(name).count for name in ("one_read", "awake", "disorder"))
+
+
+@pytest.mark.parametrize("engine", [(1,), (1, "-static"), (1, "-no-pie")], indirect=True)
+def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, f"1 {_MANY}", f"0 {_FEW}", f"2 {_FEW}")
+    assert (ladder.start, ladder.notes) == ("query", [])
+    assert ladder.queries == ladder.followed == _MANY + 2 * _FEW
+    assert ladder.of_class("no_read").count == _FEW
+    assert ladder.of_class("several").count == _FEW
+    assert on_device(ladder) == _MANY
+    assert ladder.of_class("one_read").count > 0.8 * _MANY
+    assert ladder.incomplete == 0
+    assert ladder.threads == 1
+    assert not any(ladder.losses.values())
+
+
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_the_parts_add_up_and_each_is_of_every_query(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, f"1 {_MANY}")
+    assert [rung.name for rung in ladder.stages] == list(STAGES)
+    assert {rung.count for rung in ladder.stages} == {ladder.total.count}
+    assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns
+    assert sum(count for _, _, count in ladder.total.buckets) == ladder.total.count
+    # The device takes longer than the engine, which does nothing here but read.
+    assert ladder.stage("device").sum_ns > ladder.stage("get_post").sum_ns
+    assert 0 < ladder.probe_ns < ladder.total.mean_ns
+    assert ladder.device is not None
+    assert ladder.device.reads >= on_device(ladder)
+    assert check(ladder, "ladder sum").verdict is Verdict.OK
+
+
+@pytest.mark.parametrize("engine", [(2,), (3,)], indirect=True)
+def test_the_function_that_is_really_called_is_found(
+    engine: Standin, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    ladder = follow(engine, tmp_path, f"1 {_MANY}")
+    (watched,) = ladder.query
+    shape = request.node.callspec.params["engine"][0]
+    if shape == 2:  # of two overloads the outer one, and not the one it calls
+        assert watched.name.startswith("rocksdb::DBImpl::Get(") and "std::" not in watched.name
+    else:
+        assert watched.name.startswith("rocksdb::DBImpl::GetImpl(")
+    assert watched.calls > 0
+    assert ladder.queries == _MANY
+    assert on_device(ladder) == _MANY
+    assert ladder.losses["nested"] == 0
+
+
+@pytest.mark.parametrize("engine", [(4,)], indirect=True)
+def test_without_a_query_that_it_knows_the_ladder_starts_at_the_read_call(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, f"1 {_MANY}")
+    assert ladder.start == "syscall"
+    assert "MultiGet was" in ladder.notes[0]
+    assert ladder.queries == _MANY
+    assert [rung.name for rung in ladder.stages] == list(STAGES)[2:8]
+    assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns
+    assert check(ladder, "ladder start").verdict is Verdict.NOTE
+    assert "the read call" in ladder_text(ladder)
+
+
+@pytest.mark.parametrize("engine", [(1, "-s")], indirect=True)
+def test_a_binary_without_symbols_is_named(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, f"1 {_FEW}")
+    assert ladder.start == "syscall"
+    assert "standin1" in ladder.notes[0]
+    assert ladder.queries == _FEW
+
+
+@pytest.mark.parametrize("engine", [(4,)], indirect=True)
+def test_asked_to_start_at_the_query_it_refuses_to_start_elsewhere(engine: Standin, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="not called within 1 s"):
+        follow(engine, tmp_path, start="query")
+
+
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_threads_that_come_and_go_lose_nothing(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, "churn 64 23")
+    assert ladder.queries == ladder.finished == 64 * 23
+    assert ladder.threads == 64
+    assert on_device(ladder) == 64 * 23
+    assert not any(ladder.losses.values())
+
+
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_one_in_eight_is_one_in_eight(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, "0 80000", sample=8)
+    assert ladder.queries == 80000
+    # Gaps of 1 to 15, evenly drawn: their mean is known within 4 of its standard errors.
+    assert abs(ladder.followed - 10000) < 4 * 10000**0.5 * 4.32 / 8
+
+
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_a_process_that_dies_leaves_what_was_counted(engine: Standin, tmp_path: Path) -> None:
+    out = tmp_path / "ladder.json"
+    engine.order("go")
+    with Children() as children:
+        observer = ladder_observer(LadderRequest(engine.pid, 1), children, out)
+        observer.attach()
+        engine.query("stop")
+        observer.open()
+        assert engine.query(f"1 {_FEW}") == _FEW
+        engine.kill()
+        observer.close()
+        observer.detach()
+    ladder = read_ladder(out)
+    assert ladder.process_ended
+    assert ladder.finished == _FEW
+    assert check(ladder, "ladder window").verdict is Verdict.WARN
+
+
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_an_empty_window_is_an_error(engine: Standin, tmp_path: Path) -> None:
+    assert check(follow(engine, tmp_path), "ladder queries").verdict is Verdict.FAILED
+
+
+def test_a_process_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with Children() as children:
+        observer = ladder_observer(LadderRequest(gone.pid), children, tmp_path / "ladder.json")
+        with pytest.raises(UsageError, match="no such process"):
+            observer.attach()
+        observer.detach()
+
+
+def test_a_sample_of_nothing_is_refused(tmp_path: Path) -> None:
+    with Children() as children, pytest.raises(UsageError, match="LADDER_SAMPLE=0"):
+        ladder_observer(LadderRequest(1, 0), children, tmp_path / "ladder.json")
+
+
+def test_without_root_it_says_what_it_needs(burner: subprocess.Popen[str]) -> None:
+    binary = tracer_binary()
+    assert binary is not None
+    # Where nobody can execute it, whatever the mode of our own directories.
+    with_all = Path(shutil.copy(binary, "/var/tmp/ioflame-test-ladder-loader"))
+    try:
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(with_all), "ladder"]
+        done = subprocess.run([*command, "--pid", str(burner.pid)], capture_output=True, text=True, check=False)
+    finally:
+        with_all.unlink()
+    assert done.returncode == HostError.exit_code
+    assert "run it as root" in done.stderr
+
+
+FLAGS = [
+    "--num=200000",
+    "--key_size=20",
+    "--value_size=400",
+    "--block_size=8192",
+    "--block_align=1",
+    "--compression_type=none",
+    "--cache_index_and_filter_blocks=1",
+    "--bloom_bits=10",
+    "--write_buffer_size=16777216",
+    "--target_file_size_base=16777216",
+]
+DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ladder") / "db"
+    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={path}", "--disable_wal=1", *FLAGS]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
+    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`."""
+    threads, *flags = request.param
+    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
+    process = subprocess.Popen(
+        [*command, "--duration=600", *FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while cpu_seconds(process.pid) < 2.0 and time.monotonic() < deadline:
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ladder_of(pid: int, tmp_path: Path, ioflame: Ioflame, *options: str) -> tuple[Ladder, str]:
+    out = tmp_path / "ladder.json"
+    code, text, errors = ioflame.run(
+        "ebpf", "ladder", "--pid", str(pid), "--seconds", "2", "--out", out, "--sample", "1", *options
+    )
+    assert code == 0, text + errors
+    return read_ladder(out), text
+
+
+@pytest.mark.needs("db_bench")
+@pytest.mark.parametrize("reader", [(1, *DIRECT), (4, *DIRECT)], indirect=True)
+def test_the_ladder_of_db_bench_agrees_with_the_rate_of_its_queries(
+    reader: int, tmp_path: Path, ioflame: Ioflame, request: pytest.FixtureRequest
+) -> None:
+    threads = request.node.callspec.params["reader"][0]
+    ladder, text = ladder_of(reader, tmp_path, ioflame)
+    assert ladder.start == "query"
+    assert "rocksdb::DBImpl::Get, then rocksdb::RandomAccessFileReader::Read" in text
+    assert ladder.threads == threads
+    assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns
+    assert {rung.count for rung in ladder.stages} == {ladder.total.count}
+    assert 0 <= ladder.incomplete <= threads
+    # Query and client's loop fill the threads' time: what is missing is the traps' and the edges'.
+    assert ladder.cycle_ns / 1e3 == pytest.approx(engine_latency_us(ladder), rel=0.02)
+    assert "its largest part is" in text
+    assert ladder.device is not None
+    assert ladder.device.followed <= ladder.device.reads
+
+
+@pytest.mark.needs("db_bench")
+@pytest.mark.parametrize("reader", [(1, "--cache_size=1073741824")], indirect=True)
+def test_a_database_in_the_block_cache_has_hits_and_no_ladder(reader: int, tmp_path: Path, ioflame: Ioflame) -> None:
+    # Until every block has been read once, a query in a while reads the page cache.
+    ladder, text = ladder_of(reader, tmp_path, ioflame)
+    hits = ladder.of_class("no_read").count
+    assert hits > 0.95 * ladder.finished
+    assert hits + ladder.of_class("no_request").count + on_device(ladder) == ladder.finished
+    assert "memtable or block cache" in text
