@@ -86,6 +86,8 @@ bench: setup-dev ## stackfold against its peers, and how long a report page take
 	$(CARGO) build -q --release --locked --manifest-path $(MANIFEST)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@python3 -m tests.bench.stackfold_text $(BENCH)
+	$(CARGO) build -q --release --locked --manifest-path collectors/stacksampler/Cargo.toml
+	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 
 docs: setup-dev ## make the README's pictures and summary anew, from two real runs on this machine
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -149,7 +148,6 @@ def lock_report_of(database: Path, cache_type: str, place: Path) -> Locks:
 
 
 @pytest.mark.needs("db_bench")
-@pytest.mark.skipif(shutil.which("db_bench") is None, reason="no db_bench")
 def test_the_lock_of_the_lru_cache_is_seen_and_is_gone_with_the_hyper_clock_cache(
     cached_database: Path, tmp_path: Path
 ) -> None:
