@@ -86,6 +86,8 @@ bench: setup-dev ## stackfold against its peers, and how long a report page take
 	$(CARGO) build -q --release --locked --manifest-path $(MANIFEST)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@python3 -m tests.bench.stackfold_text $(BENCH)
+	$(CARGO) build -q --release --locked --manifest-path collectors/stacksampler/Cargo.toml
+	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 
 bench-observers: setup-dev ## what each observer costs a running db_bench, beside none, by paired windows (15 minutes, root; BENCH='--rounds 5')
 	@$(BIN)/python -m tests.bench.observers $(BENCH)

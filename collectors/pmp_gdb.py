@@ -206,7 +206,8 @@ def _result(sampling: _Sampling, hz: float, times: tuple[int, int], rounds: tupl
             total[0] += tally.samples
             total[1] += tally.weight_ns
     places = [WaitPlace(*place, samples=tally[0], weight_ns=tally[1]) for place, tally in sampling.places.items()]
-    notes = [f"gdb failed {len(sampling.failed)} times: {sampling.failed[-1]}"] if sampling.failed else []
+    notes = ["gdb -readnever reads no unwind tables: callers may be missing, and [unknown] may be no frame at all"]
+    notes += [f"gdb failed {len(sampling.failed)} times: {sampling.failed[-1]}"] if sampling.failed else []
     if sampling.continued:
         notes.append(f"gdb left the process stopped {sampling.continued} times: it was continued each time")
     used = os.times()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -57,8 +58,10 @@ def test_every_sampler_leaves_the_same_kinds_of_things(threads: StartThreads, tm
     assert pmp.held.n >= pmp.rounds > 0 and pmp.held.p50_ns <= pmp.held.max_ns
     stacks = folded(tmp_path)
     assert sum(stacks.values()) == pmp.weight_ns
-    assert any(";wait_for_lock;" in stack and stack.endswith(";sleeping_[S]") for stack in stacks)
-    assert any(";burn;running_[R]" in stack for stack in stacks)
+    # gdb -readnever reads no unwind tables and guesses: it may miss wait_for_lock itself.
+    lock = ";wait_for_lock;" if plan.sampler == "stacksampler" else ";pthread_mutex_lock;"
+    assert any(lock in stack and stack.endswith(";sleeping_[S]") for stack in stacks)
+    assert any(stack.endswith(";burn;running_[R]") for stack in stacks)
     assert {stack.partition(";")[0] for stack in stacks} == {
         "a:b_c_d)_R_1",
         "\ufffd\ufffd_hot",
@@ -167,8 +170,6 @@ def test_gdbs_text_is_read_whatever_stands_in_it() -> None:
 
 @pytest.mark.needs("gdb")
 def test_the_command_line_prints_both_results_as_one_object(threads: StartThreads, tmp_path: Path) -> None:
-    import json
-
     target = threads("mixed")
     argv = [sys.executable, "-m", "ioflame.cli", "pmp", f"--pid={target.pid}", "--seconds=1", "--hz=50", "--json"]
     done = subprocess.run([*argv, f"--out={tmp_path}"], capture_output=True, text=True, check=False)

@@ -84,7 +84,7 @@ def test_each_thread_is_seen_where_it_is_and_as_it_is(threads: StartThreads, tmp
     lines = [json.loads(line) for line in sampler.samples_file.read_text().splitlines()]
     assert sum(line["weight_ns"] for line in lines) == stats["weight_ns"] and len(lines) == stats["samples"]
 
-    # Who waits for a lock sleeps in the kernel's futex. Frame pointers lose the caller of libc's function, which has none.
+    # Who waits for a lock sleeps in the futex of the kernel. Frame pointers lose the caller of a function without one.
     own = {"fp": ("sleeping_[S]", "sleeping_[S]"), "dwarf": ("wait_for_lock", "read_pipe")}[callgraph]
     locked = {stack: weight for stack, weight in with_frame(stacks, own[0]).items() if "a:b" in stack}
     assert locked and all(stack.endswith(";sleeping_[S]") for stack in locked)

@@ -1,0 +1,166 @@
+"""The lock report: on stacks of known meaning, and on a real database with one lock and with none."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.pmp import PmpPlan, Sampling
+from folding.locks import lock_report, plain_name, read_rules
+from folding.pmp import fold_pmp, pmp_categorised
+from ioflame.errors import MeasurementError, UsageError
+from ioflame.pmp import Locks, read_pmp
+from ioflame.process import Children
+from viz.pmp import render_locks, render_pmp
+
+RULES = read_rules()
+KERNEL = "entry_SYSCALL_64_after_hwframe_[k];do_futex_[k];futex_wait_[k]"
+
+
+def line(category: str, weight: int, stack: str) -> bytes:
+    return f"{category}\t-1\t1\t{weight}\t{stack}".encode()
+
+
+def test_waiters_go_to_the_first_frame_that_is_no_primitive_and_to_their_category() -> None:
+    lock = "rocksdb::port::Mutex::Lock;pthread_mutex_lock;__GI___lll_lock_wait"
+    report = lock_report(
+        [
+            line("LRU", 100, f"t;main;Shard::Lookup;{lock};{KERNEL};sleeping_[S]"),
+            line("bloom", 40, f"t;main;Shard::Lookup;{lock};{KERNEL};sleeping_[S]"),
+            line("bloom", 7, "t;main;Shard::Release;pthread_mutex_unlock;__lll_lock_wake;running_[R]"),
+            line(
+                "other", 30, f"t;main;Pool::Loop;pthread_cond_wait;__futex_abstimed_wait_common;{KERNEL};sleeping_[S]"
+            ),
+            line("libc+k", 20, "t;main;Read;pread64;do_syscall_64_[k];io_schedule_[k];uninterruptible_[D]"),
+            line("other", 3, "t;main;compute;running_[R]"),
+            # Taken again inside the condition's wait: a mutex.
+            line(
+                "other", 5, "t;main;Pool::Loop;pthread_cond_wait;__pthread_mutex_cond_lock;__lll_lock_wait;sleeping_[S]"
+            ),
+            # A reader that waits for a writer, in the frames a condition uses too.
+            line("other", 2, "t;main;Get;pthread_rwlock_rdlock;__futex_abstimed_wait64;futex_wait;sleeping_[S]"),
+        ],
+        RULES,
+    )
+    assert report.total.weight_ns == 207 and report.total.samples == 8
+    assert (report.waiting.weight_ns, report.running.weight_ns) == (147, 7)
+    assert (report.conditions.weight_ns, report.blocked_elsewhere.weight_ns) == (30, 20)
+    rows = [(s.place, s.kind, s.category, s.waiting.weight_ns, s.running.weight_ns) for s in report.sites]
+    assert rows == [
+        ("Shard::Lookup", "mutex", "LRU", 140, 0),
+        ("Pool::Loop", "mutex", "other", 5, 0),
+        ("Get", "rwlock", "other", 2, 0),
+        ("Shard::Release", "mutex", "bloom", 0, 7),
+    ]
+    assert [(s.place, s.waiting.weight_ns) for s in report.owners] == [("LRU", 100), ("bloom", 40), ("other", 7)]
+    assert [s.place for s in report.condition_sites] == ["Pool::Loop"]
+    assert report.share_waiting("Shard::") == 140 / 147
+
+
+def test_names_are_compared_without_what_decorates_them() -> None:
+    assert plain_name("__GI___lll_lock_wait@@GLIBC_2.34") == "lll_lock_wait"
+    assert plain_name("a::B<c::D<int>>::lock.isra.0_[k]") == "a::B::lock"
+    assert plain_name("operator<") == "operator<"
+    for frame, kind in {
+        "std::unique_lock<std::mutex>::lock": "mutex",
+        "rocksdb::InstrumentedMutex::Lock": "mutex",
+        "__pthread_rwlock_rdlock_full64": "rwlock",
+        "__new_sem_wait_slow64.constprop.0": "semaphore",
+        "rocksdb::SpinMutex::lock": "spin",
+        "__futex_abstimed_wait_common64": "condition",
+        "futex_wait": "futex",
+    }.items():
+        assert RULES.kind_of(frame) == kind, frame
+    for frame in ("rocksdb::LRUCacheShard::Lookup", "read", "std::vector<std::mutex>::size", "mutex_of", ""):
+        assert RULES.kind_of(frame) is None, frame
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**12), st.lists(st.text(max_size=20), min_size=1, max_size=6))))
+def test_any_frames_keep_their_weight(stacks: list[tuple[int, list[str]]]) -> None:
+    lines = [
+        line("x", weight, ";".join(frame.replace(";", ":").replace("\t", " ") for frame in frames))
+        for weight, frames in stacks
+    ]
+    report = lock_report(lines, RULES)
+    assert report.total.weight_ns == sum(weight for weight, _ in stacks)
+    parts = (report.waiting, report.running, report.conditions, report.blocked_elsewhere)
+    assert sum(part.weight_ns for part in parts) <= report.total.weight_ns
+
+
+def test_what_is_no_line_or_no_rule_is_said(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match="is not a line of stackfold"):
+        lock_report([b"folded;text 12"], RULES)
+    broken = tmp_path / "rules.toml"
+    for text in ("schema = 2", 'schema = 1\n[[primitive]]\nkind = "key"\nframes = []', "x = [", "schema = 1"):
+        broken.write_text(text)
+        with pytest.raises(UsageError):
+            read_rules(broken)
+
+
+@pytest.fixture(scope="module")
+def cached_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Half a million small values, which a block cache of 1 GiB holds whole."""
+    directory = tmp_path_factory.mktemp("locks") / "db"
+    load = ["--benchmarks=fillseq", "--num=500000", "--value_size=100", "--compression_type=none", "--disable_wal=1"]
+    subprocess.run(["db_bench", f"--db={directory}", *load], capture_output=True, check=True)
+    return directory
+
+
+def lock_report_of(database: Path, cache_type: str, place: Path) -> Locks:
+    """Of 8 threads that read a cached database, whose block cache has one shard."""
+    place.mkdir()
+    flags = ["--use_existing_db=1", "--num=500000", "--value_size=100", "--threads=8", "--duration=120"]
+    flags += ["--cache_size=1073741824", "--cache_numshardbits=0", "--cache_index_and_filter_blocks=1"]
+    log = place / "report.csv"
+    flags += [f"--cache_type={cache_type}", f"--report_file={log}", "--report_interval_seconds=1"]
+    with (
+        subprocess.Popen(
+            ["db_bench", "--benchmarks=readrandom", f"--db={database}", *flags],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as engine,
+        Children() as children,
+    ):
+        try:
+            # Two lines with figures: it reads, and what it reads comes from the cache by now.
+            while not log.exists() or len(log.read_text().splitlines()) < 3:
+                assert engine.poll() is None
+                time.sleep(0.05)
+            sampling = Sampling(children, PmpPlan(hz=50), engine.pid, place)
+            sampling.attach()
+            sampling.open()
+            sampling.wait(6)
+            sampling.close()
+            sampling.detach()
+        finally:
+            engine.kill()
+    fold_pmp(place)
+    locks = lock_report(pmp_categorised(place, "rocksdb").split(b"\n"), RULES)
+    pmp = read_pmp(place)
+    assert pmp.activity is not None
+    print(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity))
+    return locks
+
+
+@pytest.mark.needs("db_bench")
+def test_the_lock_of_the_lru_cache_is_seen_and_is_gone_with_the_hyper_clock_cache(
+    cached_database: Path, tmp_path: Path
+) -> None:
+    lru = lock_report_of(cached_database, "lru_cache", tmp_path / "lru")
+    hcc = lock_report_of(cached_database, "hyper_clock_cache", tmp_path / "hcc")
+
+    def in_shard(locks: Locks) -> float:
+        """Of all threads' time, the part in the shard's lock, waiting or in its code."""
+        inside = [site for site in locks.sites if "LRUCacheShard::" in site.place]
+        return sum(s.waiting.weight_ns + s.running.weight_ns for s in inside) / locks.total.weight_ns
+
+    assert in_shard(lru) > 0.02
+    assert in_shard(hcc) == 0
+    # Where there is a lock, its shard is where nearly all of it is: Lookup and Release.
+    assert lru.share_waiting("LRUCacheShard::") > 0.8
+    assert lru.waiting.weight_ns + lru.running.weight_ns > 4 * (hcc.waiting.weight_ns + hcc.running.weight_ns)
