@@ -85,9 +85,7 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
         lines.append(_book("of it, the probes", ladder.probe_ns, "their programs measured, their traps estimated"))
     if ladder.start == "query" and ladder.outside.count:
         lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
-        lines.append(
-            _book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query")
-        )
+        lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))
         lines += _engine_lines(ladder, rx_lat_us)
     lines += _device_lines(ladder)
     return lines
