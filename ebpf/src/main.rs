@@ -18,8 +18,8 @@ mod runqlat;
 mod session;
 mod symbols;
 mod targets;
-mod uprobes;
 mod tasks;
+mod uprobes;
 
 #[derive(Parser)]
 #[command(version, about)]

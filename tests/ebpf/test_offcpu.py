@@ -39,8 +39,8 @@ def start(program: Path) -> Iterator[Start]:
     """Starts it; returns once its threads run."""
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*modes: str, seconds: float = 60) -> subprocess.Popen[str]:
-        process = subprocess.Popen([program, str(seconds), *modes], stdout=subprocess.PIPE, text=True)
+    def begin(*modes: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen([program, "120", *modes], stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout is not None
         assert int(process.stdout.readline()) == process.pid
@@ -232,8 +232,17 @@ def test_any_thread_name_is_survived(start: Start, tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_keeps_what_was_seen_of_it(start: Start, tmp_path: Path) -> None:
-    process = start("sleep", "spin", seconds=0.7)
-    off = observe(process.pid, tmp_path, seconds=1.2)
+    process = start("sleep", "spin")
+    with Children() as children:
+        observer = off_cpu_observer(children, process.pid, tmp_path / "off.json", tmp_path / "off.data")
+        observer.attach()
+        observer.open()
+        time.sleep(0.5)  # the part of the window that it lives in
+        process.kill()
+        process.wait()
+        observer.close()
+        observer.detach()
+    off = read_off_cpu(tmp_path / "off.json")
     adds_up(off)
     assert off.process_ended_ns is not None
     assert off.start_ns < off.process_ended_ns < off.end_ns
