@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CARGO := cargo
 MANIFEST := folding/Cargo.toml
 # Every crate of the house.
-MANIFESTS := $(MANIFEST) ebpf/Cargo.toml collectors/stacksampler/Cargo.toml
+MANIFESTS := $(MANIFEST) folding/recording/Cargo.toml ebpf/Cargo.toml collectors/stacksampler/Cargo.toml
 each_crate = @set -e; for manifest in $(MANIFESTS); do echo "$(1) $$manifest"; $(2) done
 SHELL_SCRIPTS := ioflame/setup.sh .ci/run
 
@@ -102,4 +102,4 @@ bless: setup-dev ## write the golden files anew from what the code does now; loo
 	BLESS=1 $(BIN)/pytest -q
 
 clean: ## remove what was built here (.venv, target, caches); runs and databases stay
-	rm -rf $(VENV) folding/target ebpf/target collectors/stacksampler/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) folding/target folding/recording/target ebpf/target collectors/stacksampler/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

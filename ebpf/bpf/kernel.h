@@ -20,6 +20,7 @@ typedef __s32 s32;
 typedef __u64 u64;
 typedef __s64 s64;
 typedef u32 dev_t;
+typedef _Bool bool;
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
@@ -75,6 +76,10 @@ struct request___with_disk {
 	struct gendisk *rq_disk;
 };
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
 struct ns_common {
 	unsigned int inum;
 };
@@ -109,6 +114,8 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 	char comm[16];
+	unsigned int in_iowait : 1;
+	struct sched_entity se;
 };
 
 struct pt_regs {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod chains;
 mod cost;
 mod device;
 mod error;
@@ -11,10 +12,13 @@ mod histogram;
 mod iolat;
 mod kernel_flags;
 mod ladder;
+mod offcpu;
 mod probe;
+mod runqlat;
 mod session;
 mod symbols;
 mod targets;
+mod tasks;
 mod uprobes;
 
 #[derive(Parser)]
@@ -32,6 +36,10 @@ enum Program {
     Iolat(iolat::Options),
     /// The latency ladder: a query through engine, system call, block layer, device, wake-up and back
     Ladder(ladder::Options),
+    /// Off-CPU time of a process: stacks by blocked time and state
+    Offcpu(offcpu::Options),
+    /// Run-queue latency and context switches of a process
+    Runqlat(runqlat::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +49,8 @@ fn main() -> ExitCode {
         Program::Probe => probe::run(),
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
+        Program::Offcpu(options) => offcpu::run(&options),
+        Program::Runqlat(options) => runqlat::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

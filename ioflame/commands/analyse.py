@@ -172,6 +172,7 @@ def conclude(run: Run) -> int:
     outputs = {
         "report:": Files.REPORT,
         "flame graph:": Files.FLAMEGRAPH,
+        "off-CPU:": Files.OFF_CPU_FLAMEGRAPH,
         "stacks:": Files.FOLDED,
         "summary:": Files.SUMMARY,
     }

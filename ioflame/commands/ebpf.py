@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ioflame.checks import Check, Verdict, render_checks, worst
-from ioflame.commands import ebpf_iolat, ebpf_ladder
+from ioflame.commands import ebpf_iolat, ebpf_ladder, ebpf_offcpu, ebpf_runqlat
 from ioflame.commands.ebpf_program import EbpfProgram
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.observer import Observer
@@ -24,7 +24,12 @@ from ioflame.progress import terminal_width
 __all__ = ("add_parser",)
 
 # One module a program: a new one is added here and nowhere else.
-_PROGRAMS: Sequence[EbpfProgram] = (ebpf_iolat.PROGRAM, ebpf_ladder.PROGRAM)
+_PROGRAMS: Sequence[EbpfProgram] = (
+    ebpf_iolat.PROGRAM,
+    ebpf_ladder.PROGRAM,
+    ebpf_offcpu.PROGRAM,
+    ebpf_runqlat.PROGRAM,
+)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -11,11 +11,13 @@ from collectors.pmp import PmpPlan, Sampling
 from collectors.pmp_checks import pmp_checks
 from ebpf.iolat import IoLatencyRequest, io_latency_observer
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
+from ebpf.offcpu import off_cpu_observer
 from ioflame.checks import Check, Verdict
 from ioflame.commands import ebpf_iolat
 from ioflame.commands.ebpf_program import Shown
 from ioflame.commands.job import Job
 from ioflame.commands.pmp import analyse_pmp
+from ioflame.commands.wallclock import show_off_cpu
 from ioflame.errors import IoflameError
 from ioflame.ladder import read_ladder
 from ioflame.metrics import window_metrics
@@ -99,6 +101,11 @@ def _show_ladder(run: Run) -> Shown:
     return Shown(ladder_text(ladder, rx_lat), ladder_checks(ladder, rx_lat))
 
 
+def _off_cpu(watched: Watched) -> Observer:
+    run = watched.run
+    return off_cpu_observer(watched.children, watched.child.pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
+
+
 def _pmp(watched: Watched) -> Observer:
     return Sampling(watched.children, PmpPlan(), watched.child.pid, watched.run.directory)
 
@@ -112,6 +119,7 @@ _WATCHERS: Mapping[str, Watcher] = {
     "perf": Watcher(_perf, Files.PERF_DATA),
     "iolat": Watcher(_iolat, Files.IO_LATENCY, lambda run: ebpf_iolat.PROGRAM.show(run.path(Files.IO_LATENCY))),
     "ladder": Watcher(_ladder, Files.LADDER, _show_ladder),
+    "offcpu": Watcher(_off_cpu, Files.OFF_CPU, show_off_cpu),
     "pmp": Watcher(_pmp, Files.PMP, _show_pmp),
     "null": Watcher(lambda _: NullObserver(), ""),
 }

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* Off-CPU time of a process's threads: stacks at switch-out, time summed at switch-in by thread, state and stacks.
+ *
+ * A stretch has up to two parts: blocked (from switch-out to the wake-up), and waiting for a CPU (from the wake-up to
+ * switch-in; a preempted thread has this part alone). The parts of a stretch add up to it exactly.
+ *
+ * Stacks are kept by a 64-bit hash of their addresses in a hash map of our own: a BPF stack map has one place for each
+ * hash, so of 500 different stacks in 16,384 places it loses about 8 to collisions. */
+#include "threads.h"
+
+#define DEPTH 127 /* the kernel's default of perf_event_max_stack */
+
+enum gate_state { TRACKING, OPEN, FROZEN };
+
+/* What a thread was about when it left its CPU. */
+enum state {
+	IO,              /* the kernel counts it as waiting for IO (in_iowait) */
+	UNINTERRUPTIBLE, /* D, but not for IO: a lock in the kernel */
+	SLEEP,           /* S: futex, timer, socket, ... told apart by the kernel stack, in user space */
+	STOPPED,         /* a signal or a debugger */
+	PREEMPTED,       /* it could have gone on */
+	WOKEN,           /* woken, and waiting for a CPU */
+	BEFORE,          /* blocked since before we looked: user space knows its state */
+	STATES,
+};
+#define STATE_SLOTS 8 /* a power of two, so that an index can be masked into it */
+
+enum loss {
+	LOST_THREAD, /* the map of threads was full: a switch-out was not seen */
+	LOST_SUM,    /* the map of sums was full: its time is in lost_ns */
+	LOST_STACK,  /* the map of stacks was full */
+	NO_STACK,    /* the kernel could not walk it */
+	LOST_END,    /* the map of ended threads was full */
+	NEGATIVE,    /* an end before its start: clocks of two CPUs */
+	MISSED_IN,   /* no event of a switch-in came: its time is worked out from the CPU time since */
+	LOSSES,
+};
+
+#define NOT_THERE 0
+#define NOT_KEPT 1
+
+struct thread {
+	u64 begun; /* when it was created within the trace; 0: before */
+	u64 since; /* when it left its CPU; 0: it has one */
+	u64 woken; /* when it was woken since; 0: not yet */
+	u64 got;   /* when it got its CPU; 0: before we looked */
+	u64 ran_ns;
+	u64 cpu_ns; /* by the scheduler, when it left its CPU last */
+	u64 kernel, user, waker_kernel, waker_user;
+	u32 voluntary, involuntary;
+	u32 tid;
+	u32 state;
+	char comm[16], waker[16];
+};
+
+struct end {
+	u64 at;
+	u64 cpu_ns; /* since its creation, as schedstat counts */
+	struct thread thread;
+};
+
+struct key {
+	u64 kernel, user, waker_kernel, waker_user;
+	u32 tid, state;
+	char waker[16];
+};
+
+struct sum {
+	u64 ns;
+	u64 count;
+};
+
+struct stack {
+	u64 depth;
+	u64 addresses[DEPTH];
+};
+
+/* Sizes are the loader's to set. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct end);
+} ends SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct key);
+	__type(value, struct sum);
+} sums SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct stack);
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stack);
+} scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct end);
+} blank SEC(".maps");
+
+const volatile int with_waker = 0;
+volatile u64 opened_at = 0;
+u64 losses[LOSSES] = {};
+u64 lost_ns[STATE_SLOTS] = {};
+u64 lost_count[STATE_SLOTS] = {};
+
+static __always_inline void lose(u32 what)
+{
+	__sync_fetch_and_add(&losses[what], 1);
+}
+
+/* The stack of the current task as the number it is kept under. */
+static __always_inline u64 take_stack(void *ctx, u64 flags)
+{
+	u32 zero = 0;
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
+	if (!stack)
+		return NOT_KEPT;
+	long size = bpf_get_stack(ctx, stack->addresses, sizeof(stack->addresses), flags);
+	if (size <= 0) {
+		if (size < 0)
+			lose(NO_STACK);
+		return NOT_THERE;
+	}
+	stack->depth = (u64)size / sizeof(u64);
+	u64 hash = 0x9e3779b97f4a7c15ULL ^ flags;
+	for (u32 i = 0; i < DEPTH; i++) {
+		if (i >= stack->depth)
+			break;
+		hash = (hash ^ stack->addresses[i]) * 0xff51afd7ed558ccdULL;
+		hash ^= hash >> 32;
+	}
+	if (hash <= NOT_KEPT)
+		hash = 2;
+	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, stack, BPF_NOEXIST) &&
+	    !bpf_map_lookup_elem(&stacks, &hash)) {
+		lose(LOST_STACK);
+		return NOT_KEPT;
+	}
+	return hash;
+}
+
+static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 to)
+{
+	if (from < opened_at)
+		from = opened_at;
+	if (to < from) {
+		if (to >= opened_at)
+			lose(NEGATIVE);
+		return;
+	}
+	u64 ns = to - from;
+	struct key key = {
+		.kernel = thread->kernel,
+		.user = thread->user,
+		.waker_kernel = thread->waker_kernel,
+		.waker_user = thread->waker_user,
+		.tid = thread->tid,
+		.state = state,
+	};
+	__builtin_memcpy(key.waker, thread->waker, sizeof(key.waker));
+	struct sum *sum = bpf_map_lookup_elem(&sums, &key);
+	if (!sum) {
+		struct sum none = {};
+		bpf_map_update_elem(&sums, &key, &none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&sums, &key);
+	}
+	if (sum) {
+		__sync_fetch_and_add(&sum->ns, ns);
+		__sync_fetch_and_add(&sum->count, 1);
+		return;
+	}
+	lose(LOST_SUM);
+	/* clang must not use what it knows of the state to leave the mask out: the verifier does not know it. */
+	u64 slot = state;
+	asm volatile("" : "+r"(slot));
+	slot &= STATE_SLOTS - 1;
+	__sync_fetch_and_add(&lost_ns[slot], ns);
+	__sync_fetch_and_add(&lost_count[slot], 1);
+}
+
+/* The thread's entry; a new one begins on a CPU. */
+static __always_inline struct thread *thread_of(struct task_struct *task, int *is_new)
+{
+	u32 pid = task->pid, zero = 0;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
+	if (thread)
+		return thread;
+	*is_new = 1;
+	struct end *none = bpf_map_lookup_elem(&blank, &zero);
+	if (!none)
+		return 0;
+	if (bpf_map_update_elem(&threads, &pid, &none->thread, BPF_NOEXIST)) {
+		lose(LOST_THREAD);
+		return 0;
+	}
+	thread = bpf_map_lookup_elem(&threads, &pid);
+	if (thread)
+		thread->tid = ids_of(task).tid;
+	return thread;
+}
+
+/* What a thread ran up to now. schedstat is no substitute: where a wake-up finds its CPU idle, the scheduler counts the
+ * thread as running from then on (wakeup_preempt leaves out the clock's update), before it is switched in. */
+static __always_inline void ran(struct thread *thread, u64 now)
+{
+	u64 from = thread->got < opened_at ? opened_at : thread->got;
+	if (gate == OPEN && !thread->since && from < now)
+		thread->ran_ns += now - from;
+}
+
+/* A thread has its CPU again: what it waited until then is summed. */
+static __always_inline void got_cpu(struct thread *thread, u64 now)
+{
+	if (gate == OPEN && thread->since) {
+		u64 woken = thread->woken;
+		if (thread->state == PREEMPTED || thread->state == WOKEN) {
+			add(thread, thread->state, thread->since, now);
+		} else if (woken && woken < now) {
+			if (woken > opened_at)
+				add(thread, thread->state, thread->since, woken);
+			add(thread, WOKEN, woken, now);
+		} else {
+			add(thread, thread->state, thread->since, now);
+		}
+	}
+	thread->got = now;
+	thread->since = 0;
+	thread->woken = 0;
+	thread->kernel = thread->user = thread->waker_kernel = thread->waker_user = 0;
+	__builtin_memset(thread->waker, 0, sizeof(thread->waker));
+}
+
+static __always_inline void switched_in(struct task_struct *task, u64 now)
+{
+	int is_new = 0;
+	struct thread *thread = thread_of(task, &is_new);
+	if (!thread)
+		return;
+	if (is_new) {
+		thread->state = BEFORE;
+		thread->since = 1;
+	}
+	got_cpu(thread, now);
+}
+
+/* The kernel leaves out the event of one switch-in in a thousand or so (seen on 6.18, by perf too): a thread leaves a CPU
+ * that it never got. It got it as long ago as it ran. */
+static __always_inline void find_missed(struct task_struct *task, struct thread *thread, u64 now)
+{
+	u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	if (thread->since > 1 && thread->cpu_ns) {
+		u64 ran = cpu_ns - thread->cpu_ns;
+		u64 at = ran < now - thread->since ? now - ran : thread->since;
+		if (gate == OPEN)
+			lose(MISSED_IN);
+		got_cpu(thread, at);
+	}
+	thread->cpu_ns = cpu_ns;
+}
+
+static __always_inline void ended(struct task_struct *task, u64 now)
+{
+	u32 pid = task->pid, zero = 0;
+	u64 key = now ^ (u64)pid << 42;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
+	struct end *none = bpf_map_lookup_elem(&blank, &zero);
+	if (!thread || !none)
+		return;
+	find_missed(task, thread, now);
+	ran(thread, now);
+	bpf_probe_read_kernel_str(thread->comm, sizeof(thread->comm), task->comm);
+	struct end *end = 0;
+	if (!bpf_map_update_elem(&ends, &key, none, BPF_NOEXIST))
+		end = bpf_map_lookup_elem(&ends, &key);
+	if (end) {
+		end->at = now;
+		/* Exact: the scheduler has just taken the task off its queue. */
+		end->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+		__builtin_memcpy(&end->thread, thread, sizeof(*thread));
+	} else {
+		lose(LOST_END);
+	}
+	bpf_map_delete_elem(&threads, &pid);
+}
+
+static __always_inline void switched_out(void *ctx, bool preempt, struct task_struct *task, u32 state, u64 now)
+{
+	if (!preempt && state & TASK_DEAD) {
+		ended(task, now);
+		return;
+	}
+	int is_new = 0;
+	struct thread *thread = thread_of(task, &is_new);
+	if (!thread)
+		return;
+	find_missed(task, thread, now);
+	ran(thread, now);
+	if (preempt || !state)
+		thread->state = PREEMPTED;
+	else if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		thread->state = IO;
+	else if (state & TASK_UNINTERRUPTIBLE)
+		thread->state = UNINTERRUPTIBLE;
+	else
+		thread->state = state & TASK_STOPPED_OR_TRACED ? STOPPED : SLEEP;
+	if (gate == OPEN) {
+		if (thread->state == PREEMPTED)
+			thread->involuntary++;
+		else
+			thread->voluntary++;
+	}
+	bpf_probe_read_kernel_str(thread->comm, sizeof(thread->comm), task->comm);
+	thread->kernel = take_stack(ctx, 0);
+	thread->user = take_stack(ctx, BPF_F_USER_STACK);
+	thread->woken = thread->state != PREEMPTED && woken_meanwhile(task, state) ? now : 0;
+	thread->since = now;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+{
+	if (gate == FROZEN)
+		return 0;
+	int out = is_target(prev), in = is_target(next);
+	if (!out && !in)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	if (in)
+		switched_in(next, now);
+	if (out)
+		switched_out(ctx, preempt, prev, state, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	if (gate == FROZEN || !is_target(task))
+		return 0;
+	int is_new = 0;
+	struct thread *thread = thread_of(task, &is_new);
+	if (!thread)
+		return 0;
+	if (is_new) {
+		thread->state = BEFORE;
+		thread->since = 1;
+	}
+	if (!thread->since || thread->woken || thread->state == PREEMPTED || thread->state == WOKEN)
+		return 0;
+	thread->woken = bpf_ktime_get_ns();
+	if (!with_waker)
+		return 0;
+	bpf_get_current_comm(thread->waker, sizeof(thread->waker));
+	thread->waker_kernel = take_stack(ctx, 0);
+	/* Addresses of another process would be named by the wrong mappings. */
+	thread->waker_user = current_ids().tgid == target_tgid ? take_stack(ctx, BPF_F_USER_STACK) : NOT_THERE;
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_new, struct task_struct *task)
+{
+	if (gate == FROZEN || !is_target(task))
+		return 0;
+	int is_new = 0;
+	struct thread *thread = thread_of(task, &is_new);
+	if (!thread)
+		return 0;
+	thread->state = WOKEN;
+	thread->begun = thread->since = bpf_ktime_get_ns();
+	return 0;
+}

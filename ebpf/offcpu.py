@@ -1,0 +1,24 @@
+"""Off-CPU time of a process, by state and stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ebpf.observer import CoreObserver
+from ioflame.process import Children
+
+__all__ = ("off_cpu_observer",)
+
+
+def off_cpu_observer(
+    children: Children, pid: int, out: Path, recording: Path, *, waker: bool = False, map_entries: int | None = None
+) -> CoreObserver:
+    """Stacks of a process's threads by time off the CPU: `out` is the JSON (`OffCpu`), `recording` the stacks.
+
+    waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
+    """
+    arguments = ["--pid", str(pid), "--recording", str(recording)]
+    arguments += ["--waker"] if waker else []
+    arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []
+    what = "eBPF on sched_switch and sched_waking: stacks by time off the CPU"
+    return CoreObserver("offcpu", what, children, arguments, out)

@@ -1,0 +1,350 @@
+//! Off-CPU time of a process: by state, by thread, and by stack as a recording that stackfold and perf read.
+
+mod account;
+mod raw;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use clap::Args;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use recording::{Kernel, Mapping, Modules, Recording, Sample};
+use serde::Serialize;
+
+use crate::chains::{self, Chain};
+use crate::error::Failure;
+use crate::session::{Counting, WindowOptions, now_ns, pid_namespace, run_window, write_result};
+use crate::tasks::{self, Task};
+use account::{Life, Row, STATES, Window};
+use raw::{KINDS, Key, Kind, LOSSES, NOT_KEPT, Sum};
+
+#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/offcpu.skel.rs"));
+}
+
+/// Events of the recording: ns off the CPU, and how often a thread left it so.
+const EVENTS: [&str; 2] = ["off-cpu", "off-cpu-count"];
+/// `enum gate_state`
+const OPEN: i32 = 1;
+const FROZEN: i32 = 2;
+/// The inode of the first pid namespace (PROC_PID_INIT_INO): there, pids are the kernel's own.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+/// Frames in a stack at which the kernel cuts it.
+const DEEPEST: usize = 127;
+
+#[derive(Args)]
+pub struct Options {
+    /// The process
+    #[arg(long)]
+    pid: u32,
+    /// Take the stack of whoever wakes a thread, too
+    #[arg(long)]
+    waker: bool,
+    /// Where the stacks go, as perf.data
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
+    /// Entries of every map, to see what happens when they are full
+    #[arg(long, hide = true, value_name = "N")]
+    map_entries: Option<u32>,
+    #[command(flatten)]
+    window: WindowOptions,
+}
+
+#[derive(Default, Serialize)]
+struct Total {
+    ns: u64,
+    count: u64,
+}
+
+/// What became of the stacks.
+#[derive(Serialize)]
+struct Stacks {
+    different: usize,
+    /// Those that the kernel cut at its limit.
+    cut: usize,
+    /// Time whose stack or sum was not kept: it is in the totals, under `[lost stack]`.
+    lost_ns: u64,
+    /// Time of threads that were blocked before they were looked at: their stacks are those of /proc.
+    before_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Result_ {
+    backend: &'static str,
+    pid: u32,
+    start_ns: u64,
+    end_ns: u64,
+    /// When the last thread ended, where none was left.
+    process_ended_ns: Option<u64>,
+    waker: bool,
+    states: BTreeMap<&'static str, Total>,
+    threads: Vec<Life>,
+    stacks: Stacks,
+    losses: BTreeMap<&'static str, u64>,
+    /// Whether kernel functions can be told apart: a lock from a sleep, the tracer's own frames.
+    kernel_symbols: bool,
+    recording: Option<PathBuf>,
+}
+
+/// The skeleton behind its gate, and what /proc says at the gate's edges.
+struct Counter<'a, 'obj> {
+    skeleton: &'a mut skeleton::OffcpuSkel<'obj>,
+    pid: u32,
+    opened: u64,
+    closed: u64,
+    at_open: BTreeMap<u32, Task>,
+    at_close: BTreeMap<u32, Task>,
+    modules: Modules,
+    mappings: Vec<(Mapping, Option<Vec<u8>>)>,
+}
+
+impl Counter<'_, '_> {
+    fn take_mappings(&mut self) {
+        let text = fs::read(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let process = nix::unistd::Pid::from_raw(self.pid as i32);
+        self.mappings.extend(self.modules.update(process, &recording::parse::maps(&text)));
+    }
+}
+
+impl Counting for Counter<'_, '_> {
+    fn set_gate(&mut self, open: bool) {
+        if open {
+            self.at_open = tasks::tasks(self.pid);
+            self.opened = now_ns();
+        }
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            if open {
+                bss.opened_at = self.opened;
+                fence(Ordering::SeqCst);
+            }
+            bss.gate = if open { OPEN } else { FROZEN };
+        }
+        if !open {
+            self.closed = now_ns();
+            self.at_close = tasks::tasks(self.pid);
+        }
+    }
+
+    fn slice(&mut self) -> Result<(), Failure> {
+        self.take_mappings();
+        Ok(())
+    }
+}
+
+/// Counts for the window and writes the JSON, and the recording where one is wanted.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    if tasks::tasks(options.pid).is_empty() {
+        return Err(Failure::usage(format!("--pid {}: there is no such process", options.pid)));
+    }
+    let (pidns_dev, pidns_ino) = pid_namespace()?;
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skeleton::OffcpuSkelBuilder::default().open(&mut storage)?;
+    let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+    rodata.pidns_dev = pidns_dev;
+    rodata.pidns_ino = pidns_ino;
+    rodata.target_tgid = options.pid;
+    rodata.with_waker = i32::from(options.waker);
+    if pidns_ino == FIRST_PID_NAMESPACE {
+        open.maps.bss_data.as_deref_mut().expect("the program has variables").global_tgid = options.pid;
+    }
+    if let Some(entries) = options.map_entries {
+        open.maps.threads.set_max_entries(entries)?;
+        open.maps.ends.set_max_entries(entries)?;
+        open.maps.sums.set_max_entries(entries)?;
+        open.maps.stacks.set_max_entries(entries)?;
+    }
+    let kernel = Kernel::running();
+    let mut skeleton = open.load()?;
+    skeleton.attach()?;
+    let attached = tasks::tasks(options.pid).into_iter();
+    let attached =
+        attached.map(|(tid, task)| (tid, (task, tasks::blocked(options.pid, tid, &kernel)))).collect();
+    let mut counter = Counter {
+        skeleton: &mut skeleton,
+        pid: options.pid,
+        opened: 0,
+        closed: 0,
+        at_open: BTreeMap::new(),
+        at_close: BTreeMap::new(),
+        modules: Modules::default(),
+        mappings: Vec::new(),
+    };
+    counter.take_mappings();
+    run_window(&options.window, Duration::from_secs(1), &mut counter)?;
+    let Counter { opened, closed, at_open, at_close, mappings, .. } = counter;
+    let maps = &skeleton.maps;
+    let window = Window {
+        pid: options.pid,
+        opened,
+        closed,
+        attached,
+        at_open,
+        at_close,
+        threads: raw::entries(&maps.threads)?.iter().map(|(_, value)| raw::thread(value)).collect(),
+        ends: raw::entries(&maps.ends)?.iter().map(|(_, value)| raw::end(value)).collect(),
+        stacks: raw::entries(&maps.stacks)?
+            .iter()
+            .map(|(key, value)| (u64::from_ne_bytes(key[..8].try_into().unwrap()), raw::stack(value)))
+            .collect(),
+    };
+    let bss = maps.bss_data.as_deref().expect("the program has variables");
+    let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
+    for (key, sum) in raw::entries(&maps.sums)? {
+        sums.insert(raw::key(&key), raw::sum(&sum));
+    }
+    for (kind, (ns, count)) in KINDS.into_iter().zip(bss.lost_ns.into_iter().zip(bss.lost_count)) {
+        if count > 0 {
+            sums.insert(lost(options.pid, kind), Sum { ns, count });
+        }
+    }
+    window.flush(&mut sums);
+    let rows = window.rows(sums, &kernel);
+    let lives = window.lives(&rows);
+    if let Some(path) = &options.recording {
+        write_recording(path, &window, &rows, &lives, &mappings, &kernel)
+            .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
+    }
+    let mut states: BTreeMap<&'static str, Total> =
+        STATES.into_iter().map(|state| (state.name(), Total::default())).collect();
+    for row in &rows {
+        let total = states.entry(row.state.name()).or_default();
+        total.ns += row.sum.ns;
+        total.count += row.sum.count;
+    }
+    let time_of =
+        |wanted: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(|row| row.sum.ns).sum();
+    let result = Result_ {
+        backend: "co-re",
+        pid: options.pid,
+        start_ns: opened,
+        end_ns: closed,
+        process_ended_ns: window.at_close.is_empty().then(|| lives.iter().map(|l| l.end_ns).max()).flatten(),
+        waker: options.waker,
+        states,
+        stacks: Stacks {
+            different: window.stacks.len(),
+            cut: window.stacks.values().filter(|stack| stack.len() >= DEEPEST).count(),
+            lost_ns: time_of(&|row| row.key.kernel == NOT_KEPT || row.key.user == NOT_KEPT),
+            before_ns: time_of(&|row| row.before),
+        },
+        threads: lives,
+        losses: LOSSES.into_iter().zip(bss.losses).collect(),
+        kernel_symbols: kernel.known(),
+        recording: options.recording.clone(),
+    };
+    write_result(&options.window, &result)
+}
+
+/// Where time goes whose sum could not be kept.
+fn lost(pid: u32, kind: Kind) -> Key {
+    Key {
+        tid: pid,
+        kind,
+        kernel: NOT_KEPT,
+        user: NOT_KEPT,
+        waker_kernel: 0,
+        waker_user: 0,
+        waker: Vec::new(),
+    }
+}
+
+/// Marks that stand among the frames, each made when it is first needed.
+struct Marks<'a> {
+    known: HashMap<Vec<u8>, u64>,
+    out: &'a mut Recording,
+    time: u64,
+}
+
+impl Marks<'_> {
+    fn address(&mut self, name: &[u8]) -> std::io::Result<u64> {
+        if let Some(&address) = self.known.get(name) {
+            return Ok(address);
+        }
+        let address = self.out.named(name, self.time)?;
+        self.known.insert(name.to_vec(), address);
+        Ok(address)
+    }
+}
+
+/// The recording appears whole or not at all.
+fn write_recording(
+    path: &Path,
+    window: &Window,
+    rows: &[Row],
+    lives: &[Life],
+    mappings: &[(Mapping, Option<Vec<u8>>)],
+    kernel: &Kernel,
+) -> std::io::Result<()> {
+    let partial = path.with_extension("part");
+    let (start, end) = (window.opened, window.closed);
+    let mut out = Recording::create(&partial, window.pid as i32, &EVENTS, None, kernel, start)?;
+    for life in lives {
+        out.comm(life.tid as i32, &life.comm, start)?;
+    }
+    for (mapping, build_id) in mappings {
+        out.mapping(mapping, build_id.as_deref(), start)?;
+    }
+    let mut known = HashMap::new();
+    for row in rows {
+        let mut marks = Marks { known, out: &mut out, time: start };
+        let chain = chain(row, window, kernel, &mut marks)?;
+        known = marks.known;
+        for (event, period) in [row.sum.ns, row.sum.count].into_iter().enumerate() {
+            let tid = row.key.tid as i32;
+            out.sample(&Sample { event, time: end, tid, period, chain: &chain.0, copied: None })?;
+        }
+    }
+    out.finish(kernel)?;
+    fs::rename(&partial, path)
+}
+
+/// Leaf first: the waker from its root down, `[woken by]`, the state, the thread from its leaf up.
+fn chain(row: &Row, window: &Window, kernel: &Kernel, marks: &mut Marks) -> std::io::Result<Chain> {
+    let mut chain = Chain::default();
+    let stack = |id: u64| window.stacks.get(&id).map_or(&[][..], |stack| &stack[..]);
+    let key = &row.key;
+    if key.waker_kernel != 0 {
+        let frames = chains::without_tracer(stack(key.waker_kernel), kernel);
+        let frames = match chains::interrupt(frames, kernel) {
+            Some(part) => {
+                chain.kernel(&[marks.address(b"[interrupt]")?]);
+                part
+            }
+            None => {
+                chain.kernel(&[marks.address(&[b"[waker ", &key.waker[..], b"]"].concat())?]);
+                chain.user_reversed(stack(key.waker_user));
+                frames
+            }
+        };
+        chain.kernel(&frames.iter().rev().copied().collect::<Vec<_>>());
+        chain.kernel(&[marks.address(b"[woken by]")?]);
+    }
+    chain.kernel(&[marks.address(format!("[{}]", row.state.name()).as_bytes())?]);
+    if row.before {
+        if let Some((_, blocked)) = window.attached.get(&key.tid) {
+            chain.kernel(&blocked.kernel);
+            chain.user(&blocked.user);
+        }
+        chain.kernel(&[marks.address(b"[blocked before the window]")?]);
+        return Ok(chain);
+    }
+    if key.kernel == 0 && key.user == 0 {
+        let name = if window.attached.contains_key(&key.tid) {
+            &b"[blocked before the window]"[..]
+        } else {
+            b"[new thread]"
+        };
+        chain.kernel(&[marks.address(name)?]);
+    }
+    chain.kernel(chains::without_tracer(stack(key.kernel), kernel));
+    chain.user(stack(key.user));
+    if key.kernel == NOT_KEPT || key.user == NOT_KEPT {
+        chain.kernel(&[marks.address(b"[lost stack]")?]);
+    }
+    Ok(chain)
+}

@@ -1,0 +1,242 @@
+//! From maps to time: what every thread of the process did between the gate's edges.
+
+use std::collections::BTreeMap;
+
+use recording::Kernel;
+use serde::Serialize;
+
+use super::raw::{End, Key, Kind, Sum, Thread};
+use crate::chains;
+use crate::tasks::{Blocked, Task};
+
+/// What a thread waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Io,
+    Lock,
+    Sleep,
+    Uninterruptible,
+    Stopped,
+    Preempted,
+    Woken,
+}
+
+pub const STATES: [State; 7] = [
+    State::Io,
+    State::Lock,
+    State::Sleep,
+    State::Uninterruptible,
+    State::Stopped,
+    State::Preempted,
+    State::Woken,
+];
+
+impl State {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Lock => "lock",
+            Self::Sleep => "sleep",
+            Self::Uninterruptible => "uninterruptible",
+            Self::Stopped => "stopped",
+            Self::Preempted => "preempted",
+            Self::Woken => "woken",
+        }
+    }
+}
+
+/// The process at both edges of the gate, and what was counted between them.
+pub struct Window {
+    pub pid: u32,
+    pub opened: u64,
+    pub closed: u64,
+    /// Threads by /proc when the programs were attached, with what they were blocked in.
+    pub attached: BTreeMap<u32, (Task, Blocked)>,
+    pub at_open: BTreeMap<u32, Task>,
+    pub at_close: BTreeMap<u32, Task>,
+    pub threads: Vec<Thread>,
+    pub ends: Vec<End>,
+    pub stacks: BTreeMap<u64, Vec<u64>>,
+}
+
+/// A thread's part of the window.
+#[derive(Clone, Debug, Serialize)]
+pub struct Life {
+    pub tid: u32,
+    #[serde(serialize_with = "as_text")]
+    pub comm: Vec<u8>,
+    /// Within the window, CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// Whether it began, and whether it ended, within the window.
+    pub started: bool,
+    pub ended: bool,
+    /// From each switch-in to the next switch-out: with `off_ns`, all of its time.
+    pub ran_ns: u64,
+    /// By the scheduler (schedstat), which may count a thread as running from its wake-up on; None where it ended unseen.
+    pub cpu_ns: Option<u64>,
+    pub off_ns: BTreeMap<&'static str, u64>,
+    pub voluntary: u32,
+    pub involuntary: u32,
+}
+
+/// Time of one thread in one state at one place.
+pub struct Row {
+    pub key: Key,
+    pub state: State,
+    /// The thread was blocked there since before it was looked at: its stack is that of /proc.
+    pub before: bool,
+    pub sum: Sum,
+}
+
+fn as_text<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(bytes))
+}
+
+impl Window {
+    /// Adds what the threads that are off a CPU at the end have waited since, to the sums of what ended before.
+    pub fn flush(&self, sums: &mut BTreeMap<Key, Sum>) {
+        let mut add = |thread: &Thread, kind: Kind, from: u64, to: u64| {
+            let (from, to) = (from.max(self.opened), to.min(self.closed));
+            if from < to {
+                let sum = sums.entry(Key { kind, ..thread.key.clone() }).or_default();
+                sum.ns += to - from;
+                sum.count += 1;
+            }
+        };
+        for thread in self.threads.iter().filter(|thread| thread.since > 0) {
+            match (thread.key.kind, thread.woken) {
+                (Kind::Preempted | Kind::Woken, _) | (_, 0) => {
+                    add(thread, thread.key.kind, thread.since, self.closed);
+                }
+                (kind, woken) => {
+                    add(thread, kind, thread.since, woken);
+                    add(thread, Kind::Woken, woken, self.closed);
+                }
+            }
+        }
+        // Threads that did nothing at all: no event told of them.
+        for tid in self.at_close.keys() {
+            let seen = self.threads.iter().any(|thread| thread.key.tid == *tid);
+            if !seen && self.slept(*tid) && self.at_open.contains_key(tid) {
+                let key = Key {
+                    tid: *tid,
+                    kind: Kind::Before,
+                    kernel: 0,
+                    user: 0,
+                    waker_kernel: 0,
+                    waker_user: 0,
+                    waker: Vec::new(),
+                };
+                let sum = sums.entry(key).or_default();
+                sum.ns += self.closed - self.opened;
+                sum.count += 1;
+            }
+        }
+    }
+
+    /// Whether a thread was off its CPU when it was looked at first.
+    fn slept(&self, tid: u32) -> bool {
+        self.attached.get(&tid).is_some_and(|(task, _)| task.state != b'R')
+    }
+
+    /// Sums with their states, those told by a stack included.
+    pub fn rows(&self, sums: BTreeMap<Key, Sum>, kernel: &Kernel) -> Vec<Row> {
+        let rows = sums.into_iter().filter(|(_, sum)| sum.ns > 0 || sum.count > 0);
+        rows.map(|(key, sum)| {
+            let (state, before) = self.state(&key, kernel);
+            Row { key, state, before, sum }
+        })
+        .collect()
+    }
+
+    fn state(&self, key: &Key, kernel: &Kernel) -> (State, bool) {
+        let stack = || self.stacks.get(&key.kernel).map_or(&[][..], |stack| &stack[..]);
+        let asleep = |stack: &[u64]| if chains::is_lock(stack, kernel) { State::Lock } else { State::Sleep };
+        let state = match key.kind {
+            Kind::Io => State::Io,
+            Kind::Uninterruptible => State::Uninterruptible,
+            Kind::Sleep => asleep(stack()),
+            Kind::Stopped => State::Stopped,
+            Kind::Preempted => State::Preempted,
+            Kind::Woken => State::Woken,
+            Kind::Before => {
+                let known = self.attached.get(&key.tid);
+                let stack = known.map_or(&[][..], |(_, blocked)| &blocked.kernel[..]);
+                let state = match known.map(|(task, _)| task.state) {
+                    Some(b'R') => State::Preempted,
+                    Some(b'D') if chains::is_io(stack, kernel) => State::Io,
+                    Some(b'D') => State::Uninterruptible,
+                    Some(b'T' | b't') => State::Stopped,
+                    _ => asleep(stack),
+                };
+                return (state, true);
+            }
+        };
+        (state, false)
+    }
+
+    /// What each thread did, in the order of tids.
+    pub fn lives(&self, rows: &[Row]) -> Vec<Life> {
+        let mut lives: Vec<Life> = Vec::new();
+        let begin = |begun: u64| begun.max(self.opened);
+        // The CPU time of a thread that was there at the opening counts from then.
+        let cpu_before = |tid: u32, begun: u64| match self.at_open.get(&tid) {
+            Some(task) if begun <= self.opened => task.cpu_ns,
+            _ => 0,
+        };
+        let life = |thread: &Thread| Life {
+            tid: thread.key.tid,
+            comm: thread.comm.clone(),
+            start_ns: begin(thread.begun),
+            end_ns: self.closed,
+            started: thread.begun > self.opened,
+            ended: false,
+            ran_ns: thread.ran_ns,
+            cpu_ns: None,
+            off_ns: BTreeMap::new(),
+            voluntary: thread.voluntary,
+            involuntary: thread.involuntary,
+        };
+        for end in self.ends.iter().filter(|end| end.at > self.opened) {
+            let before = cpu_before(end.thread.key.tid, end.thread.begun);
+            let cpu_ns = Some(end.cpu_ns.saturating_sub(before));
+            lives.push(Life { end_ns: end.at.min(self.closed), ended: true, cpu_ns, ..life(&end.thread) });
+        }
+        for thread in &self.threads {
+            let before = cpu_before(thread.key.tid, thread.begun);
+            let now = self.at_close.get(&thread.key.tid);
+            let cpu_ns = now.map(|task| task.cpu_ns.saturating_sub(before));
+            let comm = now.map_or_else(|| thread.comm.clone(), |task| task.comm.clone());
+            // Since it got its CPU, where it has one at the end.
+            let still = if thread.since == 0 { self.closed.saturating_sub(begin(thread.got)) } else { 0 };
+            lives.push(Life { comm, cpu_ns, ran_ns: thread.ran_ns + still, ..life(thread) });
+        }
+        for (tid, task) in &self.at_close {
+            if let (false, Some(before)) = (lives.iter().any(|l| l.tid == *tid), self.at_open.get(tid)) {
+                lives.push(Life {
+                    tid: *tid,
+                    comm: task.comm.clone(),
+                    start_ns: self.opened,
+                    end_ns: self.closed,
+                    started: false,
+                    ended: false,
+                    // It kept its CPU all the time, or it kept waiting: that is a row then.
+                    ran_ns: if self.slept(*tid) { 0 } else { self.closed - self.opened },
+                    cpu_ns: Some(task.cpu_ns.saturating_sub(before.cpu_ns)),
+                    off_ns: BTreeMap::new(),
+                    voluntary: 0,
+                    involuntary: 0,
+                });
+            }
+        }
+        for row in rows {
+            if let Some(life) = lives.iter_mut().find(|life| life.tid == row.key.tid) {
+                *life.off_ns.entry(row.state.name()).or_default() += row.sum.ns;
+            }
+        }
+        lives.sort_by_key(|life| (life.tid, life.start_ns));
+        lives
+    }
+}

@@ -1,0 +1,94 @@
+"""Names for off-CPU stacks: stackfold reads the recording the eBPF room wrote."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from folding.stackfold import stackfold_binary
+from ioflame.errors import MeasurementError
+from ioflame.offcpu import STATES, OffStack
+from ioflame.process import capture
+from ioflame.run import Files
+
+__all__ = ("categorise_off_cpu", "fold_off_cpu", "folded_line")
+
+# The recording's events: ns, and number of stretches.
+_TIME, _COUNT = "off-cpu", "off-cpu-count"
+_KERNEL = "_[k]"
+# Marks of ours stand among the kernel's frames in the recording; they are none.
+_MARKS = {
+    f"[{name}]" for name in (*STATES, "woken by", "interrupt", "blocked before the window", "new thread", "lost stack")
+}
+_WAKER = "[waker "
+
+
+def fold_off_cpu(recording: Path) -> list[OffStack]:
+    """Folds a recording into `offcpu.folded` (ns) and `offcpu.counts.folded` beside it, and returns the stacks.
+
+    A line is `comm;root;...;leaf;[state]`, a waker's frames behind. MeasurementError where stackfold cannot read it.
+    """
+    directory = recording.parent
+    counts = dict(_fold(recording, _COUNT))
+    stacks = [_stack(text, ns, counts.get(text, 0)) for text, ns in _fold(recording, _TIME)]
+    _write(directory / Files.OFF_CPU_FOLDED, ((folded_line(stack), stack.ns) for stack in stacks))
+    _write(directory / Files.OFF_CPU_COUNTS, ((folded_line(stack), stack.count) for stack in stacks))
+    return stacks
+
+
+def folded_line(stack: OffStack) -> str:
+    """Its frames as folded text has them, the thread's name first and the state behind the frame that blocked."""
+    cut = stack.frames.index("[woken by]") if "[woken by]" in stack.frames else len(stack.frames)
+    return ";".join((stack.comm, *stack.frames[:cut], f"[{stack.state}]", *stack.frames[cut:]))
+
+
+def categorise_off_cpu(stacks: Iterable[OffStack], rules: str, view: str = "owner") -> dict[str, int]:
+    """ns by category of the rules' view; a waker's frames decide nothing."""
+    lines = [f"{folded_line(stack).partition(';[woken by]')[0]} {stack.ns}\n" for stack in stacks]
+    if not lines:
+        return {}
+    argv = [stackfold_binary(), "categories", "--rules", rules, "--view", view, "--format", "json", "-"]
+    output = capture(argv, timeout=600, stdin="".join(lines).encode("utf-8", "surrogateescape"))
+    rows = json.loads(output.require("stackfold categories").stdout)["rows"]
+    return {row["name"]: row["weight"] for row in rows}
+
+
+def _fold(recording: Path, event: str) -> Iterator[tuple[str, int]]:
+    """Folded stacks with process and thread in the first frame. Any byte may stand in a name."""
+    argv: Sequence[str] = [stackfold_binary(), "--event", event, "--kernel", "--tid", "-q", str(recording)]
+    output = capture(argv, timeout=600).require(f"stackfold on {recording}")
+    for line in output.stdout.decode("utf-8", "surrogateescape").split("\n"):
+        if line:
+            stack, _, weight = line.rpartition(" ")
+            yield stack, int(weight)
+
+
+def _stack(text: str, ns: int, count: int) -> OffStack:
+    head, *frames = text.split(";")
+    # comm-PID/TID; the name may hold both signs.
+    comm, _, ids = head.rpartition("-")
+    tid = ids.rpartition("/")[2]
+    plain = [_plain(frame) for frame in frames]
+    states = [place for place, frame in enumerate(plain) if frame[1:-1] in STATES and frame in _MARKS]
+    if not states or not tid.isdigit():
+        raise MeasurementError(f"a stack of {Files.OFF_CPU_DATA} has no state or no thread: {text[:200]!r}")
+    place = states[-1]
+    return OffStack(int(tid), comm, plain[place][1:-1], (*plain[:place], *plain[place + 1 :]), ns, count)
+
+
+def _plain(frame: str) -> str:
+    bare = frame.removesuffix(_KERNEL)
+    return bare if bare in _MARKS or bare.startswith(_WAKER) else frame
+
+
+def _write(path: Path, rows: Iterable[tuple[str, int]]) -> None:
+    """Threads of one name become one, whole or not at all."""
+    sums: Counter[str] = Counter()
+    for line, weight in rows:
+        sums[line] += weight
+    text = "".join(f"{line} {weight}\n" for line, weight in sorted(sums.items()))
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(text.encode("utf-8", "surrogateescape"))
+    partial.replace(path)

@@ -1,0 +1,100 @@
+"""`ioflame ebpf offcpu`: where the threads of a process wait."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ebpf.offcpu import off_cpu_observer
+from ioflame.commands.ebpf_program import EbpfProgram, Shown
+from ioflame.commands.wallclock import analyse_off_cpu
+from ioflame.errors import UsageError
+from ioflame.observer import Observer
+from ioflame.offcpu import read_off_cpu
+from ioflame.process import Children
+from ioflame.run import Files
+from viz.wallclock import off_cpu_table, stack_list, wall_clock_table
+
+__all__ = ("PROGRAM", "one_pid")
+
+_RULES = "rocksdb"
+_HOTTEST = 8
+
+_OVERHEAD = """
+Two small programs run at each context switch of the machine and at each wake-up; for threads of the process they walk
+the kernel and the user stack at switch-out. --waker walks the waker's, too.
+"""
+
+_EXAMPLE = """
+ioflame ebpf offcpu --pid 4242 --seconds 10 --dir waits
+"""
+
+
+def one_pid(arguments: argparse.Namespace) -> int:
+    """The one process; UsageError for several, or with --children: threads are what is told apart here."""
+    pids: list[int] = arguments.pid
+    if len(pids) != 1 or arguments.children:
+        raise UsageError(
+            f"{arguments.program.name} looks at one process at a time",
+            means="each process has a time of its own to be accounted for",
+            mend=f"--pid {pids[0]} alone",
+        )
+    return pids[0]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--waker", action="store_true", help="take the stack of whoever wakes a thread, too")
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        metavar="DIR",
+        help="keep recording, folded stacks, flame graph and wall clock in DIR, which must be new or empty",
+    )
+    parser.add_argument("--map-entries", type=int, help=argparse.SUPPRESS)
+
+
+def _observer(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    directory: Path = arguments.dir.resolve() if arguments.dir is not None else out.parent
+    if arguments.dir is not None:
+        _make_empty(directory)
+    recording = directory / Files.OFF_CPU_DATA
+    pid = one_pid(arguments)
+    return off_cpu_observer(children, pid, out, recording, waker=arguments.waker, map_entries=arguments.map_entries)
+
+
+def _make_empty(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise UsageError(f"--dir {directory} is not empty", means="nothing is overwritten", mend="another name")
+    except OSError as error:
+        raise UsageError(f"--dir {directory}: {error.strerror}") from None
+
+
+def _show(path: Path) -> Shown:
+    off = read_off_cpu(path)
+    assert off.recording is not None
+    recording = Path(off.recording)
+    clock, stacks = analyse_off_cpu(recording, off, _RULES, title=f"off-CPU time of pid {off.pid}")
+    busy = {thread.tid for thread in off.threads if not thread.is_idle}
+    text = [
+        off_cpu_table(off),
+        wall_clock_table(clock),
+        "longest waits of threads that are not idle:",
+        stack_list([stack for stack in stacks if stack.tid in busy], _HOTTEST),
+    ]
+    if recording.parent != path.parent:
+        kept = (Files.OFF_CPU_FLAMEGRAPH, Files.OFF_CPU_FOLDED, Files.OFF_CPU_DATA, Files.WALL_CLOCK)
+        text.append(f"in {recording.parent}: {', '.join(name for name in kept if (recording.parent / name).exists())}")
+    return Shown("\n".join(text), list(off.checks()))
+
+
+PROGRAM = EbpfProgram(
+    name="offcpu",
+    about="where the threads of a process wait: stacks by time off the CPU, storage apart from locks and the run queue",
+    overhead=_OVERHEAD,
+    example=_EXAMPLE,
+    add_arguments=_add_arguments,
+    observer=_observer,
+    show=_show,
+)

@@ -1,0 +1,48 @@
+"""`ioflame ebpf runqlat`: how long the threads of a process wait for a CPU."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ebpf.runqlat import run_queue_observer
+from ioflame.commands.ebpf_offcpu import one_pid
+from ioflame.commands.ebpf_program import EbpfProgram, Shown
+from ioflame.observer import Observer
+from ioflame.offcpu import read_run_queue
+from ioflame.process import Children
+from viz.wallclock import run_queue_table
+
+__all__ = ("PROGRAM",)
+
+_OVERHEAD = """
+Two small programs run at each context switch of the machine and at each wake-up; no stack is walked.
+"""
+
+_EXAMPLE = """
+ioflame ebpf runqlat --pid 4242 --seconds 10
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--map-entries", type=int, help=argparse.SUPPRESS)
+
+
+def _observer(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    return run_queue_observer(children, one_pid(arguments), out, map_entries=arguments.map_entries)
+
+
+def _show(path: Path) -> Shown:
+    queue = read_run_queue(path)
+    return Shown(run_queue_table(queue), list(queue.checks()))
+
+
+PROGRAM = EbpfProgram(
+    name="runqlat",
+    about="how long the threads of a process wait for a CPU, woken or preempted; context switches",
+    overhead=_OVERHEAD,
+    example=_EXAMPLE,
+    add_arguments=_add_arguments,
+    observer=_observer,
+    show=_show,
+)

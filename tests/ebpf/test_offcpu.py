@@ -1,0 +1,317 @@
+"""Off-CPU time of real threads that wait in known ways: what they waited for, and that nothing is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ebpf.offcpu import off_cpu_observer
+from ebpf.runqlat import run_queue_observer
+from folding.offcpu import categorise_off_cpu, fold_off_cpu
+from ioflame.checks import Verdict
+from ioflame.offcpu import OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
+from ioflame.process import Children
+
+pytestmark = pytest.mark.needs("co-re")
+
+Start = Callable[..., subprocess.Popen[str]]
+SECONDS = 1.0
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """waiting.c, with frame pointers, so that its callers are seen."""
+    out = tmp_path_factory.mktemp("waiting") / "waiting"
+    source = Path(__file__).with_name("waiting.c")
+    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", out, source], check=True)
+    return out
+
+
+@pytest.fixture
+def start(program: Path) -> Iterator[Start]:
+    """Starts it; returns once its threads run."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*modes: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen([program, "120", *modes], stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) == process.pid
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def observe(pid: int, directory: Path, seconds: float = SECONDS, **options: bool | int) -> OffCpu:
+    with Children() as children:
+        observer = off_cpu_observer(children, pid, directory / "off.json", directory / "off.data", **options)  # type: ignore[arg-type]
+        observer.attach()
+        observer.open()
+        time.sleep(seconds)  # the window itself
+        observer.close()
+        observer.detach()
+    return read_off_cpu(directory / "off.json")
+
+
+def queue_of(pid: int, directory: Path, seconds: float = SECONDS, **options: int) -> RunQueue:
+    with Children() as children:
+        observer = run_queue_observer(children, pid, directory / "queue.json", **options)
+        observer.attach()
+        observer.open()
+        time.sleep(seconds)  # the window itself
+        observer.close()
+        observer.detach()
+    return read_run_queue(directory / "queue.json")
+
+
+def adds_up(off: OffCpu) -> None:
+    """Each thread's parts make up its time; all of them the whole, within 2 %."""
+    for thread in off.threads:
+        parts = thread.ran_ns + sum(thread.off_ns.values())
+        assert abs(parts - thread.life_ns) <= max(0.02 * thread.life_ns, 2_000_000), thread
+    assert abs(off.ran_ns + off.off_ns - off.elapsed_ns) <= 0.02 * off.elapsed_ns
+    failed = [check for check in off.checks() if check.verdict is Verdict.FAILED]
+    assert not failed, failed
+
+
+def test_every_kind_of_wait_is_told_and_all_adds_up(start: Start, tmp_path: Path) -> None:
+    process = start("sleep", "lock", "spin", "forever")
+    off = observe(process.pid, tmp_path)
+    window = off.end_ns - off.start_ns
+    adds_up(off)
+    assert len(off.threads) == 6  # the main one, two of the lock
+    assert off.elapsed_ns == 6 * window
+    assert not any(off.losses[name] for name in ("lost_thread", "lost_sum", "lost_stack", "lost_end")), off.losses
+    # The main thread and `forever` never moved: nothing told of them but /proc.
+    still = [thread for thread in off.threads if thread.voluntary == 0 and thread.ran_ns == 0]
+    assert [thread.off_ns for thread in still] == [{"sleep": window}] * 2
+    assert off.stacks.before_ns >= 2 * window
+    spinning = max(off.threads, key=lambda thread: thread.ran_ns)
+    assert set(spinning.off_ns) <= {"preempted", "woken"}
+    # One of the two always holds the mutex: the other waits in a futex.
+    assert 0.5 * window < off.states["lock"].ns < 1.2 * window
+    assert off.states["io"].ns == 0
+
+
+def test_stacks_have_true_names_and_weights(start: Start, tmp_path: Path) -> None:
+    process = start("sleep", "lock")
+    off = observe(process.pid, tmp_path)
+    stacks = fold_off_cpu(tmp_path / "off.data")
+    by_state = {state: sum(s.ns for s in stacks if s.state == state) for state in off.states}
+    assert by_state == {state: total.ns for state, total in off.states.items()}
+    counted = {state: sum(s.count for s in stacks if s.state == state) for state in off.states}
+    assert counted == {state: total.count for state, total in off.states.items()}
+
+    def through(state: str, frame: str) -> int:
+        return sum(s.ns for s in stacks if s.state == state and frame in s.frames)
+
+    assert through("lock", "locks") > 0.9 * by_state["lock"]
+    assert through("sleep", "sleeps") > 0.3 * (off.end_ns - off.start_ns)
+    assert through("lock", "sleeps") == 0
+    frames = {frame for stack in stacks for frame in stack.frames}
+    assert not [frame for frame in frames if "bpf" in frame], "the tracer's own frames"
+    assert "__schedule_[k]" in frames
+    lines = (tmp_path / "offcpu.folded").read_text().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == off.off_ns
+
+
+def test_threads_started_and_ended_in_the_window_add_up(start: Start, tmp_path: Path) -> None:
+    process = start("churn", "sleep")
+    off = observe(process.pid, tmp_path)
+    adds_up(off)
+    whole = [thread for thread in off.threads if thread.started and thread.ended]
+    assert len(whole) >= 64
+    # Each slept ten times 2 ms.
+    for thread in whole:
+        assert thread.off_ns["sleep"] >= 20_000_000
+        assert thread.cpu_ns is not None and thread.cpu_ns < thread.life_ns
+
+
+def test_small_maps_lose_stacks_but_no_time(start: Start, tmp_path: Path) -> None:
+    process = start("sleep", "lock", "spin")
+    off = observe(process.pid, tmp_path, map_entries=6)
+    assert off.losses["lost_stack"] + off.losses["lost_sum"] > 0
+    assert off.losses["lost_thread"] == 0
+    assert abs(off.ran_ns + off.off_ns - off.elapsed_ns) <= 0.02 * off.elapsed_ns
+    stacks = fold_off_cpu(tmp_path / "off.data")
+    lost = sum(stack.ns for stack in stacks if "[lost stack]" in stack.frames)
+    assert lost == off.stacks.lost_ns > 0
+    assert sum(stack.ns for stack in stacks) == off.off_ns
+    assert [check for check in off.checks() if check.name == "off-CPU: losses"]
+
+
+def test_lost_threads_are_a_failed_check(start: Start, tmp_path: Path) -> None:
+    process = start("churn", "sleep", "lock")
+    off = observe(process.pid, tmp_path, map_entries=2)
+    assert off.losses["lost_thread"] > 0
+    assert Verdict.FAILED in {check.verdict for check in off.checks()}
+
+
+def test_the_waker_stands_on_what_it_woke(start: Start, tmp_path: Path) -> None:
+    process = start("lock", "sleep")
+    off = observe(process.pid, tmp_path, waker=True)
+    adds_up(off)
+    stacks = fold_off_cpu(tmp_path / "off.data")
+
+    def wakers(state: str) -> list[OffStack]:
+        return [stack for stack in stacks if stack.state == state and "[woken by]" in stack.frames]
+
+    locks = wakers("lock")
+    assert sum(s.ns for s in locks) > 0.9 * off.states["lock"].ns
+    seen = 0
+    for stack in locks:
+        place = stack.frames.index("[woken by]")
+        # Upside down: the waker's own frames, its name last.
+        if "locks" in stack.frames[:place] and "locks" in stack.frames[place:]:
+            assert stack.frames[-1] == "[waker waiting]"
+            seen += stack.ns
+    assert seen > 0.8 * off.states["lock"].ns
+    assert any(stack.frames[-1] == "[interrupt]" for stack in wakers("sleep"))
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RocksDB of 40 MB, larger than the cache it is read with."""
+    directory = tmp_path_factory.mktemp("db")
+    argv = ["db_bench", "--benchmarks=fillseq,compact", f"--db={directory}", "--num=100000", "--value_size=400"]
+    subprocess.run([*argv, "--compression_type=none", "--disable_wal=1"], check=True, capture_output=True)
+    return directory
+
+
+@pytest.mark.needs("db_bench")
+@pytest.mark.parametrize("threads", [1, 4, 8])
+def test_on_and_off_the_cpu_are_all_the_time_of_db_bench(database: Path, tmp_path: Path, threads: int) -> None:
+    argv = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={database}", "--num=100000"]
+    argv += ["--value_size=400", "--compression_type=none", "--use_direct_reads=1", "--cache_size=1048576"]
+    argv += [f"--threads={threads}", "--duration=60", "--statistics=0"]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while _reads(process.pid) < 2000:
+            assert process.poll() is None
+            time.sleep(0.01)
+        off = observe(process.pid, tmp_path, seconds=2)
+    finally:
+        process.kill()
+        process.wait()
+    adds_up(off)
+    assert sum(not thread.is_idle for thread in off.threads) == threads
+    # schedstat's account may begin at a wake-up on an idle CPU: the time from there to the switch-in is in both.
+    over = off.cpu_ns + off.off_ns - off.elapsed_ns
+    assert -0.02 * off.elapsed_ns <= over <= 0.02 * off.elapsed_ns + off.states["woken"].ns
+    # A reader without a cache waits for storage, and for a CPU once it is there.
+    assert off.states["io"].ns > off.states["sleep"].ns
+    stacks = fold_off_cpu(tmp_path / "off.data")
+    storage = sum(stack.ns for stack in stacks if stack.state == "io")
+    by_category = categorise_off_cpu([stack for stack in stacks if stack.state == "io"], "rocksdb")
+    assert by_category["libc+k"] > 0.95 * storage == 0.95 * off.states["io"].ns
+
+
+def _reads(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("syscr")).split()[1])
+
+
+def test_any_thread_name_is_survived(start: Start, tmp_path: Path) -> None:
+    process = start("hostile")
+    off = observe(process.pid, tmp_path)
+    stacks = fold_off_cpu(tmp_path / "off.data")
+    assert sum(stack.ns for stack in stacks) == off.off_ns
+    assert {stack.tid for stack in stacks} == {thread.tid for thread in off.threads}
+    lines = (tmp_path / "offcpu.folded").read_bytes().splitlines()
+    assert sum(int(line.rpartition(b" ")[2]) for line in lines) == off.off_ns
+
+
+def test_a_process_that_ends_keeps_what_was_seen_of_it(start: Start, tmp_path: Path) -> None:
+    process = start("sleep", "spin")
+    with Children() as children:
+        observer = off_cpu_observer(children, process.pid, tmp_path / "off.json", tmp_path / "off.data")
+        observer.attach()
+        observer.open()
+        time.sleep(0.5)  # the part of the window that it lives in
+        process.kill()
+        process.wait()
+        observer.close()
+        observer.detach()
+    off = read_off_cpu(tmp_path / "off.json")
+    adds_up(off)
+    assert off.process_ended_ns is not None
+    assert off.start_ns < off.process_ended_ns < off.end_ns
+    assert all(thread.ended for thread in off.threads) and len(off.threads) == 3
+    assert "process" in {check.name for check in off.checks()}
+
+
+def test_run_queue_waits_are_those_of_the_scheduler(start: Start, tmp_path: Path) -> None:
+    process = start("sleep", "lock", "spin", "churn")
+    before = _switches(process.pid)
+    queue = queue_of(process.pid, tmp_path)
+    after = _switches(process.pid)
+    assert not [check for check in queue.checks() if check.verdict is Verdict.FAILED]
+    assert queue.waits["woken"].count > 300
+    assert queue.waits["started"].count >= 64
+    for wait in queue.waits.values():
+        assert sum(count for _, _, count in wait.buckets) == wait.count
+    # The window lies within the readings; threads that ended are in neither.
+    assert queue.voluntary > 0 and after > before
+
+
+def test_a_full_map_of_waits_is_told(start: Start, tmp_path: Path) -> None:
+    process = start("sleep", "lock", "churn")
+    queue = queue_of(process.pid, tmp_path, map_entries=1)
+    assert queue.losses["lost_thread"] > 0
+    assert Verdict.FAILED in {check.verdict for check in queue.checks()}
+
+
+def _switches(pid: int) -> int:
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            lines = (task / "status").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+    return total
+
+
+@pytest.mark.needs("bpftool")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_of_it(start: Start, tmp_path: Path, how: signal.Signals) -> None:
+    process = start("sleep")
+    with Children() as children:
+        observer = off_cpu_observer(children, process.pid, tmp_path / "off.json", tmp_path / "off.data")
+        before = _programs()
+        observer.attach()
+        observer.open()
+        ours = {number for number, name in (_programs() - before) if name in ("on_switch", "on_waking", "on_new")}
+        assert len(ours) >= 3
+        (child,) = list(children)
+        os.kill(child.pid, how)
+        assert child.wait(20) is not None
+        deadline = time.monotonic() + 20  # the kernel frees programs after a grace period
+        while (left := ours & {number for number, _ in _programs()}) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not left
+    assert process.poll() is None
+    assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] in "SRD"
+
+
+def _programs() -> set[tuple[int, str]]:
+    """The kernel's BPF programs by bpftool: id and name."""
+    listing = subprocess.run(["bpftool", "--json", "prog", "list"], capture_output=True, check=True, text=True)
+    return {(program["id"], program.get("name", "")) for program in json.loads(listing.stdout)}
+
+
+def test_a_process_that_is_not_there_is_bad_usage(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with Children() as children, pytest.raises(Exception, match=f"{gone.pid}"):
+        off_cpu_observer(children, gone.pid, tmp_path / "off.json", tmp_path / "off.data").attach()

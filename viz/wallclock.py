@@ -1,0 +1,111 @@
+"""Off-CPU time, run-queue waits and the wall clock they make up, as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from ioflame.offcpu import STATES, OffCpu, OffStack, RunQueue, WallClock, WallRow
+from viz.frames import printable
+from viz.labels import cells
+
+__all__ = ("off_cpu_table", "run_queue_table", "stack_list", "wall_clock_table")
+
+
+def off_cpu_table(off: OffCpu, width: int = 100) -> str:
+    """States by time, with their shares of elapsed time x threads and the mean of a stretch."""
+    elapsed = off.elapsed_ns or 1
+    rows = [("on-CPU", off.ran_ns, None), *((state, off.states[state].ns, off.states[state].count) for state in STATES)]
+    lines = [f"{'':<16}{'ms':>14}{'% of time':>11}{'n':>12}{'mean us':>12}"]
+    for state, ns, count in rows:
+        if ns or state in ("on-CPU", "io", "lock"):
+            mean = f"{ns / count / 1e3:,.1f}" if count else "-"
+            counted = f"{count:,}" if count is not None else "-"
+            lines.append(f"{state:<16}{ns / 1e6:>14,.3f}{100 * ns / elapsed:>11.2f}{counted:>12}{mean:>12}")
+    lines.append(
+        f"{'all':<16}{(off.ran_ns + off.off_ns) / 1e6:>14,.3f}{100 * (off.ran_ns + off.off_ns) / elapsed:>11.2f}"
+    )
+    return "\n".join(line[:width] for line in lines) + "\n"
+
+
+def wall_clock_table(clock: WallClock, width: int = 100) -> str:
+    """On-CPU and each state, split by category, in us per query where queries are known, else in ms."""
+    by_query = clock.queries is not None and clock.queries > 0
+    total = clock.elapsed_ns or 1
+    head = "us/query" if by_query else "ms"
+
+    def line(name: str, ns: int) -> str:
+        figure = ns / 1e3 / (clock.queries or 1) if by_query else ns / 1e6
+        return f"{_cut(name, 24):<24}{figure:>14,.3f}{100 * ns / total:>9.2f}"
+
+    lines = [f"{'wall clock':<24}{head:>14}{'%':>9}"]
+    for state, group in groupby(clock.rows, key=lambda row: row.state):
+        rows: list[WallRow] = list(group)
+        lines.append(line(state, sum(row.ns for row in rows)))
+        named = [row for row in rows if row.category]
+        if len(named) > 1 or (named and named[0].category != "other"):
+            lines += [line(f"  {row.category}", row.ns) for row in sorted(named, key=lambda row: -row.ns)]
+    if abs(clock.unseen_ns) * 1000 > total:
+        lines.append(line("not seen", clock.unseen_ns))
+    lines.append(line("all", clock.elapsed_ns))
+    lines.append("")
+    lines.append(
+        f"{clock.threads} threads; {clock.idle_threads} idle ({clock.idle_ns / 1e9:.3f} s, on a CPU below 1 %) left out"
+    )
+    if clock.cpu_ns is not None and clock.ran_ns:
+        more = 100 * (clock.cpu_ns / clock.ran_ns - 1)
+        lines.append(f"on-CPU is switch-in to switch-out; schedstat says {clock.cpu_ns / 1e6:,.3f} ms ({more:+.1f} %)")
+    if more_than(clock):
+        lines.append("  it counts a thread woken on an idle CPU as running before it is switched in")
+    return "\n".join(line[:width] for line in lines) + "\n"
+
+
+def more_than(clock: WallClock) -> bool:
+    return clock.cpu_ns is not None and clock.cpu_ns > 1.01 * clock.ran_ns
+
+
+def stack_list(stacks: Sequence[OffStack], most: int, width: int = 100) -> str:
+    """The stacks with most time, leaf first, as many frames as the width holds; threads of one name are one."""
+    sums: dict[tuple[str, str, tuple[str, ...]], tuple[int, int]] = {}
+    for stack in stacks:
+        key = (stack.state, stack.comm, tuple(_telling(stack.frames)))
+        ns, count = sums.get(key, (0, 0))
+        sums[key] = (ns + stack.ns, count + stack.count)
+    lines = []
+    for (state, comm, frames), (ns, count) in sorted(sums.items(), key=lambda item: -item[1][0])[:most]:
+        head = f"{ns / 1e6:>12,.3f} ms {count:>9,}  {state:<10} "
+        text = printable(f"{comm}: {' < '.join(frames)}")
+        lines.append(head + _cut(text, max(width - len(head), 20)))
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _telling(frames: Sequence[str]) -> list[str]:
+    """Leaf first, without the scheduler's own frames, and of the kernel's the two nearest to the wait."""
+    kernel = [frame for frame in reversed(frames) if frame.endswith("_[k]")]
+    said = [
+        frame for frame in kernel if not frame.startswith(("__schedule", "schedule", "io_schedule", "blk_io_schedule"))
+    ]
+    return [*said[:2], *(frame for frame in reversed(frames) if not frame.endswith("_[k]"))]
+
+
+def run_queue_table(queue: RunQueue, width: int = 100) -> str:
+    """Waits for a CPU by what they began with: percentiles, the longest, the sum."""
+    lines = [f"{'us':<11}{'n':>11}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}{'p99.9':>10}{'max':>12}{'sum ms':>13}"]
+    for kind in ("woken", "preempted", "started"):
+        wait = queue.waits[kind]
+        figures = [wait.mean_ns, *(wait.percentile(p) for p in (50, 90, 99, 99.9))]
+        shown = "".join(f"{'-' if ns is None else f'{ns / 1e3:,.2f}':>10}" for ns in figures)
+        lines.append(f"{kind:<11}{wait.count:>11,}{shown}{wait.most_ns / 1e3:>12,.2f}{wait.sum_ns / 1e6:>13,.3f}")
+    seconds = (queue.end_ns - queue.start_ns) / 1e9
+    switches = queue.voluntary + queue.involuntary
+    rate = switches / seconds if seconds else 0
+    lines.append(f"context switches: {queue.voluntary:,} voluntary, {queue.involuntary:,} involuntary ({rate:,.0f}/s)")
+    return "\n".join(line[:width] for line in lines) + "\n"
+
+
+def _cut(text: str, width: int) -> str:
+    if cells(text) <= width:
+        return text
+    while cells(text) > width - 1:
+        text = text[:-1]
+    return text + "~"
