@@ -315,11 +315,15 @@ class Categories:
 
 
 class Run:
-    """A run directory being made: its path and its record."""
+    """A run directory being made: its path and its record.
+
+    observed: what the observers beside perf have to say, as parts of the summary; the analysis fills it in
+    """
 
     def __init__(self, directory: Path, record: RunRecord) -> None:
         self.directory = directory
         self.record = record
+        self.observed: list[str] = []
 
     @classmethod
     def create(cls, out: Path, record: RunRecord) -> Run:

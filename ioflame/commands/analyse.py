@@ -80,6 +80,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         categories = categorise(run.directory, record.engine, _OWNER)
         categorise(run.directory, record.engine, "leaf")
     observed = show_observed(run)
+    run.observed = [shown.text for shown in observed]
     log = run.path(Files.ENGINE_LOG)
     proofs = list(tree_proofs(record, log.read_text(errors="replace") if log.exists() else ""))
     if record.expected.filters == "unused" and categories is not None:
@@ -93,7 +94,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     run.save()
     if categories is not None:
         _draw(run, categories)
-    run.path(Files.SUMMARY).write_text(render_summary(record, categories, [shown.text for shown in observed]))
+    run.path(Files.SUMMARY).write_text(render_summary(record, categories, run.observed))
     write_report(run.directory, run.path(Files.REPORT))
 
 
@@ -167,7 +168,7 @@ def conclude(run: Run) -> int:
     categories = read_categories(run.directory) if run.path(Files.CATEGORIES).exists() else None
     width = terminal_width(sys.stdout) or 100
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(render_summary(record, categories, [shown.text for shown in show_observed(run)], width, unicode))
+    print(render_summary(record, categories, run.observed, width, unicode))
     print(f"run:          {_shown(run.directory)}")
     outputs = {
         "report:": Files.REPORT,
