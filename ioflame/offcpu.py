@@ -82,8 +82,9 @@ class Thread:
 
     @property
     def is_idle(self) -> bool:
-        """On a CPU for less than 1 % of its time: a pool's thread without work, a main thread that waits for others."""
-        return self.ran_ns * 100 < self.life_ns
+        """On a CPU below 1 % of its time, and off it less than 10 times a second: a pool's thread without work, a main
+        thread that waits for others. A thread on a slow disk is not."""
+        return self.ran_ns * 100 < self.life_ns and self.voluntary * 1e8 < self.life_ns
 
 
 @dataclass(frozen=True)
@@ -255,7 +256,7 @@ class WallClock:
     """`wallclock.json`: elapsed time x threads, by what the threads were about.
 
     elapsed_ns: of the threads that are not idle; the rows add up to it, but for `unseen_ns`
-    idle_ns:    time of idle threads (below 1 % on a CPU), which is not in the rows; idle_threads: how many
+    idle_ns:    time of idle threads (`Thread.is_idle`), which is not in the rows; idle_threads: how many
     ran_ns:     on a CPU, switch-in to switch-out, split by perf's owner categories where a profile is there
     cpu_ns:     the same by schedstat; None where a thread's was not known
     queries:    within the window

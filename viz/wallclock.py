@@ -50,7 +50,7 @@ def wall_clock_table(clock: WallClock, width: int = 100) -> str:
     lines.append(line("all", clock.elapsed_ns))
     lines.append("")
     lines.append(
-        f"{clock.threads} threads; {clock.idle_threads} idle ({clock.idle_ns / 1e9:.3f} s, on a CPU below 1 %) left out"
+        f"{clock.threads} threads; {clock.idle_threads} idle ({clock.idle_ns / 1e9:.3f} s, little to do) left out"
     )
     if clock.cpu_ns is not None and clock.ran_ns:
         more = 100 * (clock.cpu_ns / clock.ran_ns - 1)
