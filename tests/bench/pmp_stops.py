@@ -1,9 +1,9 @@
 """How long each way to sample stacks stops a thread, and what it costs in queries; `make bench` runs it.
 
-One db_bench reads at random; each sampler in turn looks at all its threads. The stop is the time that the kernel sees:
-from the switch to a traced or stopped state to the wake-up (sched tracepoints through bpftrace). The cost is the rate of
-read calls of its windows against the windows beside them with nothing attached, by pairs, with a null sampler among them.
-Needs root.
+One db_bench reads at random; each sampler in turn looks at all its threads. The stop is the time that the kernel sees,
+from the switch to a traced or stopped state to the wake-up (sched tracepoints through bpftrace). The cost is the rate
+of read calls of its windows against the windows beside them with nothing attached, by pairs, with a null sampler among
+them. Needs root.
 """
 
 from __future__ import annotations
