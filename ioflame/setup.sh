@@ -41,11 +41,12 @@ need gdb gdb
 need eu-stack elfutils
 need setpriv util-linux
 need cc gcc
-need clang clang
-need pkg-config pkg-config
-# libbpf, which the loader of the eBPF programs brings along, is built against these.
-[[ -e /usr/include/libelf.h ]] || missing+=(libelf-dev)
-[[ -e /usr/include/zlib.h ]] || missing+=(zlib1g-dev)
+# What the CO-RE programs are compiled with, and libbpf, which their loader brings along. Without them bpftrace does it.
+compiling=()
+command -v clang >/dev/null 2>&1 || compiling+=(clang)
+command -v pkg-config >/dev/null 2>&1 || compiling+=(pkg-config)
+[[ -e /usr/include/libelf.h ]] || compiling+=(libelf-dev)
+[[ -e /usr/include/zlib.h ]] || compiling+=(zlib1g-dev)
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
 if ((dev)); then
   need chromium chromium
@@ -57,21 +58,40 @@ if ((dev)); then
   need pngquant pngquant
 fi
 
+as_root=()
+may_install=1
+if ! command -v apt-get >/dev/null 2>&1; then
+  may_install=0
+elif [[ $EUID -ne 0 ]]; then
+  as_root=(sudo)
+  if ! command -v sudo >/dev/null 2>&1 || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+    may_install=0
+  fi
+fi
+updated=0
+install() { # install PACKAGE...
+  say "installing system packages: $*"
+  ((updated)) || "${as_root[@]}" apt-get update -qq || return
+  updated=1
+  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >/dev/null
+}
+by_hand() { # by_hand PACKAGE...
+  printf 'sudo apt-get update && sudo apt-get install -y --no-install-recommends %s' "$*"
+}
+
 if ((${#missing[@]})); then
-  install=(apt-get install -y --no-install-recommends "${missing[@]}")
   if ! command -v apt-get >/dev/null 2>&1; then
     refuse "missing: ${missing[*]}; there is no apt here" "install these with your package manager, then run this again"
   fi
-  as_root=()
-  if [[ $EUID -ne 0 ]]; then
-    as_root=(sudo)
-    if ! command -v sudo >/dev/null 2>&1 || ! { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
-      refuse "missing: ${missing[*]}; installing them takes root" "sudo apt-get update && sudo ${install[*]}"
-    fi
-  fi
-  say "installing system packages: ${missing[*]}"
-  if ! "${as_root[@]}" apt-get update -qq || ! DEBIAN_FRONTEND=noninteractive "${as_root[@]}" "${install[@]}" >/dev/null; then
-    refuse "apt could not install: ${missing[*]}" "sudo apt-get update && sudo ${install[*]}"
+  ((may_install)) || refuse "missing: ${missing[*]}; installing them takes root" "$(by_hand "${missing[@]}")"
+  install "${missing[@]}" || refuse "apt could not install: ${missing[*]}" "$(by_hand "${missing[@]}")"
+fi
+core=1
+if ((${#compiling[@]})); then
+  if ! ((may_install)) || ! install "${compiling[@]}"; then
+    core=0
+    say "without ${compiling[*]} the CO-RE programs are not built: bpftrace is used for IO latency, which is less exact"
+    say "  to mend: $(by_hand "${compiling[@]}"), then run this again"
   fi
 fi
 
@@ -117,5 +137,5 @@ build() { # build FOLDER BINARY
   cargo build -q --release --locked --manifest-path "$1/Cargo.toml"
 }
 build folding stackfold
-build ebpf ioflame-ebpf
+if ((core)); then build ebpf ioflame-ebpf; fi
 build collectors/stacksampler stacksampler

@@ -20,12 +20,29 @@ from viz.latency import io_latency_text
 __all__ = ("PROGRAM",)
 
 _OVERHEAD = """
-Three small programs run for each request (start, issue, end). The kernel's own account of their time is printed
-with each result (`iolat cost`).
+Three small programs run for each request (start, issue, end): together 0.5 to 1 us of CPU on a 2-CPU VM, where a read
+takes 50 us or more. The kernel's own account of their time is in each result (`iolat cost`). Nothing is written per
+request: histograms are kept in the kernel and read four times a second. With bpftrace the programs are several times
+as long, and a few requests in 100 are lost under load; the checks say how many.
 """
 
 _EXAMPLE = """
 ioflame ebpf iolat --pid 4242 --seconds 10 --device /var/lib/db
+
+operation owner    stage        count      mean       p50       p90       p99     p99.9    p99.99       max
+read      process  queue       17,422       1.0       0.8       1.0      12.2      22.8      52.5      64.0
+read      process  device      17,422      56.0      50.4      72.7     140.7     375.7    2269.4    2351.8
+read      process  total       17,422      57.1      51.2      73.7     141.5     375.7    2269.4    2355.0
+read      others   total       15,994      66.0      39.4      76.4     797.5    1032.2    2320.0   62800.3
+
+operation owner         size       count      mean  flags
+read      process    8.0 KiB      17,422      57.1  sync idle
+read      others     4.0 KiB         267     633.9  rahead failfast
+
+     ok  iolat losses    none in 51,006 requests
+     ok  iolat coverage  33,416 reads of 33,416, 17,573 writes of 17,574, 13 discards of 13 in diskstats
+     ok  iolat mean      61.34 us a read, diskstats 60.78 us (+0.9%)
+     ok  iolat cost      0.85 us of CPU per request in the programs
 """
 
 

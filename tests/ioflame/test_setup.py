@@ -97,3 +97,13 @@ def test_a_missing_cargo_is_named_with_rustup(place: Path) -> None:
     assert done.returncode == 3, done.stderr
     assert "cargo is not installed" in done.stderr
     assert "rustup" in done.stderr
+
+
+def test_without_clang_it_goes_on_and_says_what_that_costs(place: Path) -> None:
+    (place / "bin" / "clang").unlink()
+    (place / "bin" / "apt-get").unlink()
+    done = setup(place)
+    assert "the CO-RE programs are not built: bpftrace is used" in done.stdout
+    assert "apt-get install -y --no-install-recommends clang" in done.stdout
+    # It came as far as the next thing that this place lacks.
+    assert "ioflame needs 3.11" in done.stderr
