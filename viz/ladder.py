@@ -110,8 +110,9 @@ def _device_lines(ladder: Ladder) -> list[str]:
     if device is None or device.await_ns is None or not total.count:
         return []
     inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
-    others = device.reads - device.followed * ladder.sample
-    whose = f", {others:,} of them not these queries'" if ladder.sample == 1 and others > _OTHERS * device.reads else ""
+    # Of the queries that are not followed as many read as of those that are.
+    others = round(device.reads - device.followed * ladder.queries / ladder.followed)
+    whose = f", {others:,} of them others', whose time is in it" if others > _OTHERS * device.reads else ""
     lines = [
         _book("queue + device", inside, "what the block layer and the device took"),
         _book(f"io.lat of {device.name}", device.await_ns, f"diskstats, {device.reads:,} reads{whose}"),
