@@ -80,7 +80,7 @@ fn read(recording: &Path, collector: &mut Collector) -> Result<(), Error> {
     let file = std::fs::File::open(recording)
         .map_err(|error| Error::usage(format!("cannot read {}: {error}", recording.display())))?;
     // perf report is asked for no inlined functions, so a leaf must be the function itself.
-    PerfData::new(symbols::Options { inlines: false, ..Default::default() }).read_file(file, collector)
+    PerfData::new(symbols::Options { inlines: false, ..Default::default() }, 1).read_file(file, collector)
 }
 
 fn account(profile: &Profile) -> Account {

@@ -13,7 +13,7 @@ use crate::origin::{self, Origin};
 use crate::profile::Profile;
 use crate::roots;
 use crate::slices::Slices;
-use crate::stats::{EventTotals, Stats};
+use crate::stats::{EventTotals, Stats, widest};
 
 pub use crate::options::{Label, Options, Weight, Window};
 
@@ -60,6 +60,47 @@ pub struct OpenSample {
     period: Option<u64>,
     /// The slice of time it falls into, if slices are wanted.
     slice: Option<u64>,
+}
+
+impl OpenSample {
+    /// The number of its command frame.
+    pub fn comm(&self) -> u32 {
+        self.comm
+    }
+
+    /// The slice of time it falls into, if slices are wanted.
+    pub fn slice(&self) -> Option<u64> {
+        self.slice
+    }
+}
+
+/// Samples of one command, one slice of time and one chain.
+#[derive(Clone, Copy, Debug)]
+pub struct Samples {
+    comm: u32,
+    pub slice: Option<u64>,
+    pub weight: u128,
+    pub count: u64,
+    pub largest: u64,
+    /// The shortest and the longest period.
+    pub periods: Option<(u64, u64)>,
+}
+
+impl From<OpenSample> for Samples {
+    fn from(sample: OpenSample) -> Self {
+        let OpenSample { comm, weight, period, slice } = sample;
+        let periods = period.map(|period| (period, period));
+        Self { comm, slice, weight: weight.into(), count: 1, largest: weight, periods }
+    }
+}
+
+impl Samples {
+    pub fn absorb(&mut self, other: &Self) {
+        self.weight = self.weight.saturating_add(other.weight);
+        self.count += other.count;
+        self.largest = self.largest.max(other.largest);
+        self.periods = widest(self.periods, other.periods);
+    }
 }
 
 /// The kernel cuts call chains at this many frames unless told otherwise (`perf_event_max_stack`).
@@ -113,7 +154,7 @@ impl Collector {
         let (totals, new) = self.events.find(head.event, wanted, self.part);
         totals.count(weight);
         let selected = totals.selected;
-        let ambiguous = self.events.selected() > 1;
+        let ambiguous = self.is_ambiguous();
         if new && ambiguous {
             // Refused at the end; until then only the totals are worth memory.
             self.profile = Profile::default();
@@ -130,31 +171,40 @@ impl Collector {
         Ok(Some(OpenSample { comm, weight: weight.unwrap_or(0), period: head.period, slice }))
     }
 
+    /// Whether several events are to be folded, so that nothing will come of it.
+    pub fn is_ambiguous(&self) -> bool {
+        self.events.selected() > 1
+    }
+
     /// Takes the frames of an open sample, leaf first.
     pub fn close(&mut self, sample: OpenSample, leaf_first: &[FrameRef]) {
-        let weight = u128::from(sample.weight);
+        self.close_all(&sample.into(), leaf_first);
+    }
+
+    /// Takes the frames that several open samples have in common, leaf first.
+    pub fn close_all(&mut self, samples: &Samples, leaf_first: &[FrameRef]) {
         let Some(kept) = self.kept(leaf_first.iter().map(|frame| frame.flags)) else {
-            self.stats.filter(weight, 1);
+            self.stats.filter(samples.weight, samples.count);
             return;
         };
-        self.stats.count(sample.weight, sample.period);
+        self.stats.count(samples);
         if !is_complete(leaf_first) {
-            self.stats.incomplete_samples += 1;
-            self.stats.incomplete_weight += weight;
+            self.stats.incomplete_samples += samples.count;
+            self.stats.incomplete_weight += samples.weight;
         }
         if leaf_first.first().is_some_and(|leaf| leaf.flags & UNKNOWN != 0) {
-            self.stats.unresolved_weight += weight;
+            self.stats.unresolved_weight += samples.weight;
         }
         if leaf_first.len() >= KERNEL_CHAIN_LIMIT {
-            self.stats.truncated_chains += 1;
+            self.stats.truncated_chains += samples.count;
         }
         let depth = self.options.max_depth.unwrap_or(usize::MAX);
         self.scratch.clear();
-        self.scratch.push(sample.comm);
+        self.scratch.push(samples.comm);
         self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.name));
-        let stack = self.profile.add(&self.scratch, weight, 1);
-        if let Some(slice) = sample.slice {
-            self.slices.add(slice, stack, weight, 1);
+        let stack = self.profile.add(&self.scratch, samples.weight, samples.count);
+        if let Some(slice) = samples.slice {
+            self.slices.add(slice, stack, samples.weight, samples.count);
         }
     }
 

@@ -60,7 +60,7 @@ pub fn read(path: &Path, format: Format, options: &Options, threads: usize) -> R
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;
-    let mut recording = PerfData::new(symbols::Options { inlines, ..symbols::Options::default() });
+    let mut recording = PerfData::new(symbols::Options { inlines, ..symbols::Options::default() }, threads);
     if let (Format::PerfData, Some(file)) = (format, regular_file(path)) {
         recording.read_file(file, &mut collector)?;
         return Ok(collector);
