@@ -77,7 +77,8 @@ impl OpenSample {
 /// Samples of one command, one slice of time and one chain.
 #[derive(Clone, Copy, Debug)]
 pub struct Samples {
-    comm: u32,
+    /// The number of the command frame.
+    pub comm: u32,
     pub slice: Option<u64>,
     pub weight: u128,
     pub count: u64,

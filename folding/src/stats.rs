@@ -318,6 +318,10 @@ pub fn unit(event: &str) -> &'static str {
 mod tests {
     use super::*;
 
+    fn one(weight: u64) -> Samples {
+        Samples { comm: 0, slice: None, weight: weight.into(), count: 1, largest: weight, periods: Some((weight, weight)) }
+    }
+
     #[test]
     fn units_follow_the_event() {
         for (event, expected) in [
@@ -340,10 +344,10 @@ mod tests {
     fn one_heavy_sample_is_loud_only_among_many() {
         let mut stats = Stats::default();
         for _ in 0..100 {
-            stats.count(1, Some(1));
+            stats.count(&one(1));
         }
         assert!(!stats.summary().contains("one sample"));
-        stats.count(6, Some(6));
+        stats.count(&one(6));
         assert!(stats.summary().contains("WARNING: one sample holds 5.66 % of the weight (6 of 106)"));
     }
 }

@@ -3,7 +3,7 @@
 use super::table::{Binding, Builder, Table};
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, SectionIndex, elf};
+use object::{Object, ObjectSection, ObjectSegment, SectionIndex, SymbolIndex, elf};
 use std::path::{Path, PathBuf};
 
 /// A part of a file that is loaded as code.
@@ -149,26 +149,31 @@ fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(file: &ElfFile<'a, H, R>) -> 
 
 /// `name@plt` for each stub through which a function of another file is called.
 fn add_stubs<'a, R: ReadRef<'a>>(file: &File<'a, R>, builder: &mut Builder) -> Option<()> {
-    const STUB: u64 = 16;
-    let relocations = file.section_by_name(".rela.plt")?.data().ok()?;
-    let dynamic = file.dynamic_symbol_table()?;
     let header = match file.architecture() {
         object::Architecture::X86_64 => 16,
         object::Architecture::Aarch64 => 32,
         _ => return None,
     };
+    let File::Elf64(file) = file else { return None };
+    const STUB: u64 = 16;
+    let (endian, data) = (file.endian(), file.data());
+    let sections = file.elf_section_table();
+    let relocations = file.section_by_name(".rela.plt")?.data().ok()?;
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).ok()?;
+    let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
     let start = match file.section_by_name(".plt.sec") {
         Some(section) => section.address(),
         None => file.section_by_name(".plt")?.address() + header,
     };
     for (number, relocation) in relocations.chunks_exact(24).enumerate() {
         let info = u64::from_le_bytes(relocation[8..16].try_into().ok()?);
-        let index = object::SymbolIndex((info >> 32) as usize);
-        let Ok(symbol) = dynamic.symbol_by_index(index) else { continue };
-        let Some(name) = symbol.name_bytes().ok().filter(|name| !name.is_empty()) else { continue };
-        let name = [name, &b"@plt"[..]].concat();
-        let binding = Binding { weak: false, global: true };
-        builder.push(start + STUB * number as u64, STUB, &name, binding);
+        let Ok(symbol) = symbols.symbol(SymbolIndex((info >> 32) as usize)) else { continue };
+        let name = names.get(symbol.st_name(endian) as usize..).unwrap_or(&[]);
+        let name = &name[..memchr::memchr(0, name).unwrap_or(name.len())];
+        if !name.is_empty() {
+            let binding = Binding { weak: false, global: true };
+            builder.push(start + STUB * number as u64, STUB, &[name, &b"@plt"[..]].concat(), binding);
+        }
     }
     Some(())
 }

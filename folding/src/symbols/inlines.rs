@@ -85,7 +85,7 @@ fn read_split<'a>(
 ) -> Option<()> {
     let units = Units::new(dwarf, None);
     // A file that was built again does not belong to this skeleton any more.
-    let mut of_id = units.headers.iter().filter_map(|header| sections::unit(&units.dwarf, header.clone()));
+    let mut of_id = units.headers.iter().filter_map(|header| sections::unit(&units.dwarf, *header));
     let mut unit = of_id.find(|unit| unit.dwo_id == Some(split.id))?;
     unit.copy_relocated_attributes(skeleton);
     Reader { units: &units, unit: &unit }.functions(of_unit, found).ok()
@@ -159,9 +159,9 @@ fn units_of<'a>(units: &Units<'a>, addresses: &[u64]) -> Vec<(Unit<Slice<'a>>, V
         let listed = header.debug_info_offset().and_then(|offset| listed.get(&offset.0));
         if let Some(ranges) = listed.filter(|ranges| !ranges.is_empty()) {
             let held = held(&mut ranges.iter().cloned());
-            return (!held.is_empty()).then(|| Some((sections::unit(dwarf, header.clone())?, held)))?;
+            return (!held.is_empty()).then(|| Some((sections::unit(dwarf, *header)?, held)))?;
         }
-        let unit = sections::unit(dwarf, header.clone())?;
+        let unit = sections::unit(dwarf, *header)?;
         let mut ranges = dwarf.unit_ranges(&unit).ok()?;
         let mut ranges =
             std::iter::from_fn(|| ranges.next().ok().flatten()).map(|range| range.begin..range.end);

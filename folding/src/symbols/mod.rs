@@ -91,7 +91,7 @@ struct Object {
 #[derive(Default)]
 struct Loaded {
     symbols: Table,
-    inlines: Option<Inlines>,
+    inlines: Option<Box<Inlines>>,
 }
 
 pub struct Symbols {
@@ -241,7 +241,7 @@ impl Symbols {
             Kind::File | Kind::Vdso => {
                 let elf = object.found.as_ref().and_then(Option::as_ref).map(|found| &found.elf);
                 let own: Vec<_> = addresses.iter().map(|&address| elf?.address_at(address)).collect();
-                Named::new(&own, loaded.inlines.as_ref(), |address| loaded.symbols.find(address))
+                Named::new(&own, loaded.inlines.as_deref(), |address| loaded.symbols.find(address))
             }
         }
     }
@@ -251,7 +251,7 @@ impl Symbols {
         enum Part {
             Kernel(Kernel, Option<String>),
             Symbols(Table),
-            Inlines(Option<Inlines>),
+            Inlines(Option<Box<Inlines>>),
         }
         enum Job {
             Kernel,
@@ -285,7 +285,9 @@ impl Symbols {
             }),
             Job::Inlines(index) => {
                 let path = found(index).and_then(|found| found.debug_info.as_ref());
-                Part::Inlines(path.filter(|_| this.options.inlines).and_then(|path| Inlines::load(path)))
+                Part::Inlines(
+                    path.filter(|_| this.options.inlines).and_then(|path| Inlines::load(path)).map(Box::new),
+                )
             }
         });
         let mut loaded: Vec<Loaded> = wanted.iter().map(|_| Loaded::default()).collect();

@@ -20,15 +20,35 @@ const BATCH: usize = 1 << 20;
 const AHEAD: usize = 2;
 
 /// Where a sample was taken: everything but its record.
-#[derive(Clone)]
-pub struct Scene {
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
     pub misc: u16,
-    pub machine: Option<unwind::Machine>,
-    pub kernel: Space,
-    pub user: Space,
-    pub core: Option<ObjectId>,
-    /// For a copied stack.
-    pub tables: Option<Arc<Tables>>,
+    pub mapped: Mapped<'a>,
+    /// For a copied stack: whose it is, and how to walk it.
+    pub tables: Option<(unwind::Machine, &'a Arc<Tables>)>,
+}
+
+/// The same, to be handed to another thread.
+struct Kept {
+    misc: u16,
+    kernel: Space,
+    user: Space,
+    core: Option<ObjectId>,
+    tables: Option<(unwind::Machine, Arc<Tables>)>,
+}
+
+impl Kept {
+    fn new(scene: &Scene) -> Self {
+        let Scene { misc, mapped: Mapped { kernel, user, core }, tables } = *scene;
+        let tables = tables.map(|(machine, tables)| (machine, Arc::clone(tables)));
+        Self { misc, kernel: kernel.clone(), user: user.clone(), core, tables }
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        let Self { misc, kernel, user, core, tables } = self;
+        let tables = tables.as_ref().map(|(machine, tables)| (*machine, tables));
+        Scene { misc: *misc, mapped: Mapped { kernel, user, core: *core }, tables }
+    }
 }
 
 /// Counts chains.
@@ -41,14 +61,12 @@ pub struct Counter {
 
 impl Counter {
     pub fn count(&mut self, open: OpenSample, attr: &Attr, sample: &Sample, scene: &Scene) {
-        let Scene { misc, kernel, user, core, .. } = scene;
-        let mapped = Mapped { kernel, user, core: *core };
+        let Scene { misc, mapped, tables } = *scene;
         let key = &mut self.key;
         key.begin(open, mapped);
         let calls =
             sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
-        let copied =
-            scene.tables.as_ref().zip(scene.machine.and_then(|machine| registers(attr, sample, machine)));
+        let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
         match (sample.callchain, calls, copied) {
             (Some(chain), Some(calls), _) => {
                 // The chain itself gives the kernel's side and, after it, the place in user mode.
@@ -98,7 +116,7 @@ fn registers(attr: &Attr, sample: &Sample, machine: unwind::Machine) -> Option<R
 struct Job {
     open: OpenSample,
     attr: usize,
-    scene: Scene,
+    scene: Kept,
     body: Range<usize>,
 }
 
@@ -134,7 +152,7 @@ impl Counters {
                     for job in batch.jobs.drain(..) {
                         let attr = &batch.attrs[job.attr];
                         if let Some(sample) = Sample::parse(&batch.bytes[job.body], attr) {
-                            counter.count(job.open, attr, &sample, &job.scene);
+                            counter.count(job.open, attr, &sample, &job.scene.scene());
                         }
                     }
                     batch.bytes.clear();
@@ -154,14 +172,19 @@ impl Counters {
         Self { batch: Batch::default(), full: Some(full), empty, chains, threads }
     }
 
-    pub fn count(&mut self, open: OpenSample, attrs: &Arc<[Attr]>, attr: usize, body: &[u8], scene: Scene) {
+    pub fn count(&mut self, open: OpenSample, attrs: &Arc<[Attr]>, attr: usize, body: &[u8], scene: &Scene) {
         if !Arc::ptr_eq(&self.batch.attrs, attrs) {
             self.send();
             self.batch.attrs = Arc::clone(attrs);
         }
         let start = self.batch.bytes.len();
         self.batch.bytes.extend_from_slice(body);
-        self.batch.jobs.push(Job { open, attr, scene, body: start..self.batch.bytes.len() });
+        self.batch.jobs.push(Job {
+            open,
+            attr,
+            scene: Kept::new(scene),
+            body: start..self.batch.bytes.len(),
+        });
         if self.batch.bytes.len() >= BATCH {
             self.send();
         }

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use stream::{Record, Stream, kind};
 
 /// Bytes of records that are worth putting in order.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 1 << 18;
 /// Address spaces whose unwind tables are kept ready.
 const SPACES: usize = 64;
 
@@ -303,23 +303,17 @@ impl State {
         let space = sample.pid.and_then(|pid| self.machine.space(pid)).unwrap_or(&self.no_space);
         let tables = match self.walked.filter(|_| !sample.user_stack.is_empty()) {
             None => None,
-            Some(machine) => Some(tables(space, machine, &mut self.tables, &mut self.symbols)),
+            Some(machine) => Some((machine, tables(space, machine, &mut self.tables, &mut self.symbols))),
         };
-        let scene = Scene {
-            misc,
-            machine: self.walked,
-            kernel: self.machine.kernel.clone(),
-            user: space.clone(),
-            core: self.symbols.core(),
-            tables,
-        };
+        let mapped = chains::Mapped { kernel: &self.machine.kernel, user: space, core: self.symbols.core() };
+        let scene = Scene { misc, mapped, tables };
         let large = match &mut self.counting {
             Counting::Here(counter) => {
                 counter.count(open, attr, sample, &scene);
                 counter.take_large()
             }
             Counting::There(counters) => {
-                counters.count(open, &self.events.attrs, event, body, scene);
+                counters.count(open, &self.events.attrs, event, body, &scene);
                 counters.take_large()
             }
         };
@@ -343,21 +337,16 @@ impl State {
 }
 
 /// The unwind tables of a process, made when its maps are new.
-fn tables(
+fn tables<'t>(
     space: &Space,
     machine: unwind::Machine,
-    known: &mut IntMap<u64, Arc<Tables>>,
+    known: &'t mut IntMap<u64, Arc<Tables>>,
     symbols: &mut Symbols,
-) -> Arc<Tables> {
-    if let Some(tables) = known.get(&space.version) {
-        return Arc::clone(tables);
-    }
-    if known.len() >= SPACES {
+) -> &'t Arc<Tables> {
+    if known.len() >= SPACES && !known.contains_key(&space.version) {
         known.clear();
     }
-    let tables = Arc::new(Tables::new(machine, mapped_files(space, symbols)));
-    known.insert(space.version, Arc::clone(&tables));
-    tables
+    known.entry(space.version).or_insert_with(|| Arc::new(Tables::new(machine, mapped_files(space, symbols))))
 }
 
 /// The files of a process, for the unwinder.

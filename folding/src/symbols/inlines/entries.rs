@@ -39,7 +39,7 @@ impl<'a> Units<'a> {
         let mut referred = self.referred.borrow_mut();
         let unit = referred
             .entry(start(header))
-            .or_insert_with(|| sections::unit(&self.dwarf, header.clone()).map(Rc::new));
+            .or_insert_with(|| sections::unit(&self.dwarf, *header).map(Rc::new));
         Some((Rc::clone(unit.as_ref()?), unit_offset))
     }
 }
