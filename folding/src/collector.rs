@@ -35,6 +35,8 @@ pub struct RawFrame<'a> {
     pub symbol: &'a [u8],
     pub dso: Option<&'a [u8]>,
     pub address: Option<u64>,
+    /// The address is one of the object's own, and each is a place of its own in pprof.
+    pub located: bool,
     pub inlined: bool,
 }
 
@@ -275,7 +277,8 @@ impl Collector {
             name.extend_from_slice(b"_[j]");
         }
         if self.options.origins {
-            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined });
+            let address = raw.address.filter(|_| raw.located);
+            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined, address });
         }
         let root = if unknown { roots::Root::default() } else { roots::root(raw.symbol) };
         let flag = |set, bit| if set { bit } else { 0 };
@@ -312,6 +315,11 @@ impl Collector {
     /// Something about the input that its reader should know.
     pub fn note(&mut self, note: String) {
         self.stats.notes.push(note);
+    }
+
+    /// Which build of an object was recorded.
+    pub fn build_id(&mut self, dso: &[u8], build_id: &[u8]) {
+        self.profile.build_ids.entry(dso.to_vec()).or_insert_with(|| build_id.to_vec());
     }
 
     /// The input ended in the middle of something.

@@ -125,9 +125,8 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     at_most("against reading records and hashing chains alone", direct, alone, 2)
     compare("--threads 2 against 1", direct, two, 1)
     at_most("pprof written beside folded", with_pprof, direct, 1.2)
-    say(
-        f"weights: stackfold {folded_weight(directory / 'out-0.folded')}, peer {folded_weight(directory / 'out-4.folded')}"
-    )
+    ours, theirs = (folded_weight(directory / f"out-{number}.folded") for number in (0, 4))
+    say(f"weights: stackfold {ours}, peer {theirs}")
     for label, piece, of in pieces(data, directory, found):
         mib = peak([stackfold, "-q", str(piece)])
         output = subprocess.run([stackfold, "-q", str(piece)], capture_output=True, check=False).stdout
@@ -135,10 +134,8 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
         row(f"peak memory, {label} input (about {of} samples)", figure, "", "", None)
 
     stacks = copied_stacks(directory, data)
-    say(
-        f"\ninput    {stacks.stat().st_size / 1e6:.0f} MB, {samples_of(stacks)} samples: stackfold with debug information,"
-    )
-    say("         cpu-clock, copied stacks of 16384 bytes\n")
+    size = stacks.stat().st_size / 1e6
+    say(f"\ninput    {size:.0f} MB, {samples_of(stacks)} samples: stackfold with debug information, copied stacks\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(stacks)]
     direct = Program("stackfold perf.data", [stackfold, "-q", str(stacks)])

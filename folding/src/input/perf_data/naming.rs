@@ -30,6 +30,9 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
     for answer in &answers {
         let wanted = &wanted[answer.wanted];
         let dso = symbols.object_name(wanted.object);
+        if let Some(build_id) = symbols.build_id(wanted.object) {
+            collector.build_id(dso, build_id);
+        }
         let mut known = vec![[None; 2]; answer.named.names()];
         for (index, &address) in wanted.addresses[answer.addresses.clone()].iter().enumerate() {
             let here = |id: &u32| (place(id).object, place(id).address) == (wanted.object, address);
@@ -42,7 +45,8 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
                     // What is said of an address without symbol, or in pprof, depends on the address.
                     let reusable = !symbol.is_empty() && place.mapped && !collector.options().origins;
                     let dso = (!inlined && (place.mapped || !symbol.is_empty())).then_some(&dso[..]);
-                    let raw = RawFrame { symbol, dso, address: Some(place.printed()), inlined };
+                    let address = Some(place.printed());
+                    let raw = RawFrame { symbol, dso, address, located: !inlined, inlined };
                     named.frames.push(match *slot {
                         Some(frame) if reusable => frame,
                         _ => collector.frame(&raw),
