@@ -35,8 +35,6 @@ pub struct RawFrame<'a> {
     pub symbol: &'a [u8],
     pub dso: Option<&'a [u8]>,
     pub address: Option<u64>,
-    /// The address is one of the object's own, and each is a place of its own in pprof.
-    pub located: bool,
     pub inlined: bool,
 }
 
@@ -277,8 +275,7 @@ impl Collector {
             name.extend_from_slice(b"_[j]");
         }
         if self.options.origins {
-            let address = raw.address.filter(|_| raw.located);
-            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined, address });
+            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined, address: None });
         }
         let root = if unknown { roots::Root::default() } else { roots::root(raw.symbol) };
         let flag = |set, bit| if set { bit } else { 0 };
@@ -292,6 +289,15 @@ impl Collector {
         }
     }
 
+    /// The same frame at one address of its object, which is a place of its own in pprof.
+    pub fn at_address(&mut self, frame: FrameRef, raw: &RawFrame) -> FrameRef {
+        let (shown, _) = origin::split(self.profile.names.get(frame.name));
+        let mut name = shown.to_vec();
+        let (dso, inlined, address) = (raw.dso.unwrap_or(b""), raw.inlined, raw.address);
+        origin::append(&mut name, Origin::Frame { dso, inlined, address });
+        FrameRef { name: self.profile.names.intern(&name).0, ..frame }
+    }
+
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -302,8 +308,8 @@ impl Collector {
     }
 
     /// Samples the profiler itself could not write.
-    pub fn lost(&mut self, samples: u64) {
-        self.stats.lost_records += 1;
+    pub fn lost(&mut self, records: u64, samples: u64) {
+        self.stats.lost_records += records;
         self.stats.lost_samples = self.stats.lost_samples.saturating_add(samples);
     }
 

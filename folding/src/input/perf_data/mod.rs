@@ -69,6 +69,22 @@ struct State {
     /// Whose stacks are walked.
     walked: Option<unwind::Machine>,
     tables: IntMap<u64, Arc<Tables>>,
+    /// What the kernel said when it happened, and what perf counted up at the end: the same losses, told twice.
+    lost: Lost,
+    lost_at_end: Lost,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Lost {
+    records: u64,
+    samples: u64,
+}
+
+impl Lost {
+    fn add(&mut self, samples: u64) {
+        self.records += 1;
+        self.samples = self.samples.saturating_add(samples);
+    }
 }
 
 /// The events, and which of them an id belongs to.
@@ -98,6 +114,8 @@ impl PerfData {
                 counting: Counting::Here(Box::default()),
                 walked: unwind::Machine::own(),
                 tables: IntMap::default(),
+                lost: Lost::default(),
+                lost_at_end: Lost::default(),
             },
             time_from_end: 0,
             order: Order::in_pieces(PIECE),
@@ -251,8 +269,8 @@ impl State {
             kind::COMM => self.machine.comm_record(misc, body),
             kind::FORK => self.machine.fork_record(misc, body),
             kind::KSYMBOL => self.machine.ksymbol_record(body, &mut self.symbols),
-            kind::LOST => Bytes(body.get(8..).unwrap_or(&[])).u64().map(|lost| collector.lost(lost)),
-            kind::LOST_SAMPLES => Bytes(body).u64().map(|lost| collector.lost(lost)),
+            kind::LOST => Bytes(body.get(8..).unwrap_or(&[])).u64().map(|lost| self.lost.add(lost)),
+            kind::LOST_SAMPLES => Bytes(body).u64().map(|lost| self.lost_at_end.add(lost)),
             _ => Some(()),
         };
         if understood.is_none() {
@@ -325,6 +343,8 @@ impl State {
 
     /// Names what was counted.
     fn finish(&mut self, collector: &mut Collector) {
+        let lost = if self.lost_at_end.samples > self.lost.samples { self.lost_at_end } else { self.lost };
+        collector.lost(lost.records, lost.samples);
         let counting = std::mem::replace(&mut self.counting, Counting::Here(Box::default()));
         let mut chains = match counting {
             Counting::Here(counter) => vec![counter.chains()],

@@ -41,19 +41,17 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
                 let start = named.frames.len();
                 for &NamedFrame { name, inlined } in answer.named.frames(index) {
                     let symbol = answer.named.name(name);
-                    let slot = &mut known[name as usize][usize::from(inlined)];
-                    // What is said of an address without symbol, or in pprof, depends on the address.
-                    let reusable = !symbol.is_empty() && place.mapped && !collector.options().origins;
                     let dso = (!inlined && (place.mapped || !symbol.is_empty())).then_some(&dso[..]);
-                    let address = Some(place.printed());
-                    let raw = RawFrame { symbol, dso, address, located: !inlined, inlined };
-                    named.frames.push(match *slot {
-                        Some(frame) if reusable => frame,
-                        _ => collector.frame(&raw),
-                    });
-                    if reusable {
-                        *slot = named.frames.last().copied();
-                    }
+                    let raw = RawFrame { symbol, dso, address: Some(place.printed()), inlined };
+                    // What is said of an address without symbol depends on the address.
+                    let frame = if symbol.is_empty() || !place.mapped {
+                        collector.frame(&raw)
+                    } else {
+                        let slot = &mut known[name as usize][usize::from(inlined)];
+                        *slot.get_or_insert_with(|| collector.frame(&raw))
+                    };
+                    let located = collector.options().origins && !inlined;
+                    named.frames.push(if located { collector.at_address(frame, &raw) } else { frame });
                 }
                 named.of_place[id as usize] = start..named.frames.len();
             }
