@@ -319,7 +319,14 @@ mod tests {
     use super::*;
 
     fn one(weight: u64) -> Samples {
-        Samples { comm: 0, slice: None, weight: weight.into(), count: 1, largest: weight, periods: Some((weight, weight)) }
+        Samples {
+            comm: 0,
+            slice: None,
+            weight: weight.into(),
+            count: 1,
+            largest: weight,
+            periods: Some((weight, weight)),
+        }
     }
 
     #[test]

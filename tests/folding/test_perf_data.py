@@ -39,7 +39,7 @@ def test_frame_pointer_stacks_are_those_of_perf_script(build: Any, tmp_path: Pat
         b"engine::Pointer<int, 8ul>::operator->",
         b"engine::Pointer<int, 8ul>::operator<<",
         b"engine::Pointer<int, 8ul>::operator()",
-        b'engine::operator""_turns',
+        b'engine::operator"" _turns',
         b"main::{lambda(int)#1}::operator()",
         b"engine::deep",
         b"my_pool:12_x",
