@@ -82,10 +82,10 @@ unit: setup-dev ## the tests of lint's code: cargo test, pytest
 	$(call each_crate,cargo test,$(CARGO) test -q --locked --manifest-path $$manifest;)
 	$(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all)
 
-bench: setup-dev ## stackfold against its peers, and how long a report page takes, against goals (5 minutes; BENCH='--runs 9')
+bench: setup-dev ## stackfold against its peers, and how long a report page takes, against goals (15 minutes; BENCH='--runs 9')
 	$(CARGO) build -q --release --locked --manifest-path $(MANIFEST)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
-	@python3 -m tests.bench.stackfold_text $(BENCH)
+	@python3 -m tests.bench.stackfold $(BENCH)
 	$(CARGO) build -q --release --locked --manifest-path collectors/stacksampler/Cargo.toml
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 

@@ -80,7 +80,7 @@ fn read(recording: &Path, collector: &mut Collector) -> Result<(), Error> {
     let file = std::fs::File::open(recording)
         .map_err(|error| Error::usage(format!("cannot read {}: {error}", recording.display())))?;
     // perf report is asked for no inlined functions, so a leaf must be the function itself.
-    PerfData::new(symbols::Options { inlines: false, ..Default::default() }).read_file(file, collector)
+    PerfData::new(symbols::Options { inlines: false, ..Default::default() }, 1).read_file(file, collector)
 }
 
 fn account(profile: &Profile) -> Account {
@@ -116,7 +116,14 @@ fn reported(recording: &Path, only_pid: Option<i64>) -> Result<BTreeMap<String, 
 fn parse_report(text: &str, only_pid: Option<i64>) -> BTreeMap<String, Account> {
     let mut accounts: BTreeMap<String, Account> = BTreeMap::new();
     let mut event = String::new();
+    let mut broken = String::new();
     for line in text.lines() {
+        // A command with a line feed breaks its row.
+        if !broken.is_empty() {
+            broken.push_str(line);
+        }
+        let joined = std::mem::take(&mut broken);
+        let line = if joined.is_empty() { line } else { &joined[..] };
         // "of event 'x'", or "of events 'x'" for one of a group.
         let section = line.strip_prefix("# Samples: ").and_then(|rest| rest.split_once('\''));
         if let Some((_, name)) = section {
@@ -128,11 +135,12 @@ fn parse_report(text: &str, only_pid: Option<i64>) -> BTreeMap<String, Account> 
             continue;
         }
         let mut fields = line.splitn(3, '|');
-        let (Some(period), Some(process), Some(symbol)) = (fields.next(), fields.next(), fields.next())
-        else {
+        let (Some(period), Some(process)) = (fields.next(), fields.next()) else { continue };
+        let Ok(period) = period.trim().parse::<u128>() else { continue };
+        let Some(symbol) = fields.next() else {
+            broken = line.to_owned();
             continue;
         };
-        let Ok(period) = period.trim().parse::<u128>() else { continue };
         let pid = process.split_once(':').and_then(|(pid, _)| pid.trim().parse::<i64>().ok());
         if only_pid.is_some() && pid != only_pid {
             continue;
@@ -196,7 +204,7 @@ mod tests {
     const REPORT: &str = "# To display the perf.data header info, please use --header\n\
         # Samples: 5  of event 'cpu-clock'\n# Event count (approx.): 50\n#\n\
         30|17:db_bench|[.] rocksdb::Get\n10|17:db_bench|[k] 0xffffffff81000000\n\
-        10|18:other|[.] rocksdb::Get\n\n\
+        10|18:two\nlines|[.] rocksdb::Get\n\n\
         # Samples: 2  of event 'page-faults'\n#\n7|17:db_bench|[.] clock@@GLIBC_2.17\n";
 
     #[test]

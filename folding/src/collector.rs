@@ -13,7 +13,7 @@ use crate::origin::{self, Origin};
 use crate::profile::Profile;
 use crate::roots;
 use crate::slices::Slices;
-use crate::stats::{EventTotals, Stats};
+use crate::stats::{EventTotals, Stats, widest};
 
 pub use crate::options::{Label, Options, Weight, Window};
 
@@ -60,6 +60,48 @@ pub struct OpenSample {
     period: Option<u64>,
     /// The slice of time it falls into, if slices are wanted.
     slice: Option<u64>,
+}
+
+impl OpenSample {
+    /// The number of its command frame.
+    pub fn comm(&self) -> u32 {
+        self.comm
+    }
+
+    /// The slice of time it falls into, if slices are wanted.
+    pub fn slice(&self) -> Option<u64> {
+        self.slice
+    }
+}
+
+/// Samples of one command, one slice of time and one chain.
+#[derive(Clone, Copy, Debug)]
+pub struct Samples {
+    /// The number of the command frame.
+    pub comm: u32,
+    pub slice: Option<u64>,
+    pub weight: u128,
+    pub count: u64,
+    pub largest: u64,
+    /// The shortest and the longest period.
+    pub periods: Option<(u64, u64)>,
+}
+
+impl From<OpenSample> for Samples {
+    fn from(sample: OpenSample) -> Self {
+        let OpenSample { comm, weight, period, slice } = sample;
+        let periods = period.map(|period| (period, period));
+        Self { comm, slice, weight: weight.into(), count: 1, largest: weight, periods }
+    }
+}
+
+impl Samples {
+    pub fn absorb(&mut self, other: &Self) {
+        self.weight = self.weight.saturating_add(other.weight);
+        self.count += other.count;
+        self.largest = self.largest.max(other.largest);
+        self.periods = widest(self.periods, other.periods);
+    }
 }
 
 /// The kernel cuts call chains at this many frames unless told otherwise (`perf_event_max_stack`).
@@ -113,7 +155,7 @@ impl Collector {
         let (totals, new) = self.events.find(head.event, wanted, self.part);
         totals.count(weight);
         let selected = totals.selected;
-        let ambiguous = self.events.selected() > 1;
+        let ambiguous = self.is_ambiguous();
         if new && ambiguous {
             // Refused at the end; until then only the totals are worth memory.
             self.profile = Profile::default();
@@ -130,31 +172,40 @@ impl Collector {
         Ok(Some(OpenSample { comm, weight: weight.unwrap_or(0), period: head.period, slice }))
     }
 
+    /// Whether several events are to be folded, so that nothing will come of it.
+    pub fn is_ambiguous(&self) -> bool {
+        self.events.selected() > 1
+    }
+
     /// Takes the frames of an open sample, leaf first.
     pub fn close(&mut self, sample: OpenSample, leaf_first: &[FrameRef]) {
-        let weight = u128::from(sample.weight);
+        self.close_all(&sample.into(), leaf_first);
+    }
+
+    /// Takes the frames that several open samples have in common, leaf first.
+    pub fn close_all(&mut self, samples: &Samples, leaf_first: &[FrameRef]) {
         let Some(kept) = self.kept(leaf_first.iter().map(|frame| frame.flags)) else {
-            self.stats.filter(weight, 1);
+            self.stats.filter(samples.weight, samples.count);
             return;
         };
-        self.stats.count(sample.weight, sample.period);
+        self.stats.count(samples);
         if !is_complete(leaf_first) {
-            self.stats.incomplete_samples += 1;
-            self.stats.incomplete_weight += weight;
+            self.stats.incomplete_samples += samples.count;
+            self.stats.incomplete_weight += samples.weight;
         }
         if leaf_first.first().is_some_and(|leaf| leaf.flags & UNKNOWN != 0) {
-            self.stats.unresolved_weight += weight;
+            self.stats.unresolved_weight += samples.weight;
         }
         if leaf_first.len() >= KERNEL_CHAIN_LIMIT {
-            self.stats.truncated_chains += 1;
+            self.stats.truncated_chains += samples.count;
         }
         let depth = self.options.max_depth.unwrap_or(usize::MAX);
         self.scratch.clear();
-        self.scratch.push(sample.comm);
+        self.scratch.push(samples.comm);
         self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.name));
-        let stack = self.profile.add(&self.scratch, weight, 1);
-        if let Some(slice) = sample.slice {
-            self.slices.add(slice, stack, weight, 1);
+        let stack = self.profile.add(&self.scratch, samples.weight, samples.count);
+        if let Some(slice) = samples.slice {
+            self.slices.add(slice, stack, samples.weight, samples.count);
         }
     }
 
@@ -224,7 +275,7 @@ impl Collector {
             name.extend_from_slice(b"_[j]");
         }
         if self.options.origins {
-            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined });
+            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined, address: None });
         }
         let root = if unknown { roots::Root::default() } else { roots::root(raw.symbol) };
         let flag = |set, bit| if set { bit } else { 0 };
@@ -238,6 +289,15 @@ impl Collector {
         }
     }
 
+    /// The same frame at one address of its object, which is a place of its own in pprof.
+    pub fn at_address(&mut self, frame: FrameRef, raw: &RawFrame) -> FrameRef {
+        let (shown, _) = origin::split(self.profile.names.get(frame.name));
+        let mut name = shown.to_vec();
+        let (dso, inlined, address) = (raw.dso.unwrap_or(b""), raw.inlined, raw.address);
+        origin::append(&mut name, Origin::Frame { dso, inlined, address });
+        FrameRef { name: self.profile.names.intern(&name).0, ..frame }
+    }
+
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -248,8 +308,8 @@ impl Collector {
     }
 
     /// Samples the profiler itself could not write.
-    pub fn lost(&mut self, samples: u64) {
-        self.stats.lost_records += 1;
+    pub fn lost(&mut self, records: u64, samples: u64) {
+        self.stats.lost_records += records;
         self.stats.lost_samples = self.stats.lost_samples.saturating_add(samples);
     }
 
@@ -261,6 +321,11 @@ impl Collector {
     /// Something about the input that its reader should know.
     pub fn note(&mut self, note: String) {
         self.stats.notes.push(note);
+    }
+
+    /// Which build of an object was recorded.
+    pub fn build_id(&mut self, dso: &[u8], build_id: &[u8]) {
+        self.profile.build_ids.entry(dso.to_vec()).or_insert_with(|| build_id.to_vec());
     }
 
     /// The input ended in the middle of something.

@@ -4,6 +4,9 @@
 //! numbers). The items lie in one arena; the table holds hashes and numbers only, so growing it moves
 //! 8 bytes an entry.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 /// What an [`Interner`] can hold.
 pub trait Item: Copy + Eq {
     fn hash(items: &[Self]) -> u64;
@@ -79,6 +82,30 @@ impl Item for u64 {
     }
 }
 
+/// A map by numbers that nobody chooses to collide: processes, threads, versions.
+pub type IntMap<K, V> = HashMap<K, V, BuildHasherDefault<IntHasher>>;
+
+#[derive(Default)]
+pub struct IntHasher(u64);
+
+impl Hasher for IntHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = mix(self.0 ^ <u8 as Item>::hash(bytes), K1);
+    }
+
+    fn write_i32(&mut self, number: i32) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mix(self.0 ^ number ^ K0, K1);
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Slot {
     tag: u32,
@@ -94,6 +121,7 @@ struct Span {
 }
 
 /// An insert-only set of sequences, numbered from 0 in order of first sight.
+#[derive(Clone)]
 pub struct Interner<T> {
     arena: Vec<T>,
     spans: Vec<Span>,

@@ -28,6 +28,7 @@ pub mod names;
 pub mod options;
 pub mod origin;
 pub mod output;
+mod pool;
 pub mod pprof;
 pub mod profile;
 pub mod roots;

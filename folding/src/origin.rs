@@ -10,6 +10,8 @@ pub enum Origin<'a> {
     Frame {
         dso: &'a [u8],
         inlined: bool,
+        /// As the object counts it, where a recording told it.
+        address: Option<u64>,
     },
     /// The command frame; `name` is what folded text shows for it.
     Command {
@@ -29,7 +31,11 @@ pub fn append(name: &mut Vec<u8>, origin: Origin) {
     let clean = |bytes: &[u8]| bytes.iter().map(|&b| if b == 0 { b' ' } else { b }).collect::<Vec<_>>();
     let (details, letter) = match origin {
         Origin::Unknown => return,
-        Origin::Frame { dso, inlined } => (clean(dso), if inlined { INLINED } else { FRAME }),
+        Origin::Frame { dso, inlined, address } => {
+            let address = address.map_or(String::new(), |address| format!("{address:x}"));
+            let details = [address.as_bytes(), b"@", &clean(dso)].concat();
+            (details, if inlined { INLINED } else { FRAME })
+        }
         Origin::Command { comm, pid, tid } => {
             let number = |id: Option<i64>| id.map_or(String::new(), |id| id.to_string());
             let ids = format!("{}/{}/", number(pid), number(tid));
@@ -48,7 +54,12 @@ pub fn split(name: &[u8]) -> (&[u8], Origin<'_>) {
     let Some(end) = memchr::memrchr(0, rest) else { return unknown };
     let details = &rest[end + 1..];
     let origin = match *letter {
-        FRAME | INLINED => Origin::Frame { dso: details, inlined: *letter == INLINED },
+        FRAME | INLINED => {
+            let Some(at) = memchr::memchr(b'@', details) else { return unknown };
+            let address = std::str::from_utf8(&details[..at]).unwrap_or("");
+            let address = u64::from_str_radix(address, 16).ok();
+            Origin::Frame { dso: &details[at + 1..], inlined: *letter == INLINED, address }
+        }
         COMMAND => {
             let mut parts = details.splitn(3, |&b| b == b'/');
             let mut id = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
@@ -68,8 +79,13 @@ mod tests {
     fn origins_come_back() {
         for origin in [
             Origin::Unknown,
-            Origin::Frame { dso: b"/usr/lib/libc.so.6", inlined: false },
-            Origin::Frame { dso: b"", inlined: true },
+            Origin::Frame {
+                dso: b"/usr/lib/libc.so.6",
+                inlined: false,
+                address: Some(0xffff_ffff_8100_0000),
+            },
+            Origin::Frame { dso: b"/tmp/a@b", inlined: false, address: None },
+            Origin::Frame { dso: b"", inlined: true, address: None },
             Origin::Command { comm: b"kworker/0:1H", pid: Some(-1), tid: None },
             Origin::Command { comm: b"", pid: None, tid: Some(7) },
         ] {

@@ -2,6 +2,7 @@
 
 use crate::intern::Interner;
 use crate::origin;
+use std::collections::HashMap;
 
 /// What one stack holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Profile {
     pub names: Interner<u8>,
     chains: Interner<u32>,
     tallies: Vec<Tally>,
+    /// The build ids of objects, by name, where the input tells them.
+    pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Profile {
@@ -33,6 +36,9 @@ impl Profile {
 
     /// Adds all stacks of another profile; gives the number of each here.
     pub fn absorb(&mut self, other: &Profile) -> Vec<u32> {
+        for (object, id) in &other.build_ids {
+            self.build_ids.entry(object.clone()).or_insert_with(|| id.clone());
+        }
         self.absorb_as(other, |name| name)
     }
 

@@ -1,6 +1,6 @@
 //! What is known about a fold besides its stacks.
 
-use crate::collector::Weight;
+use crate::collector::{Samples, Weight};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -96,6 +96,14 @@ pub struct Stats {
     pub notes: Vec<String>,
 }
 
+/// The range that holds both.
+pub fn widest(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Default for Stats {
     fn default() -> Self {
         Self {
@@ -128,15 +136,13 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// One sample of this weight is folded; its period may be another number, or none.
-    pub fn count(&mut self, weight: u64, period: Option<u64>) {
-        self.samples += 1;
-        self.weight += u128::from(weight);
-        self.largest_sample_weight = self.largest_sample_weight.max(weight);
-        if let Some(period) = period {
-            self.period_min = Some(self.period_min.map_or(period, |min| min.min(period)));
-            self.period_max = Some(self.period_max.map_or(period, |max| max.max(period)));
-        }
+    /// These samples are folded; their weight may be their number or their periods.
+    pub fn count(&mut self, samples: &Samples) {
+        self.samples += samples.count;
+        self.weight = self.weight.saturating_add(samples.weight);
+        self.largest_sample_weight = self.largest_sample_weight.max(samples.largest);
+        let mine = self.period_min.zip(self.period_max);
+        (self.period_min, self.period_max) = widest(mine, samples.periods).unzip();
     }
 
     /// Samples of the folded event that a filter left out.
@@ -312,6 +318,17 @@ pub fn unit(event: &str) -> &'static str {
 mod tests {
     use super::*;
 
+    fn one(weight: u64) -> Samples {
+        Samples {
+            comm: 0,
+            slice: None,
+            weight: weight.into(),
+            count: 1,
+            largest: weight,
+            periods: Some((weight, weight)),
+        }
+    }
+
     #[test]
     fn units_follow_the_event() {
         for (event, expected) in [
@@ -334,10 +351,10 @@ mod tests {
     fn one_heavy_sample_is_loud_only_among_many() {
         let mut stats = Stats::default();
         for _ in 0..100 {
-            stats.count(1, Some(1));
+            stats.count(&one(1));
         }
         assert!(!stats.summary().contains("one sample"));
-        stats.count(6, Some(6));
+        stats.count(&one(6));
         assert!(stats.summary().contains("WARNING: one sample holds 5.66 % of the weight (6 of 106)"));
     }
 }

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ioflame.stats import median
-from tests.bench.stackfold_text import DB_FLAGS, database, machine, say
+from tests.bench.common import DB_FLAGS, database, machine, say
 
 ROOT = Path(__file__).parents[2]
 LOADER = ROOT / "ebpf" / "target" / "release" / "ioflame-ebpf"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors.pmp_stacksampler import stacksampler_binary
-from tests.bench.stackfold_text import DB_FLAGS
+from tests.bench.common import DB_FLAGS
 
 _PROBE = """
 tracepoint:sched:sched_switch /pid == %d && (args->prev_state & 0xc)/ { @out[args->prev_pid] = nsecs; }

@@ -1,5 +1,5 @@
 // What stack folders get wrong, in one program: runs for the given number of milliseconds.
-// usage: busy MILLISECONDS [LIBRARY_TO_DELETE | jit]
+// usage: busy MILLISECONDS [LIBRARY_TO_DELETE | jit | newline | deep LEVELS]
 
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -55,6 +55,11 @@ APART void deep(int levels) {
   sink = sink + 1;
 }
 
+APART unsigned long long operator""_turns(unsigned long long times) {
+  turn(static_cast<unsigned>(times));
+  return times;
+}
+
 APART void call(const std::function<void(int)>& function) {
   function(1);
   sink = sink + 1;
@@ -86,11 +91,13 @@ static Work compile() {
 
 int main(int argc, char** argv) {
   const int milliseconds = argc > 1 ? std::atoi(argv[1]) : 100;
-  prctl(PR_SET_NAME, "my pool;12 x");
+  const char* kind = argc > 2 ? argv[2] : "";
+  prctl(PR_SET_NAME, std::strcmp(kind, "newline") == 0 ? "two\nlines" : "my pool;12 x");
+  const int levels = argc > 3 && std::strcmp(kind, "deep") == 0 ? std::atoi(argv[3]) : 300;
   Work work = nullptr;
-  if (argc > 2 && std::strcmp(argv[2], "jit") == 0) {
+  if (std::strcmp(kind, "jit") == 0) {
     work = compile();
-  } else if (argc > 2) {
+  } else if (kind[0] == '/') {
     void* library = dlopen(argv[2], RTLD_NOW);
     if (library == nullptr) return 1;
     work = reinterpret_cast<Work>(dlsym(library, "library_work"));
@@ -103,7 +110,9 @@ int main(int argc, char** argv) {
     pointer->field++;
     pointer << 3;
     pointer(4);
-    engine::deep(300);
+    engine::deep(levels);
+    using engine::operator""_turns;
+    sink = sink + static_cast<unsigned>(20000_turns);
     engine::call([](int value) {
       turn(20000);
       sink = sink + value;

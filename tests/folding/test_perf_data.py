@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 import re
 import shutil
@@ -14,94 +12,19 @@ from typing import Any
 
 import pytest
 
-from folding.stackfold import stackfold_binary
+from tests.folding.recordings import (
+    by_text,
+    checked,
+    direct,
+    library,
+    record,
+    run,
+    share_of_differences,
+    stacks,
+    stats,
+)
 
 pytestmark = pytest.mark.needs("perf")
-
-SOURCE = Path(__file__).parent / "busy.cc"
-LIBRARY = 'extern "C" __attribute__((visibility("default"))) void library_work() {\n'
-LIBRARY += "  static volatile unsigned sink; for (unsigned i = 0; i < 20000; i++) sink = sink * 31 + i;\n}\n"
-
-BUILDS = {
-    "fp": ["-O1", "-fno-omit-frame-pointer"],
-    "nofp": ["-O2", "-fomit-frame-pointer"],
-    "debug": ["-O1", "-g", "-fno-omit-frame-pointer"],
-}
-
-
-@pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    directory = tmp_path_factory.mktemp("busy")
-
-    @functools.cache
-    def make(name: str) -> Path:
-        program = directory / name
-        subprocess.run(["g++", "-std=c++17", *BUILDS[name], "-o", program, SOURCE, "-ldl"], check=True)
-        return program
-
-    return make
-
-
-def library(directory: Path, name: str = "libgone.so", extra: str = "") -> Path:
-    (directory / "library.cc").write_text(LIBRARY + extra)
-    path = directory / name
-    subprocess.run(["g++", "-O1", "-shared", "-fPIC", "-o", path, directory / "library.cc"], check=True)
-    return path
-
-
-def record(data: Path, options: list[str], *command: str | Path) -> Path:
-    argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
-    subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL)
-    return data
-
-
-def run(*arguments: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([stackfold_binary(), *map(str, arguments)], input=stdin, capture_output=True, check=False)
-
-
-def stacks(output: bytes) -> Counter[bytes]:
-    weights: Counter[bytes] = Counter()
-    for line in output.splitlines():
-        stack, _, weight = line.rpartition(b" ")
-        weights[stack] += int(weight)
-    return weights
-
-
-def direct(data: Path, *options: str) -> Counter[bytes]:
-    done = run("-q", "--kernel", "--no-inlines", *options, data)
-    assert done.returncode == 0, done.stderr
-    return stacks(done.stdout)
-
-
-def by_text(data: Path, *options: str, script: tuple[str, ...] = ()) -> Counter[bytes]:
-    argv = ["perf", "script", "--no-inline", "--max-stack", "2000", "-i", str(data), *script]
-    text = subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
-    done = run("-q", "--kernel", *options, stdin=text)
-    assert done.returncode == 0, done.stderr
-    return stacks(done.stdout)
-
-
-def share_of_differences(ours: Counter[bytes], theirs: Counter[bytes]) -> float:
-    """The share of weight in stacks that differ, after the totals were found equal.
-
-    perf looks up the address a call returns to. The loader's `_start` ends with a call, so perf names what follows it.
-    """
-    theirs = Counter({stack.replace(b";_dl_start_user;", b";_start;"): weight for stack, weight in theirs.items()})
-    assert sum(ours.values()) == sum(theirs.values()) > 0
-    return sum((ours - theirs).values()) / sum(ours.values())
-
-
-def checked(data: Path, *options: str) -> str:
-    done = run("check", *options, data)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.decode()
-
-
-def stats(data: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
-    path = tmp_path / "stats.json"
-    run("-q", "--stats", path, *options, data)
-    loaded: dict[str, Any] = json.loads(path.read_text())
-    return loaded
 
 
 @pytest.mark.parametrize("options", [["-F", "2000"], ["-c", "500000"], ["-F", "2000", "-z"]], ids=["F", "c", "z"])
@@ -116,6 +39,8 @@ def test_frame_pointer_stacks_are_those_of_perf_script(build: Any, tmp_path: Pat
         b"engine::Pointer<int, 8ul>::operator->",
         b"engine::Pointer<int, 8ul>::operator<<",
         b"engine::Pointer<int, 8ul>::operator()",
+        b'engine::operator"" _turns',
+        b"main::{lambda(int)#1}::operator()",
         b"engine::deep",
         b"my_pool:12_x",
     ]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from collectors.perf import Plan, record_for
 from folding.stackfold import fold, stackfold_binary
 from ioflame.process import Children
 from ioflame.run import Files
+from tests.folding.recordings import record, stats
 
 pytestmark = pytest.mark.needs("go")
 
@@ -83,3 +85,18 @@ def test_the_profile_that_a_run_keeps_opens_with_its_total(pprof: Path, tmp_path
     assert f"of {stats.weight}ns total" in told
     tags = subprocess.run([*argv[:1], "-tags", argv[-1]], capture_output=True, text=True, check=True).stdout
     assert re.search(rf"\b{process.pid}\b", tags)
+
+
+@pytest.mark.needs("perf")
+def test_a_recording_gives_build_ids_addresses_and_inlined_lines(pprof: Path, build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], build("debug"), "300")
+    subprocess.run([stackfold_binary(), "-q", str(data), "-o", str(tmp_path / "out.pb.gz")], check=True)
+    raw = _ask(pprof, "-raw", tmp_path / "out.pb.gz")
+    notes = subprocess.run(["readelf", "-n", build("debug")], check=True, capture_output=True, text=True).stdout
+    build_id = re.findall(r"Build ID: (\w+)", notes)[0]
+    mapping = rf"^\d+: 0x0/0x[1-9a-f]\w*/0x0 {re.escape(str(build('debug')))} {build_id} "
+    assert re.search(mapping, raw, re.M), raw[-2000:]
+    # The location of an inlined call: two lines at one address.
+    assert re.search(r"^ +\d+: 0x[1-9a-f]\w* M=\d+ turn .*\n +\S.*hidden", raw, re.M), raw[-3000:]
+    found = stats(data, tmp_path)
+    assert sum(int(weight) for _, weight in re.findall(r"^ +(\d+) +(\d+): ", raw, re.M)) == found["weight"]

@@ -2,7 +2,6 @@
 
 use super::merge::agree;
 use super::{input, write_output};
-use crate::collector::{Options, Weight};
 use crate::diff::Diff;
 use crate::diff_report::{self, Report};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
@@ -49,15 +48,8 @@ pub struct Args {
     /// Rows of each table
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
-    /// What the inputs are
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    input_format: input::Format,
-    /// The event (or the values of a pprof) to compare; needed when an input holds several
-    #[arg(long, value_name = "NAME")]
-    event: Option<String>,
-    /// What a sample of perf script weighs
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    weight: Weight,
+    #[command(flatten)]
+    selection: input::Selection,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -70,9 +62,9 @@ fn operations(text: &str) -> Result<(u64, u64), String> {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
-    let options = Options { event: args.event.clone(), weight: args.weight, ..Options::default() };
+    let options = args.selection.options();
     let read = |path: &Path| -> Result<(Profile, Stats), Error> {
-        let (profile, stats) = input::read(path, args.input_format, &options, 1)?.finish()?;
+        let (profile, stats) = args.selection.read(path, &options)?.finish()?;
         if stats.weight == 0 {
             return Err(Error::partial(format!("no weight in {}", path.display())));
         }

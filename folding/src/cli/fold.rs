@@ -1,13 +1,13 @@
 //! `stackfold fold`
 
 use super::{input, output, write_output};
-use crate::collector::{Label, Options, Weight, Window};
+use crate::collector::{Label, Options, Window};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::names::Tidy;
 use crate::output::write_folded;
 use crate::profile::Profile;
 use std::io::{self, Write};
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -42,9 +42,8 @@ pub struct Args {
     /// Write pprof as well (gzip)
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
-    /// What the input is
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    input_format: input::Format,
+    #[command(flatten)]
+    selection: input::Selection,
     /// Write the same stacks with the number of samples as weight
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
@@ -57,12 +56,6 @@ pub struct Args {
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// The event to fold; needed when there are several
-    #[arg(long, value_name = "NAME")]
-    event: Option<String>,
-    /// What a sample weighs
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    weight: Weight,
     /// Put the process in the command frame: comm-PID
     #[arg(long, conflicts_with = "tid")]
     pid: bool,
@@ -111,9 +104,6 @@ pub struct Args {
     /// All three marks
     #[arg(long)]
     all_annotations: bool,
-    /// Threads that fold; the result is the same for any number
-    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
-    threads: NonZeroUsize,
     /// No summary on standard error
     #[arg(short, long)]
     quiet: bool,
@@ -127,8 +117,6 @@ impl Args {
             _ => Label::Comm,
         };
         Options {
-            event: self.event.clone(),
-            weight: self.weight,
             label,
             only_pid: self.only_pid,
             comm: self.comm.clone(),
@@ -145,6 +133,7 @@ impl Args {
             dso: self.dso,
             origins: false,
             no_inlines: self.no_inlines,
+            ..self.selection.options()
         }
     }
 }
@@ -153,7 +142,7 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let options =
         Options { origins: format == output::Format::Pprof || args.pprof.is_some(), ..args.options() };
-    let mut collector = input::read(&args.input, args.input_format, &options, args.threads.get())?;
+    let mut collector = args.selection.read(&args.input, &options)?;
     let slices = collector.take_slices();
     let (profile, mut stats) = collector.finish()?;
     let plain = if options.origins { profile.plain() } else { Profile::default() };

@@ -1,12 +1,13 @@
 //! Which reader an input needs: told by its first bytes, or by the user.
 
 use super::{open_input, regular_file};
-use crate::collector::{Collector, Options};
+use crate::collector::{Collector, Options, Weight};
 use crate::error::Error;
 use crate::input::{Folded, PerfData, PerfScript, Source, looks, parallel, perf_data};
 use crate::pprof::Pprof;
 use crate::symbols;
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +23,35 @@ pub enum Format {
     Folded,
     /// pprof, packed with gzip or not
     Pprof,
+}
+
+/// What to take from an input, and how.
+#[derive(clap::Args)]
+pub struct Selection {
+    /// What the input is
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub input_format: Format,
+    /// The event (or the values of a pprof); needed when there are several
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+    /// What a sample weighs
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub weight: Weight,
+    /// Threads that fold; the result is the same for any number
+    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
+    pub threads: NonZeroUsize,
+}
+
+impl Selection {
+    /// Everything else is kept as it is.
+    pub fn options(&self) -> Options {
+        Options { event: self.event.clone(), weight: self.weight, ..Options::default() }
+    }
+
+    /// Reads all of an input.
+    pub fn read(&self, path: &Path, options: &Options) -> Result<Collector, Error> {
+        read(path, self.input_format, options, self.threads.get())
+    }
 }
 
 /// Reads stacks that are folded already: pprof, else folded text.
@@ -44,8 +74,7 @@ fn begin(path: &Path) -> Result<(Vec<u8>, impl Read + Send), Error> {
     Ok((head, input))
 }
 
-/// Reads all of an input.
-pub fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Result<Collector, Error> {
+fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Result<Collector, Error> {
     let (head, input) = begin(path)?;
     let format = match format {
         Format::Auto if perf_data::is_recording(&head) => Format::PerfData,
@@ -60,7 +89,7 @@ pub fn read(path: &Path, format: Format, options: &Options, threads: usize) -> R
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;
-    let mut recording = PerfData::new(symbols::Options { inlines, ..symbols::Options::default() });
+    let mut recording = PerfData::new(symbols::Options { inlines, ..symbols::Options::default() }, threads);
     if let (Format::PerfData, Some(file)) = (format, regular_file(path)) {
         recording.read_file(file, &mut collector)?;
         return Ok(collector);

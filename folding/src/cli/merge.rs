@@ -1,7 +1,7 @@
 //! `stackfold merge`
 
 use super::{input, output, write_output};
-use crate::collector::{Options, Weight};
+use crate::collector::Options;
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::profile::Profile;
 use crate::stats::{Stats, UNSTATED};
@@ -22,15 +22,8 @@ pub struct Args {
     /// Inputs; - is standard input
     #[arg(value_name = "FILE", required = true)]
     inputs: Vec<PathBuf>,
-    /// What the inputs are
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    input_format: input::Format,
-    /// The event (or the values of a pprof) to take; needed when an input holds several
-    #[arg(long, value_name = "NAME")]
-    event: Option<String>,
-    /// What a sample of perf script weighs
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    weight: Weight,
+    #[command(flatten)]
+    selection: input::Selection,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -48,12 +41,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<u8, Error> {
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let origins = format == output::Format::Pprof;
-    let options = Options { event: args.event.clone(), weight: args.weight, origins, ..Options::default() };
+    let options = Options { origins, ..args.selection.options() };
     let mut merged = Profile::default();
     let mut sums = Stats::default();
     let mut told: Vec<(&PathBuf, String)> = Vec::new();
     for path in &args.inputs {
-        let (profile, stats) = input::read(path, args.input_format, &options, 1)?.finish()?;
+        let (profile, stats) = args.selection.read(path, &options)?.finish()?;
         if profile.stacks() > 0 {
             told.push((path, stats.event_and_unit()));
             if sums.unit == UNSTATED || told.len() == 1 {

@@ -5,6 +5,7 @@ mod check;
 mod diff;
 mod fold;
 mod input;
+mod man;
 mod merge;
 mod output;
 mod stats;
@@ -53,6 +54,8 @@ enum Command {
     Diff(diff::Args),
     #[command(about = "Say what is known about an input besides its stacks", long_about = stats::EXAMPLES)]
     Stats(stats::Args),
+    #[command(about = "Print the man page", long_about = man::EXAMPLES)]
+    Man(man::Args),
 }
 
 /// Runs the command line; the number is the exit code.
@@ -66,6 +69,7 @@ pub fn run() -> u8 {
         Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Stats(args)) => stats::run(args),
+        Some(Command::Man(args)) => man::run(args),
     };
     match result {
         Ok(code) => code,

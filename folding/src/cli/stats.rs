@@ -1,9 +1,7 @@
 //! `stackfold stats`
 
 use super::{input, output, write_output};
-use crate::collector::{Options, Weight};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -28,28 +26,18 @@ pub struct Args {
     /// Text of perf script, folded text or pprof; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
-    /// What the input is
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    input_format: input::Format,
-    /// The event (or the values of a pprof); needed when there are several
-    #[arg(long, value_name = "NAME")]
-    event: Option<String>,
-    /// What a sample weighs
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    weight: Weight,
+    #[command(flatten)]
+    selection: input::Selection,
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     format: Format,
-    /// Threads that fold
-    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
-    threads: NonZeroUsize,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
-    let options = Options { event: args.event.clone(), weight: args.weight, ..Options::default() };
-    let collector = input::read(&args.input, args.input_format, &options, args.threads.get())?;
+    let options = args.selection.options();
+    let collector = args.selection.read(&args.input, &options)?;
     let (profile, stats) = collector.finish()?;
     write_output(args.output.as_ref(), |out| match args.format {
         Format::Text => out.write_all(stats.summary().as_bytes()),

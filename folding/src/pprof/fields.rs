@@ -29,7 +29,9 @@ pub mod label {
 
 pub mod mapping {
     pub const ID: u32 = 1;
+    pub const LIMIT: u32 = 3;
     pub const FILENAME: u32 = 5;
+    pub const BUILD_ID: u32 = 6;
     pub const HAS_FUNCTIONS: u32 = 7;
     pub const HAS_INLINES: u32 = 10;
 }

@@ -279,7 +279,7 @@ impl<'a> Tables<'a> {
             }
             if options.origins {
                 let dso = if inlined { b"" } else { dso };
-                origin::append(&mut name, Origin::Frame { dso, inlined });
+                origin::append(&mut name, Origin::Frame { dso, inlined, address: None });
             }
             frames.push(name);
         }

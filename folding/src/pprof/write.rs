@@ -6,6 +6,7 @@ use crate::intern::Interner;
 use crate::origin::{self, Origin};
 use crate::profile::Profile;
 use crate::stats::Stats;
+use crate::symbols::elf::hex;
 use flate2::{Compression, write::GzEncoder};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -16,6 +17,10 @@ pub fn write_pprof(profile: &Profile, stats: &Stats, out: &mut dyn Write) -> io:
     Writer::new(profile, stats).write(&mut zip)?;
     zip.finish()?.flush()
 }
+
+/// What stands before the functions in the key of a location.
+const HEAD: usize = 3;
+const PAGE: u64 = 4096;
 
 struct Writer<'p> {
     profile: &'p Profile,
@@ -29,6 +34,8 @@ struct Writer<'p> {
     functions: Interner<u32>,
     locations: Interner<u32>,
     mappings: Interner<u32>,
+    /// The end of the highest page with an address of each.
+    limits: Vec<u64>,
     /// Function and mapping of each name of the profile, made when first needed.
     known: Vec<Option<Known>>,
     /// The labels of each command, by the number of its name.
@@ -45,6 +52,7 @@ struct Known {
     function: u32,
     mapping: u32,
     inlined: bool,
+    address: u64,
 }
 
 impl<'p> Writer<'p> {
@@ -65,6 +73,7 @@ impl<'p> Writer<'p> {
             functions: Interner::default(),
             locations: Interner::default(),
             mappings: Interner::default(),
+            limits: Vec::new(),
             known: vec![None; profile.names.len()],
             labels: HashMap::new(),
             tables: Message::default(),
@@ -92,6 +101,7 @@ impl<'p> Writer<'p> {
                 text.clear();
             }
         }
+        self.write_mappings();
         let main = self.weight.map_or("samples", |(name, _)| name);
         text.number(top::DEFAULT_SAMPLE_TYPE, self.string(main.as_bytes()));
         text.bytes.extend_from_slice(&self.tables.bytes);
@@ -161,25 +171,29 @@ impl<'p> Writer<'p> {
     /// Locations, leaf first. Inlined frames lie in the location of the frame they were inlined into.
     fn stack(&mut self, root_first: &[u32]) {
         self.chain.clear();
-        let mut lines = std::mem::take(&mut self.lines);
-        lines.clear();
-        lines.push(0);
+        let mut key = std::mem::take(&mut self.lines);
+        key.clear();
+        key.resize(HEAD, 0);
         for &name in root_first.iter().rev() {
             let known = self.frame(name);
-            lines.push(known.function);
+            key.push(known.function);
             if !known.inlined {
-                lines[0] = known.mapping;
-                let location = self.location(&lines);
+                key[..HEAD].copy_from_slice(&[
+                    known.mapping,
+                    (known.address >> 32) as u32,
+                    known.address as u32,
+                ]);
+                let location = self.location(&key);
                 self.chain.push(location);
-                lines.truncate(1);
+                key.truncate(HEAD);
             }
         }
-        if lines.len() > 1 {
-            lines[0] = 0;
-            let location = self.location(&lines);
+        if key.len() > HEAD {
+            key[..HEAD].fill(0);
+            let location = self.location(&key);
             self.chain.push(location);
         }
-        self.lines = lines;
+        self.lines = key;
     }
 
     fn frame(&mut self, name: u32) -> Known {
@@ -187,11 +201,12 @@ impl<'p> Writer<'p> {
             return known;
         }
         let (shown, origin) = origin::split(self.profile.names.get(name));
-        let (dso, inlined) = match origin {
-            Origin::Frame { dso, inlined } => (dso, inlined),
-            _ => (&b""[..], false),
+        let (dso, inlined, address) = match origin {
+            Origin::Frame { dso, inlined, address } => (dso, inlined, address.unwrap_or(0)),
+            _ => (&b""[..], false, 0),
         };
-        let known = Known { function: self.function(shown), mapping: self.mapping(dso), inlined };
+        let mapping = self.mapping(dso, address);
+        let known = Known { function: self.function(shown), mapping, inlined, address };
         self.known[name as usize] = Some(known);
         known
     }
@@ -209,32 +224,51 @@ impl<'p> Writer<'p> {
         index + 1
     }
 
-    fn mapping(&mut self, dso: &[u8]) -> u32 {
+    fn mapping(&mut self, dso: &[u8], address: u64) -> u32 {
         if dso.is_empty() || dso == b"[unknown]" {
             return 0;
         }
         let file = self.string(dso);
         let (index, new) = self.mappings.intern(&[file as u32]);
         if new {
-            self.tables.message(top::MAPPING, |message| {
-                message.number(mapping::ID, u64::from(index) + 1);
-                message.number(mapping::FILENAME, file);
-                message.number(mapping::HAS_FUNCTIONS, 1);
-                message.number(mapping::HAS_INLINES, 1);
-            });
+            self.limits.push(0);
+        }
+        if address > 0 {
+            let limit = (address | (PAGE - 1)).saturating_add(1);
+            self.limits[index as usize] = self.limits[index as usize].max(limit);
         }
         index + 1
     }
 
-    /// A mapping and functions, innermost first.
-    fn location(&mut self, lines: &[u32]) -> u64 {
-        let (index, new) = self.locations.intern(lines);
+    /// Mappings begin at 0: addresses are those of the object, not of a process.
+    fn write_mappings(&mut self) {
+        for index in 0..self.mappings.len() as u32 {
+            let file = u64::from(self.mappings.get(index)[0]);
+            let name = self.strings.get(file as u32);
+            let id = self.profile.build_ids.get(name).map(|id| hex(id));
+            let id = id.map(|id| self.string(id.as_bytes()));
+            let limit = self.limits[index as usize];
+            self.tables.message(top::MAPPING, |message| {
+                message.number(mapping::ID, u64::from(index) + 1);
+                message.number(mapping::LIMIT, limit);
+                message.number(mapping::FILENAME, file);
+                message.number(mapping::BUILD_ID, id.unwrap_or(0));
+                message.number(mapping::HAS_FUNCTIONS, 1);
+                message.number(mapping::HAS_INLINES, 1);
+            });
+        }
+    }
+
+    /// A mapping, the two halves of an address, and functions, innermost first.
+    fn location(&mut self, key: &[u32]) -> u64 {
+        let (index, new) = self.locations.intern(key);
         let id = u64::from(index) + 1;
         if new {
             self.tables.message(top::LOCATION, |message| {
                 message.number(location::ID, id);
-                message.number(location::MAPPING, u64::from(lines[0]));
-                for &function in &lines[1..] {
+                message.number(location::MAPPING, u64::from(key[0]));
+                message.number(location::ADDRESS, u64::from(key[1]) << 32 | u64::from(key[2]));
+                for &function in &key[HEAD..] {
                     message.message(location::LINE, |line| line.number(line::FUNCTION, u64::from(function)));
                 }
             });

@@ -62,7 +62,8 @@ fn cpp(name: &[u8]) -> Option<String> {
     let form = DemangleOptions::new().no_params().no_return_type().recursion_limit(RECURSION);
     let mut name = Limited(String::new());
     symbol.structured_demangle(&mut name, &form).ok()?;
-    Some(spell(thunk(&name.0).as_deref().unwrap_or(&name.0)))
+    let name = literal_operator(&name.0).unwrap_or(name.0);
+    Some(spell(thunk(&name).as_deref().unwrap_or(&name)))
 }
 
 /// Text that refuses to grow without end: a short mangled name can stand for a readable one of gigabytes.
@@ -76,6 +77,14 @@ impl DemangleWrite for Limited {
         self.0.push_str(part);
         Ok(())
     }
+}
+
+/// `scope::operator_kb::operator ""` as `scope::operator"" _kb`.
+fn literal_operator(name: &str) -> Option<String> {
+    let (before, behind) = name.split_once("::operator \"\"")?;
+    let at = before.rfind("operator")?;
+    let suffix = &before[at + "operator".len()..];
+    Some(format!("{}operator\"\" {suffix}{behind}", &before[..at]))
 }
 
 /// `{virtual override thunk({offset(-16)}, NAME)}` as `non-virtual thunk to NAME`.
@@ -199,6 +208,8 @@ mod tests {
             ("main", "main"),
             ("_ZN7rocksdb10autovectorIiLm8EE5clearEv", "rocksdb::autovector<int, 8ul>::clear"),
             ("_ZN1fIFivEE1gEv", "f<int ()>::g"),
+            ("_ZN6engineli6_turnsEy", "engine::operator\"\" _turns"),
+            ("_Zli3_kbPKcm", "operator\"\" _kb"),
             ("_Znonsense", "_Znonsense"),
         ] {
             assert_eq!(String::from_utf8_lossy(&demangle(mangled.as_bytes())), readable);

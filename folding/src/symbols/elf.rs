@@ -1,10 +1,9 @@
 //! What is read of an ELF file: where its code is mapped, its build id, and its symbols.
 
 use super::table::{Binding, Builder, Table};
+use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
-use object::{
-    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, SymbolFlags, SymbolKind,
-};
+use object::{Object, ObjectSection, ObjectSegment, SectionIndex, SymbolIndex, elf};
 use std::path::{Path, PathBuf};
 
 /// A part of a file that is loaded as code.
@@ -34,7 +33,11 @@ impl Elf {
         Self::parse(&File::parse(&cache).ok()?)
     }
 
-    pub fn parse<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Option<Self> {
+    pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::parse(&File::parse(bytes).ok()?)
+    }
+
+    fn parse<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Option<Self> {
         let segment = |segment: object::Segment<'a, '_, R>| {
             let (offset, size) = segment.file_range();
             let executable = segment.permissions().executable();
@@ -73,101 +76,104 @@ impl Elf {
 /// The functions of a file: of its full table if it has one, else of the dynamic one; and the stubs of its
 /// procedure linkage table.
 pub fn symbols(path: &Path, stubs_of: &Path) -> Option<Table> {
-    let mut builder = Builder::default();
-    // Tens of thousands of names are read: from memory, not through a cache of pieces.
-    let bytes = read_whole(path)?;
-    add_symbols(&File::parse(&bytes[..]).ok()?, &mut builder);
+    let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+    let file = File::parse(&cache).ok()?;
+    let mut builder = functions(&file);
     if path == stubs_of {
-        add_stubs(&File::parse(&bytes[..]).ok()?, &mut builder);
+        add_stubs(&file, &mut builder);
     } else {
-        let bytes = read_whole(stubs_of)?;
-        add_stubs(&File::parse(&bytes[..]).ok()?, &mut builder);
+        let cache = ReadCache::new(std::fs::File::open(stubs_of).ok()?);
+        add_stubs(&File::parse(&cache).ok()?, &mut builder);
     }
     Some(builder.build())
 }
 
-fn read_whole(path: &Path) -> Option<Vec<u8>> {
-    const LARGEST: u64 = 4 << 30;
-    let file = std::fs::metadata(path).ok()?;
-    (file.is_file() && file.len() <= LARGEST).then(|| std::fs::read(path).ok())?
+/// The functions of a file in memory.
+pub fn symbols_of(bytes: &[u8]) -> Option<Table> {
+    Some(functions(&File::parse(bytes).ok()?).build())
 }
 
-/// The same of a file in memory.
-pub fn symbols_of(bytes: &[u8]) -> Option<(Elf, Table)> {
-    let file = File::parse(bytes).ok()?;
-    let mut builder = Builder::default();
-    add_symbols(&file, &mut builder);
-    Some((Elf::parse(&file)?, builder.build()))
-}
-
-fn add_symbols<'a, R: ReadRef<'a>>(file: &File<'a, R>, builder: &mut Builder) {
-    let text: Vec<bool> = {
-        let mut text = Vec::new();
-        for section in file.sections() {
-            let index = section.index().0;
-            text.resize(text.len().max(index + 1), false);
-            text[index] =
-                section.name_bytes().is_ok_and(|name| memchr::memmem::find(name, b".text").is_some());
-        }
-        text
-    };
-    let is_text = |section: Option<object::SectionIndex>| {
-        section.is_some_and(|index| text.get(index.0).copied().unwrap_or(false))
-    };
-    let mut add = |symbol: object::Symbol<'a, '_, R>| {
-        let function = match symbol.kind() {
-            SymbolKind::Text => !symbol.is_undefined(),
-            SymbolKind::Unknown | SymbolKind::Label => {
-                let hidden = match symbol.flags() {
-                    SymbolFlags::Elf { st_other, .. } => matches!(st_other.0 & 3, 1 | 2),
-                    _ => false,
-                };
-                !hidden && is_text(symbol.section_index())
-            }
-            _ => false,
-        };
-        let name = symbol.name_bytes().unwrap_or(b"");
-        if function && !name.is_empty() && !name.starts_with(b"$") {
-            let binding = Binding { weak: symbol.is_weak(), global: symbol.is_global() && !symbol.is_weak() };
-            builder.push(symbol.address(), symbol.size(), name, binding);
-        }
-    };
-    file.symbols().for_each(&mut add);
-    if builder.is_empty() {
-        let mut add = |symbol: object::Symbol<'a, '_, R>| {
-            let name = symbol.name_bytes().unwrap_or(b"");
-            if symbol.kind() == SymbolKind::Text && !symbol.is_undefined() && !name.is_empty() {
-                let binding =
-                    Binding { weak: symbol.is_weak(), global: symbol.is_global() && !symbol.is_weak() };
-                builder.push(symbol.address(), symbol.size(), name, binding);
-            }
-        };
-        file.dynamic_symbols().for_each(&mut add);
+fn functions<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Builder {
+    match file {
+        File::Elf32(file) => functions_of(file),
+        File::Elf64(file) => functions_of(file),
+        _ => None,
     }
+    .unwrap_or_default()
+}
+
+fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(file: &ElfFile<'a, H, R>) -> Option<Builder> {
+    let (endian, data) = (file.endian(), file.data());
+    let sections = file.elf_section_table();
+    let text: Vec<bool> = sections
+        .iter()
+        .map(|section| {
+            let name = sections.section_name(endian, section).unwrap_or(b"");
+            memchr::memmem::find(name, b".text").is_some()
+        })
+        .collect();
+    let read = |kind, all: bool| {
+        let symbols = sections.symbols(endian, data, kind).ok().filter(|symbols| !symbols.is_empty())?;
+        // Names are read of those symbols only that are asked for later.
+        let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
+        let mut builder = Builder::of_text(names.to_vec());
+        for (index, symbol) in symbols.enumerate() {
+            let shndx = symbol.st_shndx(endian);
+            let section = match shndx {
+                elf::SHN_XINDEX => symbols.symbol_section(endian, symbol, index).ok().flatten(),
+                _ => Some(SectionIndex(usize::from(shndx.0))),
+            };
+            let function = match symbol.st_type() {
+                _ if shndx == elf::SHN_UNDEF => false,
+                elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
+                elf::STT_NOTYPE if all => {
+                    let hidden = matches!(symbol.st_visibility(), elf::STV_INTERNAL | elf::STV_HIDDEN);
+                    let index = section.map_or(usize::MAX, |section| section.0);
+                    !hidden && text.get(index).copied().unwrap_or(false)
+                }
+                _ => false,
+            };
+            let name = symbol.st_name(endian) as usize;
+            let first = builder.text().get(name).copied().unwrap_or(0);
+            if function && first != 0 && first != b'$' {
+                let weak = symbol.st_bind() == elf::STB_WEAK;
+                let global = matches!(symbol.st_bind(), elf::STB_GLOBAL | elf::STB_GNU_UNIQUE);
+                let (address, size) = (symbol.st_value(endian).into(), symbol.st_size(endian).into());
+                builder.push_to_zero(address, size, name, Binding { weak, global });
+            }
+        }
+        (!builder.is_empty()).then_some(builder)
+    };
+    read(elf::SHT_SYMTAB, true).or_else(|| read(elf::SHT_DYNSYM, false))
 }
 
 /// `name@plt` for each stub through which a function of another file is called.
 fn add_stubs<'a, R: ReadRef<'a>>(file: &File<'a, R>, builder: &mut Builder) -> Option<()> {
-    const STUB: u64 = 16;
-    let relocations = file.section_by_name(".rela.plt")?.data().ok()?;
-    let dynamic = file.dynamic_symbol_table()?;
     let header = match file.architecture() {
         object::Architecture::X86_64 => 16,
         object::Architecture::Aarch64 => 32,
         _ => return None,
     };
+    let File::Elf64(file) = file else { return None };
+    const STUB: u64 = 16;
+    let (endian, data) = (file.endian(), file.data());
+    let sections = file.elf_section_table();
+    let relocations = file.section_by_name(".rela.plt")?.data().ok()?;
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).ok()?;
+    let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
     let start = match file.section_by_name(".plt.sec") {
         Some(section) => section.address(),
         None => file.section_by_name(".plt")?.address() + header,
     };
     for (number, relocation) in relocations.chunks_exact(24).enumerate() {
         let info = u64::from_le_bytes(relocation[8..16].try_into().ok()?);
-        let index = object::SymbolIndex((info >> 32) as usize);
-        let Ok(symbol) = dynamic.symbol_by_index(index) else { continue };
-        let Some(name) = symbol.name_bytes().ok().filter(|name| !name.is_empty()) else { continue };
-        let name = [name, &b"@plt"[..]].concat();
-        let binding = Binding { weak: false, global: true };
-        builder.push(start + STUB * number as u64, STUB, &name, binding);
+        let Ok(symbol) = symbols.symbol(SymbolIndex((info >> 32) as usize)) else { continue };
+        let name = names.get(symbol.st_name(endian) as usize..).unwrap_or(&[]);
+        let name = &name[..memchr::memchr(0, name).unwrap_or(name.len())];
+        if !name.is_empty() {
+            let binding = Binding { weak: false, global: true };
+            builder.push(start + STUB * number as u64, STUB, &[name, &b"@plt"[..]].concat(), binding);
+        }
     }
     Some(())
 }

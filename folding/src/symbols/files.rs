@@ -14,10 +14,34 @@ const LARGEST_CHECKED: u64 = 1 << 30;
 /// What to read of a mapped file.
 pub struct Found {
     pub elf: Elf,
-    pub binary: PathBuf,
-    /// Where the best symbols are: a debug file, or the binary itself.
-    pub symbols: PathBuf,
+    image: Image,
     pub debug_info: Option<PathBuf>,
+}
+
+enum Image {
+    File {
+        binary: PathBuf,
+        /// Where the best symbols are: a debug file, or the binary itself.
+        symbols: PathBuf,
+    },
+    /// The vDSO, which lies in no file.
+    Memory(Vec<u8>),
+}
+
+impl Found {
+    pub fn symbols(&self) -> Option<Table> {
+        match &self.image {
+            Image::File { binary, symbols } => elf::symbols(symbols, binary),
+            Image::Memory(bytes) => elf::symbols_of(bytes),
+        }
+    }
+
+    pub fn sections(&self) -> Option<Sections> {
+        match &self.image {
+            Image::File { binary, .. } => Sections::read(binary),
+            Image::Memory(bytes) => Sections::of_bytes(bytes),
+        }
+    }
 }
 
 /// Finds the file that was mapped under this path; the second value says why there is none.
@@ -61,7 +85,7 @@ pub fn find(path: &[u8], build_id: Option<&[u8]>, cache: Option<&Path>) -> (Opti
         }
         None => (binary.clone(), elf.has_debug_info.then(|| binary.clone())),
     };
-    (Some(Found { elf, binary, symbols, debug_info }), None)
+    (Some(Found { elf, image: Image::File { binary, symbols }, debug_info }), None)
 }
 
 /// The file with what was stripped from a binary.
@@ -93,15 +117,14 @@ fn debug_file(binary: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
 }
 
 /// The vDSO with this build id: the one kept by perf, or that of this process if it is the same.
-pub fn vdso(build_id: Option<&[u8]>, cache: Option<&Path>) -> Option<(Elf, Table, Sections)> {
+pub fn vdso(build_id: Option<&[u8]>, cache: Option<&Path>) -> Option<Found> {
     let cached =
         build_id.zip(cache).and_then(|(id, cache)| build_id_path(cache, id)).map(|path| path.join("vdso"));
     let cached = cached.and_then(|path| std::fs::read(path).ok());
     let read = |bytes: Vec<u8>| {
-        let (elf, symbols) = elf::symbols_of(&bytes)?;
+        let elf = Elf::of_bytes(&bytes)?;
         let fits = build_id.is_none_or(|id| elf.build_id.as_deref() == Some(id));
-        let sections = Sections::of_bytes(&bytes).unwrap_or_default();
-        fits.then_some((elf, symbols, sections))
+        fits.then_some(Found { elf, image: Image::Memory(bytes), debug_info: None })
     };
     cached.into_iter().chain(own_vdso()).find_map(read)
 }

@@ -1,59 +1,172 @@
 //! Which functions the compiler put inside which, from DWARF debug information.
+//!
+//! Many addresses of one file are asked for at once, in order: each unit that holds some of them is read once, from
+//! its first entry to its last. Line tables, which a lookup by source line would need, are never opened.
 
-use addr2line::Context;
-use gimli::{Dwarf, EndianArcSlice, RunTimeEndian, SectionId};
-use object::read::{File, ReadCache};
-use object::{Object, ObjectSection};
+mod entries;
+mod sections;
+
+use entries::{Reader, Units};
+use gimli::{Dwarf, Unit};
+use sections::{Header, Package, Sections, Slice, Split};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-type Slice = EndianArcSlice<RunTimeEndian>;
 
 /// The debug information of one file.
 pub struct Inlines {
-    context: Context<Slice>,
+    path: PathBuf,
+    own: Sections,
+    /// What several debug files share.
+    shared: Option<Sections>,
+    /// Where the units are if they were split off.
+    package: Option<Package>,
+}
+
+/// What was inlined at each address, as numbers of names, outermost first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Inlined {
+    /// As mangled as the file has them.
+    pub names: Vec<Vec<u8>>,
+    pub chains: Vec<Vec<u32>>,
 }
 
 impl Inlines {
     pub fn load(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
-        let file = File::parse(&cache).ok()?;
-        let mut dwarf = Dwarf::load(|id| section(&file, id)).ok()?;
-        if let Some(shared) = shared_file(&file, path) {
-            let cache = ReadCache::new(std::fs::File::open(shared).ok()?);
-            let file = File::parse(&cache).ok()?;
-            dwarf.load_sup(|id| section(&file, id)).ok()?;
-        }
-        Context::from_dwarf(dwarf).ok().map(|context| Self { context })
+        let (own, shared) = Sections::read(path)?;
+        let shared = shared.and_then(|path| Some(Sections::read(&path)?.0));
+        Some(Self { path: path.to_path_buf(), own, shared, package: Package::read(path) })
     }
 
-    /// The names of what was inlined at this address, innermost first, as mangled as the file has them.
-    pub fn at(&self, address: u64) -> Vec<Vec<u8>> {
-        let mut names = Vec::new();
-        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else { return names };
-        while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
-            names.push(name.map_or_else(Vec::new, |name| name.as_bytes().to_vec()));
+    /// What lies at these addresses, which must be in order.
+    pub fn at(&self, addresses: &[u64]) -> Inlined {
+        let mut found = Found::new(addresses);
+        let dwarf = self.own.borrow(self.shared.as_ref());
+        let units = Units::new(dwarf, self.shared.as_ref().map(|shared| shared.borrow(None)));
+        for (unit, of_unit) in units_of(&units, addresses) {
+            found.names_of_unit.clear();
+            // Damage ends a unit; what was found before it stays.
+            let _ = match sections::split_unit(&units.dwarf, &unit) {
+                None => Reader { units: &units, unit: &unit }.functions(&of_unit, &mut found).ok(),
+                Some(split) => self.in_split_unit(&units, &unit, &split, &of_unit, &mut found),
+            };
         }
-        // The last one is the function that all others were inlined into.
-        names.pop();
-        names
+        found.inlined
+    }
+
+    /// Reads a unit that lies in a file of its own (`.dwo`) or in the package (`.dwp`).
+    fn in_split_unit(
+        &self,
+        skeletons: &Units,
+        skeleton: &Unit<Slice>,
+        split: &Split,
+        of_unit: &[usize],
+        found: &mut Found,
+    ) -> Option<()> {
+        if let Some(package) = self.package.as_ref().and_then(Package::borrow) {
+            let dwarf = package.find_cu(split.id, &skeletons.dwarf).ok()??;
+            return read_split(dwarf, skeleton, split, of_unit, found);
+        }
+        let beside = self.path.parent()?;
+        let places = [split.path.clone(), beside.join(&split.path), beside.join(split.path.file_name()?)];
+        let sections = places.iter().find_map(|path| Sections::split(path))?;
+        let mut dwarf = sections.borrow(None);
+        dwarf.make_dwo(&skeletons.dwarf);
+        read_split(dwarf, skeleton, split, of_unit, found)
     }
 }
 
-fn section<'a, R: object::ReadRef<'a>>(file: &File<'a, R>, id: SectionId) -> Result<Slice, gimli::Error> {
-    let bytes = file.section_by_name(id.name()).and_then(|section| section.uncompressed_data().ok());
-    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    Ok(EndianArcSlice::new(Arc::from(&bytes.unwrap_or_default()[..]), endian))
+fn read_split<'a>(
+    dwarf: Dwarf<Slice<'a>>,
+    skeleton: &Unit<Slice<'a>>,
+    split: &Split,
+    of_unit: &[usize],
+    found: &mut Found,
+) -> Option<()> {
+    let units = Units::new(dwarf, None);
+    // A file that was built again does not belong to this skeleton any more.
+    let mut of_id = units.headers.iter().filter_map(|header| sections::unit(&units.dwarf, *header));
+    let mut unit = of_id.find(|unit| unit.dwo_id == Some(split.id))?;
+    unit.copy_relocated_attributes(skeleton);
+    Reader { units: &units, unit: &unit }.functions(of_unit, found).ok()
 }
 
-/// The file of what several debug files share (dwz).
-fn shared_file<'a, R: object::ReadRef<'a>>(file: &File<'a, R>, path: &Path) -> Option<PathBuf> {
-    let (name, id) = file.gnu_debugaltlink().ok().flatten()?;
-    let name = Path::new(std::str::from_utf8(name).ok()?);
-    let beside = std::fs::canonicalize(path).ok()?.parent()?.join(name);
-    let by_id = super::elf::build_id_path(Path::new(super::elf::DEBUG_ROOT), id)?.with_extension("debug");
-    [beside, by_id]
-        .into_iter()
-        .find(|path| super::elf::Elf::read(path).is_some_and(|elf| elf.build_id.as_deref() == Some(id)))
+/// What was found so far.
+struct Found<'f> {
+    addresses: &'f [u64],
+    /// Whether the function of an address was met.
+    done: Vec<bool>,
+    inlined: Inlined,
+    known: HashMap<Vec<u8>, u32>,
+    /// Names by the entry that the unit refers to, and by the kind of reference.
+    names_of_unit: HashMap<(u8, usize), u32>,
+}
+
+impl<'f> Found<'f> {
+    fn new(addresses: &'f [u64]) -> Self {
+        Self {
+            addresses,
+            done: vec![false; addresses.len()],
+            inlined: Inlined { names: Vec::new(), chains: vec![Vec::new(); addresses.len()] },
+            known: HashMap::new(),
+            names_of_unit: HashMap::new(),
+        }
+    }
+
+    /// Those of some addresses that lie in a range.
+    fn within<'u>(&self, some: &'u [usize], range: &Range<u64>) -> &'u [usize] {
+        let before = |bound: u64| some.partition_point(|&index| self.addresses[index] < bound);
+        some.get(before(range.start)..before(range.end)).unwrap_or(&[])
+    }
+
+    fn name(&mut self, name: &[u8]) -> u32 {
+        if let Some(&known) = self.known.get(name) {
+            return known;
+        }
+        let id = self.inlined.names.len() as u32;
+        self.inlined.names.push(name.to_vec());
+        self.known.insert(name.to_vec(), id);
+        id
+    }
+}
+
+/// The units that hold addresses, each with the places of its addresses in the list.
+fn units_of<'a>(units: &Units<'a>, addresses: &[u64]) -> Vec<(Unit<Slice<'a>>, Vec<usize>)> {
+    let held = |ranges: &mut dyn Iterator<Item = Range<u64>>| {
+        let mut held = Vec::new();
+        // Functions that the linker threw away keep an entry at address 0.
+        for range in ranges.filter(|range| range.start != 0 && range.start < range.end) {
+            let from = addresses.partition_point(|&address| address < range.start);
+            let to = from + addresses[from..].partition_point(|&address| address < range.end);
+            held.extend(from..to);
+        }
+        held.sort_unstable();
+        held.dedup();
+        held
+    };
+    let dwarf = &units.dwarf;
+    // Where a table lists the ranges of a unit, the unit need not be opened.
+    let mut listed: HashMap<usize, Vec<Range<u64>>> = HashMap::new();
+    let mut tables = dwarf.debug_aranges.headers();
+    while let Ok(Some(table)) = tables.next() {
+        let ranges = listed.entry(table.debug_info_offset().0).or_default();
+        let mut entries = table.entries();
+        while let Ok(Some(entry)) = entries.next() {
+            ranges.push(entry.address()..entry.address().saturating_add(entry.length()));
+        }
+    }
+    let open = |header: &Header<'a>| {
+        let listed = header.debug_info_offset().and_then(|offset| listed.get(&offset.0));
+        if let Some(ranges) = listed.filter(|ranges| !ranges.is_empty()) {
+            let held = held(&mut ranges.iter().cloned());
+            return (!held.is_empty()).then(|| Some((sections::unit(dwarf, *header)?, held)))?;
+        }
+        let unit = sections::unit(dwarf, *header)?;
+        let mut ranges = dwarf.unit_ranges(&unit).ok()?;
+        let mut ranges =
+            std::iter::from_fn(|| ranges.next().ok().flatten()).map(|range| range.begin..range.end);
+        let held = held(&mut ranges);
+        (!held.is_empty()).then_some((unit, held))
+    };
+    units.headers.iter().filter_map(open).collect()
 }

@@ -44,7 +44,7 @@ pub fn load(recorded: &Recorded, cache: Option<&Path>) -> (Kernel, Option<String
     }
     for source in sources {
         let Ok(text) = std::fs::read(&source) else { continue };
-        let mut kernel = parse(&text);
+        let mut kernel = parse(text);
         let Some(moved) = moved(&kernel.core, recorded) else { continue };
         if recorded.build_id.is_none() {
             if moved != 0 {
@@ -101,33 +101,38 @@ fn moved(core: &Table, recorded: &Recorded) -> Option<u64> {
 }
 
 /// The lines of kallsyms: address, type, name, and for modules `[module]`.
-fn parse(text: &[u8]) -> Kernel {
-    let mut core = Builder::default();
+fn parse(text: Vec<u8>) -> Kernel {
+    let mut core = Vec::new();
     let mut modules: HashMap<Vec<u8>, Builder> = HashMap::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let line = &rest[..end];
-        rest = rest.get(end + 1..).unwrap_or(&[]);
-        let Some((address, rest)) = number(line) else { continue };
-        let [b' ', kind, b' ', name @ ..] = rest else { continue };
+    let mut next = 0;
+    while next < text.len() {
+        let begin = next;
+        let end = memchr::memchr(b'\n', &text[begin..]).map_or(text.len(), |end| begin + end);
+        next = end + 1;
+        let Some((address, rest)) = number(&text[begin..end]) else { continue };
+        let [b' ', kind, b' ', rest @ ..] = rest else { continue };
         if !matches!(kind.to_ascii_uppercase(), b'T' | b'W') {
             continue;
         }
-        let (name, module) = match memchr::memchr2(b'\t', b' ', name) {
-            Some(end) => (&name[..end], name[end + 1..].trim_ascii()),
-            None => (name, &b""[..]),
+        let (name, module) = match memchr::memchr2(b'\t', b' ', rest) {
+            Some(end) => (&rest[..end], rest[end + 1..].trim_ascii()),
+            None => (rest, &b""[..]),
         };
         let weak = kind.eq_ignore_ascii_case(&b'W');
         let binding = Binding { weak, global: kind.is_ascii_uppercase() && !weak };
         match module {
-            b"" => core.push(address, 0, name, binding),
+            b"" => {
+                let at = end - rest.len();
+                core.push((address, at..at + name.len(), binding));
+            }
             b"[bpf]" | b"[__builtin__kprobes]" | b"[__builtin__ftrace]" => {}
             _ => modules.entry(module.to_vec()).or_default().push(address, 0, name, binding),
         }
     }
     let modules = modules.into_iter().map(|(name, builder)| (name, builder.build())).collect();
-    Kernel { core: core.build(), moved: 0, modules }
+    let mut builder = Builder::of_text(text);
+    core.into_iter().for_each(|(address, name, binding)| builder.push_at(address, 0, name, binding));
+    Kernel { core: builder.build(), moved: 0, modules }
 }
 
 /// The hexadecimal number a line begins with.
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn kallsyms_has_functions_modules_and_no_sizes() {
-        let kernel = parse(KALLSYMS);
+        let kernel = parse(KALLSYMS.to_vec());
         let find = |address| kernel.core.find(address).map(|name| String::from_utf8_lossy(name).into_owned());
         assert_eq!(find(0xffff_ffff_8100_0001).as_deref(), Some("_text"));
         assert_eq!(find(0xffff_ffff_8100_002f).as_deref(), Some("inner"));
@@ -194,11 +199,11 @@ mod tests {
 
     #[test]
     fn a_kernel_of_another_boot_is_moved() {
-        let kernel = parse(KALLSYMS);
+        let kernel = parse(KALLSYMS.to_vec());
         let recorded =
             |address| Recorded { reference: Some((b"_text".to_vec(), address)), ..Recorded::default() };
         assert_eq!(moved(&kernel.core, &recorded(0xffff_ffff_8200_0000)), Some(0x100_0000));
-        assert_eq!(moved(&parse(b"0000000000000000 T _text\n").core, &recorded(0x1000)), None);
+        assert_eq!(moved(&parse(b"0000000000000000 T _text\n".to_vec()).core, &recorded(0x1000)), None);
         assert_eq!(moved(&kernel.core, &Recorded::default()), None);
     }
 }

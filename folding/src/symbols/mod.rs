@@ -8,28 +8,42 @@ pub mod elf;
 mod files;
 mod inlines;
 mod kernel;
+mod named;
 mod table;
 
-use crate::collector::RawFrame;
+use crate::pool;
 use crate::unwind::Sections;
-use demangle::Demangler;
 use files::Found;
 use inlines::Inlines;
 use kernel::{Kernel, Recorded};
+pub use named::{Named, NamedFrame};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 use table::{Binding, Builder, Table};
 
 /// The number of a mapped object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u32);
 
-/// An address as its object counts: an offset in a file, an address in the kernel or in run-time code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+impl ObjectId {
+    /// No object is known.
+    pub const NONE: Self = Self((1 << 30) - 1);
+}
+
+/// What to name of one object: addresses in order, as the object counts them.
+pub struct Wanted {
     pub object: ObjectId,
-    pub address: u64,
+    pub addresses: Vec<u64>,
+}
+
+/// Some of the addresses wanted of one object, with their names.
+pub struct Answer {
+    /// Which of the wanted, and which of its addresses.
+    pub wanted: usize,
+    pub addresses: Range<usize>,
+    pub named: Named,
 }
 
 #[derive(Clone, Debug)]
@@ -47,6 +61,9 @@ impl Default for Options {
     }
 }
 
+/// Addresses that are worth a thread of their own.
+const LEAST_PIECE: usize = 256;
+
 enum Kind {
     File,
     Vdso,
@@ -62,28 +79,19 @@ enum Kind {
 
 struct Object {
     /// As perf prints it.
-    name: Vec<u8>,
+    name: Arc<[u8]>,
     kind: Kind,
     build_id: Option<Vec<u8>>,
-    loaded: Option<Loaded>,
+    /// The file that was mapped; the outer `None` means that nobody looked for it yet.
+    found: Option<Option<Arc<Found>>>,
+    unwind: Option<Option<Arc<Sections>>>,
 }
 
+/// What is read of an object to name its addresses.
 #[derive(Default)]
 struct Loaded {
-    /// Where a file's parts are mapped; `None` where addresses are used as they are.
-    elf: Option<elf::Elf>,
     symbols: Table,
-    inlines: Option<Inlines>,
-    unwind: Unwind,
-}
-
-/// How to unwind the functions of a file: read when it is first asked for.
-#[derive(Default)]
-enum Unwind {
-    #[default]
-    None,
-    In(PathBuf),
-    Read(Rc<Sections>),
+    inlines: Option<Box<Inlines>>,
 }
 
 pub struct Symbols {
@@ -95,7 +103,6 @@ pub struct Symbols {
     kernel: Option<Kernel>,
     core: Option<ObjectId>,
     notes: Vec<String>,
-    names: Demangler,
 }
 
 impl Symbols {
@@ -109,7 +116,6 @@ impl Symbols {
             kernel: None,
             core: None,
             notes: Vec::new(),
-            names: Demangler::default(),
         }
     }
 
@@ -166,11 +172,9 @@ impl Symbols {
         self.object(name, None, Kind::Named)
     }
 
-    /// An address of the kernel outside of everything that was mapped: parts that only boot uses.
-    pub fn kernel_place(&mut self, address: u64) -> Option<Place> {
-        let object = self.core?;
-        let kernel = self.kernel();
-        kernel.core.find(address.wrapping_sub(kernel.moved)).is_some().then_some(Place { object, address })
+    /// The kernel itself, which also has parts outside of what was mapped: those that only boot uses.
+    pub fn core(&self) -> Option<ObjectId> {
+        self.core
     }
 
     fn object(&mut self, name: &[u8], build_id: Option<&[u8]>, kind: Kind) -> ObjectId {
@@ -178,120 +182,155 @@ impl Symbols {
         let objects = &mut self.objects;
         *self.known.entry(key).or_insert_with(|| {
             let build_id = build_id.filter(|id| !id.is_empty()).map(<[u8]>::to_vec);
-            objects.push(Object { name: name.to_vec(), kind, build_id, loaded: None });
+            objects.push(Object { name: name.into(), kind, build_id, found: None, unwind: None });
             ObjectId(objects.len() as u32 - 1)
         })
     }
 
-    fn kernel(&mut self) -> &Kernel {
-        if self.kernel.is_none() {
-            let core = self.core.map(|id| &self.objects[id.0 as usize]);
-            let recorded_id = core.and_then(|core| core.build_id.clone());
-            self.recorded.build_id =
-                recorded_id.or_else(|| self.build_ids.get(&b"[kernel.kallsyms]"[..]).cloned());
-            let (kernel, note) = kernel::load(&self.recorded, self.options.cache.as_deref());
-            self.notes.extend(note);
-            self.kernel = Some(kernel);
-        }
-        self.kernel.get_or_insert_default()
+    /// The name of an object as perf prints it.
+    pub fn object_name(&self, object: ObjectId) -> &Arc<[u8]> {
+        &self.objects[object.0 as usize].name
     }
 
-    /// The frames at a place, innermost first: what was inlined there, then the function itself.
-    pub fn frames(&mut self, place: Place, mut each: impl FnMut(RawFrame)) {
-        let index = place.object.0 as usize;
-        match self.objects[index].kind {
-            Kind::Kernel | Kind::Module => {
-                let is_core = matches!(self.objects[index].kind, Kind::Kernel);
-                self.kernel();
-                let name = &self.objects[index].name;
-                let symbol = self.kernel.as_ref().and_then(|kernel| match is_core {
-                    true => kernel.core.find(place.address.wrapping_sub(kernel.moved)),
-                    false => kernel.modules.get(&module_name(name))?.find(place.address),
-                });
-                each(RawFrame { symbol: symbol.unwrap_or(b""), dso: Some(name), ..RawFrame::default() });
+    /// The build id of an object, where the recording tells it.
+    pub fn build_id(&self, object: ObjectId) -> Option<&[u8]> {
+        let object = &self.objects[object.0 as usize];
+        let id = object.build_id.as_ref().or_else(|| self.build_ids.get(&*object.name));
+        id.map(Vec::as_slice)
+    }
+
+    /// Names addresses, those of one object or several pieces of them together.
+    pub fn name(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Answer> {
+        for wanted in wanted {
+            self.find(wanted.object);
+        }
+        let loaded = self.load(wanted, threads);
+        let mut pieces = Vec::new();
+        for (index, (wanted, loaded)) in wanted.iter().zip(&loaded).enumerate() {
+            let count = wanted.addresses.len();
+            let parts =
+                if loaded.inlines.is_some() { threads.clamp(1, count.div_ceil(LEAST_PIECE)) } else { 1 };
+            let size = count.div_ceil(parts).max(1);
+            let part = |start: usize| (index, start..(start + size).min(count));
+            pieces.extend((0..count).step_by(size).map(part));
+        }
+        let this = &*self;
+        pool::each(&pieces, threads, |(index, addresses)| {
+            let of_piece = &wanted[*index].addresses[addresses.clone()];
+            let named = this.name_piece(wanted[*index].object, of_piece, &loaded[*index]);
+            Answer { wanted: *index, addresses: addresses.clone(), named }
+        })
+    }
+
+    fn name_piece(&self, object: ObjectId, addresses: &[u64], loaded: &Loaded) -> Named {
+        let object = &self.objects[object.0 as usize];
+        let as_they_are = || addresses.iter().copied().map(Some).collect::<Vec<_>>();
+        match object.kind {
+            Kind::Named => Named::new(&as_they_are(), None, |_| Some(&object.name)),
+            Kind::Nameless => Named::new(&as_they_are(), None, |_| None),
+            Kind::Kernel => Named::new(&as_they_are(), None, |address| {
+                let kernel = self.kernel.as_ref()?;
+                kernel.core.find(address.wrapping_sub(kernel.moved))
+            }),
+            Kind::Module => {
+                let module =
+                    self.kernel.as_ref().and_then(|kernel| kernel.modules.get(&module_name(&object.name)));
+                Named::new(&as_they_are(), None, |address| module?.find(address))
             }
-            Kind::Named => {
-                let name = &self.objects[index].name;
-                each(RawFrame { symbol: name, dso: Some(name), ..RawFrame::default() });
-            }
-            Kind::Nameless => {
-                each(RawFrame { dso: Some(&self.objects[index].name), ..RawFrame::default() });
-            }
-            Kind::File | Kind::Vdso | Kind::Jit(_) => {
-                self.load(index);
-                let object = &self.objects[index];
-                let loaded = object.loaded.as_ref();
-                let address = loaded.and_then(|loaded| match &loaded.elf {
-                    Some(elf) => elf.address_at(place.address),
-                    None => Some(place.address),
-                });
-                let at = loaded.zip(address);
-                if let Some(inlines) = at.and_then(|(loaded, _)| loaded.inlines.as_ref()) {
-                    for name in inlines.at(address.unwrap_or(0)) {
-                        each(RawFrame {
-                            symbol: self.names.name(&name),
-                            inlined: true,
-                            ..RawFrame::default()
-                        });
-                    }
-                }
-                let symbol = at.and_then(|(loaded, address)| loaded.symbols.find(address)).unwrap_or(b"");
-                let dso = Some(&object.name[..]);
-                each(RawFrame { symbol: self.names.name(symbol), dso, ..RawFrame::default() });
+            Kind::Jit(_) => Named::new(&as_they_are(), None, |address| loaded.symbols.find(address)),
+            Kind::File | Kind::Vdso => {
+                let elf = object.found.as_ref().and_then(Option::as_ref).map(|found| &found.elf);
+                let own: Vec<_> = addresses.iter().map(|&address| elf?.address_at(address)).collect();
+                Named::new(&own, loaded.inlines.as_deref(), |address| loaded.symbols.find(address))
             }
         }
+    }
+
+    /// Reads what the names need, each file once.
+    fn load(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Loaded> {
+        enum Part {
+            Kernel(Kernel, Option<String>),
+            Symbols(Table),
+            Inlines(Option<Box<Inlines>>),
+        }
+        enum Job {
+            Kernel,
+            Symbols(usize),
+            Inlines(usize),
+        }
+        let kind = |wanted: &Wanted| &self.objects[wanted.object.0 as usize].kind;
+        let of_kernel = wanted.iter().any(|wanted| matches!(kind(wanted), Kind::Kernel | Kind::Module));
+        let mut jobs = Vec::new();
+        if of_kernel && self.kernel.is_none() {
+            let core = self.core.and_then(|core| self.build_id(core)).map(<[u8]>::to_vec);
+            self.recorded.build_id = core.or_else(|| self.build_ids.get(&b"[kernel.kallsyms]"[..]).cloned());
+            jobs.push(Job::Kernel);
+        }
+        for (index, wanted) in wanted.iter().enumerate() {
+            if matches!(kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_)) {
+                jobs.extend([Job::Inlines(index), Job::Symbols(index)]);
+            }
+        }
+        let this = &*self;
+        let object = |index: usize| &this.objects[wanted[index].object.0 as usize];
+        let found = |index: usize| object(index).found.as_ref()?.as_deref();
+        let parts = pool::each(&jobs, threads, |job| match *job {
+            Job::Kernel => {
+                let (kernel, note) = kernel::load(&this.recorded, this.options.cache.as_deref());
+                Part::Kernel(kernel, note)
+            }
+            Job::Symbols(index) => Part::Symbols(match object(index).kind {
+                Kind::Jit(pid) => perf_map(pid),
+                _ => found(index).and_then(Found::symbols).unwrap_or_default(),
+            }),
+            Job::Inlines(index) => {
+                let path = found(index).and_then(|found| found.debug_info.as_ref());
+                Part::Inlines(
+                    path.filter(|_| this.options.inlines).and_then(|path| Inlines::load(path)).map(Box::new),
+                )
+            }
+        });
+        let mut loaded: Vec<Loaded> = wanted.iter().map(|_| Loaded::default()).collect();
+        for (job, part) in jobs.iter().zip(parts) {
+            match (job, part) {
+                (_, Part::Kernel(kernel, note)) => {
+                    self.notes.extend(note);
+                    self.kernel = Some(kernel);
+                }
+                (Job::Symbols(index), Part::Symbols(symbols)) => loaded[*index].symbols = symbols,
+                (Job::Inlines(index), Part::Inlines(inlines)) => loaded[*index].inlines = inlines,
+                _ => {}
+            }
+        }
+        loaded
+    }
+
+    /// The file of an object: searched once.
+    fn find(&mut self, object: ObjectId) -> Option<Arc<Found>> {
+        let index = object.0 as usize;
+        if self.objects[index].found.is_none() {
+            let build_id = self.build_id(object).map(<[u8]>::to_vec);
+            let cache = self.options.cache.as_deref();
+            let (found, note) = match self.objects[index].kind {
+                Kind::File => files::find(&self.objects[index].name, build_id.as_deref(), cache),
+                Kind::Vdso => (files::vdso(build_id.as_deref(), cache), None),
+                _ => (None, None),
+            };
+            self.notes.extend(note);
+            self.objects[index].found = Some(found.map(Arc::new));
+        }
+        self.objects[index].found.clone().flatten()
     }
 
     /// The unwind tables of a mapped file, and what to add to an offset in the mapping that begins at
     /// `offset` to get an address in the file's own numbers.
-    pub fn unwind(&mut self, object: ObjectId, offset: u64) -> Option<(Rc<Sections>, u64)> {
-        let index = object.0 as usize;
-        if !matches!(self.objects[index].kind, Kind::File | Kind::Vdso) {
-            return None;
-        }
-        self.load(index);
-        let loaded = self.objects[index].loaded.as_mut()?;
-        let bias = loaded.elf.as_ref()?.bias_at(offset)?;
-        if let Unwind::In(path) = &loaded.unwind {
-            loaded.unwind = Sections::read(path).map_or(Unwind::None, |read| Unwind::Read(Rc::new(read)));
-        }
-        match &loaded.unwind {
-            Unwind::Read(sections) => Some((Rc::clone(sections), bias)),
-            _ => None,
-        }
+    pub fn unwind(&mut self, object: ObjectId, offset: u64) -> Option<(Arc<Sections>, u64)> {
+        let found = self.find(object)?;
+        let bias = found.elf.bias_at(offset)?;
+        let unwind = &mut self.objects[object.0 as usize].unwind;
+        let sections = unwind.get_or_insert_with(|| found.sections().map(Arc::new));
+        Some((Arc::clone(sections.as_ref()?), bias))
     }
-
-    /// Reads the symbols of a file when its first address is asked for.
-    fn load(&mut self, index: usize) {
-        if self.objects[index].loaded.is_some() {
-            return;
-        }
-        let object = &self.objects[index];
-        let build_id = object.build_id.as_ref().or_else(|| self.build_ids.get(&object.name)).cloned();
-        let cache = self.options.cache.as_deref();
-        let loaded = match object.kind {
-            Kind::Jit(pid) => Loaded { symbols: perf_map(pid), ..Loaded::default() },
-            Kind::Vdso => match files::vdso(build_id.as_deref(), cache) {
-                Some((elf, symbols, sections)) => {
-                    let unwind = Unwind::Read(Rc::new(sections));
-                    Loaded { elf: Some(elf), symbols, inlines: None, unwind }
-                }
-                None => Loaded::default(),
-            },
-            _ => {
-                let (found, note) = files::find(&object.name, build_id.as_deref(), cache);
-                self.notes.extend(note);
-                found.map_or_else(Loaded::default, |found| read_file(found, self.options.inlines))
-            }
-        };
-        self.objects[index].loaded = Some(loaded);
-    }
-}
-
-fn read_file(found: Found, inlines: bool) -> Loaded {
-    let symbols = elf::symbols(&found.symbols, &found.binary).unwrap_or_default();
-    let inlines = found.debug_info.filter(|_| inlines).and_then(|path| Inlines::load(&path));
-    Loaded { elf: Some(found.elf), symbols, inlines, unwind: Unwind::In(found.binary) }
 }
 
 /// The symbols that a run-time compiler wrote down: address, size, name.

@@ -1,5 +1,7 @@
 //! Symbols by address.
 
+use std::ops::Range;
+
 /// Which of several symbols at one address is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
@@ -12,22 +14,25 @@ struct Entry {
     start: u64,
     end: u64,
     name: usize,
+    /// How long the name is; [`TO_ZERO`]: it ends before a zero byte.
     len: u32,
     binding: Binding,
 }
 
-/// Collects symbols in any order.
+const TO_ZERO: u32 = u32::MAX;
+
+/// Collects symbols in any order. Their names stay in the text they were found in.
 #[derive(Default)]
 pub struct Builder {
     entries: Vec<Entry>,
-    names: Vec<u8>,
+    text: Vec<u8>,
 }
 
-/// Symbols in the order of their addresses, one at each.
+/// Symbols in the order of their addresses.
 #[derive(Default)]
 pub struct Table {
     entries: Vec<Entry>,
-    names: Vec<u8>,
+    text: Vec<u8>,
 }
 
 /// How many symbols may begin inside another one before it is no longer found.
@@ -35,17 +40,31 @@ const NESTED: usize = 16;
 const PAGE: u64 = 4096;
 
 impl Builder {
+    /// Symbols whose names lie in this text.
+    pub fn of_text(text: Vec<u8>) -> Self {
+        Self { entries: Vec::new(), text }
+    }
+
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// Adds a symbol; without a size it reaches to the next one.
     pub fn push(&mut self, start: u64, size: u64, name: &[u8], binding: Binding) {
-        let entry = Entry {
-            start,
-            end: start.saturating_add(size),
-            name: self.names.len(),
-            len: name.len() as u32,
-            binding,
-        };
-        self.names.extend_from_slice(name);
-        self.entries.push(entry);
+        let at = self.text.len();
+        self.text.extend_from_slice(name);
+        self.push_at(start, size, at..at + name.len(), binding);
+    }
+
+    /// Adds a symbol whose name is this part of the text.
+    pub fn push_at(&mut self, start: u64, size: u64, name: Range<usize>, binding: Binding) {
+        let len = u32::try_from(name.len()).unwrap_or(0);
+        self.entries.push(Entry { start, end: start.saturating_add(size), name: name.start, len, binding });
+    }
+
+    /// Adds a symbol whose name begins here in the text and ends before a zero byte.
+    pub fn push_to_zero(&mut self, start: u64, size: u64, name: usize, binding: Binding) {
+        self.entries.push(Entry { start, end: start.saturating_add(size), name, len: TO_ZERO, binding });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -53,8 +72,11 @@ impl Builder {
     }
 
     pub fn build(self) -> Table {
-        let Self { mut entries, names } = self;
-        entries.sort_by_key(|entry| entry.start);
+        let Self { mut entries, text } = self;
+        // Stable: of equal symbols the first one in the file is shown.
+        if !entries.is_sorted_by_key(|entry| entry.start) {
+            entries.sort_by_key(|entry| entry.start);
+        }
         for index in 0..entries.len() {
             let next = entries.get(index + 1).map(|next| next.start);
             let entry = &mut entries[index];
@@ -62,22 +84,20 @@ impl Builder {
                 entry.end = next.unwrap_or((entry.start / PAGE + 2).saturating_mul(PAGE));
             }
         }
-        entries.dedup_by(|entry, last| {
-            let same = entry.start == last.start;
-            if same && better(entry, last, &names) {
-                *last = *entry;
-            }
-            same
-        });
-        Table { entries, names }
+        Table { entries, text }
     }
 }
 
 impl Table {
     pub fn find(&self, address: u64) -> Option<&[u8]> {
         let after = self.entries.partition_point(|entry| entry.start <= address);
-        let covers = |entry: &&Entry| address < entry.end;
-        self.entries[..after].iter().rev().take(NESTED).find(covers).map(|entry| self.name(entry))
+        // The symbols of one address count as one, the best of them.
+        let mut places = self.entries[..after].chunk_by(|a, b| a.start == b.start).rev().take(NESTED);
+        let best = |place: &[Entry]| {
+            place.iter().copied().reduce(|best, entry| if self.better(&entry, &best) { entry } else { best })
+        };
+        let found = places.find_map(|place| best(place).filter(|best| address < best.end))?;
+        Some(self.name(&found))
     }
 
     /// The address of a symbol, searched by name.
@@ -85,34 +105,30 @@ impl Table {
         self.entries.iter().find(|entry| self.name(entry) == name).map(|entry| entry.start)
     }
 
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     fn name(&self, entry: &Entry) -> &[u8] {
-        name_of(entry, &self.names)
+        let from = self.text.get(entry.name..).unwrap_or(&[]);
+        match entry.len {
+            TO_ZERO => &from[..memchr::memchr(0, from).unwrap_or(from.len())],
+            len => from.get(..len as usize).unwrap_or(&[]),
+        }
     }
-}
 
-fn name_of<'a>(entry: &Entry, names: &'a [u8]) -> &'a [u8] {
-    &names[entry.name..entry.name + entry.len as usize]
-}
-
-/// Whether `new` is the better name of an address than `old`, which came first: with a size, not weak,
-/// global, fewer underscores in front, longer.
-fn better(new: &Entry, old: &Entry, names: &[u8]) -> bool {
-    let (new_name, old_name) = (name_of(new, names), name_of(old, names));
-    let underscores = |name: &[u8]| name.iter().take_while(|&&byte| byte == b'_').count();
-    let key = |entry: &Entry, name: &[u8]| {
-        (
-            entry.end > entry.start,
-            !entry.binding.weak,
-            entry.binding.global,
-            std::cmp::Reverse(underscores(name)),
-            name.len(),
-        )
-    };
-    key(new, new_name) > key(old, old_name)
+    /// Whether `new` is the better name of an address than `old`, which came first: with a size, not weak,
+    /// global, fewer underscores in front, longer.
+    fn better(&self, new: &Entry, old: &Entry) -> bool {
+        let underscores = |name: &[u8]| name.iter().take_while(|&&byte| byte == b'_').count();
+        let key = |entry: &Entry| {
+            let name = self.name(entry);
+            (
+                entry.end > entry.start,
+                !entry.binding.weak,
+                entry.binding.global,
+                std::cmp::Reverse(underscores(name)),
+                name.len(),
+            )
+        };
+        key(new) > key(old)
+    }
 }
 
 #[cfg(test)]

@@ -7,15 +7,14 @@ pub use sections::Sections;
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder};
-use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Frames of one stack; a damaged one may have any number.
 const DEEPEST: usize = 8192;
-/// Address spaces whose tables are kept ready.
-const SPACES: usize = 64;
+/// Rules kept ready, as a power of two: framehop keeps about 500 in one cache, and a storage engine has
+/// thousands of places that calls return to.
+const CACHES_LOG2: u32 = 4;
 
 /// Whose registers they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,65 +61,40 @@ pub struct Mapped {
     pub range: Range<u64>,
     /// What to add to the file's own addresses.
     pub bias: u64,
-    pub sections: Rc<Sections>,
+    pub sections: Arc<Sections>,
 }
 
-/// An address of an unwound chain, and whether a call returns to it.
-pub type Frame = (u64, bool);
+/// The files of one address space, as the unwinder wants them. Threads share it.
+pub struct Tables(Unwinders);
 
-/// One space's files, as the unwinder wants them.
-enum Tables {
+enum Unwinders {
     X86_64(UnwinderX86_64<Arc<[u8]>>),
     Aarch64(UnwinderAarch64<Arc<[u8]>>),
 }
 
-pub struct Stacks {
-    machine: Option<Machine>,
-    spaces: HashMap<u64, Tables>,
-    x86_64: CacheX86_64,
-    aarch64: CacheAarch64,
-    frames: Vec<Frame>,
+/// What one thread needs to walk stacks.
+pub struct Walker {
+    x86_64: Vec<CacheX86_64>,
+    aarch64: Vec<CacheAarch64>,
+    frames: Vec<u64>,
 }
 
-impl Default for Stacks {
+impl Default for Walker {
     fn default() -> Self {
+        let caches = 1 << CACHES_LOG2;
         Self {
-            machine: Machine::own(),
-            spaces: HashMap::new(),
-            x86_64: CacheX86_64::new(),
-            aarch64: CacheAarch64::new(),
+            x86_64: (0..caches).map(|_| CacheX86_64::new()).collect(),
+            aarch64: (0..caches).map(|_| CacheAarch64::new()).collect(),
             frames: Vec::new(),
         }
     }
 }
 
-impl Stacks {
-    pub fn set_machine(&mut self, machine: Option<Machine>) {
-        self.machine = machine;
-    }
-
-    pub fn machine(&self) -> Option<Machine> {
-        self.machine
-    }
-
-    /// The chain, leaf first, of the stack that was copied from `registers.sp` on. `version` names the
-    /// state of the address space, `files` lists it when that state is new.
-    pub fn unwind(
-        &mut self,
-        version: u64,
-        files: impl FnOnce() -> Vec<Mapped>,
-        registers: Registers,
-        stack: &[u8],
-    ) -> &[Frame] {
+impl Walker {
+    /// The chain, leaf first, of the stack that was copied from `registers.sp` on: the place that was executed,
+    /// then where each call returns to.
+    pub fn walk(&mut self, tables: &Tables, registers: Registers, stack: &[u8]) -> (u64, &[u64]) {
         self.frames.clear();
-        let Some(machine) = self.machine else { return &self.frames };
-        if !self.spaces.contains_key(&version) {
-            if self.spaces.len() >= SPACES {
-                self.spaces.clear();
-            }
-            self.spaces.insert(version, Tables::new(machine, files()));
-        }
-        let Some(tables) = self.spaces.get(&version) else { return &self.frames };
         let Registers { ip, sp, fp, lr } = registers;
         let mut read = |address: u64| {
             let at = usize::try_from(address.checked_sub(sp).ok_or(())?).map_err(|_| ())?;
@@ -128,59 +102,62 @@ impl Stacks {
             Ok(u64::from_le_bytes(word.try_into().map_err(|_| ())?))
         };
         let frames = &mut self.frames;
-        match tables {
-            Tables::X86_64(unwinder) => {
+        match &tables.0 {
+            Unwinders::X86_64(unwinder) => {
                 let registers = UnwindRegsX86_64::new(ip, sp, fp);
                 walk(unwinder, ip, registers, &mut self.x86_64, &mut read, frames);
             }
-            Tables::Aarch64(unwinder) => {
+            Unwinders::Aarch64(unwinder) => {
                 let mask = PtrAuthMask::from_max_known_address(unwinder.max_known_code_address());
                 let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, lr, sp, fp);
                 walk(unwinder, ip, registers, &mut self.aarch64, &mut read, frames);
             }
         }
-        &self.frames
+        (ip, &self.frames)
     }
 }
 
 fn walk<U: Unwinder>(
     unwinder: &U,
     ip: u64,
-    registers: U::UnwindRegs,
-    cache: &mut U::Cache,
+    mut registers: U::UnwindRegs,
+    caches: &mut [U::Cache],
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    frames: &mut Vec<Frame>,
+    frames: &mut Vec<u64>,
 ) {
-    let mut stack = unwinder.iter_frames(ip, registers, cache, read);
-    while let Ok(Some(frame)) = stack.next() {
-        frames.push(match frame {
-            FrameAddress::InstructionPointer(address) => (address, false),
-            FrameAddress::ReturnAddress(address) => (address.get(), true),
-        });
-        if frames.len() >= DEEPEST {
-            break;
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut at = FrameAddress::from_instruction_pointer(ip);
+    while frames.len() < DEEPEST {
+        let cache = (at.address_for_lookup().wrapping_mul(SPREAD) >> (64 - CACHES_LOG2)) as usize;
+        match unwinder.unwind_frame(at, &mut registers, &mut caches[cache], read) {
+            Ok(Some(return_address)) => {
+                let Some(next) = FrameAddress::from_return_address(return_address) else { return };
+                frames.push(return_address);
+                at = next;
+            }
+            Ok(None) | Err(_) => return,
         }
     }
 }
 
 impl Tables {
-    fn new(machine: Machine, files: Vec<Mapped>) -> Self {
+    pub fn new(machine: Machine, files: Vec<Mapped>) -> Self {
         let modules = files.into_iter().map(|file| {
             let Mapped { range, bias, sections } = file;
             Module::new(String::new(), range, bias, sections.explicit())
         });
-        match machine {
+        Self(match machine {
             Machine::X86_64 => {
                 let mut unwinder = UnwinderX86_64::new();
                 modules.for_each(|module| unwinder.add_module(module));
-                Self::X86_64(unwinder)
+                Unwinders::X86_64(unwinder)
             }
             Machine::Aarch64 => {
                 let mut unwinder = UnwinderAarch64::new();
                 modules.for_each(|module| unwinder.add_module(module));
-                Self::Aarch64(unwinder)
+                Unwinders::Aarch64(unwinder)
             }
-        }
+        })
     }
 }
 
@@ -191,17 +168,19 @@ mod tests {
     /// Without unwind tables the frame pointers are followed.
     #[test]
     fn a_stack_is_walked_as_far_as_it_was_copied() {
-        let mut stacks = Stacks::default();
-        stacks.set_machine(Some(Machine::X86_64));
+        let mut walker = Walker::default();
+        let tables = Tables::new(Machine::X86_64, Vec::new());
         let sp = 0x7fff_0000;
         // saved frame pointer, return address; twice
         let words: [u64; 6] = [7, 7, sp + 32, 0x40_1000, sp + 4096, 0x40_2000];
         let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let registers = Registers { ip: 0x40_0010, sp, fp: sp + 16, lr: 0 };
-        let whole = stacks.unwind(1, Vec::new, registers, &stack).to_vec();
-        assert_eq!(whole, [(0x40_0010, false), (0x40_1000, true), (0x40_2000, true)]);
-        let cut = stacks.unwind(1, Vec::new, registers, &stack[..32]).to_vec();
-        assert_eq!(cut, whole[..2]);
-        assert_eq!(stacks.unwind(1, Vec::new, registers, &[]).to_vec(), whole[..1]);
+        let mut walk = |stack: &[u8]| {
+            let (ip, returns) = walker.walk(&tables, registers, stack);
+            (ip, returns.to_vec())
+        };
+        assert_eq!(walk(&stack), (0x40_0010, vec![0x40_1000, 0x40_2000]));
+        assert_eq!(walk(&stack[..32]), (0x40_0010, vec![0x40_1000]));
+        assert_eq!(walk(&[]), (0x40_0010, vec![]));
     }
 }

@@ -105,6 +105,9 @@ impl Header {
             let wanted =
                 [feature::BUILD_ID, feature::OS_RELEASE, feature::ARCH, feature::EVENT_DESC].contains(number);
             if !wanted {
+                if offset.checked_add(size).is_none_or(|end| end > length) {
+                    trouble = Some(format!("byte {length}: the file ends before feature {number}"));
+                }
                 continue;
             }
             match read_at(file, offset, size, length)? {

@@ -1,9 +1,9 @@
 //! Who ran under which name, and what was mapped where: the state that the records between samples change.
 
 use super::bytes::Bytes;
+use crate::intern::IntMap;
 use crate::symbols::{ObjectId, Symbols};
-use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// `misc`: the command changed by an exec.
 const COMM_EXEC: u16 = 1 << 13;
@@ -29,7 +29,7 @@ pub struct Map {
 /// The code mapped in one process, or in the kernel.
 #[derive(Clone, Default)]
 pub struct Space {
-    maps: Rc<Vec<Map>>,
+    maps: Arc<Vec<Map>>,
     /// Changes whenever the maps do; equal versions mean equal maps.
     pub version: u64,
 }
@@ -47,7 +47,7 @@ impl Space {
     /// Maps a range; what it covers of older ones goes.
     fn insert(&mut self, map: Map, version: u64) {
         self.version = version;
-        let maps = Rc::make_mut(&mut self.maps);
+        let maps = Arc::make_mut(&mut self.maps);
         let first = maps.partition_point(|old| old.end <= map.start);
         let last = first + maps[first..].partition_point(|old| old.start < map.end);
         let left = maps[first..last].first().filter(|old| old.start < map.start);
@@ -59,26 +59,26 @@ impl Space {
 
     fn remove(&mut self, start: u64, version: u64) {
         self.version = version;
-        Rc::make_mut(&mut self.maps).retain(|map| map.start != start);
+        Arc::make_mut(&mut self.maps).retain(|map| map.start != start);
     }
 }
 
 #[derive(Default)]
 pub struct Machine {
     pub kernel: Space,
-    spaces: HashMap<i32, Space>,
-    comms: HashMap<i32, Rc<[u8]>>,
+    spaces: IntMap<i32, Space>,
+    comms: IntMap<i32, Arc<[u8]>>,
     versions: u64,
 }
 
 impl Machine {
     /// The name of a thread; perf's `:TID` when nobody told.
-    pub fn comm(&mut self, tid: i32) -> Rc<[u8]> {
+    pub fn comm(&mut self, tid: i32) -> &[u8] {
         let unknown = || match tid {
-            0 => Rc::from(&b"swapper"[..]),
-            _ => Rc::from(format!(":{tid}").into_bytes()),
+            0 => Arc::from(&b"swapper"[..]),
+            _ => Arc::from(format!(":{tid}").into_bytes()),
         };
-        Rc::clone(self.comms.entry(tid).or_insert_with(unknown))
+        self.comms.entry(tid).or_insert_with(unknown)
     }
 
     pub fn space(&self, pid: i32) -> Option<&Space> {
@@ -93,7 +93,7 @@ impl Machine {
     pub fn comm_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
         let mut at = Bytes(body);
         let (pid, tid) = (at.i32()?, at.i32()?);
-        self.comms.insert(tid, Rc::from(at.text()));
+        self.comms.insert(tid, Arc::from(at.text()));
         if misc & COMM_EXEC != 0 {
             // What was mapped before the exec is no longer there.
             self.spaces.remove(&pid);

@@ -1,14 +1,19 @@
 //! `perf.data`, as `perf record` writes it to a file or to a pipe.
 //!
 //! ```text
-//! Stream (bytes -> records) -> Order (by time) -> Machine (who, what is mapped) -> Chains -> Collector
+//! Stream (bytes -> records) -> Order (by time) -> Machine (who, what is mapped) -> Counter -> Chains
+//! Chains (addresses, counted) -> naming -> Collector
 //! ```
+//!
+//! Counting and naming may be shared out among threads. Reading and putting in order is the work of one.
 
 mod attr;
 mod bytes;
 mod chains;
+mod counter;
 mod header;
 mod machine;
+mod naming;
 mod order;
 mod sample;
 mod stream;
@@ -16,18 +21,26 @@ mod stream;
 use super::Source;
 use crate::collector::{Collector, Head};
 use crate::error::Error;
+use crate::intern::IntMap;
 use crate::symbols::{Options, Symbols};
-use crate::unwind::{self, Mapped, Registers, Stacks};
-use attr::{Attr, BRANCH_CALL_STACK, sample_type};
+use crate::unwind::{self, Mapped, Tables};
+use attr::Attr;
 use bytes::Bytes;
-use chains::{Address, Chains, Mode, addresses, branch_addresses, user_depth};
+use chains::Chains;
+use counter::{Counter, Counters, Scene};
 use header::Header;
 use machine::{Machine, Space};
 use order::{Order, Ready};
 use sample::{Sample, offsets};
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
 use stream::{Record, Stream, kind};
+
+/// Bytes of records that are worth putting in order.
+const PIECE: usize = 1 << 18;
+/// Address spaces whose unwind tables are kept ready.
+const SPACES: usize = 64;
 
 /// Whether these first bytes of an input are those of a recording.
 pub fn is_recording(head: &[u8]) -> bool {
@@ -38,8 +51,6 @@ pub fn is_recording(head: &[u8]) -> bool {
 pub struct PerfData {
     header: Header,
     state: State,
-    /// Which event an id belongs to.
-    ids: HashMap<u64, usize>,
     /// Where records that are no samples keep their time, from their end.
     time_from_end: usize,
     order: Order,
@@ -47,30 +58,67 @@ pub struct PerfData {
 
 /// What changes from record to record.
 struct State {
+    events: Events,
     machine: Machine,
     symbols: Symbols,
-    chains: Chains,
     /// The last value of each counter that is read in a group.
     counters: HashMap<u64, u64>,
-    stacks: Stacks,
     no_space: Space,
+    threads: usize,
+    counting: Counting,
+    /// Whose stacks are walked.
+    walked: Option<unwind::Machine>,
+    tables: IntMap<u64, Arc<Tables>>,
+    /// What the kernel said when it happened, and what perf counted up at the end: the same losses, told twice.
+    lost: Lost,
+    lost_at_end: Lost,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Lost {
+    records: u64,
+    samples: u64,
+}
+
+impl Lost {
+    fn add(&mut self, samples: u64) {
+        self.records += 1;
+        self.samples = self.samples.saturating_add(samples);
+    }
+}
+
+/// The events, and which of them an id belongs to.
+#[derive(Default)]
+struct Events {
+    attrs: Arc<[Attr]>,
+    ids: HashMap<u64, usize>,
+}
+
+/// Who counts: this thread, or others.
+enum Counting {
+    Here(Box<Counter>),
+    There(Counters),
 }
 
 impl PerfData {
-    pub fn new(symbols: Options) -> Self {
+    pub fn new(symbols: Options, threads: usize) -> Self {
         Self {
             header: Header::default(),
             state: State {
+                events: Events::default(),
                 machine: Machine::default(),
                 symbols: Symbols::new(symbols),
-                chains: Chains::default(),
                 counters: HashMap::new(),
-                stacks: Stacks::default(),
                 no_space: Space::default(),
+                threads,
+                counting: Counting::Here(Box::default()),
+                walked: unwind::Machine::own(),
+                tables: IntMap::default(),
+                lost: Lost::default(),
+                lost_at_end: Lost::default(),
             },
-            ids: HashMap::new(),
             time_from_end: 0,
-            order: Order::default(),
+            order: Order::in_pieces(PIECE),
         }
     }
 
@@ -110,6 +158,9 @@ impl PerfData {
         collector: &mut Collector,
     ) -> Result<(), Error> {
         self.prepare();
+        if self.state.threads > 1 {
+            self.state.counting = Counting::There(Counters::start(self.state.threads));
+        }
         loop {
             match stream.next() {
                 Ok(Some(record)) => self.record(record, collector)?,
@@ -120,8 +171,9 @@ impl PerfData {
                 }
             }
         }
-        let (state, attrs, ids) = (&mut self.state, &self.header.attrs, &self.ids);
-        self.order.finish(|record| state.ordered(record, attrs, ids, collector))?;
+        let state = &mut self.state;
+        self.order.finish(|record| state.ordered(record, collector))?;
+        state.finish(collector);
         for note in self.state.symbols.notes() {
             collector.note(note);
         }
@@ -130,13 +182,15 @@ impl PerfData {
 
     /// Once the events are known.
     fn prepare(&mut self) {
-        self.ids.clear();
+        let events = &mut self.state.events;
+        events.attrs = self.header.attrs.as_slice().into();
+        events.ids.clear();
         for (index, attr) in self.header.attrs.iter().enumerate() {
-            self.ids.extend(attr.ids.iter().map(|&id| (id, index)));
+            events.ids.extend(attr.ids.iter().map(|&id| (id, index)));
         }
         self.time_from_end = self.header.attrs.first().map_or(0, Attr::time_from_end);
         if !self.header.arch.is_empty() {
-            self.state.stacks.set_machine(unwind::Machine::of_name(&self.header.arch));
+            self.state.walked = unwind::Machine::of_name(&self.header.arch);
         }
         self.state.symbols.set_recorded(&self.header.build_ids, &self.header.os_release);
     }
@@ -145,10 +199,10 @@ impl PerfData {
     fn record(&mut self, record: Record, collector: &mut Collector) -> Result<(), Error> {
         let Record { kind, misc, body } = record;
         let time = if kind < kind::FIRST_OF_PERF { self.time(kind, body) } else { 0 };
-        let (state, attrs, ids) = (&mut self.state, &self.header.attrs, &self.ids);
+        let state = &mut self.state;
         if kind < kind::FIRST_OF_PERF {
             if time == 0 || time == u64::MAX {
-                return state.ordered(Ready { kind, misc, body }, attrs, ids, collector);
+                return state.ordered(Ready { kind, misc, body }, collector);
             }
             self.order.push(time, kind, misc, body);
             if !self.order.is_full() {
@@ -166,7 +220,7 @@ impl PerfData {
                 }
             }
             kind::FINISHED_ROUND | ..kind::FIRST_OF_PERF => {
-                return self.order.round(|record| state.ordered(record, attrs, ids, collector));
+                return self.order.round(|record| state.ordered(record, collector));
             }
             _ => return Ok(()),
         }
@@ -177,7 +231,7 @@ impl PerfData {
     /// The time of a record, 0 if it has none.
     fn time(&self, kind: u32, body: &[u8]) -> u64 {
         let at = if kind == kind::SAMPLE {
-            event_of(body, &self.header.attrs, &self.ids).and_then(|attr| offsets(attr.sample_type).0)
+            self.state.events.of(body).and_then(|(_, attr)| offsets(attr.sample_type).0)
         } else if self.time_from_end > 0 {
             body.len().checked_sub(self.time_from_end)
         } else {
@@ -206,23 +260,17 @@ impl Source for PerfData {
 
 impl State {
     /// One record, in the order of time.
-    fn ordered(
-        &mut self,
-        record: Ready,
-        attrs: &[Attr],
-        ids: &HashMap<u64, usize>,
-        collector: &mut Collector,
-    ) -> Result<(), Error> {
+    fn ordered(&mut self, record: Ready, collector: &mut Collector) -> Result<(), Error> {
         let Ready { kind, misc, body } = record;
         let understood = match kind {
-            kind::SAMPLE => return self.sample(misc, body, attrs, ids, collector),
+            kind::SAMPLE => return self.sample(misc, body, collector),
             kind::MMAP => self.machine.mmap_record(misc, body, false, &mut self.symbols),
             kind::MMAP2 => self.machine.mmap_record(misc, body, true, &mut self.symbols),
             kind::COMM => self.machine.comm_record(misc, body),
             kind::FORK => self.machine.fork_record(misc, body),
             kind::KSYMBOL => self.machine.ksymbol_record(body, &mut self.symbols),
-            kind::LOST => Bytes(body.get(8..).unwrap_or(&[])).u64().map(|lost| collector.lost(lost)),
-            kind::LOST_SAMPLES => Bytes(body).u64().map(|lost| collector.lost(lost)),
+            kind::LOST => Bytes(body.get(8..).unwrap_or(&[])).u64().map(|lost| self.lost.add(lost)),
+            kind::LOST_SAMPLES => Bytes(body).u64().map(|lost| self.lost_at_end.add(lost)),
             _ => Some(()),
         };
         if understood.is_none() {
@@ -231,44 +279,38 @@ impl State {
         Ok(())
     }
 
-    fn sample(
-        &mut self,
-        misc: u16,
-        body: &[u8],
-        attrs: &[Attr],
-        ids: &HashMap<u64, usize>,
-        collector: &mut Collector,
-    ) -> Result<(), Error> {
-        let attr = event_of(body, attrs, ids);
-        let Some((attr, sample)) = attr.and_then(|attr| Some((attr, Sample::parse(body, attr)?))) else {
+    fn sample(&mut self, misc: u16, body: &[u8], collector: &mut Collector) -> Result<(), Error> {
+        let parsed = self.events.of(body).and_then(|(index, attr)| Some((index, Sample::parse(body, attr)?)));
+        let Some((index, sample)) = parsed else {
             collector.dropped(format!("a sample of {} bytes", body.len()).as_bytes());
             return Ok(());
         };
         let Some(values) = sample.values else {
-            return self.deliver(misc, attr, &sample, collector);
+            return self.count(misc, index, &sample, body, collector);
         };
         // The leader of a group was sampled: each member weighs what its counter grew by.
         for (id, value) in values.iter() {
             let before = self.counters.insert(id, value).unwrap_or(0);
-            let Some(attr) = ids.get(&id).and_then(|&index| attrs.get(index)) else { continue };
+            let Some(&index) = self.events.ids.get(&id) else { continue };
             let period = value.wrapping_sub(before);
             if period > 0 {
-                self.deliver(misc, attr, &Sample { period: Some(period), ..sample }, collector)?;
+                self.count(misc, index, &Sample { period: Some(period), ..sample }, body, collector)?;
             }
         }
         Ok(())
     }
 
-    fn deliver(
+    fn count(
         &mut self,
         misc: u16,
-        attr: &Attr,
+        event: usize,
         sample: &Sample,
+        body: &[u8],
         collector: &mut Collector,
     ) -> Result<(), Error> {
-        let comm = self.machine.comm(sample.tid.unwrap_or(-1));
+        let Some(attr) = self.events.attrs.get(event) else { return Ok(()) };
         let head = Head {
-            comm: &comm,
+            comm: self.machine.comm(sample.tid.unwrap_or(-1)),
             pid: sample.pid.map(i64::from),
             tid: sample.tid.map(i64::from),
             event: &attr.name,
@@ -276,44 +318,55 @@ impl State {
             time: sample.time,
         };
         let Some(open) = collector.open(&head)? else { return Ok(()) };
-        let State { machine, symbols, chains, stacks, no_space, .. } = self;
-        let space = sample.pid.and_then(|pid| machine.space(pid)).unwrap_or(no_space);
-        let copied = stacks.machine().and_then(|machine| registers(attr, sample, machine));
-        let calls = sample.branches.filter(|_| attr.branch_type & BRANCH_CALL_STACK != 0);
-        let frames = match sample.callchain {
-            Some(chain) if calls.is_some_and(|calls| !calls.is_empty()) => {
-                // The chain itself gives the kernel's side and, after it, the place in user mode.
-                let kernel = addresses(chain).filter(|address| address.mode == Mode::Kernel);
-                let place = addresses(chain).find(|address| address.mode == Mode::User).map(|user| user.ip);
-                let calls = branch_addresses(place, calls.unwrap_or(&[]));
-                chains.unfolded(kernel.chain(calls), space, machine, symbols, collector)
+        let space = sample.pid.and_then(|pid| self.machine.space(pid)).unwrap_or(&self.no_space);
+        let tables = match self.walked.filter(|_| !sample.user_stack.is_empty()) {
+            None => None,
+            Some(machine) => Some((machine, tables(space, machine, &mut self.tables, &mut self.symbols))),
+        };
+        let mapped = chains::Mapped { kernel: &self.machine.kernel, user: space, core: self.symbols.core() };
+        let scene = Scene { misc, mapped, tables };
+        let large = match &mut self.counting {
+            Counting::Here(counter) => {
+                counter.count(open, attr, sample, &scene);
+                counter.take_large()
             }
-            Some(chain) if copied.is_some() && user_depth(chain) == 0 => {
-                let Some(registers) = copied else { return Ok(()) };
-                let files = || mapped_files(space, symbols);
-                let user = stacks.unwind(space.version, files, registers, sample.user_stack);
-                let user = user.iter().map(|&(ip, returns)| Address { ip, mode: Mode::User, returns });
-                chains.unfolded(addresses(chain).chain(user), space, machine, symbols, collector)
-            }
-            Some(chain) => chains.recorded(chain, space, machine, symbols, collector),
-            None => {
-                let leaf = |ip| Address { ip, mode: Mode::of_misc(misc), returns: false };
-                let leaf = sample.ip.filter(|_| attr.has(sample_type::IP)).map(leaf);
-                chains.unfolded(leaf.into_iter(), space, machine, symbols, collector)
+            Counting::There(counters) => {
+                counters.count(open, &self.events.attrs, event, body, &scene);
+                counters.take_large()
             }
         };
-        collector.close(open, frames);
+        if let Some(chains) = large {
+            naming::name(&chains, &mut self.symbols, collector, self.threads);
+        }
         Ok(())
+    }
+
+    /// Names what was counted.
+    fn finish(&mut self, collector: &mut Collector) {
+        let lost = if self.lost_at_end.samples > self.lost.samples { self.lost_at_end } else { self.lost };
+        collector.lost(lost.records, lost.samples);
+        let counting = std::mem::replace(&mut self.counting, Counting::Here(Box::default()));
+        let mut chains = match counting {
+            Counting::Here(counter) => vec![counter.chains()],
+            Counting::There(counters) => counters.finish(),
+        };
+        let mut all = chains.pop().unwrap_or_else(Chains::default);
+        chains.iter().for_each(|chains| all.absorb(chains));
+        naming::name(&all, &mut self.symbols, collector, self.threads);
     }
 }
 
-/// The user registers of a sample that has a copy of its stack.
-fn registers(attr: &Attr, sample: &Sample, machine: unwind::Machine) -> Option<Registers> {
-    if sample.user_stack.is_empty() {
-        return None;
+/// The unwind tables of a process, made when its maps are new.
+fn tables<'t>(
+    space: &Space,
+    machine: unwind::Machine,
+    known: &'t mut IntMap<u64, Arc<Tables>>,
+    symbols: &mut Symbols,
+) -> &'t Arc<Tables> {
+    if known.len() >= SPACES && !known.contains_key(&space.version) {
+        known.clear();
     }
-    let [ip, sp, fp, lr] = machine.registers().map(|number| sample.register(attr, number));
-    Some(Registers { ip: ip?, sp: sp?, fp: fp.unwrap_or(0), lr: lr.unwrap_or(0) })
+    known.entry(space.version).or_insert_with(|| Arc::new(Tables::new(machine, mapped_files(space, symbols))))
 }
 
 /// The files of a process, for the unwinder.
@@ -327,15 +380,18 @@ fn mapped_files(space: &Space, symbols: &mut Symbols) -> Vec<Mapped> {
     space.maps().iter().filter_map(mapped).collect()
 }
 
-/// The event a sample belongs to.
-fn event_of<'a>(body: &[u8], attrs: &'a [Attr], ids: &HashMap<u64, usize>) -> Option<&'a Attr> {
-    if let [only] = attrs {
-        return Some(only);
+impl Events {
+    /// The event a sample belongs to, and its number.
+    fn of(&self, body: &[u8]) -> Option<(usize, &Attr)> {
+        if let [only] = &self.attrs[..] {
+            return Some((0, only));
+        }
+        // Events recorded together keep their ids in one place, or nobody could tell them apart.
+        let at = offsets(self.attrs.first()?.sample_type).1?;
+        let id = Bytes(body.get(at..)?).u64()?;
+        let index = *self.ids.get(&id)?;
+        Some((index, self.attrs.get(index)?))
     }
-    // Events recorded together keep their ids in one place, or nobody could tell them apart.
-    let at = offsets(attrs.first()?.sample_type).1?;
-    let id = Bytes(body.get(at..)?).u64()?;
-    attrs.get(*ids.get(&id)?)
 }
 
 fn check_magic(head: &[u8]) -> Result<(), Error> {

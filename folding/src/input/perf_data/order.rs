@@ -32,9 +32,16 @@ pub struct Order {
     gone: usize,
     newest: u64,
     newest_before: u64,
+    /// Bytes that are worth a flush.
+    least: usize,
 }
 
 impl Order {
+    /// Rounds are passed on when so many bytes wait.
+    pub fn in_pieces(least: usize) -> Self {
+        Self { least, ..Self::default() }
+    }
+
     pub fn push(&mut self, time: u64, kind: u32, misc: u16, body: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(body);
@@ -50,7 +57,7 @@ impl Order {
     pub fn round<E>(&mut self, each: impl FnMut(Ready) -> Result<(), E>) -> Result<(), E> {
         let until = self.newest_before;
         self.newest_before = self.newest;
-        self.flush(until, each)
+        if self.bytes.len() < self.least { Ok(()) } else { self.flush(until, each) }
     }
 
     /// Passes on everything.

@@ -195,7 +195,7 @@ impl PerfScript {
                 self.saw_headers = true;
                 self.open(&sample, collector)?;
             }
-            Some(header::Line::Lost(samples)) => collector.lost(samples),
+            Some(header::Line::Lost(samples)) => collector.lost(1, samples),
             Some(header::Line::Record) => {}
             None if line.bytes.starts_with(b"#") || line.bytes.trim_ascii().is_empty() => {}
             None => Self::not_a_line(line, collector),

@@ -1,0 +1,85 @@
+//! Counted chains into named stacks.
+
+use super::chains::Chains;
+use crate::collector::{Collector, FrameRef, RawFrame};
+use crate::symbols::{NamedFrame, ObjectId, Symbols, Wanted};
+use std::ops::Range;
+
+/// Names every place once, and hands all chains over.
+pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, threads: usize) {
+    if collector.is_ambiguous() {
+        return;
+    }
+    let places = chains.places();
+    let mut order: Vec<u32> = (0..places.len() as u32).collect();
+    order.sort_unstable_by_key(|&id| places[id as usize]);
+    let place = |id: &u32| places[*id as usize];
+
+    let mut wanted: Vec<Wanted> = Vec::new();
+    for at in order.iter().map(place).filter(|place| place.object != ObjectId::NONE) {
+        match wanted.last_mut().filter(|last| last.object == at.object) {
+            Some(last) => last.addresses.push(at.address),
+            None => wanted.push(Wanted { object: at.object, addresses: vec![at.address] }),
+        }
+    }
+    wanted.iter_mut().for_each(|wanted| wanted.addresses.dedup());
+    let answers = symbols.name(&wanted, threads);
+
+    let mut named = Frames { frames: Vec::new(), of_place: vec![0..0; places.len()] };
+    let mut order = order.iter().peekable();
+    for answer in &answers {
+        let wanted = &wanted[answer.wanted];
+        let dso = symbols.object_name(wanted.object);
+        if let Some(build_id) = symbols.build_id(wanted.object) {
+            collector.build_id(dso, build_id);
+        }
+        let mut known = vec![[None; 2]; answer.named.names()];
+        for (index, &address) in wanted.addresses[answer.addresses.clone()].iter().enumerate() {
+            let here = |id: &u32| (place(id).object, place(id).address) == (wanted.object, address);
+            while let Some(&id) = order.next_if(|id| here(id)) {
+                let place = place(&id);
+                let start = named.frames.len();
+                for &NamedFrame { name, inlined } in answer.named.frames(index) {
+                    let symbol = answer.named.name(name);
+                    let dso = (!inlined && (place.mapped || !symbol.is_empty())).then_some(&dso[..]);
+                    let raw = RawFrame { symbol, dso, address: Some(place.printed()), inlined };
+                    // What is said of an address without symbol depends on the address.
+                    let frame = if symbol.is_empty() || !place.mapped {
+                        collector.frame(&raw)
+                    } else {
+                        let slot = &mut known[name as usize][usize::from(inlined)];
+                        *slot.get_or_insert_with(|| collector.frame(&raw))
+                    };
+                    let located = collector.options().origins && !inlined;
+                    named.frames.push(if located { collector.at_address(frame, &raw) } else { frame });
+                }
+                named.of_place[id as usize] = start..named.frames.len();
+            }
+        }
+    }
+    // Those of no object come last.
+    for &id in order {
+        let start = named.frames.len();
+        let address = Some(place(&id).printed());
+        named.frames.push(collector.frame(&RawFrame { address, ..RawFrame::default() }));
+        named.of_place[id as usize] = start..named.frames.len();
+    }
+    let mut stack = Vec::new();
+    for (samples, chain) in chains.counted() {
+        stack.clear();
+        chain.iter().for_each(|&id| stack.extend_from_slice(named.of(id)));
+        collector.close_all(samples, &stack);
+    }
+}
+
+/// The frames of each place, innermost first.
+struct Frames {
+    frames: Vec<FrameRef>,
+    of_place: Vec<Range<usize>>,
+}
+
+impl Frames {
+    fn of(&self, place: u32) -> &[FrameRef] {
+        &self.frames[self.of_place[place as usize].clone()]
+    }
+}

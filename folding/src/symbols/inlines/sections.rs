@@ -1,0 +1,151 @@
+//! The debug sections of files, and the units in them.
+
+use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
+use gimli::{
+    AttributeValue, Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections, DwoId, EndianSlice,
+    LittleEndian, SectionId, Unit,
+};
+use object::read::{File, ReadCache, ReadRef};
+use object::{Object, ObjectSection};
+use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+pub type Slice<'a> = EndianSlice<'a, LittleEndian>;
+pub type Header<'a> = gimli::UnitHeader<Slice<'a>>;
+
+/// The sections of one file.
+pub struct Sections(DwarfSections<Vec<u8>>);
+
+impl Sections {
+    /// Those of a file, and where that of the sections it shares with others is (dwz).
+    pub fn read(path: &Path) -> Option<(Self, Option<PathBuf>)> {
+        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let file = File::parse(&cache).ok()?;
+        let load = |id: SectionId| Ok::<_, Infallible>(section(&file, id.name()));
+        let Ok(sections) = DwarfSections::load(load);
+        file.is_little_endian().then(|| (Self(sections), shared_file(&file, path)))
+    }
+
+    /// Those of a file of split units (`.dwo`).
+    pub fn split(path: &Path) -> Option<Self> {
+        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let file = File::parse(&cache).ok()?;
+        let load = |id: SectionId| {
+            Ok::<_, Infallible>(id.dwo_name().map_or_else(Vec::new, |name| section(&file, name)))
+        };
+        let Ok(sections) = DwarfSections::load(load);
+        file.is_little_endian().then_some(Self(sections))
+    }
+
+    pub fn borrow<'a>(&'a self, shared: Option<&'a Self>) -> Dwarf<Slice<'a>> {
+        self.0.borrow_with_sup(shared.map(|shared| &shared.0), |bytes| EndianSlice::new(bytes, LittleEndian))
+    }
+}
+
+/// The split units of a whole program in one file (`.dwp`).
+pub struct Package(DwarfPackageSections<Vec<u8>>);
+
+impl Package {
+    /// That of a binary, which lies beside it.
+    pub fn read(binary: &Path) -> Option<Self> {
+        let mut path = binary.as_os_str().to_owned();
+        path.push(".dwp");
+        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let file = File::parse(&cache).ok()?;
+        let load = |id: SectionId| Ok(id.dwo_name().map_or_else(Vec::new, |name| section(&file, name)));
+        let sections = DwarfPackageSections::load::<_, gimli::Error>(load).ok()?;
+        file.is_little_endian().then_some(Self(sections))
+    }
+
+    pub fn borrow(&self) -> Option<DwarfPackage<Slice<'_>>> {
+        let slice = |bytes| EndianSlice::new(bytes, LittleEndian);
+        self.0.borrow(|bytes: &Vec<u8>| slice(bytes), slice(&[])).ok()
+    }
+}
+
+/// What names and inlined functions need; the large rest (lines, locations, macros) stays in the file.
+fn section<'a, R: ReadRef<'a>>(file: &File<'a, R>, name: &str) -> Vec<u8> {
+    const USELESS: [&str; 6] =
+        [".debug_line", ".debug_loc", ".debug_loclists", ".debug_macinfo", ".debug_macro", ".debug_names"];
+    if USELESS.contains(&name.trim_end_matches(".dwo")) {
+        return Vec::new();
+    }
+    let bytes = file.section_by_name(name).and_then(|section| section.uncompressed_data().ok());
+    bytes.map_or_else(Vec::new, |bytes| bytes.into_owned())
+}
+
+fn shared_file<'a, R: ReadRef<'a>>(file: &File<'a, R>, path: &Path) -> Option<PathBuf> {
+    let (name, id) = file.gnu_debugaltlink().ok().flatten()?;
+    let beside = std::fs::canonicalize(path).ok()?.parent()?.join(OsStr::from_bytes(name));
+    let by_id = build_id_path(Path::new(DEBUG_ROOT), id)?.with_extension("debug");
+    [beside, by_id]
+        .into_iter()
+        .find(|path| Elf::read(path).is_some_and(|elf| elf.build_id.as_deref() == Some(id)))
+}
+
+/// A unit without its line table, whose section was not read.
+pub fn unit<'a>(dwarf: &Dwarf<Slice<'a>>, header: Header<'a>) -> Option<Unit<Slice<'a>>> {
+    let encoding = header.encoding();
+    let abbreviations = dwarf.abbreviations(&header).ok()?;
+    let mut unit = Unit {
+        abbreviations,
+        name: None,
+        comp_dir: None,
+        low_pc: 0,
+        str_offsets_base: gimli::DebugStrOffsetsBase::default_for_encoding_and_file(
+            encoding,
+            dwarf.file_type,
+        ),
+        addr_base: gimli::DebugAddrBase(0),
+        loclists_base: gimli::DebugLocListsBase::default_for_encoding_and_file(encoding, dwarf.file_type),
+        rnglists_base: gimli::DebugRngListsBase::default_for_encoding_and_file(encoding, dwarf.file_type),
+        line_program: None,
+        dwo_id: match header.type_() {
+            gimli::UnitType::Skeleton(id) | gimli::UnitType::SplitCompilation(id) => Some(id),
+            _ => None,
+        },
+        header,
+    };
+    let (mut directory, mut low) = (None, None);
+    {
+        let mut cursor = unit.header.entries(&unit.abbreviations);
+        cursor.next_dfs().ok()?;
+        for attribute in cursor.current()?.attrs() {
+            match (attribute.name(), attribute.value()) {
+                (gimli::DW_AT_comp_dir, value) => directory = Some(value),
+                (gimli::DW_AT_low_pc, value) => low = Some(value),
+                (_, AttributeValue::DebugStrOffsetsBase(base)) => unit.str_offsets_base = base,
+                (_, AttributeValue::DebugAddrBase(base)) => unit.addr_base = base,
+                (_, AttributeValue::DebugRngListsBase(base)) => unit.rnglists_base = base,
+                (_, AttributeValue::DwoId(id)) => unit.dwo_id = unit.dwo_id.or(Some(id)),
+                _ => {}
+            }
+        }
+    }
+    unit.comp_dir = directory.and_then(|value| dwarf.attr_string(&unit, value).ok());
+    if let Some(low) = low.and_then(|value| dwarf.attr_address(&unit, value).ok().flatten()) {
+        unit.low_pc = low;
+    }
+    Some(unit)
+}
+
+/// Where the entries of a unit lie that has only its addresses here.
+pub struct Split {
+    pub id: DwoId,
+    pub path: PathBuf,
+}
+
+pub fn split_unit(dwarf: &Dwarf<Slice>, unit: &Unit<Slice>) -> Option<Split> {
+    let id = unit.dwo_id?;
+    let name = dwarf.attr_string(unit, unit.dwo_name().ok()??).ok()?;
+    let directory = unit.comp_dir.map_or(&b""[..], |directory| directory.slice());
+    let path = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(name.slice()));
+    Some(Split { id, path })
+}
+
+pub fn headers<'a>(dwarf: &Dwarf<Slice<'a>>) -> Vec<Header<'a>> {
+    let mut headers = dwarf.units();
+    std::iter::from_fn(|| headers.next().ok().flatten()).collect()
+}

@@ -1,0 +1,157 @@
+"""What the benchmarks of stackfold share: the database, the peers, timing and rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STACKFOLD = ROOT / "folding" / "target" / "release" / "stackfold"
+TOOLS = ROOT / "folding" / "target" / "bench-tools"
+INFERNO_VERSION = "0.12.8"
+MIB = 1 << 20
+
+# What a read needs to go through the whole engine and the kernel: a small cache, O_DIRECT, filters in the cache.
+DB_FLAGS = [
+    "--num=500000",
+    "--key_size=20",
+    "--value_size=400",
+    "--block_size=8192",
+    "--block_align=1",
+    "--compression_type=none",
+    "--cache_size=16777216",
+    "--cache_index_and_filter_blocks=1",
+    "--bloom_bits=10",
+    "--use_direct_reads=1",
+    "--use_direct_io_for_flush_and_compaction=1",
+    "--num_levels=8",
+    "--write_buffer_size=16777216",
+    "--target_file_size_base=16777216",
+    "--level_compaction_dynamic_level_bytes=true",
+    "--seed=991",
+]
+
+
+@dataclass
+class Program:
+    """One way to fold, and what it took."""
+
+    name: str
+    argv: list[str]
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+
+    def run(self, out: Path) -> None:
+        before = os.times()
+        begin = time.perf_counter()
+        with out.open("wb") as stdout:
+            subprocess.run(self.argv, stdout=stdout, stderr=subprocess.DEVNULL, check=True)
+        self.seconds.append(time.perf_counter() - begin)
+        after = os.times()
+        children = (after.children_user - before.children_user, after.children_system - before.children_system)
+        self.cpu_seconds.append(sum(children))
+
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def database(directory: Path) -> Path:
+    say("loading a database of 500,000 keys ...")
+    db = directory / "db"
+    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={db}", "--disable_wal=1", *DB_FLAGS]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return db
+
+
+def record_readrandom(db: Path, data: Path, seconds: int, options: Sequence[str]) -> None:
+    """Records db_bench readrandom, one thread more than there are processors."""
+    threads = f"--threads={(os.cpu_count() or 1) + 1}"
+    read = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", threads]
+    perf = ["perf", "record", "-q", "-e", "cpu-clock", *options, "-o", str(data), "--"]
+    command = [*perf, *read, f"--duration={seconds}", *DB_FLAGS]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
+def inferno() -> str:
+    """The peer from crates.io: given, on PATH, or built once into the build directory."""
+    name = "inferno-collapse-perf"
+    found = os.environ.get("INFERNO_COLLAPSE_PERF") or shutil.which(name)
+    if found:
+        return found
+    binary = TOOLS / "bin" / name
+    if not binary.exists():
+        say(f"building inferno {INFERNO_VERSION} from crates.io ...")
+        install = ["cargo", "install", "-q", "inferno", "--locked", "--version", INFERNO_VERSION]
+        subprocess.run([*install, "--bin", name, "--root", str(TOOLS)], check=True)
+    return str(binary)
+
+
+def warm(text: Path) -> None:
+    """Into the page cache, before every run: a host that takes pages back would charge the next reader for them."""
+    with text.open("rb", buffering=0) as file:
+        while file.read(MIB):
+            pass
+
+
+def folded_weight(out: Path) -> int:
+    with out.open("rb") as lines:
+        return sum(int(line.rpartition(b" ")[2]) for line in lines)
+
+
+def peak(argv: Sequence[str]) -> float:
+    """Peak resident MiB of a run of its own, by VmHWM; rusage would count this program's own pages."""
+    most = 0
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        status = Path(f"/proc/{process.pid}/status")
+        while process.poll() is None:
+            with contextlib.suppress(OSError, StopIteration):
+                line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+                most = max(most, int(line.split()[1]))
+            time.sleep(0.002)
+    return most / 1024
+
+
+def row(work: str, figure: str, ratio: str, goal: str, met: bool | None) -> None:
+    verdict = "" if met is None else "met" if met else "NOT MET"
+    print(f"{work:<52} {figure:<28} {ratio:>8}  {goal:<10} {verdict}".rstrip(), flush=True)
+
+
+def compare(work: str, slow: Program, fast: Program, goal: float) -> None:
+    """How many times as fast as `slow` is `fast`?"""
+    ratios = sorted(s / f for s, f in zip(slow.seconds, fast.seconds, strict=True))
+    ratio = statistics.median(ratios)
+    row(work, f"{slow.median():.3f} s / {fast.median():.3f} s", f"{ratio:.2f}x", f">= {goal:g}x", ratio >= goal)
+    row("", f"(pairs {ratios[0]:.2f}x to {ratios[-1]:.2f}x)", "", "", None)
+
+
+def at_most(work: str, whole: Program, part: Program, goal: float) -> None:
+    """How many times the time of `part` does `whole` take?"""
+    ratio = statistics.median(w / p for w, p in zip(whole.seconds, part.seconds, strict=True))
+    row(work, f"{whole.median():.3f} s / {part.median():.3f} s", f"{ratio:.2f}x", f"<= {goal:g}x", ratio <= goal)
+
+
+def in_turn(programs: Sequence[Program], source: Path, directory: Path, runs: int) -> None:
+    """Runs every program so often, one after the other, each with the input in the page cache."""
+    for _ in range(runs):
+        for number, program in enumerate(programs):
+            warm(source)
+            program.run(directory / f"out-{number}.folded")
+
+
+def machine() -> str:
+    info = Path("/proc/cpuinfo").read_text()
+    model = next((line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")), "?")
+    load = os.getloadavg()[0]
+    return f"{model}, {os.cpu_count()} processors, Linux {platform.release()}, load {load:.1f} at the start"

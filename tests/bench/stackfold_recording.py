@@ -1,0 +1,150 @@
+"""stackfold on perf.data itself, against perf script and a folder behind it.
+
+Two recordings are made: db_bench with frame pointers, and stackfold itself, built with all its debug information, with
+copied stacks. Times are medians of paired runs, wall clock, with the recording in the page cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.common import (
+    ROOT,
+    STACKFOLD,
+    Program,
+    at_most,
+    compare,
+    folded_weight,
+    in_turn,
+    inferno,
+    machine,
+    peak,
+    record_readrandom,
+    row,
+    say,
+)
+
+CRATE = ROOT / "folding"
+YARDSTICK = CRATE / "target" / "release" / "examples" / "chains"
+# stackfold with all its debug information, as a program whose addresses are expensive to look up.
+DEBUG_BUILD = CRATE / "target" / "bench-debug"
+
+
+def samples_of(data: Path) -> int:
+    output = subprocess.run([STACKFOLD, "stats", "--format", "json", data], capture_output=True, check=True).stdout
+    return int(json.loads(output)["samples"])
+
+
+def frame_pointers(db: Path, directory: Path, samples: int) -> tuple[Path, int]:
+    """A recording of at least 19 of 20 samples asked for, and its samples."""
+    data, seconds = directory / "fp.data", 3
+    for _ in range(4):
+        say(f"recording readrandom for {seconds} s ...")
+        record_readrandom(db, data, seconds, ["-F", "20000", "-g"])
+        found = samples_of(data)
+        if found >= samples * 0.95:
+            break
+        seconds = min(180, int(seconds * samples / max(found, 1)) + 1)
+    return data, found
+
+
+def copied_stacks(directory: Path, data: Path) -> Path:
+    """stackfold with debug information folds `data` and its own output in every way, recorded with copied stacks."""
+    say("building stackfold with debug information ...")
+    environment = {**os.environ, "CARGO_PROFILE_RELEASE_DEBUG": "2", "CARGO_PROFILE_RELEASE_STRIP": "none"}
+    build = ["cargo", "build", "-q", "--release", "--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
+    subprocess.run([*build, "--target-dir", str(DEBUG_BUILD)], env=environment, check=True)
+    program = shlex.quote(str(DEBUG_BUILD / "release" / "stackfold"))
+    text, folded, pprof = (shlex.quote(str(directory / name)) for name in ("head.txt", "work.folded", "work.pb.gz"))
+    with (directory / "head.txt").open("wb") as out:
+        script = subprocess.Popen(
+            ["perf", "script", "-i", str(data)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert script.stdout is not None
+        out.write(script.stdout.read(40 << 20))
+        script.kill()
+        script.wait()
+    work = f"""
+        {program} -q {shlex.quote(str(data))} -o {pprof}
+        {program} -q {pprof} -o {folded}
+        {program} -q {text} -o {folded} --all-annotations
+        {program} categories {folded} -o /dev/null
+        {program} diff {folded} {pprof} -o /dev/null
+        {program} merge -q {folded} {pprof} -o /dev/null
+    """
+    stacks = directory / "dwarf.data"
+    perf = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "2999", "-m", "2048", "--call-graph", "dwarf,16384"]
+    subprocess.run(
+        [*perf, "-o", str(stacks), "--", "sh", "-c", work],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    (directory / "head.txt").unlink()
+    return stacks
+
+
+def piped(name: str, script: list[str], folder: list[str]) -> Program:
+    return Program(name, ["sh", "-c", f"{shlex.join(script)} 2>/dev/null | {shlex.join(folder)}"])
+
+
+def pieces(data: Path, directory: Path, samples: int) -> Iterator[tuple[str, Path, int]]:
+    """The first sixteenth, the first quarter and all of a recording: a file that was cut is read as far as it goes."""
+    size = data.stat().st_size
+    for label, part in (("1x", 16), ("4x", 4)):
+        head = directory / f"head-{part}.data"
+        with data.open("rb") as source:
+            head.write_bytes(source.read(size // part))
+        yield label, head, samples // part
+        head.unlink()
+    yield "16x", data, samples
+
+
+def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
+    stackfold = str(STACKFOLD)
+    build = ["cargo", "build", "-q", "--release", "--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
+    subprocess.run([*build, "--example", "chains"], check=True)
+    data, found = frame_pointers(db, directory, samples)
+    say(f"\nmachine  {machine()}")
+    say(f"input    {data.stat().st_size / 1e6:.0f} MB, {found} samples: db_bench readrandom, cpu-clock, frame pointers")
+    say(f"runs     medians of {runs} paired runs, in turn; a ratio is the median of the pairs' ratios\n")
+    row("work", "figure", "ratio", "goal", None)
+    script = ["perf", "script", "-i", str(data)]
+    direct = Program("stackfold perf.data", [stackfold, "-q", str(data)])
+    two = Program("stackfold --threads 2", [stackfold, "-q", "--threads", "2", str(data)])
+    alone = Program("records and chains alone", [str(YARDSTICK), str(data)])
+    peer = piped("perf script | inferno -n 1", script, [inferno(), "-n", "1"])
+    with_pprof = Program("folded and pprof", [*direct.argv, "--pprof", str(directory / "out.pb.gz")])
+    in_turn([direct, two, alone, with_pprof, peer], data, directory, runs)
+    compare("perf.data, fp, against perf script | inferno", peer, direct, 10)
+    at_most("against reading records and hashing chains alone", direct, alone, 2)
+    compare("--threads 2 against 1", direct, two, 1)
+    at_most("pprof written beside folded", with_pprof, direct, 1.2)
+    ours, theirs = (folded_weight(directory / f"out-{number}.folded") for number in (0, 4))
+    say(f"weights: stackfold {ours}, peer {theirs}")
+    for label, piece, of in pieces(data, directory, found):
+        mib = peak([stackfold, "-q", str(piece)])
+        output = subprocess.run([stackfold, "-q", str(piece)], capture_output=True, check=False).stdout
+        figure = f"{mib:.1f} MiB, {output.count(bytes([10]))} stacks"
+        row(f"peak memory, {label} input (about {of} samples)", figure, "", "", None)
+
+    stacks = copied_stacks(directory, data)
+    size = stacks.stat().st_size / 1e6
+    say(f"\ninput    {size:.0f} MB, {samples_of(stacks)} samples: stackfold with debug information, copied stacks\n")
+    row("work", "figure", "ratio", "goal", None)
+    script = ["perf", "script", "-i", str(stacks)]
+    direct = Program("stackfold perf.data", [stackfold, "-q", str(stacks)])
+    two = Program("stackfold --threads 2", [stackfold, "-q", "--threads", "2", str(stacks)])
+    plain = Program("stackfold --no-inlines", [stackfold, "-q", "--no-inlines", str(stacks)])
+    by_text = piped("perf script | stackfold", script, [stackfold, "-q"])
+    no_inline = piped("perf script --no-inline | stackfold", [*script, "--no-inline"], [stackfold, "-q"])
+    in_turn([direct, two, plain, no_inline, by_text], stacks, directory, runs)
+    compare("dwarf, inlines, against perf script's defaults", by_text, direct, 100)
+    compare("dwarf, inlines, against perf script --no-inline", no_inline, direct, 3)
+    compare("dwarf, no inlines on either side", no_inline, plain, 3)
+    compare("--threads 2 against 1", direct, two, 1)

@@ -1,0 +1,182 @@
+"""The hard recordings: deep stacks, odd names, events whose periods vary, losses, damage; and db_bench itself."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.folding.recordings import by_text, checked, direct, record, run, share_of_differences, stacks, stats
+
+pytestmark = pytest.mark.needs("perf")
+
+ROOTS = {b"_start", b"clone3", b"__clone", b"start_thread", b"main", b"__libc_start_main"}
+
+
+def test_two_thousand_frames_of_a_copied_stack(build: Any, tmp_path: Path) -> None:
+    # A level takes 16 bytes without frame pointers, and perf copies 65,528 at most.
+    options = ["-e", "cpu-clock", "--call-graph", "dwarf,65528", "-F", "199"]
+    data = record(tmp_path / "perf.data", options, build("nofp"), "500", "deep", "2000")
+    ours = direct(data)
+    deepest = max(ours, key=lambda stack: stack.count(b"engine::deep"))
+    assert deepest.count(b"engine::deep") == 2001
+    assert deepest.startswith(b"my_pool:12_x;_start;")
+    assert share_of_differences(ours, by_text(data)) < 0.02
+    kept = direct(data, "--max-depth", "100")
+    assert sum(kept.values()) == sum(ours.values())
+    assert max(stack.count(b";") for stack in kept) == 100
+
+
+def test_a_command_with_a_line_feed(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "999"], build("fp"), "200", "newline")
+    named = [stack for stack in direct(data) if stack.startswith(b"two_lines;")]
+    assert named
+    assert "cpu-clock: total equal" in checked(data)
+
+
+@pytest.mark.parametrize("options", [["-F", "99"], ["-c", "7"]], ids=["F99", "c7"])
+def test_page_faults_whose_periods_vary_or_not(build: Any, tmp_path: Path, options: list[str]) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "page-faults", "-g", *options], build("fp"), "400")
+    ours = direct(data)
+    # Half of a small program's page faults are the loader's, whose stubs of functions chosen at run time perf calls
+    # `@plt`, without a name.
+    assert share_of_differences(ours, by_text(data)) < 0.02
+    assert "page-faults: total equal" in checked(data)
+    found = stats(data, tmp_path)
+    if options[0] == "-c":
+        assert (found["period_min"], found["period_max"]) == (7, 7)
+    else:
+        assert found["period_min"] < found["period_max"]
+    assert found["weight"] == sum(ours.values())
+
+
+def test_text_with_more_fields_gives_the_same_stacks(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "page-faults", "-g", "-c", "50", "-d"], build("fp"), "200")
+    plain = by_text(data)
+    assert by_text(data, script=("-F", "+pid,+addr,+srcline")) == plain
+    assert share_of_differences(direct(data), plain) < 0.01
+
+
+def test_lost_samples_are_told_and_those_that_came_are_all_counted(build: Any, tmp_path: Path) -> None:
+    # Sixteen stacks fill the buffer.
+    options = ["-e", "cpu-clock", "-F", "5000", "-m", "64", "--call-graph", "dwarf,16384"]
+    data = record(tmp_path / "perf.data", options, build("nofp"), "1500")
+    found = stats(data, tmp_path)
+    assert found["samples"] > 0 and found["lost_samples"] > 0
+    assert b"perf lost" in run(data).stderr
+    argv = ["perf", "script", "--no-inline", "--show-lost-events", "-i", str(data)]
+    text = subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
+    by_lines = run("stats", "--format", "json", stdin=text).stdout
+    assert f'"lost_samples": {found["lost_samples"]}'.encode() in by_lines
+    assert f'"weight": {found["weight"]}'.encode() in by_lines
+    assert "cpu-clock: total equal" in checked(data)
+
+
+def test_split_debug_information_has_the_inlined_functions(build: Any, tmp_path: Path) -> None:
+    program = build("split")
+    assert list(program.parent.glob("*.dwo"))
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], program, "300")
+    marked = stacks(run("-q", "--inlines", data).stdout)
+    assert any(stack.endswith(b"(anonymous namespace)::hidden;turn_[i]") for stack in marked)
+    if dwp := shutil.which("dwp"):
+        packed = subprocess.run([dwp, "-e", program, "-o", f"{program}.dwp"], check=False, capture_output=True)
+        if packed.returncode != 0:
+            # dwp of binutils 2.40 crashes on DWARF 5.
+            return
+        for unit in program.parent.glob("*.dwo"):
+            unit.unlink()
+        assert stacks(run("-q", "--inlines", data).stdout) == marked
+
+
+def test_a_recording_cut_at_any_byte_keeps_what_came_before(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], build("fp"), "200")
+    whole = data.read_bytes()
+    total = sum(direct(data).values())
+    seed = random.randrange(1 << 32)
+    chosen = sorted(random.Random(seed).sample(range(len(whole)), 40))
+    before = 0
+    for end in chosen:
+        cut = tmp_path / "cut.data"
+        cut.write_bytes(whole[:end])
+        done = run("--no-inlines", cut)
+        where = f"{end} bytes of {len(whole)}, seed {seed}"
+        assert done.returncode == 1, where
+        assert re.search(rb"byte \d+|ends after|no samples|nothing can be read", done.stderr), (where, done.stderr)
+        weight = sum(stacks(done.stdout).values())
+        assert before <= weight <= total, where
+        before = weight
+
+
+def complete(stack: bytes) -> bool:
+    return stack.split(b";")[1:2] != [] and stack.split(b";")[1] in ROOTS
+
+
+def stops_sooner(shorter: Counter[bytes], longer: Counter[bytes]) -> int:
+    """The weight of stacks of `shorter` that are the inner part of complete ones of `longer`."""
+    left = Counter(shorter)
+    found = 0
+    for stack, weight in longer.items():
+        command, *frames = stack.split(b";")
+        if not complete(stack):
+            continue
+        rest = weight
+        for start in range(1, len(frames)):
+            inner = b";".join([command, *frames[start:]])
+            taken = min(left[inner], rest)
+            left[inner] -= taken
+            rest -= taken
+            found += taken
+    return found
+
+
+def frame_agreement(ours: Counter[bytes], theirs: Counter[bytes]) -> float:
+    """The share of perf's frames, by weight, that are ours as well; what perf did not reach is another question."""
+
+    def frames(side: Counter[bytes]) -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
+        for stack, weight in side.items():
+            for frame in stack.split(b";")[1:]:
+                found[frame] += weight
+        return found
+
+    mine, perfs = frames(ours), frames(theirs)
+    return sum((mine & perfs).values()) / sum(perfs.values())
+
+
+@pytest.mark.needs("db_bench")
+def test_copied_stacks_of_readrandom_are_complete_and_those_of_perf(tmp_path: Path) -> None:
+    """Where the two differ, perf's walk stops sooner: its stack is the inner part of a complete one."""
+    db = [
+        f"--db={tmp_path / 'db'}",
+        "--num=50000",
+        "--value_size=400",
+        "--compression_type=none",
+        "--cache_size=1048576",
+    ]
+    fill = ["db_bench", "--benchmarks=fillseq,flush", "--disable_wal=1", *db]
+    subprocess.run(fill, check=True, capture_output=True)
+    read = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", "--threads=2", "--duration=3", *db]
+    options = ["-e", "cpu-clock", "-F", "499", "-m", "2048", "--call-graph", "dwarf,16384"]
+    data = record(tmp_path / "perf.data", options, *read)
+    found = stats(data, tmp_path, "--no-inlines")
+    assert found["samples"] > 200
+    assert found["incomplete_samples"] <= 0.01 * found["samples"]
+
+    ours = direct(data)
+    # perf 6.1 puts an unknown frame where a stack was cut.
+    theirs: Counter[bytes] = Counter()
+    for stack, weight in by_text(data).items():
+        theirs[stack.replace(b";[unknown];", b";", 1)] += weight
+    total = sum(ours.values())
+    assert frame_agreement(ours, theirs) >= 0.995
+    only_ours, only_theirs = ours - theirs, theirs - ours
+    assert stops_sooner(only_ours, only_theirs) <= 0.0005 * total
+    unexplained = sum(only_theirs.values()) - stops_sooner(only_theirs, only_ours)
+    assert unexplained <= 0.005 * total, only_theirs.most_common(3)
+    assert "cpu-clock: total equal" in checked(data)
