@@ -40,11 +40,11 @@ def test_frame_pointer_stacks_are_those_of_perf_script(build: Any, tmp_path: Pat
         b"engine::Pointer<int, 8ul>::operator<<",
         b"engine::Pointer<int, 8ul>::operator()",
         b'engine::operator"" _turns',
-        b"main::{lambda(int)#1}::operator()",
         b"engine::deep",
         b"my_pool:12_x",
     ]:
         assert name in names, name
+    assert any(b"main::{lambda(int)#1}" in name for name in names), names
 
 
 def test_chains_at_the_kernels_limit_are_counted(build: Any, tmp_path: Path) -> None:
