@@ -33,7 +33,6 @@ impl Registers {
 mod arch {
     use super::{Pid, Place, Registers, ptrace};
 
-    pub const NAME: &str = "x86_64";
     /// All but DS, ES, FS and GS, which perf does not take for user code either.
     pub const MASK: u64 = 0x00ff_0fff;
 
@@ -57,7 +56,6 @@ mod arch {
 mod arch {
     use super::{Pid, Place, Registers, ptrace};
 
-    pub const NAME: &str = "aarch64";
     /// x0 to x30, sp, pc
     pub const MASK: u64 = (1 << 33) - 1;
 
@@ -75,7 +73,7 @@ mod arch {
     }
 }
 
-pub use arch::{MASK, NAME, code_address, registers};
+pub use arch::{MASK, code_address, registers};
 
 /// System calls that end with EINTR when their thread is stopped and let go, whatever the program thinks of it
 /// (signal(7), "Interruption of system calls and library functions by stop signals"; io_uring_enter by its source).

@@ -6,12 +6,8 @@
 
 mod clock;
 mod error;
-mod kernel;
 mod machine;
-mod modules;
 mod output;
-mod parse;
-mod recording;
 mod sampler;
 mod stack;
 mod stats;
@@ -20,9 +16,8 @@ mod tracer;
 
 use clap::Parser;
 use error::Failure;
-use kernel::Kernel;
 use output::Output;
-use recording::{LARGEST_STACK, Recording};
+use recording::{Kernel, LARGEST_STACK, Recording, Registers};
 use sampler::{Callgraph, Plan, Sampler};
 use stats::Stats;
 use std::fs::File;
@@ -90,6 +85,9 @@ struct Args {
     answers: Option<PathBuf>,
 }
 
+/// Weights are ns of wall time.
+const EVENT: &str = "wall-clock";
+
 fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -111,9 +109,11 @@ fn run(args: &Args) -> Result<(), Failure> {
     let lines = args.samples.as_deref().map(create).transpose()?;
     let stats_file = args.stats.as_deref().map(create).transpose()?;
     let copies = args.callgraph == Callgraph::Dwarf;
-    let recording = Recording::create(&args.output, args.pid, copies, &kernel, clock::now_ns())
+    let registers = copies.then_some(Registers(machine::MASK));
+    let begun = clock::now_ns();
+    let recording = Recording::create(&args.output, args.pid, &[EVENT], registers, &kernel, begun)
         .map_err(|error| unwritable(&args.output, &error))?;
-    let mut output = Output::new(recording, lines);
+    let mut output = Output::new(recording, lines, begun)?;
     let plan =
         Plan { hz: args.hz, seconds: args.seconds, callgraph: args.callgraph, stack_bytes: args.stack_bytes };
     let mut answers = args.answers.as_deref().map(create).transpose()?;
@@ -141,7 +141,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         schema: 1,
         sampler: "stacksampler",
         pid: args.pid,
-        event: recording::EVENT,
+        event: EVENT,
         hz: args.hz,
         callgraph: args.callgraph.name(),
         stack_bytes: if copies { args.stack_bytes } else { 0 },

@@ -1,11 +1,10 @@
 //! Where samples go: the recording, a line of JSON each, and the totals.
 
 use crate::error::Failure;
-use crate::kernel::Kernel;
-use crate::parse::Mapping;
-use crate::recording::{Recording, Sample};
-use crate::sampler::Taken;
+use crate::sampler::{Taken, User};
 use crate::stats::{Tally, Thread, WaitPlace};
+use recording::parse::KernelFrame;
+use recording::{CONTEXT_KERNEL, CONTEXT_USER, Copied, Kernel, Mapping, Recording, Sample};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -24,27 +23,42 @@ struct Line<'a> {
     stop_ns: u64,
 }
 
+/// The leaf frame of a stack, by the state of its thread.
+const STATES: [(u8, &str); 5] = [
+    (b'R', "running_[R]"),
+    (b'S', "sleeping_[S]"),
+    (b'D', "uninterruptible_[D]"),
+    (b'T', "stopped_[T]"),
+    (b'?', "other_[O]"),
+];
+
 pub struct Output {
     recording: Recording,
+    /// Addresses of the states' frames, in the order of `STATES`.
+    states_at: Vec<u64>,
     lines: Option<BufWriter<File>>,
     threads: BTreeMap<i32, (Vec<u8>, Thread)>,
     places: HashMap<(u8, Vec<u8>, i64), Tally>,
     pub states: BTreeMap<char, Tally>,
     pub total: Tally,
-    addresses: Vec<u64>,
+    chain: Vec<u64>,
 }
 
 impl Output {
-    pub fn new(recording: Recording, lines: Option<File>) -> Self {
-        Self {
+    /// time: of the recording's begin, CLOCK_MONOTONIC ns
+    pub fn new(mut recording: Recording, lines: Option<File>, time: u64) -> Result<Self, Failure> {
+        let named = STATES.iter().map(|(_, name)| recording.named(name.as_bytes(), time));
+        let states_at = named.collect::<std::io::Result<_>>().map_err(cannot_write)?;
+        Ok(Self {
             recording,
+            states_at,
             lines: lines.map(BufWriter::new),
             threads: BTreeMap::new(),
             places: HashMap::new(),
             states: BTreeMap::new(),
             total: Tally::default(),
-            addresses: Vec::new(),
-        }
+            chain: Vec::new(),
+        })
     }
 
     pub fn mapping(&mut self, map: &Mapping, build_id: Option<&[u8]>, time: u64) -> Result<(), Failure> {
@@ -67,18 +81,12 @@ impl Output {
         self.states.entry(state).or_default().add(weight);
         self.total.add(weight);
         self.places.entry((taken.state, taken.look.wchan.clone(), taken.syscall)).or_default().add(weight);
-        self.addresses.clear();
-        let frames = taken.look.kernel.iter().filter(|_| kernel.known());
-        self.addresses
-            .extend(frames.filter_map(|f| Some(kernel.address_of(&f.function)?.wrapping_add(f.offset))));
-        let sample = Sample {
-            time: taken.time,
-            tid,
-            period: weight,
-            state: taken.state,
-            kernel: &self.addresses,
-            user: &taken.user,
+        self.fill_chain(taken, kernel);
+        let copied = match &taken.user {
+            User::Chain(_) => None,
+            User::Copied { registers, stack } => Some(Copied { registers, stack }),
         };
+        let sample = Sample { event: 0, time: taken.time, tid, period: weight, chain: &self.chain, copied };
         self.recording.sample(&sample).map_err(cannot_write)?;
         if let Some(lines) = &mut self.lines {
             let line = Line {
@@ -95,6 +103,24 @@ impl Output {
             lines.write_all(b"\n").map_err(cannot_write)?;
         }
         Ok(())
+    }
+
+    /// The state, the kernel's frames where they have names, and the user's where they are known already.
+    fn fill_chain(&mut self, taken: &Taken, kernel: &Kernel) {
+        let state = STATES.iter().position(|&(known, _)| known == taken.state).unwrap_or(STATES.len() - 1);
+        self.chain.clear();
+        self.chain.extend([CONTEXT_KERNEL, self.states_at[state]]);
+        if kernel.known() {
+            let address =
+                |frame: &KernelFrame| Some(kernel.address_of(&frame.function)?.wrapping_add(frame.offset));
+            self.chain.extend(taken.look.kernel.iter().filter_map(address));
+        }
+        if let User::Chain(user) = &taken.user
+            && !user.is_empty()
+        {
+            self.chain.push(CONTEXT_USER);
+            self.chain.extend(user);
+        }
     }
 
     /// Ends the files; what the totals are by thread and by place, the heaviest place first.

@@ -2,18 +2,15 @@
 
 use crate::clock;
 use crate::error::Failure;
-use crate::kernel::Kernel;
 use crate::machine::{self, NOT_RESTARTED};
-use crate::modules::Modules;
 use crate::output::Output;
-use crate::parse;
-use crate::recording::User;
 use crate::stack::{self, Window};
 use crate::stats::{Durations, Lacking};
 use crate::target::{Look, Target};
 use crate::tracer::{End, Event, Refusal, Tracer};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use recording::{Kernel, Modules, parse};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -59,6 +56,14 @@ struct Last {
     time: u64,
     /// Where it was blocked, if it was, and stopped there by us.
     blocked: Option<(machine::Place, Look)>,
+}
+
+/// What of a thread's user side was taken.
+pub enum User {
+    /// Addresses, innermost first; it may be none.
+    Chain(Vec<u64>),
+    /// Registers of `machine::MASK`, and the stack from the stack pointer on.
+    Copied { registers: Vec<u64>, stack: Vec<u8> },
 }
 
 /// A sample of the round that is not written yet: nothing is written while a thread stands still.

@@ -3,11 +3,11 @@
 
 use crate::error::Failure;
 use crate::machine::NOT_RESTARTED;
-use crate::parse::{self, KernelFrame, Mapping, Stat, Syscall};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
+use recording::parse::{self, KernelFrame, Mapping, Stat, Syscall};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -57,7 +57,7 @@ impl Target {
         let pid = self.pid;
         let status = self.read("status").unwrap_or_default();
         if let Some(leader) =
-            parse::status_number(&status, b"Tgid").filter(|&leader| leader != i64::from(pid.as_raw()))
+            status_number(&status, b"Tgid").filter(|&leader| leader != i64::from(pid.as_raw()))
         {
             return Err(Failure::usage(format!(
                 "{pid} is a thread of process {leader}\n  to mend: --pid {leader}"
@@ -66,7 +66,7 @@ impl Target {
         if pid == Pid::this() {
             return Err(Failure::usage(format!("process {pid} is this sampler itself")));
         }
-        if let Some(tracer) = parse::status_number(&status, b"TracerPid").filter(|&tracer| tracer != 0) {
+        if let Some(tracer) = status_number(&status, b"TracerPid").filter(|&tracer| tracer != 0) {
             return Err(Failure::host(format!(
                 "process {pid} is traced by process {tracer} already\n  \
                  meaning: a thread has one tracer at a time (gdb, strace, another sampler)\n  \
@@ -159,5 +159,24 @@ impl Target {
         let error = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(0));
         File::from(file).read_to_end(&mut self.buffer).map_err(error)?;
         Ok(self.buffer.clone())
+    }
+}
+
+/// The number behind `name:` in `/proc/PID/status`. The name of the process stands there too, but escaped.
+fn status_number(text: &[u8], name: &[u8]) -> Option<i64> {
+    let line =
+        text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name)?.strip_prefix(b":"))?;
+    std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::status_number;
+
+    #[test]
+    fn a_number_of_the_status() {
+        let text = b"Name:\tTracerPid:\\n9\nTracerPid:\t17\nUid:\t0\t0\t0\t0\n";
+        assert_eq!(status_number(text, b"TracerPid"), Some(17));
+        assert_eq!(status_number(text, b"None"), None);
     }
 }

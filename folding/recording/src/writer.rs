@@ -127,7 +127,8 @@ impl Recording {
     /// `struct perf_event_attr`, in the length of its seventh version.
     fn attr(&self) -> Vec<u8> {
         const SOFTWARE: u32 = 1;
-        const DUMMY: u64 = 9;
+        // No number of the kernel's own events: perf hides those of a `dummy`, and a clock's would be another clock.
+        const OURS: u64 = 1000;
         const CLOCK_MONOTONIC: i32 = 1;
         // IP, TID, TIME, CALLCHAIN, PERIOD, IDENTIFIER
         const PLAIN: u64 = 1 | 2 | 4 | 1 << 5 | 1 << 8 | 1 << 16;
@@ -141,7 +142,7 @@ impl Recording {
         let mut attr = Vec::with_capacity(ATTR_SIZE as usize);
         attr.extend(SOFTWARE.to_le_bytes());
         attr.extend((ATTR_SIZE as u32).to_le_bytes());
-        for number in [DUMMY, 1, sample_type, 0, FLAGS] {
+        for number in [OURS, 1, sample_type, 0, FLAGS] {
             attr.extend(number.to_le_bytes());
         }
         // wakeup, breakpoint, config1, config2, branches
