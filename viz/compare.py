@@ -9,6 +9,8 @@ from ioflame.host import describe_host
 from ioflame.metrics import LEGEND
 from ioflame.run import Categories, RunRecord
 from viz.figures import HEADLINE
+from viz.ladder_panel import ladders_compared
+from viz.ladder_plot import LadderRow
 from viz.markup import figure, table, text
 from viz.report_parts import RunView
 from viz.scales import percentages
@@ -85,12 +87,21 @@ def comparison(views: Sequence[RunView]) -> str:
     if failed:
         parts.append(f'<p class="banner bad">A check failed in: {text(", ".join(failed))}</p>')
     parts.append(_headline(views, names, not barred))
+    parts.append(_ladders(views, names, not barred))
     for kind, get in _KINDS:
         parts.append(_categories(views, names, kind, get, not barred))
     return (
         '<section aria-labelledby="compare"><h2 id="compare">Side by side</h2>'
         f"{''.join(part for part in parts if part)}</section>"
     )
+
+
+def _ladders(views: Sequence[RunView], names: Sequence[str], compared: bool) -> str:
+    rows = [
+        None if view.observed.ladder is None else LadderRow(view.name, view.observed.ladder, view.observed.rx_lat_us)
+        for view in views
+    ]
+    return ladders_compared(rows, names, compared)
 
 
 _KINDS: tuple[tuple[str, Callable[[RunView], Categories | None]], ...] = (

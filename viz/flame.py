@@ -32,16 +32,20 @@ _DIFFERENCES = (
 )
 
 
-def flame(page: dict[str, Any] | None) -> str:
-    """page: what the scripts read, `profile` and `hues` among it; None where no stack has any weight."""
+def flame(page: dict[str, Any] | None, key: str = "cpu", *, hidden: bool = False) -> str:
+    """page: what the scripts read, `profile` and `hues` among it; None where no stack has any weight.
+
+    key: whose time it is (`cpu`, `off`, `pmp`); hidden: another one of the run is shown first
+    """
     if page is None:
         return '<p class="absent">No flame graph: no stack has any weight.</p>'
     group = "object (DSO)" if len(page["profile"]["objects"]) > 1 else "namespace, by name"
+    kind = page.get("kind", "owner")  # what the categories are
     bar = [
         _SEARCH,
         _select("View", "view", _VIEWS),
         _select("Grows", "direction", _WAYS),
-        _select("Colour", "colour", [("owner", "owner"), ("group", group), *_DIFFERENCES]),
+        _select("Colour", "colour", [("owner", kind), ("group", group), *_DIFFERENCES]),
         _select("Threads", "threads", _THREADS),
         '<label><input type="checkbox" data-part="kernel" checked> kernel frames</label>',
         '<button type="button" data-part="reset">Reset zoom</button>',
@@ -50,12 +54,12 @@ def flame(page: dict[str, Any] | None) -> str:
     ]
     return "\n".join(
         [
-            '<div class="flame scripted">',
+            f'<div class="flame scripted" data-of="{key}"{" hidden" if hidden else ""}>',
             '<div class="bar" role="search">',
             *bar,
             "</div>",
             '<div class="keys" data-part="legend">',
-            f'<div data-for="owner" role="group" aria-label="owners, share of all">{_legend(page)}</div>',
+            f'<div data-for="owner" role="group" aria-label="{kind}s, share of all">{_legend(page)}</div>',
             '<div data-for="group" role="group" aria-label="objects, share of all" hidden></div>',
             '<div data-for="difference" hidden></div>',
             "</div>",
@@ -67,8 +71,8 @@ def flame(page: dict[str, Any] | None) -> str:
             '<p class="sr" data-part="live" aria-live="polite"></p>',
             '<div class="tip" data-part="tip" role="tooltip" hidden></div>',
             f'<div data-part="functions">{_functions()}</div>',
-            "</div>",
             f'<script type="application/json" class="profile">{json_text(page)}</script>',
+            "</div>",
         ]
     )
 

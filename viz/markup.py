@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from viz.frames import printable
+from viz.frames import OTHER, printable
 
-__all__ = ("copy_tools", "figure", "hue_class", "svg_button", "table", "text")
+__all__ = ("copy_tools", "figure", "hue_class", "hue_places", "svg_button", "table", "text")
 
 _COPY = (
     '<button type="button" data-copy-as="tsv">copy TSV</button>'
@@ -52,3 +52,12 @@ def copy_tools(*more: str) -> str:
 def hue_class(hue: int) -> str:
     """The class of a hue (palette.py); -1 is the grey of `other`."""
     return f"h{hue}" if hue >= 0 else "hother"
+
+
+def hue_places(names: Sequence[str]) -> list[int]:
+    """Which of the 16 hues each category takes; -1 for `other`, which is grey."""
+    places, taken = [], 0
+    for name in names:
+        places.append(-1 if name == OTHER else taken % 16)
+        taken += name != OTHER
+    return places

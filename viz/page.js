@@ -10,7 +10,7 @@
   const showTheme = () => {
     const now = document.documentElement.dataset.theme ?? "system";
     themeButton.textContent = `Theme: ${now}`;
-    for (const run of runs) run?.graph.recolour();
+    for (const of of drawn) for (const run of of.values()) run.graph.recolour();
   };
   themeButton.addEventListener("click", () => {
     const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % 3];
@@ -24,8 +24,33 @@
   // ---- the page ----------------------------------------------------------------------------------------------
   ioflameSaving();
   const articles = [...document.querySelectorAll("article.run")];
-  const runs = []; // null for a run without a profile
-  for (const article of articles) runs.push(by(article, "script.profile") ? ioflameRun(article, runs.length, runs) : null);
+  const blocks = articles.map((article) => new Map([...article.querySelectorAll(".flame")].map((block) => [block.dataset.of, block])));
+  // What is drawn by now: of each run its on-CPU graph, and the others from when they are first asked for.
+  const runs = []; // null for a run without a CPU profile
+  const drawn = articles.map(() => new Map());
+  const turns = blocks.map((of) => of.keys().next().value); // which graph of the run is shown
+  const shownOf = (k) => drawn[k]?.get(turns[k]) ?? null;
+  function draw(k, key) {
+    if (!drawn[k].has(key) && blocks[k].has(key)) drawn[k].set(key, ioflameRun(articles[k], blocks[k].get(key), k, runs));
+    return drawn[k].get(key) ?? null;
+  }
+  function turn(k, key) {
+    if (!blocks[k].size) return;
+    turns[k] = blocks[k].has(key) ? key : blocks[k].keys().next().value;
+    for (const [name, block] of blocks[k]) block.hidden = name !== turns[k];
+    for (const button of articles[k].querySelectorAll("[data-graph]")) button.setAttribute("aria-pressed", String(button.dataset.graph === turns[k]));
+    const fresh = !drawn[k].has(turns[k]);
+    const graph = draw(k, turns[k]);
+    if (fresh) graph.readHash(new URLSearchParams());
+    graph.graph.resize();
+  }
+  articles.forEach((article, k) => {
+    runs.push(null);
+    runs[k] = draw(k, "cpu");
+    for (const button of article.querySelectorAll("[data-graph]")) button.addEventListener("click", () => { turn(k, button.dataset.graph); shownOf(k).writeHash(true); });
+    // A click on a category of the tables is about the CPU, whichever graph is shown.
+    article.addEventListener("click", (event) => { if (event.target.closest?.("[data-owner], [data-leaf]") && !event.target.closest(".flame") && runs[k]) turn(k, "cpu"); });
+  });
   const tabs = [...document.querySelectorAll("[data-run]")];
   let active = 0;
   function activate(which, remember) {
@@ -34,21 +59,22 @@
       articles.forEach((article, k) => { article.hidden = k !== active; });
       tabs.forEach((tab, k) => tab.setAttribute("aria-pressed", String(k === active)));
     }
-    runs[active]?.graph.resize();
+    shownOf(active)?.graph.resize();
     if (!remember) return;
-    if (runs[active]) runs[active].writeHash(true);
+    if (shownOf(active)) shownOf(active).writeHash(true);
     else location.hash = `run=${active}`;
   }
   tabs.forEach((tab, k) => tab.addEventListener("click", () => activate(k, true)));
   function read() {
     activate(Number.parseInt(params().get("run") ?? "0", 10) || 0, false);
-    runs[active]?.readHash(params());
+    turn(active, params().get("graph"));
+    shownOf(active)?.readHash(params());
   }
   window.addEventListener("popstate", read);
   window.addEventListener("hashchange", read);
-  window.addEventListener("resize", () => runs[active]?.graph.resize());
+  window.addEventListener("resize", () => shownOf(active)?.graph.resize());
   window.addEventListener("keydown", (event) => {
-    const run = runs[active];
+    const run = shownOf(active);
     if (!run || event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "") && document.activeElement.type !== "checkbox";
     if (event.key === "Escape") { run.back(); event.preventDefault(); }
@@ -61,4 +87,5 @@
   read();
   showTheme();
   window.ioflameRuns = runs;
+  ioflamePlots();
 })();

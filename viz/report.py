@@ -16,13 +16,15 @@ from typing import Any
 from ioflame.errors import MeasurementError
 from viz.compare import barriers, comparison
 from viz.flame import flame
-from viz.frames import OTHER, FrameTree, Stack, printable
-from viz.markup import text
+from viz.frames import FrameTree, Stack, printable
+from viz.markup import hue_places, text
 from viz.packed import pack
 from viz.palette import THEMES, Theme
 from viz.report_parts import RunView, headline, leaf, matrix, owner, trust, what_ran, windows
 from viz.scales import scaled_weight
 from viz.timeline import timeline
+from viz.turns import graphs
+from viz.waits import waits
 
 __all__ = ("render_report", "render_stacks", "write_page")
 
@@ -35,6 +37,7 @@ _SCRIPTS = (
     "graph.js",
     "saving.js",
     "run.js",
+    "plots.js",
     "page.js",
 )
 # Before first paint, so that a dark page never flashes white.
@@ -143,8 +146,9 @@ def _run(view: RunView, index: int, several: bool, comparable: bool) -> str:
         ("What ran", f"what-{index}", what_ran(view) + headline(view)),
         ("Can it be trusted?", f"trust-{index}", trust(view)),
         ("Where the CPU of one query goes", f"where-{index}", owner(view, hues)),
-        ("Flame graph", f"graph-{index}", flame(profile)),
+        ("Flame graph", f"graph-{index}", graphs(profile, view.observed, view.title)),
         ("What the CPU was doing", f"leaf-{index}", leaf(view) + matrix(view)),
+        ("Where the time goes besides", f"waits-{index}", waits(view.observed, record.metrics)),
         (
             "Over time",
             f"time-{index}",
@@ -189,15 +193,6 @@ def _profile(view: RunView, comparable: bool) -> tuple[dict[str, Any] | None, li
     return data, hues
 
 
-def hue_places(names: Sequence[str]) -> list[int]:
-    """Which of the 16 hues each category takes; -1 for `other`, which is grey."""
-    places, taken = [], 0
-    for name in names:
-        places.append(-1 if name == OTHER else taken % 16)
-        taken += name != OTHER
-    return places
-
-
 def _colours() -> str:
     light, dark = (_variables(theme) for theme in (THEMES["light"], THEMES["dark"]))
     return (
@@ -209,11 +204,14 @@ def _colours() -> str:
 
 
 _MORE = {
-    # page colour -> lights of the trust block (text on their own ground), heat at its hottest, shades of windows
+    # page colour -> lights of the trust block (text on their own ground), heat at its hottest, shades of windows;
+    # hot: cells of a heat map by opacity; tail: its lines of percentiles, which must stand out from them
     "light": "--ok: #0b5c33; --ok-ground: #d9f2e3; --note: #20456f; --note-ground: #dfeaf7; --bad: #8f1020; "
-    "--bad-ground: #fbdfe1; --heat: #7fb2e5; --second: #a8500c; --shade: #e3edf7; --shade-observed: #fbe3c9;",
+    "--bad-ground: #fbdfe1; --heat: #7fb2e5; --second: #a8500c; --shade: #e3edf7; --shade-observed: #fbe3c9; "
+    "--hot: #0b4a8f; --tail: #b3471d;",
     "dark": "--ok: #9fe3bd; --ok-ground: #123524; --note: #b4d2f5; --note-ground: #1b3049; --bad: #ffb9bf; "
-    "--bad-ground: #521820; --heat: #2b5f96; --second: #f0a35e; --shade: #1f2c3a; --shade-observed: #443018;",
+    "--bad-ground: #521820; --heat: #2b5f96; --second: #f0a35e; --shade: #1f2c3a; --shade-observed: #443018; "
+    "--hot: #8ec5ff; --tail: #ffb26b;",
 }
 
 

@@ -13,6 +13,7 @@ from viz.figures import HEADLINE, WINDOW_COLUMNS
 from viz.frames import Stack
 from viz.intervals import wilson
 from viz.markup import copy_tools, figure, hue_class, svg_button, table, text
+from viz.observed import Observed
 from viz.scales import exact_weight, percentages, scaled_weight
 
 __all__ = ("RunView", "headline", "leaf", "matrix", "owner", "trust", "what_ran", "windows")
@@ -48,6 +49,7 @@ class RunView:
     sources:  the source line of a function, by name and object, where known
     series:   the counters second by second
     notes:    what could not be shown, and why
+    observed: what observers beside perf left
     """
 
     name: str
@@ -60,6 +62,7 @@ class RunView:
     series: list[Window] = field(default_factory=list)
     sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    observed: Observed = field(default_factory=Observed)
 
     @property
     def title(self) -> str:

@@ -1,9 +1,11 @@
 "use strict";
 // One run on the page: its state, the views and texts that follow from it, and the controls that change it.
-// `runs`: those before it on the page; the first is the base.
-function ioflameRun(article, index, runs) {
+// `block`: one flame graph of the run, by whose time it shows; `runs`: on-CPU graphs of all runs, the first is the base.
+function ioflameRun(article, block, index, runs) {
   const { by, percent, group, make } = ioflameTools;
-  const packed = JSON.parse(by(article, "script.profile").textContent);
+  const packed = JSON.parse(by(block, "script.profile").textContent);
+  const turn = block.dataset.of;
+  const kind = packed.kind ?? "owner";
   const profile = ioflameUnpack(packed.profile);
   const views = ioflameViews(profile);
   const { data, total } = profile;
@@ -18,12 +20,14 @@ function ioflameRun(article, index, runs) {
   let hitStacks = null;
   let problem = "";
   const base = index > 0 && packed.comparable ? runs[0] : null;
+  // The tables of the run filter its on-CPU graph; each graph has a legend of its own.
+  const filters = [...(turn === "cpu" ? article : block).querySelectorAll("[data-owner], [data-leaf], [data-group]")].filter((one) => (one.closest(".flame") ?? block) === block);
   const byDifference = ["share", "cost"];
   const colours = ["owner", "group", ...(base ? ["share"] : []), ...(base && usPerQuery !== null && base.usPerQuery !== null ? ["cost"] : [])];
 
   const el = Object.fromEntries([
     "box", "search", "found", "status", "drawn", "tip", "legend", "view", "direction", "threads", "kernel", "colour", "reset", "live", "functions", "clear", "save",
-  ].map((key) => [key, by(article, `[data-part="${key}"]`)]));
+  ].map((key) => [key, by(block, `[data-part="${key}"]`)]));
 
   // ---- figures -----------------------------------------------------------------------------------------------
   const us = (weight) => (usPerQuery === null ? "" : `${((usPerQuery * weight) / total).toFixed(3)} us per query`);
@@ -132,7 +136,7 @@ function ioflameRun(article, index, runs) {
     const owner = categoryOf(one.part.tree, one.node);
     el.tip.replaceChildren(
       make("div", { class: "name" }, name.length > 700 ? `${name.slice(0, 700)}\u2026 (${name.length} characters)` : name),
-      ...(owner ? [make("div", { class: "cat" }, `${turnedTree() ? "owner of its heaviest stack: " : "owner: "}${owner[0]}${owner[1] ? ` (${owner[1]})` : ""}`)] : []),
+      ...(owner ? [make("div", { class: "cat" }, `${turnedTree() ? `${kind} of its heaviest stack: ` : `${kind}: `}${owner[0]}${owner[1] ? ` (${owner[1]})` : ""}`)] : []),
       make("dl", {}, ...rowsOf(one).flatMap(([key, text]) => [make("dt", {}, key), make("dd", {}, text)])),
     );
     el.tip.hidden = false;
@@ -209,7 +213,7 @@ function ioflameRun(article, index, runs) {
     const [{ tree, zoom }] = shown.parts;
     const whole = tree.weight[zoom];
     const filters = [
-      state.owner >= 0 ? `owner ${data.categories[state.owner][0]}` : "",
+      state.owner >= 0 ? `${kind} ${data.categories[state.owner][0]}` : "",
       state.leaf >= 0 ? `leaf ${data.leaves[state.leaf][0]}` : "",
       state.group >= 0 ? `the bottom frame in ${views.groupNames[state.group]}` : "",
     ].filter(Boolean);
@@ -236,7 +240,7 @@ function ioflameRun(article, index, runs) {
     el.threads.value = state.threads;
     el.kernel.checked = !state.noKernel;
     el.colour.value = state.colour;
-    for (const button of article.querySelectorAll("[data-owner], [data-leaf], [data-group]")) {
+    for (const button of filters) {
       const set = ["owner", "leaf", "group"].filter((key) => button.dataset[key] !== undefined);
       button.setAttribute("aria-pressed", String(set.every((key) => Number(button.dataset[key]) === state[key])));
     }
@@ -270,7 +274,9 @@ function ioflameRun(article, index, runs) {
   for (const which of groupOrder.slice(0, 15)) {
     if (!groupWeights[which]) continue;
     const swatch = make("i", { class: `swatch ${groupHue[which] < 0 ? "hother" : `h${groupHue[which]}`}` });
-    groupList.append(make("button", { type: "button", "data-group": which, "aria-pressed": "false", title: "show only stacks that end in it" }, swatch, `${views.groupNames[which]} ${percent(groupWeights[which], total)}`));
+    const button = make("button", { type: "button", "data-group": which, "aria-pressed": "false", title: "show only stacks that end in it" }, swatch, `${views.groupNames[which]} ${percent(groupWeights[which], total)}`);
+    groupList.append(button);
+    filters.push(button);
   }
 
   // ---- functions ---------------------------------------------------------------------------------------------
@@ -304,6 +310,7 @@ function ioflameRun(article, index, runs) {
   function writeHash(step) {
     const parts = new URLSearchParams();
     if (runs.length > 1) parts.set("run", index);
+    if (turn !== by(article, ".flame").dataset.of) parts.set("graph", turn);
     if (state.view !== opens) parts.set("view", state.view);
     if (state.view === "function") {
       parts.set("fn", data.names[state.fn]);
@@ -363,10 +370,10 @@ function ioflameRun(article, index, runs) {
   el.colour.addEventListener("change", () => change({ colour: el.colour.value }));
   el.reset.addEventListener("click", () => change({ zoom: 0, view: state.view === "function" ? opens : state.view }, true));
   el.clear.addEventListener("click", () => change({ owner: -1, leaf: -1, group: -1 }, true));
-  el.save.addEventListener("click", () => ioflameSave("flamegraph.svg", graph.toSvg(`${packed.title}; ${el.status.textContent}`, (one) => [graph.nameOf(one.part.tree, one.node), ...rowsOf(one).map((row) => row.join(": "))].join("\n"))));
+  el.save.addEventListener("click", () => ioflameSave(turn === "cpu" ? "flamegraph.svg" : `flamegraph-${turn}.svg`, graph.toSvg(`${packed.title}; ${el.status.textContent}`, (one) => [graph.nameOf(one.part.tree, one.node), ...rowsOf(one).map((row) => row.join(": "))].join("\n"))));
   article.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-owner], [data-leaf], [data-group]");
-    if (!button) return;
+    if (!filters.includes(button)) return;
     const wanted = { owner: -1, leaf: -1, group: -1 };
     const pressed = button.getAttribute("aria-pressed") === "true";
     for (const key of Object.keys(wanted)) if (!pressed && button.dataset[key] !== undefined) wanted[key] = Number(button.dataset[key]);

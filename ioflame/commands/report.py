@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from folding.stackfold import categorise, categorise_stacks
+from ioflame.commands.report_observed import read_observed
 from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
 from ioflame.run import Categories, Files, Run, open_run, read_categories
 from viz.details import detailed, undetailed_weight
@@ -65,6 +66,7 @@ def _write(directories: list[Path], out: Path) -> None:
 
 def _view(run: Run) -> RunView:
     view = RunView(run.directory.name, run.record)
+    view.observed = read_observed(run, view.notes)
     report = run.path(Files.ENGINE_REPORT)
     if report.exists():
         view.rates = read_rates(report.read_text(errors="replace"))

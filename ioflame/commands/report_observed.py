@@ -1,0 +1,60 @@
+"""What the observers beside perf left in a run directory, read for its page. A file that cannot be read is a note."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from folding.pmp import pmp_categorised
+from ioflame.errors import IoflameError
+from ioflame.ladder import read_ladder
+from ioflame.latency import read_io_latency
+from ioflame.metrics import window_metrics
+from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
+from ioflame.pmp import read_locks, read_pmp
+from ioflame.run import Files, Run
+from viz.frames import Stack, read_categorised, read_folded
+from viz.observed import Observed, by_state
+
+__all__ = ("read_observed",)
+
+_T = TypeVar("_T")
+
+
+def read_observed(run: Run, notes: list[str]) -> Observed:
+    """Everything that is there; `notes` gets what is there and cannot be shown."""
+
+    def read(name: str, reader: Callable[[Path], _T]) -> _T | None:
+        path = run.path(name)
+        if not path.exists():
+            return None
+        try:
+            return reader(path)
+        except IoflameError as error:
+            notes.append(f"{name} is not shown: {error.what}")
+            return None
+
+    windows = [window for window in run.record.windows if window.kind == "ladder"]
+    return Observed(
+        ladder=read(Files.LADDER, read_ladder),
+        io=read(Files.IO_LATENCY, read_io_latency),
+        off=read(Files.OFF_CPU, read_off_cpu),
+        queue=read(Files.RUN_QUEUE, read_run_queue),
+        clock=read(Files.WALL_CLOCK, read_wall_clock),
+        pmp=read(Files.PMP, lambda path: read_pmp(path.parent)),
+        locks=read(Files.LOCKS, lambda path: read_locks(path.parent)),
+        off_stacks=read(Files.OFF_CPU_FOLDED, _off_stacks) or [],
+        pmp_stacks=read(Files.PMP_FOLDED, lambda path: _pmp_stacks(path, run.record.engine)) or [],
+        rx_lat_us=window_metrics(windows, run.record.threads).get("rx.lat"),
+    )
+
+
+def _off_stacks(folded: Path) -> list[Stack]:
+    counts = folded.with_name(Files.OFF_CPU_COUNTS)
+    counted = read_folded(counts.read_bytes().splitlines()) if counts.exists() else []
+    return by_state(read_folded(folded.read_bytes().splitlines()), counted)
+
+
+def _pmp_stacks(folded: Path, rules: str) -> list[Stack]:
+    return read_categorised(pmp_categorised(folded.parent, rules).split(b"\n"))

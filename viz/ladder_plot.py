@@ -1,0 +1,171 @@
+"""Latency ladders as bars: a query's average by stage, one run below the other, on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ioflame.ladder import STAGES, Ladder, Rung
+from viz.axes import linear_axis, us
+from viz.ladder import engine_latency_us
+from viz.markup import text
+
+__all__ = ("KINDS", "LadderRow", "gap_words", "kind_of", "ladder_plot")
+
+# Whose time a stage is, with its hue: told apart by colour-blind eyes, and named in the legend and each tooltip.
+KINDS = {
+    "engine": (0, "the engine's own code"),
+    "kernel": (2, "the kernel: file system, read call"),
+    "device": (1, "block layer and device"),
+    "wait": (3, "woken, and waiting for a CPU"),
+}
+_WAITS = ("runq",)
+_At = Callable[[float], float]
+_WIDTH, _LEFT, _RIGHT = 1000, 12, 24
+_BAR, _CHAR = 34, 6.4
+_HEAD, _BRACKETS, _LABELS, _ROWS = 26, 50, 16, 3
+
+
+@dataclass(frozen=True, slots=True)
+class LadderRow:
+    """name: of the run, "" where there is one alone; rx_lat_us: as in Observed"""
+
+    name: str
+    ladder: Ladder
+    rx_lat_us: float | None
+
+
+def kind_of(stage: str) -> str:
+    return "wait" if stage in _WAITS else STAGES[stage].where
+
+
+def ladder_plot(rows: Sequence[LadderRow]) -> str:
+    """The bars; beside each the latency as the engine counts it and as the device does."""
+    longest = max(max(r.ladder.total.mean_ns, r.ladder.cycle_ns, _rx_lat_ns(r)) for r in rows)
+    axis = linear_axis(0, longest * 1.02, _LEFT, _WIDTH - _RIGHT, 10)
+    each = _HEAD + _BAR + _ROWS * _LABELS + _BRACKETS + 6
+    bottom = len(rows) * each + 4
+    lines = []
+    for tick in axis.ticks:
+        x = axis.at(tick)
+        lines.append(f'<path class="grid" d="M{x:.1f} {_HEAD - 4}V{bottom}"/>')
+        lines.append(f'<text class="tick mid" x="{x:.1f}" y="{bottom + 14}">{tick / 1e3:g}</text>')
+    lines.append(f'<text class="tick mid" x="{_WIDTH / 2}" y="{bottom + 30}">us, average of a query</text>')
+    for place, row in enumerate(rows):
+        lines += _row(row, place * each, axis.at)
+    height = bottom + 36
+    told = "; ".join(
+        f"{row.name} {us(row.ladder.total.mean_ns)} us: ".lstrip()
+        + ", ".join(f"{rung.name} {us(rung.mean_ns)}" for rung in row.ladder.stages)
+        for row in rows
+    )
+    return (
+        f'<svg class="plot" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img"'
+        f' aria-label="latency ladder: {text(told)}"><rect class="page" width="{_WIDTH}" height="{height}"/>'
+        f"{''.join(lines)}</svg>"
+    )
+
+
+def gap_words(ladder: Ladder) -> str:
+    """Of a query's time what the device's counter does not have, and the largest part of it; markup."""
+    device, total = ladder.device, ladder.total
+    parts = ladder.device_gap()
+    if device is None or device.await_ns is None or not total.count or not parts:
+        return ""
+    gap = total.mean_ns - device.await_ns
+    if gap <= 0:
+        return ""
+    first = parts[0]
+    rest = ", ".join(f"{text(rung.name)} {us(rung.mean_ns)}" for rung in parts[1:])
+    return (
+        f"A query that reads takes <b>{us(total.mean_ns)} us</b>; the device's own counter (io.lat of "
+        f"{text(device.name)}) says <b>{us(device.await_ns)} us</b>. The gap is {us(gap)} us, "
+        f"{100 * gap / total.mean_ns:.0f} % of the query. Its largest part is <b>{text(first.name)}</b>, "
+        f"{us(first.mean_ns)} us ({100 * first.mean_ns / gap:.0f} % of the gap): {text(STAGES[first.name].about)}. "
+        f"Then {rest}."
+    )
+
+
+def _rx_lat_ns(row: LadderRow) -> float:
+    return (row.rx_lat_us if row.rx_lat_us is not None else engine_latency_us(row.ladder)) * 1e3
+
+
+def _row(row: LadderRow, top: float, at: _At) -> list[str]:
+    ladder = row.ladder
+    total = ladder.total
+    head = f"{row.name + ': ' if row.name else ''}query {us(total.mean_ns)} us, n {total.count:,}"
+    lines = [f'<text class="label strong" x="{_LEFT}" y="{top + 15}">{text(head)}</text>']
+    bar = top + _HEAD
+    begin, device_at = 0.0, 0.0
+    labels = []
+    for rung in ladder.stages:
+        if rung.name == "queue":
+            device_at = begin
+        end = begin + (rung.sum_ns / total.count if total.count else 0.0)
+        lines.append(_segment(rung, total, at(begin), at(end), bar))
+        inside = f"{rung.name} {us(rung.mean_ns)}"
+        if at(end) - at(begin) >= len(inside) * _CHAR + 6:
+            lines.append(
+                f'<text class="in mid" x="{at((begin + end) / 2):.1f}" y="{bar + _BAR / 2 + 4}">{text(inside)}</text>'
+            )
+        else:
+            labels.append((at((begin + end) / 2), inside))
+        begin = end
+    lines += _below(labels, bar + _BAR)
+    foot = bar + _BAR + _ROWS * _LABELS
+    device = ladder.device
+    if device is not None and device.await_ns is not None:
+        words = f"io.lat of {device.name}: {us(device.await_ns)} (diskstats)"
+        lines += _bracket("m-device", at(device_at), at(device_at + device.await_ns), foot + 8, words)
+    rx_lat = _rx_lat_ns(row)
+    if rx_lat and ladder.start == "query":
+        whose = "the engine's count" if row.rx_lat_us is not None else "the queries seen here"
+        mixed = "" if ladder.finished == total.count else "; all queries, cache hits too"
+        lines += _bracket("m-engine", at(0), at(rx_lat), foot + 32, f"rx.lat: {us(rx_lat)} ({whose}{mixed})")
+    return lines
+
+
+def _segment(rung: Rung, total: Rung, left: float, right: float, top: float) -> str:
+    step, kind = STAGES[rung.name], kind_of(rung.name)
+    share = 100 * rung.sum_ns / total.sum_ns if total.sum_ns else 0.0
+    h = rung.histogram
+    words = [
+        f"{rung.name}: {step.start} \u2192 {step.end}",
+        f"{step.about} ({kind}: {KINDS[kind][1]})",
+        f"avg {us(rung.mean_ns)} us, {share:.1f} % of the query",
+        f"p50 {us(h.percentile(50))}, p99 {us(h.percentile(99))}, max {us(rung.most_ns)} us",
+        f"n {rung.count:,}",
+    ]
+    hover = "\n".join(words)
+    return (
+        f'<rect class="h{KINDS[kind][0]} segment" data-stage="{text(rung.name)}" x="{left:.2f}" y="{top}"'
+        f' width="{max(right - left, 0.3):.2f}" height="{_BAR}"><title>{_lines(hover)}</title></rect>'
+    )
+
+
+def _lines(words: str) -> str:
+    return "\n".join(text(line) for line in words.split("\n"))
+
+
+def _below(labels: Sequence[tuple[float, str]], top: float) -> list[str]:
+    """Names of stages too narrow for them, on leaders, in rows that do not run into each other."""
+    lines = []
+    taken = [-1.0] * _ROWS
+    for x, words in labels:
+        wide = len(words) * _CHAR
+        begin = max(2.0, min(x - wide / 2, _WIDTH - wide - 2))
+        row = next((row for row in range(_ROWS) if begin > taken[row]), None)
+        if row is None:
+            continue
+        taken[row] = begin + wide + 6
+        y = top + (row + 1) * _LABELS - 2
+        lines.append(f'<path class="leader" d="M{x:.1f} {top}V{y - 10:.1f}"/>')
+        lines.append(f'<text class="tick ink" x="{begin:.1f}" y="{y}">{text(words)}</text>')
+    return lines
+
+
+def _bracket(kind: str, left: float, right: float, y: float, words: str) -> list[str]:
+    line = f'<path class="bracket {kind}" d="M{left:.1f} {y - 4}v8M{left:.1f} {y}H{right:.1f}M{right:.1f} {y - 4}v8"/>'
+    wide = len(words) * _CHAR
+    begin = max(2.0, min((left + right) / 2 - wide / 2, _WIDTH - wide - 2))
+    return [line, f'<text class="tick ink" x="{begin:.1f}" y="{y + 15}">{text(words)}</text>']

@@ -1,0 +1,60 @@
+"""Who waits for which lock, on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioflame.pmp import Locks, LockSite, Pmp, Tally
+from viz.markup import figure, table, text
+
+__all__ = ("lock_panel",)
+
+_SHOWN = 40
+
+
+def lock_panel(locks: Locks, pmp: Pmp | None) -> str:
+    """Totals, places and owners; shares of all threads' time."""
+    total = locks.total.weight_ns
+    seconds = pmp.seconds if pmp is not None else 0.0
+    rows = [
+        _total("waiting for locks", locks.waiting, total, seconds),
+        _total("running in lock code", locks.running, total, seconds),
+        _total("waiting for conditions", locks.conditions, total, seconds),
+        _total("blocked elsewhere", locks.blocked_elsewhere, total, seconds),
+    ]
+    note = (
+        "Waiting for conditions: no work, or a hand-over: no contention by itself. Blocked elsewhere: storage, timers, "
+        "network. Threads: how many are there at a time, on average."
+    )
+    if pmp is not None:
+        note += (
+            f" {pmp.samples:,} samples of {len(pmp.threads)} threads in {pmp.seconds:.1f} s, {pmp.hz:g} a second and "
+            f"thread ({text(pmp.sampler)})."
+        )
+    found = figure("Locks", table(["of all threads' time", "%", "threads", "samples"], rows, "numbers"), note)
+    if not locks.sites:
+        return found + '<p class="absent">No sample was in a lock.</p>'
+    return (
+        found
+        + _sites("Who waits, by the first frame that is no lock primitive", "place", locks.sites, total)
+        + _sites("The same by owner category", "owner", locks.owners, total)
+    )
+
+
+def _total(name: str, tally: Tally, total: int, seconds: float) -> list[str]:
+    share = f"{100 * tally.weight_ns / total:.2f}" if total else "-"
+    return [name, share, f"{tally.weight_ns / 1e9 / seconds:.2f}" if seconds else "-", f"{tally.samples:,}"]
+
+
+def _sites(title: str, head: str, sites: Sequence[LockSite], total: int) -> str:
+    named = any(site.kind for site in sites)
+    rows = []
+    for site in sites[:_SHOWN]:
+        shares = [f"{100 * tally.weight_ns / total:.2f}" if total else "-" for tally in (site.waiting, site.running)]
+        samples = f"{site.waiting.samples + site.running.samples:,}"
+        kind = [text(f"{site.kind}, {site.category}")] if named else []
+        rows.append([f'<span class="name">{text(site.place)}</span>', *shares, samples, *kind])
+    left = len(sites) - _SHOWN
+    heads = [head, "% waiting", "% in lock code", "samples", *(["kind of lock, owner"] if named else [])]
+    note = f"And {left} more in locks.json." if left > 0 else ""
+    return figure(title, table(heads, rows, "numbers noted places" if named else "numbers places"), note)

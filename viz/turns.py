@@ -1,0 +1,59 @@
+"""The flame graphs of a run, one at a time: where it ran, where it waited, and both by wall clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioflame.errors import MeasurementError
+from ioflame.offcpu import STATES
+from viz.flame import flame
+from viz.frames import FrameTree, Stack, printable
+from viz.markup import hue_places
+from viz.observed import Observed
+from viz.packed import pack
+
+__all__ = ("graphs",)
+
+
+def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> str:
+    """profile: of the CPU, as `flame` takes it. The others are there where the run has their stacks."""
+    turns = [("cpu", "on-CPU", profile)]
+    if observed.off_stacks:
+        queries = observed.clock.queries if observed.clock is not None else None
+        spent = sum(stack.weight for stack in observed.off_stacks)
+        cost = spent / 1e3 / queries if queries else None
+        data = _data(observed.off_stacks, f"off-CPU: {title}", cost, tuple(STATES.items()), "state")
+        turns.append(("off", "off-CPU", data))
+    if observed.pmp_stacks:
+        data = _data(observed.pmp_stacks, f"PMP: {title}", None, (), "owner")
+        turns.append(("pmp", "PMP wall clock", data))
+    found = [(key, name, data) for key, name, data in turns if data is not None]
+    if len(found) < 2:
+        return flame(found[0][2] if found else None, found[0][0] if found else "cpu")
+    buttons = "".join(
+        f'<button type="button" data-graph="{key}" aria-pressed="{str(not place).lower()}">{name}</button>'
+        for place, (key, name, _) in enumerate(found)
+    )
+    return f'<div class="turns scripted" role="group" aria-label="whose time the flame graph shows">{buttons}</div>' + (
+        "\n".join(flame(data, key, hidden=bool(place)) for place, (key, _, data) in enumerate(found))
+    )
+
+
+def _data(
+    stacks: Sequence[Stack], title: str, cost: float | None, labels: Sequence[tuple[str, str]], kind: str
+) -> dict[str, Any] | None:
+    try:
+        tree = FrameTree(stacks, tuple(name for name, _ in labels))
+    except MeasurementError:
+        return None
+    return {
+        "name": printable(title),
+        "title": printable(title),
+        "comparable": False,
+        "unit": "ns",
+        "usPerQuery": cost,
+        "hues": hue_places(tree.categories),
+        "kind": kind,
+        "profile": pack(tree, dict(labels)),
+    }
