@@ -13,7 +13,7 @@ from ioflame.offcpu import STATES, OffStack
 from ioflame.process import capture
 from ioflame.run import Files
 
-__all__ = ("categorise_off_cpu", "fold_off_cpu", "folded_line")
+__all__ = ("categorise_off_cpu", "fold_off_cpu", "folded_line", "off_cpu_stacks")
 
 # The recording's events: ns, and number of stretches.
 _TIME, _COUNT = "off-cpu", "off-cpu-count"
@@ -31,11 +31,16 @@ def fold_off_cpu(recording: Path) -> list[OffStack]:
     A line is `comm;root;...;leaf;[state]`, a waker's frames behind. MeasurementError where stackfold cannot read it.
     """
     directory = recording.parent
-    counts = dict(_fold(recording, _COUNT))
-    stacks = [_stack(text, ns, counts.get(text, 0)) for text, ns in _fold(recording, _TIME)]
+    stacks = off_cpu_stacks(recording)
     _write(directory / Files.OFF_CPU_FOLDED, ((folded_line(stack), stack.ns) for stack in stacks))
     _write(directory / Files.OFF_CPU_COUNTS, ((folded_line(stack), stack.count) for stack in stacks))
     return stacks
+
+
+def off_cpu_stacks(recording: Path) -> list[OffStack]:
+    """The stacks of a recording. MeasurementError where stackfold cannot read it."""
+    counts = dict(_fold(recording, _COUNT))
+    return [_stack(text, ns, counts.get(text, 0)) for text, ns in _fold(recording, _TIME)]
 
 
 def folded_line(stack: OffStack) -> str:

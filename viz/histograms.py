@@ -192,5 +192,5 @@ def _marks(h: Histogram, axis: Axis, bottom: float, high: float) -> list[str]:
         if row is not None:
             taken[row] = begin + wide + 6
             # Beside the axis title, which is at the left: the first row begins at the plot's edge.
-            lines.append(f'<text class="tick ink" x="{begin:.1f}" y="{_TOP + 6 - 13 * row}">{words}</text>')
+            lines.append(f'<text class="tick ink clear" x="{begin:.1f}" y="{_TOP + 6 - 13 * row}">{words}</text>')
     return lines

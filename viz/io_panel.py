@@ -82,8 +82,8 @@ def io_panel(io: IoLatency) -> str:
     """Histograms, their table, and the reads over time."""
     series = _series(io)
     note = (
-        f"{text(io.backend)}: {text(io.how)}. Process: what the engine's process began; others: everybody else, and what "
-        "the kernel writes later. Queue: start to driver. Device: from there to the end."
+        f"{text(io.backend)}: {text(io.how)}. Process: what the engine's process began; others: everybody else, and "
+        "what the kernel writes later. Queue: start to driver. Device: from there to the end."
     )
     lost = {name: count for name, count in io.losses.items() if count}
     told = f'<p class="banner warn">Not counted: {text(_counted(lost))}</p>' if lost else ""
@@ -94,8 +94,8 @@ def io_panel(io: IoLatency) -> str:
         maps.append(
             heat_map(
                 f"Latency of reads over time, {whose}", columns(io.slices, io.start_ns, owner), window,
-                "Rows are latencies on a log scale, columns are stretches of the window; a read is in the stretch in which "
-                "it ended. Colour by the logarithm of the number.",
+                "Rows are latencies on a log scale, columns are stretches of the window; a read is in the stretch in "
+                "which it ended. Colour by the logarithm of the number.",
             )
         )  # fmt: skip
     few = "".join(maps) if _many(io, "others") else maps[0]

@@ -93,8 +93,8 @@ def _reading(ladder: Ladder) -> str:
     starts = "the read call" if ladder.start == "syscall" else "the call of the query"
     return (
         f"One query in {ladder.sample} followed from {starts} on, for {ladder.seconds:.1f} s; stages are of queries "
-        f"with one read that the thread slept for, and add up to them. Of the average, {us(ladder.probe_ns)} us are the "
-        "probes' own (programs measured, traps estimated)."
+        f"with one read that the thread slept for, and add up to them. Of the average, {us(ladder.probe_ns)} us are "
+        "the probes' own (programs measured, traps estimated)."
     )
 
 
@@ -135,6 +135,8 @@ def _classes(ladder: Ladder) -> str:
             )
     if ladder.incomplete:
         rows.append(["incomplete", f"{ladder.incomplete:,}", "-", "-", "cut off by the window's edge"])
-    rows.append(["of all", f"{ladder.queries:,}", "-", "-", f"queries, of {ladder.threads} threads"])
+    rows.append(
+        ["of all", f"{ladder.queries:,}", "-", "-", f"queries, of {ladder.threads} thread{'s' * (ladder.threads != 1)}"]
+    )
     heads = ["followed", "queries", "avg, us", "p99, us", "what they were"]
     return figure("What followed queries turned out to be", table(heads, rows, "numbers noted"))

@@ -14,16 +14,16 @@ __all__ = ("KINDS", "LadderRow", "gap_words", "kind_of", "ladder_plot")
 
 # Whose time a stage is, with its hue: told apart by colour-blind eyes, and named in the legend and each tooltip.
 KINDS = {
-    "engine": (0, "the engine's own code"),
-    "kernel": (2, "the kernel: file system, read call"),
+    "engine": (0, "its own code"),
+    "kernel": (2, "file system, read call, wake-up"),
     "device": (1, "block layer and device"),
     "wait": (3, "woken, and waiting for a CPU"),
 }
 _WAITS = ("runq",)
 _At = Callable[[float], float]
-_WIDTH, _LEFT, _RIGHT = 1000, 12, 24
+_WIDTH, _LEFT, _RIGHT = 1000, 12, 60
 _BAR, _CHAR = 34, 6.4
-_HEAD, _BRACKETS, _LABELS, _ROWS = 26, 50, 16, 3
+_HEAD, _BRACKETS, _LABELS = 26, 50, 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,10 @@ def ladder_plot(rows: Sequence[LadderRow]) -> str:
     """The bars; beside each the latency as the engine counts it and as the device does."""
     longest = max(max(r.ladder.total.mean_ns, r.ladder.cycle_ns, _rx_lat_ns(r)) for r in rows)
     axis = linear_axis(0, longest * 1.02, _LEFT, _WIDTH - _RIGHT, 10)
-    each = _HEAD + _BAR + _ROWS * _LABELS + _BRACKETS + 6
-    bottom = len(rows) * each + 4
+    tops = [0.0]
+    for row in rows:
+        tops.append(tops[-1] + _HEAD + _BAR + _rows_of(_labels(row.ladder, axis.at)) * _LABELS + _BRACKETS + 10)
+    bottom = tops[-1]
     lines = []
     for tick in axis.ticks:
         x = axis.at(tick)
@@ -52,7 +54,7 @@ def ladder_plot(rows: Sequence[LadderRow]) -> str:
         lines.append(f'<text class="tick mid" x="{x:.1f}" y="{bottom + 14}">{tick / 1e3:g}</text>')
     lines.append(f'<text class="tick mid" x="{_WIDTH / 2}" y="{bottom + 30}">us, average of a query</text>')
     for place, row in enumerate(rows):
-        lines += _row(row, place * each, axis.at)
+        lines += _row(row, tops[place], axis.at)
     height = bottom + 36
     told = "; ".join(
         f"{row.name} {us(row.ladder.total.mean_ns)} us: ".lstrip()
@@ -90,6 +92,10 @@ def _rx_lat_ns(row: LadderRow) -> float:
     return (row.rx_lat_us if row.rx_lat_us is not None else engine_latency_us(row.ladder)) * 1e3
 
 
+def _rows_of(labels: Sequence[_Label]) -> int:
+    return max((label.row + 1 for label in labels), default=0)
+
+
 def _row(row: LadderRow, top: float, at: _At) -> list[str]:
     ladder = row.ladder
     total = ladder.total
@@ -97,26 +103,24 @@ def _row(row: LadderRow, top: float, at: _At) -> list[str]:
     lines = [f'<text class="label strong" x="{_LEFT}" y="{top + 15}">{text(head)}</text>']
     bar = top + _HEAD
     begin, device_at = 0.0, 0.0
-    labels = []
     for rung in ladder.stages:
         if rung.name == "queue":
             device_at = begin
         end = begin + (rung.sum_ns / total.count if total.count else 0.0)
         lines.append(_segment(rung, total, at(begin), at(end), bar))
-        inside = f"{rung.name} {us(rung.mean_ns)}"
-        if at(end) - at(begin) >= len(inside) * _CHAR + 6:
+        words = _words(rung)
+        if at(end) - at(begin) >= len(words) * _CHAR + 6:
             lines.append(
-                f'<text class="in mid" x="{at((begin + end) / 2):.1f}" y="{bar + _BAR / 2 + 4}">{text(inside)}</text>'
+                f'<text class="in mid" x="{at((begin + end) / 2):.1f}" y="{bar + _BAR / 2 + 4}">{text(words)}</text>'
             )
-        else:
-            labels.append((at((begin + end) / 2), inside))
         begin = end
-    lines += _below(labels, bar + _BAR)
-    foot = bar + _BAR + _ROWS * _LABELS
+    labels = _labels(ladder, at)
+    lines += _draw_labels(labels, bar + _BAR)
+    foot = bar + _BAR + _rows_of(labels) * _LABELS
     device = ladder.device
     if device is not None and device.await_ns is not None:
-        words = f"io.lat of {device.name}: {us(device.await_ns)} (diskstats)"
-        lines += _bracket("m-device", at(device_at), at(device_at + device.await_ns), foot + 8, words)
+        told = f"io.lat of {device.name}: {us(device.await_ns)} (diskstats)"
+        lines += _bracket("m-device", at(device_at), at(device_at + device.await_ns), foot + 8, told)
     rx_lat = _rx_lat_ns(row)
     if rx_lat and ladder.start == "query":
         whose = "the engine's count" if row.rx_lat_us is not None else "the queries seen here"
@@ -147,20 +151,43 @@ def _lines(words: str) -> str:
     return "\n".join(text(line) for line in words.split("\n"))
 
 
-def _below(labels: Sequence[tuple[float, str]], top: float) -> list[str]:
-    """Names of stages too narrow for them, on leaders, in rows that do not run into each other."""
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """The name of a stage too narrow for it: px of its leader and of its text, and how many rows below the bar."""
+
+    leader: float
+    begin: float
+    words: str
+    row: int
+
+
+def _labels(ladder: Ladder, at: _At) -> list[_Label]:
+    """From right to left, each right of its leader and below all that its text would run into: no leader is crossed."""
+    placed: list[_Label] = []
+    end = sum(rung.mean_ns for rung in ladder.stages)
+    for rung in reversed(ladder.stages):
+        begin = end - rung.mean_ns
+        words = _words(rung)
+        if at(end) - at(begin) < len(words) * _CHAR + 6:
+            x = at((begin + end) / 2)
+            left = min(x - 2, _WIDTH - len(words) * _CHAR)
+            right = left + len(words) * _CHAR + 4
+            row = max((label.row + 1 for label in placed if label.begin < right), default=0)
+            placed.append(_Label(x, left, words, row))
+        end = begin
+    return placed
+
+
+def _words(rung: Rung) -> str:
+    return f"{rung.name} {us(rung.mean_ns)}"
+
+
+def _draw_labels(labels: Sequence[_Label], top: float) -> list[str]:
     lines = []
-    taken = [-1.0] * _ROWS
-    for x, words in labels:
-        wide = len(words) * _CHAR
-        begin = max(2.0, min(x - wide / 2, _WIDTH - wide - 2))
-        row = next((row for row in range(_ROWS) if begin > taken[row]), None)
-        if row is None:
-            continue
-        taken[row] = begin + wide + 6
-        y = top + (row + 1) * _LABELS - 2
-        lines.append(f'<path class="leader" d="M{x:.1f} {top}V{y - 10:.1f}"/>')
-        lines.append(f'<text class="tick ink" x="{begin:.1f}" y="{y}">{text(words)}</text>')
+    for label in labels:
+        y = top + (label.row + 1) * _LABELS
+        lines.append(f'<path class="leader" d="M{label.leader:.1f} {top}V{y - 10:.1f}"/>')
+        lines.append(f'<text class="tick ink" x="{label.begin:.1f}" y="{y:.1f}">{text(label.words)}</text>')
     return lines
 
 

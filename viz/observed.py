@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 
 from ioflame.ladder import Ladder
 from ioflame.latency import IoLatency
-from ioflame.offcpu import STATES, OffCpu, RunQueue, WallClock
+from ioflame.offcpu import OffCpu, OffStack, RunQueue, WallClock
 from ioflame.pmp import Locks, Pmp
-from viz.frames import Stack
+from viz.frames import Stack, printable
 
-__all__ = ("Observed", "by_state")
+__all__ = ("IDLE", "Observed", "by_state")
+
+IDLE = "idle"
 
 
 @dataclass
@@ -34,20 +36,12 @@ class Observed:
     rx_lat_us: float | None = None
 
 
-def by_state(stacks: Iterable[Stack], counts: Iterable[Stack] = ()) -> list[Stack]:
-    """Stacks of `offcpu.folded` as a tower for each state: the state is root and category.
-
-    counts: the same stacks weighed by how often; without them `samples` is not known
-    """
-    known = {stack.frames: stack.weight for stack in counts}
+def by_state(stacks: Iterable[OffStack], idle: Container[int]) -> list[Stack]:
+    """A tower for each state: the state is root and category. What the threads of `idle` wait for is a tower apart."""
     found = []
     for stack in stacks:
-        waker = stack.frames.index("[woken by]") if "[woken by]" in stack.frames else len(stack.frames)
-        place = waker - 1
-        state = stack.frames[place][1:-1]
-        if state not in STATES:
-            found.append(replace(stack, samples=known.get(stack.frames)))
-            continue
-        frames = (state, *stack.frames[:place], *stack.frames[waker:])
-        found.append(replace(stack, frames=frames, samples=known.get(stack.frames), category=state, anchor_depth=0))
+        state = IDLE if stack.tid in idle else stack.state
+        frames = tuple(map(printable, (state, stack.comm, *stack.frames)))
+        thread = printable(f"{stack.comm}/{stack.tid}")
+        found.append(Stack(frames, stack.ns, stack.count, state, 0, thread=thread))
     return found

@@ -10,7 +10,8 @@ from ioflame.offcpu import STATES
 from viz.flame import flame
 from viz.frames import FrameTree, Stack, printable
 from viz.markup import hue_places
-from viz.observed import Observed
+from viz.observed import IDLE, Observed
+from viz.off_panel import STATE_HUES
 from viz.packed import pack
 
 __all__ = ("graphs",)
@@ -23,7 +24,7 @@ def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> st
         queries = observed.clock.queries if observed.clock is not None else None
         spent = sum(stack.weight for stack in observed.off_stacks)
         cost = spent / 1e3 / queries if queries else None
-        data = _data(observed.off_stacks, f"off-CPU: {title}", cost, tuple(STATES.items()), "state")
+        data = _data(observed.off_stacks, f"off-CPU: {title}", cost, _states(observed.off_stacks), "state")
         turns.append(("off", "off-CPU", data))
     if observed.pmp_stacks:
         data = _data(observed.pmp_stacks, f"PMP: {title}", None, (), "owner")
@@ -40,6 +41,17 @@ def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> st
     )
 
 
+def _states(stacks: Sequence[Stack]) -> list[tuple[str, str]]:
+    """Those that were seen, in the order in which they have their hues everywhere."""
+    labels = {**STATES, IDLE: "threads on a CPU below 1 % of their time"}
+    seen = {stack.category for stack in stacks}
+    return [(name, label) for name, label in labels.items() if name in seen]
+
+
+def _hue(name: str, place: int) -> int:
+    return -1 if name == IDLE else STATE_HUES.get(name, place)
+
+
 def _data(
     stacks: Sequence[Stack], title: str, cost: float | None, labels: Sequence[tuple[str, str]], kind: str
 ) -> dict[str, Any] | None:
@@ -53,7 +65,7 @@ def _data(
         "comparable": False,
         "unit": "ns",
         "usPerQuery": cost,
-        "hues": hue_places(tree.categories),
+        "hues": [_hue(name, place) for name, place in zip(tree.categories, hue_places(tree.categories), strict=True)],
         "kind": kind,
         "profile": pack(tree, dict(labels)),
     }

@@ -35,7 +35,7 @@ def _off(observed: Observed) -> str:
     return states + (wall_clock_panel(observed.clock) if observed.clock is not None else "")
 
 
-# Name, the collector of a profile that brings it ("" where none does), and the part itself, "" where its file is missing.
+# Name; the collector of a profile that brings it, "" where none does; and the part itself, "" without its file.
 _PANELS: tuple[tuple[str, str, Callable[[Observed], str]], ...] = (
     ("Latency ladder", "ladder", lambda o: "" if o.ladder is None else ladder_panel(o.ladder, o.rx_lat_us)),
     ("IO latency", "iolat", lambda o: "" if o.io is None else io_panel(o.io)),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from folding.offcpu import off_cpu_stacks
 from folding.pmp import pmp_categorised
 from ioflame.errors import IoflameError
 from ioflame.ladder import read_ladder
@@ -14,7 +15,7 @@ from ioflame.metrics import window_metrics
 from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
 from ioflame.pmp import read_locks, read_pmp
 from ioflame.run import Files, Run
-from viz.frames import Stack, read_categorised, read_folded
+from viz.frames import Stack, read_categorised
 from viz.observed import Observed, by_state
 
 __all__ = ("read_observed",)
@@ -36,24 +37,21 @@ def read_observed(run: Run, notes: list[str]) -> Observed:
             return None
 
     windows = [window for window in run.record.windows if window.kind == "ladder"]
+    off = read(Files.OFF_CPU, read_off_cpu)
+    off_stacks = read(Files.OFF_CPU_DATA, off_cpu_stacks) if off is not None else None
+    idle = {thread.tid for thread in off.threads if thread.is_idle} if off is not None else set()
     return Observed(
         ladder=read(Files.LADDER, read_ladder),
         io=read(Files.IO_LATENCY, read_io_latency),
-        off=read(Files.OFF_CPU, read_off_cpu),
+        off=off,
         queue=read(Files.RUN_QUEUE, read_run_queue),
         clock=read(Files.WALL_CLOCK, read_wall_clock),
         pmp=read(Files.PMP, lambda path: read_pmp(path.parent)),
         locks=read(Files.LOCKS, lambda path: read_locks(path.parent)),
-        off_stacks=read(Files.OFF_CPU_FOLDED, _off_stacks) or [],
+        off_stacks=by_state(off_stacks or [], idle),
         pmp_stacks=read(Files.PMP_FOLDED, lambda path: _pmp_stacks(path, run.record.engine)) or [],
         rx_lat_us=window_metrics(windows, run.record.threads).get("rx.lat"),
     )
-
-
-def _off_stacks(folded: Path) -> list[Stack]:
-    counts = folded.with_name(Files.OFF_CPU_COUNTS)
-    counted = read_folded(counts.read_bytes().splitlines()) if counts.exists() else []
-    return by_state(read_folded(folded.read_bytes().splitlines()), counted)
 
 
 def _pmp_stacks(folded: Path, rules: str) -> list[Stack]:
