@@ -41,6 +41,7 @@ def flame(page: dict[str, Any] | None, key: str = "cpu", *, hidden: bool = False
         return '<p class="absent">No flame graph: no stack has any weight.</p>'
     group = "object (DSO)" if len(page["profile"]["objects"]) > 1 else "namespace, by name"
     kind = page.get("kind", "owner")  # what the categories are
+    note = f"{text(page['note'])}<br>" if "note" in page else ""
     bar = [
         _SEARCH,
         _select("View", "view", _VIEWS),
@@ -67,7 +68,7 @@ def flame(page: dict[str, Any] | None, key: str = "cpu", *, hidden: bool = False
             '<div class="box" data-part="box">',
             '<canvas tabindex="0" role="application" aria-label="flame graph"></canvas>',
             '<div class="spacer"></div></div>',
-            f'<p class="legend-note"><span data-part="drawn"></span><br>{_KEYS}</p>',
+            f'<p class="legend-note"><span data-part="drawn"></span><br>{note}{_KEYS}</p>',
             '<p class="sr" data-part="live" aria-live="polite"></p>',
             '<div class="tip" data-part="tip" role="tooltip" hidden></div>',
             f'<div data-part="functions">{_functions()}</div>',
@@ -88,10 +89,12 @@ def _legend(page: dict[str, Any]) -> str:
     for end, weight in zip(columns["end"], columns["weight"], strict=True):
         weights[columns["category"][end]] += int(weight)
     shares = percentages(weights)
+    every = page.get("kind", "owner") == "owner"  # an owner without weight is news, a state that was not seen is none
     return "".join(
         f'<button type="button" data-owner="{place}" aria-pressed="false" title="{text(label or name)}">'
         f'<i class="swatch {hue_class(hues[place])}"></i>{text(name)} {shares[place]} %</button>'
         for place, (name, label) in enumerate(columns["categories"])
+        if every or weights[place]
     )
 
 

@@ -137,8 +137,7 @@ def _draw(one: Named, scale: str, what: str) -> str:
     lines.append(f'<path class="bars" d="{"".join(path)}V{bottom}Z"/>')
     lines += _marks(h, axis, bottom, high)
     lines.append(
-        f'<text class="label" x="{left}" y="14">{text(f"{one.name}: {one.about}")}</text>'
-        f'<text class="tick" x="{left}" y="{top - 8}">% of {h.count:,} {text(what)}</text>'
+        f'<text class="label" x="{left}" y="14">{text(f"{one.name}: {one.about}; % of {h.count:,} {what}")}</text>'
         f'<text class="tick mid" x="{(left + right) / 2}" y="{_HEIGHT - 4}">'
         f"{scale} scale; n {h.count:,}, avg {duration(h.mean_ns or 0)}, sum {duration(h.sum_ns)}{text(note)}</text>"
     )
@@ -191,6 +190,5 @@ def _marks(h: Histogram, axis: Axis, bottom: float, high: float) -> list[str]:
         lines.append(f'<path class="mark" d="M{x:.1f} {_TOP - 4 - 13 * (row or 0)}V{bottom}"/>')
         if row is not None:
             taken[row] = begin + wide + 6
-            # Beside the axis title, which is at the left: the first row begins at the plot's edge.
             lines.append(f'<text class="tick ink clear" x="{begin:.1f}" y="{_TOP + 6 - 13 * row}">{words}</text>')
     return lines

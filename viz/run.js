@@ -21,7 +21,7 @@ function ioflameRun(article, block, index, runs) {
   let problem = "";
   const base = index > 0 && packed.comparable ? runs[0] : null;
   // The tables of the run filter its on-CPU graph; each graph has a legend of its own.
-  const filters = [...(turn === "cpu" ? article : block).querySelectorAll("[data-owner], [data-leaf], [data-group]")].filter((one) => (one.closest(".flame") ?? block) === block);
+  const pickers = [...(turn === "cpu" ? article : block).querySelectorAll("[data-owner], [data-leaf], [data-group]")].filter((one) => (one.closest(".flame") ?? block) === block);
   const byDifference = ["share", "cost"];
   const colours = ["owner", "group", ...(base ? ["share"] : []), ...(base && usPerQuery !== null && base.usPerQuery !== null ? ["cost"] : [])];
 
@@ -60,7 +60,7 @@ function ioflameRun(article, block, index, runs) {
     if (base && state.threads !== "split") rows.push(["base", againstBase(tree, node)]);
     if (profile.samplesOf) {
       const n = samples(tree, node);
-      rows.push(["n", `${group(n)} samples`]);
+      rows.push(["n", `${group(n)} ${packed.counted ?? "samples"}`]);
     }
     return rows;
   }
@@ -240,7 +240,7 @@ function ioflameRun(article, block, index, runs) {
     el.threads.value = state.threads;
     el.kernel.checked = !state.noKernel;
     el.colour.value = state.colour;
-    for (const button of filters) {
+    for (const button of pickers) {
       const set = ["owner", "leaf", "group"].filter((key) => button.dataset[key] !== undefined);
       button.setAttribute("aria-pressed", String(set.every((key) => Number(button.dataset[key]) === state[key])));
     }
@@ -276,7 +276,7 @@ function ioflameRun(article, block, index, runs) {
     const swatch = make("i", { class: `swatch ${groupHue[which] < 0 ? "hother" : `h${groupHue[which]}`}` });
     const button = make("button", { type: "button", "data-group": which, "aria-pressed": "false", title: "show only stacks that end in it" }, swatch, `${views.groupNames[which]} ${percent(groupWeights[which], total)}`);
     groupList.append(button);
-    filters.push(button);
+    pickers.push(button);
   }
 
   // ---- functions ---------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ function ioflameRun(article, block, index, runs) {
   el.save.addEventListener("click", () => ioflameSave(turn === "cpu" ? "flamegraph.svg" : `flamegraph-${turn}.svg`, graph.toSvg(`${packed.title}; ${el.status.textContent}`, (one) => [graph.nameOf(one.part.tree, one.node), ...rowsOf(one).map((row) => row.join(": "))].join("\n"))));
   article.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-owner], [data-leaf], [data-group]");
-    if (!filters.includes(button)) return;
+    if (!pickers.includes(button)) return;
     const wanted = { owner: -1, leaf: -1, group: -1 };
     const pressed = button.getAttribute("aria-pressed") === "true";
     for (const key of Object.keys(wanted)) if (!pressed && button.dataset[key] !== undefined) wanted[key] = Number(button.dataset[key]);

@@ -13,6 +13,7 @@ from viz.markup import hue_places
 from viz.observed import IDLE, Observed
 from viz.off_panel import STATE_HUES
 from viz.packed import pack
+from viz.scales import scaled_weight
 
 __all__ = ("graphs",)
 
@@ -21,14 +22,11 @@ def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> st
     """profile: of the CPU, as `flame` takes it. The others are there where the run has their stacks."""
     turns = [("cpu", "on-CPU", profile)]
     if observed.off_stacks:
-        queries = observed.clock.queries if observed.clock is not None else None
-        spent = sum(stack.weight for stack in observed.off_stacks)
-        cost = spent / 1e3 / queries if queries else None
-        data = _data(observed.off_stacks, f"off-CPU: {title}", cost, _states(observed.off_stacks), "state")
-        turns.append(("off", "off-CPU", data))
+        turns.append(("off", "off-CPU", _off_cpu(observed, title)))
     if observed.pmp_stacks:
-        data = _data(observed.pmp_stacks, f"PMP: {title}", None, (), "owner")
-        turns.append(("pmp", "PMP wall clock", data))
+        turns.append(
+            ("pmp", "PMP wall clock", _data(observed.pmp_stacks, f"PMP: {title}", None, (), {"kind": "owner"}))
+        )
     found = [(key, name, data) for key, name, data in turns if data is not None]
     if len(found) < 2:
         return flame(found[0][2] if found else None, found[0][0] if found else "cpu")
@@ -39,6 +37,23 @@ def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> st
     return f'<div class="turns scripted" role="group" aria-label="whose time the flame graph shows">{buttons}</div>' + (
         "\n".join(flame(data, key, hidden=bool(place)) for place, (key, _, data) in enumerate(found))
     )
+
+
+def _off_cpu(observed: Observed, title: str) -> dict[str, Any] | None:
+    """Without idle threads, which would take all the room, and with what that leaves out; with them where all are."""
+    busy = [stack for stack in observed.off_stacks if stack.category != IDLE]
+    shown = busy or observed.off_stacks
+    more: dict[str, Any] = {"kind": "state", "counted": "stretches"}
+    left = sum(stack.weight for stack in observed.off_stacks) - sum(stack.weight for stack in shown)
+    if left:
+        threads = len({stack.thread for stack in observed.off_stacks if stack.category == IDLE})
+        more["note"] = (
+            f"Time off the CPU. {scaled_weight(left, 'ns')} of {threads} idle thread{'s' * (threads != 1)} (on a CPU "
+            "below 1 % of the time) are not in this graph; the bars and the table of states have them."
+        )
+    queries = observed.clock.queries if observed.clock is not None else None
+    cost = sum(stack.weight for stack in shown) / 1e3 / queries if queries else None
+    return _data(shown, f"off-CPU: {title}", cost, _states(shown), more)
 
 
 def _states(stacks: Sequence[Stack]) -> list[tuple[str, str]]:
@@ -53,7 +68,7 @@ def _hue(name: str, place: int) -> int:
 
 
 def _data(
-    stacks: Sequence[Stack], title: str, cost: float | None, labels: Sequence[tuple[str, str]], kind: str
+    stacks: Sequence[Stack], title: str, cost: float | None, labels: Sequence[tuple[str, str]], more: dict[str, Any]
 ) -> dict[str, Any] | None:
     try:
         tree = FrameTree(stacks, tuple(name for name, _ in labels))
@@ -66,6 +81,6 @@ def _data(
         "unit": "ns",
         "usPerQuery": cost,
         "hues": [_hue(name, place) for name, place in zip(tree.categories, hue_places(tree.categories), strict=True)],
-        "kind": kind,
         "profile": pack(tree, dict(labels)),
+        **more,
     }
