@@ -34,7 +34,7 @@ def histograms(title: str, series: Sequence[Named], what: str, saved: str, note:
 
     what: what is counted, in the plural (`reads`); saved: the name of the SVG file; note: markup below
     """
-    shown = [one for one in series if one.histogram.count]
+    shown = [one for one in series if one.histogram.buckets]
     if not shown:
         return ""
     picks = "".join(
@@ -108,7 +108,7 @@ def _linear_edges(low: float, high: float) -> list[float]:
 
 def _draw(one: Named, scale: str, what: str) -> str:
     h = one.histogram
-    low, high = max(h.least_ns, 1), float(max(h.most_ns, h.least_ns + 1, 2))
+    low, high = max(h.buckets[0][0], 1), float(h.buckets[-1][1])  # beyond the least and the most, by part of a bucket
     note = ""
     left, right, top, bottom = _LEFT, _WIDTH - _RIGHT, _TOP, _HEIGHT - _FOOT
     if scale == "log":

@@ -86,7 +86,11 @@ def io_panel(io: IoLatency) -> str:
         "what the kernel writes later. Queue: start to driver. Device: from there to the end."
     )
     lost = {name: count for name, count in io.losses.items() if count}
-    told = f'<p class="banner warn">Not counted: {text(_counted(lost))}</p>' if lost else ""
+    told = (
+        f'<p class="banner warn">Events that were not counted: {text(_counted(lost))}. The checks say what follows.</p>'
+        if lost
+        else ""
+    )
     window = f"window iolat, {io.device.name}, {io.seconds:.1f} s"
     maps = []
     for owner in _OWNERS:

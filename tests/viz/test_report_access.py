@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.viz.conftest import NpmPackage, Opener
+from tests.viz.observers import observed
 from tests.viz.runs import view
 from tests.viz.samples import percent, stacks, total
 from viz.report import render_report
@@ -51,6 +52,21 @@ def test_axe_finds_nothing_serious(chromium_page: Opener, axe: str, dark: bool, 
     assert findings(page, axe) == []
 
 
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_axe_finds_nothing_serious_in_what_observers_left(
+    chromium_page: Opener, axe: str, dark: bool, width: int
+) -> None:
+    views = [view(name="a"), view(name="b")]
+    for one in views:
+        one.observed = observed()
+    page = chromium_page.html(render_report(views), dark=dark, width=width)
+    page.locator("article:visible [data-graph=off]").click()
+    page.locator("article:visible .panel:has([data-stage]) button[data-scale=linear]").click()
+    page.locator("article:visible rect[data-stage=device]").hover()
+    assert findings(page, axe) == []
+
+
 def test_axe_is_awake(chromium_page: Opener, axe: str) -> None:
     assert findings(chromium_page.html("<html><body><img src=''><button></button>"), axe) != []
 
@@ -68,7 +84,7 @@ def test_what_is_read_aloud(chromium_page: Opener) -> None:
     )
     assert page.get_by_role("button", name="libc+k").count() >= 2
     headings = page.get_by_role("heading", level=2).all_inner_texts()
-    assert headings[0] == "What ran" and headings[1] == "Can it be trusted?" and len(headings) == 6
+    assert headings[0] == "What ran" and headings[1] == "Can it be trusted?" and len(headings) == 7
 
 
 def test_every_control_is_reached_by_tab(chromium_page: Opener) -> None:

@@ -322,7 +322,7 @@ def test_the_theme_follows_the_system_until_it_is_chosen(chromium_page: Opener, 
     assert page.evaluate(ground) == pages[False]
     page.reload()
     assert page.evaluate(ground) == pages[False]
-    assert page.locator(".theme").inner_text() == "Theme: light"
+    page.get_by_role("button", name="Theme: light", exact=True).wait_for()
     assert page.evaluate(pixel) is not None
 
 

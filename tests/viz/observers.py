@@ -1,0 +1,119 @@
+"""What observers leave in a run, made in code: small, and with sums that a test can do in its head."""
+
+from __future__ import annotations
+
+from ioflame.histogram import Histogram
+from ioflame.ladder import STAGES, Ladder, LadderDevice, Rung
+from ioflame.latency import Device, DiskCount, DiskCounts, DiskWindow, IoLatency, IoRow, IoSlice
+from ioflame.offcpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
+from ioflame.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
+from viz.frames import Stack
+from viz.observed import Observed, by_state
+
+# us of each stage: 100 us in all, 60 of them in the block layer; runq is the largest part of the other 40.
+STAGE_US = dict(zip(STAGES, (8, 1, 2, 2, 58, 1, 14, 1, 3, 10), strict=True))
+IO_LAT_US = 65
+QUERIES = 1000
+
+
+def rung(name: str, us: float, count: int = QUERIES) -> Rung:
+    """`count` durations of exactly `us`, in a bucket around it."""
+    ns = round(us * 1000)
+    return Rung(name, count, count * ns, ns, ns, [(ns - ns // 64, ns + ns // 64 + 1, count)])
+
+
+def ladder(scale: float = 1.0) -> Ladder:
+    stages = [rung(name, us * scale) for name, us in STAGE_US.items()]
+    return Ladder(
+        "co-re", 42, 10**9, 5 * 10**9, 8, "query", [], [], [], "session", None, 8 * QUERIES, QUERIES, 1, stages,
+        [rung("one_read", 100 * scale)], rung("outside", 4),
+        LadderDevice(254, 0, "vda", QUERIES, QUERIES, 65), {}, False,
+    )  # fmt: skip
+
+
+def histogram(*values: tuple[int, int]) -> Histogram:
+    """(us, how many) in ascending order."""
+    buckets = [(us * 1000, us * 1000 + us * 20, count) for us, count in values]
+    total = sum(count * us * 1000 for us, count in values)
+    return Histogram(sum(n for _, n in values), total, values[0][0] * 1000, buckets[-1][1] - 1, buckets)
+
+
+def io_latency() -> IoLatency:
+    process = IoRow(
+        "read", "process", histogram((1, 500)), histogram((60, 450), (900, 50)), histogram((61, 450), (901, 50))
+    )
+    others = IoRow("read", "others", Histogram(), Histogram(), histogram((80, 7)))
+    slices = [
+        IoSlice((1 + second) * 10**9, [(61_000, 62_220, 90), (901_000, 919_020, 10)], [(80_000, 81_600, 1)])
+        for second in range(1, 6)
+    ]
+    counts = DiskCounts(DiskCount(507, 0, 4056, 74), DiskCount(), DiskCount(), DiskCount())
+    return IoLatency(
+        "co-re", "tracepoints", Device(254, 0, "vda"), [42], False, 10**9, 6 * 10**9, [process, others], [], slices,
+        {"missed": 0}, {}, DiskWindow(counts, counts),
+    )  # fmt: skip
+
+
+def thread(tid: int, comm: str, ran: int, **off: int) -> Thread:
+    """ms on the CPU, and off it by state; 1,000 in all."""
+    states = {name: ms * 10**6 for name, ms in off.items()}
+    return Thread(tid, comm, 0, 10**9, False, False, ran * 10**6, ran * 10**6, states, 10, 1)
+
+
+def off_cpu() -> OffCpu:
+    threads = [
+        thread(1, "db_bench", 200, io=700, woken=100), thread(2, "db_bench", 300, io=600, woken=100),
+        thread(3, "rocksdb:low0", 0, lock=1000),
+    ]  # fmt: skip
+    states = {"io": StateTotal(1_300_000_000, 13_000), "woken": StateTotal(200_000_000, 13_000)}
+    states["lock"] = StateTotal(10**9, 1)
+    return OffCpu("co-re", 42, 0, 10**9, None, False, states, threads, StackFacts(3, 0, 0, 0), {}, True)
+
+
+def off_stacks() -> list[Stack]:
+    given = [
+        OffStack(1, "db_bench", "io", ("start", "rocksdb::Get", "pread64", "io_schedule_[k]"), 700_000_000, 7000),
+        OffStack(2, "db_bench", "io", ("start", "rocksdb::Get", "pread64", "io_schedule_[k]"), 600_000_000, 6000),
+        OffStack(1, "db_bench", "woken", ("start", "rocksdb::Get", "pread64", "schedule_[k]"), 200_000_000, 13_000),
+        OffStack(3, "rocksdb:low0", "lock", ("start", "futex_wait_[k]"), 10**9, 1),
+    ]
+    return by_state(given, {3})
+
+
+def wall_clock() -> WallClock:
+    rows = [
+        WallRow("on-CPU", "libc+k", 300_000_000), WallRow("on-CPU", "bloom", 200_000_000),
+        WallRow("io", "libc+k", 1_300_000_000), WallRow("woken", "libc+k", 200_000_000),
+    ]  # fmt: skip
+    return WallClock(2 * 10**9, 2, 10**9, 1, 500_000_000, 500_000_000, 20_000.0, rows)
+
+
+def run_queue() -> RunQueue:
+    waits = {"woken": histogram((2, 900), (50, 100)), "preempted": histogram((400, 5)), "started": Histogram()}
+    return RunQueue("co-re", 42, 0, 10**9, waits, 1000, 5, {})
+
+
+def locks(place: str = "rocksdb::lru_cache::LRUCacheShard::Lookup") -> Locks:
+    site = LockSite(place, "mutex", "LRU", Tally(20, 2 * 10**8), Tally(5, 5 * 10**7))
+    return Locks(
+        1, "locks", Tally(100, 10**9), Tally(20, 2 * 10**8), Tally(5, 5 * 10**7), Tally(30, 3 * 10**8),
+        Tally(40, 4 * 10**8),
+        [site], [LockSite("LRU", "", "LRU", site.waiting, site.running)], [],
+    )  # fmt: skip
+
+
+def pmp() -> Pmp:
+    none = Durations(0, 0, 0, 0, 0, 0, 0)
+    return Pmp(
+        1, "stacksampler", 42, "cpu-clock", 10.0, "fp", 0, 0, 10**9, "time", 10, 0, 100, 10**9,
+        {"S": Tally(100, 10**9)},
+        [ThreadSamples(1, "db_bench", 100, 10**9, {})], [], none, none, Lacking(), 0, [], False,
+        Activity(1.0, 100, 90, 0.5, 0.1, 1000, 0.2, 0.1),
+    )  # fmt: skip
+
+
+def observed() -> Observed:
+    pmp_stacks = [Stack(("db_bench", "rocksdb::Get", "pread64", "uninterruptible_[D]"), 10**9, 100, "libc+k", 2)]
+    return Observed(
+        ladder(), io_latency(), off_cpu(), run_queue(), wall_clock(), pmp(), locks(), off_stacks(), pmp_stacks, 104.0
+    )  # fmt: skip

@@ -1,0 +1,174 @@
+"""Ladder, IO latency, off-CPU, run queue and locks on the page: their figures are those of the run's files."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from ioflame.histogram import Histogram
+from ioflame.ladder import STAGES
+from tests.viz import observers
+from tests.viz.runs import view
+from viz.axes import duration, linear_axis, log_axis
+from viz.heatmap import columns
+from viz.histograms import bins
+from viz.ladder_plot import KINDS, LadderRow, gap_words, kind_of, ladder_plot
+from viz.observed import IDLE, Observed
+from viz.report import render_report
+from viz.report_parts import RunView
+from viz.waits import waits
+
+
+def full(name: str = "run-a", scale: float = 1.0) -> RunView:
+    found = view(name=name)
+    found.observed = replace(observers.observed(), ladder=observers.ladder(scale))
+    return found
+
+
+def rows_of(page: str, title: str) -> list[list[str]]:
+    """The cells of the table under that title, as text."""
+    start = page.index(f"<figcaption><span>{title}</span>")
+    body = page[start : page.index("</figure>", start)]
+    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    return [
+        [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
+        for row in rows
+    ]
+
+
+def test_a_run_without_observers_names_all_that_is_missing_and_the_command() -> None:
+    told = waits(Observed(), {})
+    assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Locks.')
+    assert "ioflame profile --collect &quot;perf ladder iolat offcpu pmp&quot;" in told
+    assert "<svg" not in told and "<table" not in told
+
+
+def test_only_what_is_missing_is_named() -> None:
+    told = waits(Observed(ladder=observers.ladder(), locks=observers.locks()), {})
+    assert "Not shown: IO latency, Off the CPU." in told and "&quot;perf iolat offcpu&quot;" in told
+
+
+def test_the_ladders_segments_are_as_long_as_its_stages() -> None:
+    plot = ladder_plot([LadderRow("", observers.ladder(), 104.0)])
+    widths = {
+        name: float(width)
+        for name, width in re.findall(r'data-stage="(\w+)" x="[\d.]+" y="[\d.]+" width="([\d.]+)"', plot)
+    }
+    per_us = widths["device"] / observers.STAGE_US["device"]
+    assert list(widths) == list(STAGES)
+    for name, us in observers.STAGE_US.items():
+        assert widths[name] == pytest.approx(us * per_us, abs=0.02)
+    device = re.search(r'bracket m-device" d="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)', plot)
+    assert device is not None
+    assert float(device[2]) - float(device[1]) == pytest.approx(observers.IO_LAT_US * per_us, abs=0.2)
+
+
+def test_the_gap_is_named_with_its_largest_part() -> None:
+    told = re.sub(r"<[^>]*>", "", gap_words(observers.ladder()))
+    assert "takes 100.00 us" in told and "io.lat of vda) says 65.00 us" in told
+    assert "The gap is 35.00 us, 35 % of the query. Its largest part is runq, 14.00 us (40 % of the gap)" in told
+
+
+def test_no_gap_is_told_where_the_device_is_not_known() -> None:
+    assert gap_words(replace(observers.ladder(), device=None)) == ""
+
+
+def test_the_stages_of_the_table_add_up() -> None:
+    rows = rows_of(render_report([full()]), "Stages of a query")
+    named = {row[0]: row for row in rows[1:]}
+    assert list(named) == [*STAGES, "total"]
+    assert sum(float(named[name][1]) for name in STAGES) == pytest.approx(float(named["total"][1])) == 100
+    assert sum(float(named[name][7]) for name in STAGES) == pytest.approx(100)
+    assert all(kind_of(name) in KINDS for name in STAGES) and kind_of("runq") == "wait"
+
+
+def test_the_chain_of_latencies() -> None:
+    rows = {row[0]: row[1] for row in rows_of(render_report([full()]), "From the client down to the device")}
+    assert rows["rx.lat, plain windows"] == "100.00" and rows["rx.lat, ladder window"] == "104.00"
+    assert rows["query that reads"] == "100.00" and rows["read call (pread64)"] == "78.00"
+    assert rows["block layer, of followed"] == "60.00" and rows["io.lat, ladder window"] == "65.00"
+    assert rows["block layer, total"] == f"{(450 * 61 + 50 * 901) / 500:.2f}"
+    assert rows["io.lat, iolat window"] == f"{74_000 / 507:.2f}"
+
+
+def test_two_ladders_side_by_side() -> None:
+    page = render_report([full("base"), full("slow", 2.0)])
+    rows = {row[0]: row[1:] for row in rows_of(page, "Latency by stage, average")}
+    assert rows["stage, us"] == ["base (base)", "slow", "\u0394"]
+    assert rows["device"] == ["58.00", "116.00", "+58.00"]
+    assert rows["the whole query"] == ["100.00", "200.00", "+100.00"]
+    assert "Latency ladders" not in render_report([full("base"), view(name="none")])
+
+
+def test_bins_keep_every_duration() -> None:
+    h = Histogram(10, 0, 100, 400, [(100, 200, 4), (200, 400, 6)])
+    assert bins(h, [100, 150, 250, 400]) == [2.0, 2 + 1.5, 4.5]
+    for scale in ("log", "linear"):
+        page = render_report([full()])
+        for found in re.findall(r'data-hist="([^"]*)"', page):
+            data = json.loads(html.unescape(found))
+            if data["scale"] == scale:
+                assert sum(data["counts"]) >= (0.99 if scale == "linear" else 1) * data["n"] - 0.05 * len(
+                    data["counts"]
+                )
+                assert sum(data["counts"]) <= data["n"] + 0.05 * len(data["counts"])
+
+
+def test_a_linear_plot_says_what_lies_beyond() -> None:
+    h = Histogram(1000, 10**8, 1000, 10**7, [(1000, 1024, 998), (9_000_000, 10_000_001, 2)])
+    found = view()
+    found.observed = Observed(queue=replace(observers.run_queue(), waits={"woken": h}))
+    assert "the longest 0.5 %, up to 10 ms, lie beyond" in render_report([found])
+
+
+def test_a_heat_map_has_every_read_of_its_owner() -> None:
+    io = observers.io_latency()
+    shown = columns(io.slices, io.start_ns, "process")
+    assert [column.latency.count for column in shown] == [100] * 5
+    assert (shown[0].begin, shown[-1].end) == (0.0, 5.0)
+    many = [replace(io.slices[0], end_ns=10**9 + place * 10**7) for place in range(1, 501)]
+    merged = columns(many, 10**9, "process")
+    assert len(merged) <= 120 and sum(column.latency.count for column in merged) == 500 * 100
+    assert merged[-1].end == pytest.approx(5.0)
+
+
+def test_the_wall_clock_adds_up_by_category_and_state() -> None:
+    rows = rows_of(render_report([full()]), "Wall clock by category, on and off the CPU")
+    assert rows[0] == ["wall clock", "category", "us/query", "%"]
+    whole = next(row for row in rows if row[0] == "all")
+    parts = [row for row in rows[1:] if row[0] != "all" and row[1] != "all"]
+    assert whole[2:] == ["100.000", "100.00"]
+    assert sum(float(row[2]) for row in parts) == pytest.approx(100)
+    assert ["on-CPU", "all", "25.000", "25.00"] in rows
+
+
+def test_idle_threads_are_bars_of_their_own_and_not_in_the_graph() -> None:
+    page = render_report([full()])
+    assert "rocksdb:low, idle: lock 100.0 %" in page
+    assert "1.000 s of 1 idle thread (on a CPU below 1 % of the time) are not in this graph" in page
+    data = [json.loads(found) for found in re.findall(r'class="profile">(.*?)</script>', page, re.DOTALL)]
+    assert [sum(one["profile"]["weight"]) for one in data[1:]] == [1_500_000_000, 10**9]
+    assert IDLE not in {name for name, _ in data[1]["profile"]["categories"]}
+
+
+def test_locks_are_shares_of_all_threads_time() -> None:
+    rows = {row[0]: row[1:] for row in rows_of(render_report([full()]), "Locks")}
+    assert rows["waiting for locks"] == ["20.00", "0.20", "20"]
+    assert rows["waiting for conditions"] == ["30.00", "0.30", "30"]
+
+
+@pytest.mark.parametrize(
+    ("ns", "words"), [(999.6, "1 us"), (0, "0 ns"), (12_345, "12.3 us"), (2.5e9, "2.5 s"), (1e6, "1 ms")]
+)
+def test_durations(ns: float, words: str) -> None:
+    assert duration(ns) == words
+
+
+def test_axes_end_where_they_should() -> None:
+    log, linear = log_axis(1000, 10**6, 0, 300), linear_axis(0, 10**6, 0, 100)
+    assert log.at(1000) == 0 and log.at(10**6) == pytest.approx(300) and log.at(10**4) == pytest.approx(100)
+    assert linear.at(5 * 10**5) == 50 and linear.ticks[-1] == 10**6 and len(linear.ticks) <= 11

@@ -1,0 +1,189 @@
+"""What a reader does with ladder, histograms, heat map and the other flame graphs, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from ioflame.ladder import STAGES
+from ioflame.latency import Device
+from ioflame.offcpu import OffStack
+from tests.viz import observers
+from tests.viz.conftest import Opener
+from tests.viz.runs import view
+from tests.viz.test_hostile_names import NAMES
+from viz.frames import printable
+from viz.observed import by_state
+from viz.report import render_report
+
+pytestmark = pytest.mark.needs("chromium")
+
+EVIL = NAMES[1].decode() + NAMES[3].decode() + "\x00\u202e]]>"
+
+
+def page_of(chromium_page: Opener, **changes: Any) -> Any:
+    given = view()
+    given.observed = observers.observed()
+    return chromium_page.html(render_report([given]), **changes)
+
+
+def tip(page: Any) -> str:
+    return str(page.locator("body > .tip").inner_text())
+
+
+def test_a_stage_tells_what_it_is(chromium_page: Opener) -> None:
+    page = page_of(chromium_page)
+    page.locator("rect[data-stage=runq]").hover()
+    told = tip(page).split("\n")
+    assert told[0] == f"runq: {STAGES['runq'].start} \u2192 {STAGES['runq'].end}"
+    assert "avg 14.00 us, 14.0 % of the query" in told
+    # The browser's own tooltip does not lie over ours, and comes back.
+    assert page.locator("rect[data-stage=runq] title").count() == 0
+    page.locator("rect[data-stage=device]").hover()
+    assert page.locator("rect[data-stage=runq] title").count() == 1
+    page.keyboard.press("Escape")
+    assert not page.locator("body > .tip").is_visible()
+
+
+def test_a_stage_opens_its_histogram_by_pointer_and_by_key(chromium_page: Opener) -> None:
+    page = page_of(chromium_page)
+    panel = page.locator(".panel:has([data-stage])")
+    shown = panel.locator(".histograms svg:visible")
+    assert shown.count() == 1 and shown.get_attribute("aria-label").startswith("total, ")
+    page.locator("rect[data-stage=device]").click()
+    assert shown.count() == 1 and shown.get_attribute("aria-label").startswith("device, ")
+    page.locator("button[data-stage=queue]").focus()
+    page.keyboard.press("Enter")
+    assert shown.get_attribute("aria-label").startswith("queue, ")
+    assert panel.locator("button[data-series][aria-pressed=true]").inner_text() == "queue"
+    panel.locator("button[data-scale=linear]").click()
+    assert shown.count() == 1 and "linear scale" in (shown.text_content() or "")
+    # Other histograms of the page are not touched.
+    assert page.locator(".histograms:not(.panel:has([data-stage]) *) [data-at=log]:visible").count() == 2
+
+
+def test_a_bar_and_a_cell_tell_their_counts(chromium_page: Opener) -> None:
+    page = page_of(chromium_page)
+    plot = page.locator("[data-hist]:visible").nth(1)
+    counts = plot.evaluate("s => JSON.parse(s.dataset.hist)")
+    fullest = counts["counts"].index(max(counts["counts"]))
+    spot = plot.evaluate(
+        "(s, at) => { const h = JSON.parse(s.dataset.hist), e = h.edges, r = s.getBoundingClientRect();"
+        "const part = Math.log(Math.sqrt(e[at] * e[at + 1]) / e[0]) / Math.log(e.at(-1) / e[0]);"
+        "return (h.left + part * (h.right - h.left)) * r.width / s.viewBox.baseVal.width; }",
+        fullest,
+    )
+    plot.hover(position={"x": spot, "y": 100})
+    said = tip(page)
+    assert re.search(r"(about )?\d+ requests, \d+\.\d\d %", said)
+    heat = page.locator("[data-heat]").first
+    grid = heat.evaluate("s => JSON.parse(s.dataset.heat)")
+    row = max(grid["counts"][2], key=lambda key: grid["counts"][2][key])
+    scale = heat.evaluate("s => s.getBoundingClientRect().width / s.viewBox.baseVal.width")
+    middle = (grid["x"][2] + grid["x"][3]) / 2, (grid["y"][int(row)] + grid["y"][int(row) + 1]) / 2
+    heat.hover(position={"x": middle[0] * scale, "y": middle[1] * scale})
+    assert "of 100 reads" in tip(page) and "2 \u2013 3 s" in tip(page) and "p50 " in tip(page)
+
+
+def test_the_other_flame_graphs(chromium_page: Opener) -> None:
+    page = page_of(chromium_page)
+    shown = ".flame:visible"
+    assert page.locator(shown).count() == 1
+    page.locator("[data-graph=off]").click()
+    assert page.locator(shown).get_attribute("data-of") == "off" and page.url.endswith("graph=off")
+    assert "1.500 s" in page.locator(f"{shown} [data-part=status]").inner_text()
+    page.keyboard.press("/")
+    page.keyboard.type("pread64")
+    assert page.locator(f"{shown} [data-part=found]").inner_text().startswith("matched 100.00 % of all")
+    page.locator(f"{shown} .keys button", has_text="woken").click()
+    assert "only stacks with state woken: 13.33 % of all" in page.locator(f"{shown} [data-part=status]").inner_text()
+    page.reload()
+    page.locator(f"{shown}[data-of=off]").wait_for()
+    assert "state woken" in page.locator(f"{shown} [data-part=status]").inner_text()
+    page.locator("[data-graph=pmp]").click()
+    assert page.locator(shown).get_attribute("data-of") == "pmp"
+    page.go_back()
+    page.locator(f"{shown}[data-of=off]").wait_for()
+    # A category of the tables is about the CPU.
+    page.locator("button.pick[data-owner='0']").click()
+    page.locator(f"{shown}[data-of=cpu]").wait_for()
+    assert "only stacks with owner" in page.locator(f"{shown} [data-part=status]").inner_text()
+
+
+def test_the_other_graphs_are_not_read_before_they_are_asked_for(chromium_page: Opener) -> None:
+    page = page_of(chromium_page)
+    assert page.locator(".flame[data-of=off] [data-part=drawn]").inner_text() == ""
+    page.locator("[data-graph=off]").click()
+    assert "frames" in page.locator(".flame[data-of=off] [data-part=drawn]").inner_text()
+
+
+@pytest.mark.parametrize("width", [360, 800, 1600])
+def test_it_fits_the_window(chromium_page: Opener, width: int) -> None:
+    page = page_of(chromium_page, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_it_is_whole_without_a_script(chromium_page: Opener) -> None:
+    page = page_of(chromium_page, scripts=False)
+    assert page.locator("[data-hist]:visible").count() == 3 and page.locator("[data-heat]:visible").count() == 1
+    assert page.locator("rect[data-stage]").count() == len(STAGES)
+    assert not page.locator(".choices, .turns").first.is_visible()
+
+
+def test_every_plot_saves_as_xml(chromium_page: Opener) -> None:
+    page = page_of(chromium_page)
+    buttons = page.locator(".panel [data-save]:visible")
+    assert buttons.count() == 6
+    for index in range(buttons.count()):
+        with page.expect_download() as download:
+            buttons.nth(index).click()
+        saved = Path(download.value.path()).read_text(encoding="utf-8")
+        ElementTree.fromstring(saved)
+        assert "var(--" not in saved
+
+
+def test_hostile_names_of_observers_stay_text(chromium_page: Opener) -> None:
+    given = view()
+    seen = observers.observed()
+    assert seen.ladder and seen.io and seen.off and seen.clock and seen.locks and seen.ladder.device
+    threads = [replace(one, comm=EVIL) for one in seen.off.threads]
+    rows = [replace(one, category=EVIL) for one in seen.clock.rows]
+    stacks = by_state(
+        [OffStack(1, EVIL, "io", (EVIL, *(name.decode(errors="replace") for name in NAMES)), 5, 1)], set()
+    )
+    given.observed = replace(
+        seen,
+        ladder=replace(seen.ladder, notes=[EVIL], device=replace(seen.ladder.device, name=EVIL)),
+        io=replace(seen.io, how=EVIL, device=Device(1, 1, EVIL)),
+        off=replace(seen.off, threads=threads),
+        clock=replace(seen.clock, rows=rows),
+        locks=observers.locks(EVIL),
+        off_stacks=stacks,
+    )
+    text = render_report([given])
+    for plot in re.findall(r'<svg class="plot.*?</svg>', text, re.DOTALL):
+        ElementTree.fromstring(plot)
+    assert "\x00" not in text and "\u202e" not in text
+    page = chromium_page.html(text)
+    page.locator("[data-graph=off]").click()
+    page.locator(".flame:visible canvas").hover(position={"x": 200, "y": 60})
+    for one in page.locator(".segment").all():
+        one.hover(force=True)
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("img, iframe").count() == 0
+    assert printable(EVIL) in page.locator(".places .name").first.inner_text()
+
+
+def test_print_shows_plots_and_tables(chromium_page: Opener) -> None:
+    page = page_of(chromium_page)
+    page.emulate_media(media="print")
+    assert not page.locator(".turns, .choices").first.is_visible()
+    assert page.locator("[data-heat]").first.is_visible() and page.locator("rect[data-stage]").first.is_visible()
+    for plot in page.locator(".wide svg:visible").all():
+        box = plot.bounding_box()
+        assert box is not None and box["x"] + box["width"] <= 1280
