@@ -92,9 +92,11 @@ bench: setup-dev ## stackfold against its peers, and how long a report page take
 bench-observers: setup-dev ## what each observer costs a running db_bench, beside none, by paired windows (15 minutes, root; BENCH='--rounds 5')
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
 
+EVERY_OBSERVER = $(if $(COLLECT),,--collect 'perf iolat ladder offcpu pmp')
+
 docs: setup-dev ## make the README's pictures and summary anew, from two real runs on this machine
-	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
-	@first=$$(readlink -f '$(or $(OUT),runs)/latest') && $(BIN)/ioflame profile $(PROFILE_OPTIONS) && \
+	@$(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER)
+	@first=$$(readlink -f '$(or $(OUT),runs)/latest') && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
 		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f '$(or $(OUT),runs)/latest')"
 
 bless: setup-dev ## write the golden files anew from what the code does now; look at the diff

@@ -1,7 +1,7 @@
 """Takes two finished runs over into the documentation: `docs/refresh.py RUN OTHER` (`make docs` makes the runs first).
 
 Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and the summary between the markers
-of README.md. Everything is of RUN; OTHER is what it is compared with.
+of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with.
 """
 
 from __future__ import annotations
@@ -48,12 +48,27 @@ def _hover_a_frame(page: Page) -> None:
     page.locator("canvas").first.hover(position={"x": 560, "y": 18 * 20 + 9})
 
 
+def _hover_a_stage(page: Page) -> None:
+    page.locator("rect[data-stage=device]").hover()
+
+
 VIEWS = (
     View("report-top", "run", ("header.top", "section:has(#what-0)", "section:has(#trust-0)"), height=980),
     View("flamegraph-light", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), before=_hover_a_frame),
     View("flamegraph-dark", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), "dark", "#colour=group"),
     View("categories", "run", ("section:has(#where-0)",)),
     View("matrix", "run", ("figure:has(.matrix)",)),
+    View("ladder", "run", ("figure:has([data-stage])", ".finding"), before=_hover_a_stage),
+    View("heatmap", "run", ("figure:has([data-heat])",)),
+    View("histogram", "run", (".panel:has([data-heat]) .histograms",)),
+    View(
+        "flamegraph-off-cpu",
+        "run",
+        ("section:has(#graph-0) > .turns", ".flame[data-of=off] .box"),
+        "dark",
+        "#graph=off",
+    ),
+    View("states", "run", (".panel:has(.legend):not(:has([data-stage])) figure",)),
     View("timeline", "run", ("section:has(#time-0) figure",)),
     View("comparison", "comparison", ("header.top", "section[aria-labelledby=compare]"), height=980),
     View("terminal", "terminal", ("pre",), "dark"),

@@ -21,7 +21,17 @@ __all__ = ("barriers", "comparison", "differences")
 # of the engine. Its version need not be: to compare two is why there are two runs.
 _MUST_AGREE = ("event", "unit", "workload", "engine", "threads")
 _SETTING = "setting "
-_NO_SETTING = ("--seed", "--db", "--wal_dir", "--report_file", "--duration")
+_NO_SETTING = (
+    "--seed",
+    "--db",
+    "--wal_dir",
+    "--report_file",
+    "--duration",
+    "--pid",
+    "--output",
+    "--stats",
+    "--samples",
+)
 _OWN = ("directory", "out", "quiet")  # where a run was kept says nothing about it
 
 

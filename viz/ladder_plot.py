@@ -76,7 +76,10 @@ def gap_words(ladder: Ladder) -> str:
         return ""
     gap = total.mean_ns - device.await_ns
     if gap <= 0:
-        return ""
+        return (
+            f"The device's own counter (io.lat of {text(device.name)}, everybody's {device.reads:,} reads) says "
+            f"{us(device.await_ns)} us, more than the {us(total.mean_ns)} us of a query that reads: others' reads are in it."
+        )
     first = parts[0]
     rest = ", ".join(f"{text(rung.name)} {us(rung.mean_ns)}" for rung in parts[1:])
     return (

@@ -19,6 +19,7 @@ __all__ = ("STATE_HUES", "off_panel", "run_queue_panel", "wall_clock_panel")
 ON_CPU = "on-CPU"
 # The hues that the off-CPU flame graph gives the states, in their order; on-CPU takes the next.
 STATE_HUES = {name: place for place, name in enumerate((*STATES, ON_CPU))}
+_WAITS = {"woken": "wake-up to CPU", "preempted": "put off its CPU until it runs again", "started": "created to CPU"}
 _NUMBER = re.compile(r"[-/:_#]?\d+$")
 _WIDTH, _LEFT, _RIGHT, _ROW, _CHAR = 1000, 230, 12, 30, 6.4
 
@@ -167,8 +168,12 @@ def wall_clock_panel(clock: WallClock) -> str:
 
 def run_queue_panel(queue: RunQueue) -> str:
     """Waits for a CPU: histograms and percentiles."""
-    about = {"woken": "wake-up to CPU", "preempted": "put off its CPU until it runs again", "started": "created to CPU"}
-    series = [Named(name, about.get(name, ""), wait) for name, wait in queue.waits.items()]
+    series = [
+        Named(name, _WAITS.get(name, ""), wait)
+        for name, wait in sorted(
+            queue.waits.items(), key=lambda item: list(_WAITS).index(item[0]) if item[0] in _WAITS else len(_WAITS)
+        )
+    ]
     seconds = (queue.end_ns - queue.start_ns) / 1e9
     switches = queue.voluntary + queue.involuntary
     note = (

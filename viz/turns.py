@@ -21,11 +21,13 @@ __all__ = ("graphs",)
 def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> str:
     """profile: of the CPU, as `flame` takes it. The others are there where the run has their stacks."""
     turns = [("cpu", "on-CPU", profile)]
+    # In the order of the on-CPU graph, so that an owner has one colour.
+    owners = [(name, label) for name, label in profile["profile"]["categories"]] if profile is not None else []
     if observed.off_stacks:
         turns.append(("off", "off-CPU", _off_cpu(observed, title)))
     if observed.pmp_stacks:
         turns.append(
-            ("pmp", "PMP wall clock", _data(observed.pmp_stacks, f"PMP: {title}", None, (), {"kind": "owner"}))
+            ("pmp", "PMP wall clock", _data(observed.pmp_stacks, f"PMP: {title}", None, owners, {"kind": "owner"}))
         )
     found = [(key, name, data) for key, name, data in turns if data is not None]
     if len(found) < 2:

@@ -27,7 +27,7 @@ def waits(observed: Observed, metrics: Mapping[str, float]) -> str:
             parts.append(f'<h3>{text(name)}</h3>\n<div class="panel">{content}</div>')
         elif collector:
             missing.append((name, collector))
-    return "".join(parts) + _missing(missing)
+    return "".join(parts) + _missing(missing) + ("" if observed.queue is not None else _NO_QUEUE)
 
 
 def _off(observed: Observed) -> str:
@@ -42,6 +42,13 @@ _PANELS: tuple[tuple[str, str, Callable[[Observed], str]], ...] = (
     ("Off the CPU", "offcpu", _off),
     ("Run queue", "", lambda o: "" if o.queue is None else run_queue_panel(o.queue)),
     ("Locks", "pmp", lambda o: "" if o.locks is None else lock_panel(o.locks, o.pmp)),
+)
+
+
+# No window of a profile is its own: the ladder and the off-CPU window have waits for a CPU, too.
+_NO_QUEUE = (
+    '<p class="absent">Not shown: histograms of waits for a CPU. <code>ioflame ebpf runqlat --pid PID --out '
+    "RUN/runqlat.json</code> while the engine runs, then <code>ioflame report RUN</code>, shows them here.</p>"
 )
 
 

@@ -73,6 +73,13 @@ def test_the_gap_is_named_with_its_largest_part() -> None:
     assert "The gap is 35.00 us, 35 % of the query. Its largest part is runq, 14.00 us (40 % of the gap)" in told
 
 
+def test_a_counter_above_the_query_is_explained() -> None:
+    given = observers.ladder()
+    assert given.device is not None
+    told = gap_words(replace(given, device=replace(given.device, read_ms=200)))
+    assert "everybody's 1,000 reads) says 200.00 us, more than the 100.00 us" in told
+
+
 def test_no_gap_is_told_where_the_device_is_not_known() -> None:
     assert gap_words(replace(observers.ladder(), device=None)) == ""
 
