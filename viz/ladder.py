@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ioflame.ladder import CLASSES, STAGES, Ladder, Rung
 
-__all__ = ("engine_latency_us", "ladder_text")
+__all__ = ("engine_latency_us", "ladder_text", "others_reads")
 
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 _BAR = 24
@@ -20,6 +20,18 @@ def engine_latency_us(ladder: Ladder) -> float:
     if not ladder.queries:
         return 0.0
     return ladder.threads * ladder.seconds * 1e6 / ladder.queries
+
+
+def others_reads(ladder: Ladder) -> int:
+    """Reads of the device in the window that are not of these queries; 0 where they are too few to matter.
+
+    Of the queries that are not followed as many read as of those that are.
+    """
+    device = ladder.device
+    if device is None or not ladder.followed:
+        return 0
+    others = round(device.reads - device.followed * ladder.queries / ladder.followed)
+    return others if others > _OTHERS * device.reads else 0
 
 
 def ladder_text(ladder: Ladder, rx_lat_us: float | None = None) -> str:
@@ -110,9 +122,8 @@ def _device_lines(ladder: Ladder) -> list[str]:
     if device is None or device.await_ns is None or not total.count:
         return []
     inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
-    # Of the queries that are not followed as many read as of those that are.
-    others = round(device.reads - device.followed * ladder.queries / ladder.followed)
-    whose = f", {others:,} of them others', whose time is in it" if others > _OTHERS * device.reads else ""
+    others = others_reads(ladder)
+    whose = f", {others:,} of them others', whose time is in it" if others else ""
     lines = [
         _book("queue + device", inside, "what the block layer and the device took"),
         _book(f"io.lat of {device.name}", device.await_ns, f"diskstats, {device.reads:,} reads{whose}"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ioflame.ladder import STAGES, Ladder, Rung
 from viz.axes import linear_axis, us
-from viz.ladder import engine_latency_us
+from viz.ladder import engine_latency_us, others_reads
 from viz.markup import text
 
 __all__ = ("KINDS", "LadderRow", "gap_words", "kind_of", "ladder_plot")
@@ -69,25 +69,25 @@ def ladder_plot(rows: Sequence[LadderRow]) -> str:
 
 
 def gap_words(ladder: Ladder) -> str:
-    """Of a query's time what the device's counter does not have, and the largest part of it; markup."""
+    """Of a query's time what neither the block layer nor the device has, and the largest part of it; markup."""
     device, total = ladder.device, ladder.total
+    inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
+    gap = total.mean_ns - inside
     parts = ladder.device_gap()
-    if device is None or device.await_ns is None or not total.count or not parts:
+    if gap <= 0 or not parts:
         return ""
-    gap = total.mean_ns - device.await_ns
-    if gap <= 0:
-        return (
-            f"The device's own counter (io.lat of {text(device.name)}, everybody's {device.reads:,} reads) says "
-            f"{us(device.await_ns)} us, more than the {us(total.mean_ns)} us of a query that reads: others' reads are in it."
-        )
     first = parts[0]
     rest = ", ".join(f"{text(rung.name)} {us(rung.mean_ns)}" for rung in parts[1:])
+    counted = ""
+    if device is not None and device.await_ns is not None:
+        others = others_reads(ladder)
+        whose = f", with {others:,} reads of others in it" if others else ""
+        counted = f" (io.lat of {text(device.name)}, by diskstats: {us(device.await_ns)} us{whose})"
     return (
-        f"A query that reads takes <b>{us(total.mean_ns)} us</b>; the device's own counter (io.lat of "
-        f"{text(device.name)}) says <b>{us(device.await_ns)} us</b>. The gap is {us(gap)} us, "
-        f"{100 * gap / total.mean_ns:.0f} % of the query. Its largest part is <b>{text(first.name)}</b>, "
-        f"{us(first.mean_ns)} us ({100 * first.mean_ns / gap:.0f} % of the gap): {text(STAGES[first.name].about)}. "
-        f"Then {rest}."
+        f"A query that reads takes <b>{us(total.mean_ns)} us</b>, of which block layer and device take "
+        f"<b>{us(inside)} us</b>{counted}. The other {us(gap)} us, {100 * gap / total.mean_ns:.0f} % of the query, are "
+        f"in no figure of the device. The largest part of them is <b>{text(first.name)}</b>, {us(first.mean_ns)} us "
+        f"({100 * first.mean_ns / gap:.0f} %): {text(STAGES[first.name].about)}. Then {rest}."
     )
 
 

@@ -51,7 +51,7 @@ def off_panel(off: OffCpu) -> str:
     )
     note = (
         f"Elapsed time x threads of the off-CPU window, {(off.end_ns - off.start_ns) / 1e9:.1f} s. "
-        "Idle: on a CPU below 1 % of the time. Threads of one name, but for its number, are one group."
+        "Idle: on a CPU below 1 % of the time, and seldom woken. Threads whose names differ by a number are one group."
     )
     return figure("What threads spend their time on", plot, note, svg_button("states.svg")) + _states(off)
 

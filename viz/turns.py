@@ -50,8 +50,8 @@ def _off_cpu(observed: Observed, title: str) -> dict[str, Any] | None:
     if left:
         threads = len({stack.thread for stack in observed.off_stacks if stack.category == IDLE})
         more["note"] = (
-            f"Time off the CPU. {scaled_weight(left, 'ns')} of {threads} idle thread{'s' * (threads != 1)} (on a CPU "
-            "below 1 % of the time) are not in this graph; the bars and the table of states have them."
+            f"Time off the CPU. {scaled_weight(left, 'ns')} of {threads} idle thread{'s' * (threads != 1)} are "
+            "not in this graph; the bars and the table of states have them."
         )
     queries = observed.clock.queries if observed.clock is not None else None
     cost = sum(stack.weight for stack in shown) / 1e3 / queries if queries else None
@@ -60,7 +60,7 @@ def _off_cpu(observed: Observed, title: str) -> dict[str, Any] | None:
 
 def _states(stacks: Sequence[Stack]) -> list[tuple[str, str]]:
     """Those that were seen, in the order in which they have their hues everywhere."""
-    labels = {**STATES, IDLE: "threads on a CPU below 1 % of their time"}
+    labels = {**STATES, IDLE: "threads with little to do"}
     seen = {stack.category for stack in stacks}
     return [(name, label) for name, label in labels.items() if name in seen]
 

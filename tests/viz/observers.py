@@ -57,7 +57,7 @@ def io_latency() -> IoLatency:
 def thread(tid: int, comm: str, ran: int, **off: int) -> Thread:
     """ms on the CPU, and off it by state; 1,000 in all."""
     states = {name: ms * 10**6 for name, ms in off.items()}
-    return Thread(tid, comm, 0, 10**9, False, False, ran * 10**6, ran * 10**6, states, 10, 1)
+    return Thread(tid, comm, 0, 10**9, False, False, ran * 10**6, ran * 10**6, states, 5, 1)
 
 
 def off_cpu() -> OffCpu:

@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 
 from ioflame.histogram import Histogram
-from ioflame.ladder import STAGES
+from ioflame.ladder import STAGES, LadderDevice
 from tests.viz import observers
+from tests.viz.observers import QUERIES
 from tests.viz.runs import view
 from viz.axes import duration, linear_axis, log_axis
 from viz.heatmap import columns
@@ -68,20 +69,23 @@ def test_the_ladders_segments_are_as_long_as_its_stages() -> None:
 
 
 def test_the_gap_is_named_with_its_largest_part() -> None:
-    told = re.sub(r"<[^>]*>", "", gap_words(observers.ladder()))
-    assert "takes 100.00 us" in told and "io.lat of vda) says 65.00 us" in told
-    assert "The gap is 35.00 us, 35 % of the query. Its largest part is runq, 14.00 us (40 % of the gap)" in told
+    given = replace(observers.ladder(), device=LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES, 8 * 65))
+    told = re.sub(r"<[^>]*>", "", gap_words(given))
+    assert (
+        "takes 100.00 us, of which block layer and device take 60.00 us (io.lat of vda, by diskstats: 65.00 us)" in told
+    )
+    assert "The other 40.00 us, 40 % of the query" in told
+    assert "The largest part of them is runq, 14.00 us (35 %)" in told
 
 
-def test_a_counter_above_the_query_is_explained() -> None:
-    given = observers.ladder()
-    assert given.device is not None
-    told = gap_words(replace(given, device=replace(given.device, read_ms=200)))
-    assert "everybody's 1,000 reads) says 200.00 us, more than the 100.00 us" in told
+def test_reads_of_others_are_told_beside_the_devices_own_figure() -> None:
+    given = replace(observers.ladder(), device=LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES + 500, 8 * 65))
+    assert "with 500 reads of others in it" in gap_words(given)
 
 
-def test_no_gap_is_told_where_the_device_is_not_known() -> None:
-    assert gap_words(replace(observers.ladder(), device=None)) == ""
+def test_the_gap_is_told_where_the_device_is_not_known() -> None:
+    told = gap_words(replace(observers.ladder(), device=None))
+    assert "The other 40.00 us" in told and "diskstats" not in told
 
 
 def test_the_stages_of_the_table_add_up() -> None:
@@ -156,7 +160,7 @@ def test_the_wall_clock_adds_up_by_category_and_state() -> None:
 def test_idle_threads_are_bars_of_their_own_and_not_in_the_graph() -> None:
     page = render_report([full()])
     assert "rocksdb:low, idle: lock 100.0 %" in page
-    assert "1.000 s of 1 idle thread (on a CPU below 1 % of the time) are not in this graph" in page
+    assert "1.000 s of 1 idle thread are not in this graph" in page
     data = [json.loads(found) for found in re.findall(r'class="profile">(.*?)</script>', page, re.DOTALL)]
     assert [sum(one["profile"]["weight"]) for one in data[1:]] == [1_500_000_000, 10**9]
     assert IDLE not in {name for name, _ in data[1]["profile"]["categories"]}

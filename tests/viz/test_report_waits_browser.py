@@ -32,19 +32,27 @@ def page_of(chromium_page: Opener, **changes: Any) -> Any:
     return chromium_page.html(render_report([given]), **changes)
 
 
+def point(page: Any, target: Any, **position: float) -> None:
+    """The pointer onto `target`, once the page has come to rest there: scrolling takes a tooltip away."""
+    target.scroll_into_view_if_needed()
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    target.hover(position=position or None)
+    page.locator("body > .tip").wait_for()
+
+
 def tip(page: Any) -> str:
     return str(page.locator("body > .tip").inner_text())
 
 
 def test_a_stage_tells_what_it_is(chromium_page: Opener) -> None:
     page = page_of(chromium_page)
-    page.locator("rect[data-stage=runq]").hover()
+    point(page, page.locator("rect[data-stage=runq]"))
     told = tip(page).split("\n")
     assert told[0] == f"runq: {STAGES['runq'].start} \u2192 {STAGES['runq'].end}"
     assert "avg 14.00 us, 14.0 % of the query" in told
     # The browser's own tooltip does not lie over ours, and comes back.
     assert page.locator("rect[data-stage=runq] title").count() == 0
-    page.locator("rect[data-stage=device]").hover()
+    point(page, page.locator("rect[data-stage=device]"))
     assert page.locator("rect[data-stage=runq] title").count() == 1
     page.keyboard.press("Escape")
     assert not page.locator("body > .tip").is_visible()
@@ -78,7 +86,7 @@ def test_a_bar_and_a_cell_tell_their_counts(chromium_page: Opener) -> None:
         "return (h.left + part * (h.right - h.left)) * r.width / s.viewBox.baseVal.width; }",
         fullest,
     )
-    plot.hover(position={"x": spot, "y": 100})
+    point(page, plot, x=spot, y=100)
     said = tip(page)
     assert re.search(r"(about )?\d+ requests, \d+\.\d\d %", said)
     heat = page.locator("[data-heat]").first
@@ -86,7 +94,7 @@ def test_a_bar_and_a_cell_tell_their_counts(chromium_page: Opener) -> None:
     row = max(grid["counts"][2], key=lambda key: grid["counts"][2][key])
     scale = heat.evaluate("s => s.getBoundingClientRect().width / s.viewBox.baseVal.width")
     middle = (grid["x"][2] + grid["x"][3]) / 2, (grid["y"][int(row)] + grid["y"][int(row) + 1]) / 2
-    heat.hover(position={"x": middle[0] * scale, "y": middle[1] * scale})
+    point(page, heat, x=middle[0] * scale, y=middle[1] * scale)
     assert "of 100 reads" in tip(page) and "2 \u2013 3 s" in tip(page) and "p50 " in tip(page)
 
 
