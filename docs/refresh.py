@@ -49,7 +49,7 @@ def _hover_a_frame(page: Page) -> None:
 
 
 def _hover_a_stage(page: Page) -> None:
-    page.locator("rect[data-stage=device]").hover()
+    page.locator("rect[data-stage=runq]").hover()
 
 
 VIEWS = (

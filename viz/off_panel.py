@@ -17,8 +17,8 @@ from viz.wallclock import more_than
 __all__ = ("STATE_HUES", "off_panel", "run_queue_panel", "wall_clock_panel")
 
 ON_CPU = "on-CPU"
-# The hues that the off-CPU flame graph gives the states, in their order; on-CPU takes the next.
-STATE_HUES = {name: place for place, name in enumerate((*STATES, ON_CPU))}
+# The hues that the off-CPU flame graph gives the states, in their order; grey for what is no wait.
+STATE_HUES = {**{name: place for place, name in enumerate(STATES)}, ON_CPU: -1}
 _WAITS = {"woken": "wake-up to CPU", "preempted": "put off its CPU until it runs again", "started": "created to CPU"}
 _NUMBER = re.compile(r"[-/:_#]?\d+$")
 _WIDTH, _LEFT, _RIGHT, _ROW, _CHAR = 1000, 230, 12, 30, 6.4
@@ -84,7 +84,7 @@ def _draw(groups: Sequence[_Group]) -> str:
             hover = f"{state}: {100 * ns / whole:.2f} % of the group's time\n{words}\n{about}\n{duration(ns)}"
             title = "\n".join(text(line) for line in hover.split("\n"))
             lines.append(
-                f'<rect class="h{STATE_HUES[state] % 16} segment" x="{left:.2f}" y="{y}" width="{max(long, 0.3):.2f}"'
+                f'<rect class="{hue_class(STATE_HUES[state])} segment" x="{left:.2f}" y="{y}" width="{max(long, 0.3):.2f}"'
                 f' height="{_ROW - 8}"><title>{title}</title></rect>'
             )
             inside = f"{state} {100 * ns / whole:.1f} %"
@@ -107,7 +107,7 @@ def _draw(groups: Sequence[_Group]) -> str:
 def _legend(groups: Sequence[_Group]) -> str:
     used = [state for state in (ON_CPU, *STATES) if any(group.ns.get(state) for group in groups)]
     entries = (
-        f'<span><i class="swatch {hue_class(STATE_HUES[state] % 16)}"></i>{text(state)}'
+        f'<span><i class="swatch {hue_class(STATE_HUES[state])}"></i>{text(state)}'
         f"{'' if state == ON_CPU else ': ' + text(STATES[state])}</span>"
         for state in used
     )
