@@ -48,17 +48,13 @@ def _hover_a_frame(page: Page) -> None:
     page.locator("canvas").first.hover(position={"x": 560, "y": 18 * 20 + 9})
 
 
-def _hover_a_stage(page: Page) -> None:
-    page.locator("rect[data-stage=runq]").hover()
-
-
 VIEWS = (
     View("report-top", "run", ("header.top", "section:has(#what-0)", "section:has(#trust-0)"), height=980),
     View("flamegraph-light", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), before=_hover_a_frame),
     View("flamegraph-dark", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), "dark", "#colour=group"),
     View("categories", "run", ("section:has(#where-0)",)),
     View("matrix", "run", ("figure:has(.matrix)",)),
-    View("ladder", "run", ("figure:has([data-stage])", ".finding"), before=_hover_a_stage),
+    View("ladder", "run", ("figure:has([data-stage])", ".finding")),
     View("heatmap", "run", ("figure:has([data-heat])",)),
     View("histogram", "run", (".panel:has([data-heat]) .histograms",)),
     View(

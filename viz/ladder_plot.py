@@ -138,7 +138,7 @@ def _segment(rung: Rung, total: Rung, left: float, right: float, top: float) -> 
     h = rung.histogram
     words = [
         f"{rung.name}: {step.start} \u2192 {step.end}",
-        f"{step.about} ({kind}: {KINDS[kind][1]})",
+        f"{step.about} ({kind})",
         f"avg {us(rung.mean_ns)} us, {share:.1f} % of the query",
         f"p50 {us(h.percentile(50))}, p99 {us(h.percentile(99))}, max {us(rung.most_ns)} us",
         f"n {rung.count:,}",

@@ -84,7 +84,8 @@ def _draw(groups: Sequence[_Group]) -> str:
             hover = f"{state}: {100 * ns / whole:.2f} % of the group's time\n{words}\n{about}\n{duration(ns)}"
             title = "\n".join(text(line) for line in hover.split("\n"))
             lines.append(
-                f'<rect class="{hue_class(STATE_HUES[state])} segment" x="{left:.2f}" y="{y}" width="{max(long, 0.3):.2f}"'
+                f'<rect class="{hue_class(STATE_HUES[state])} segment" x="{left:.2f}" y="{y}"'
+                f' width="{max(long, 0.3):.2f}"'
                 f' height="{_ROW - 8}"><title>{title}</title></rect>'
             )
             inside = f"{state} {100 * ns / whole:.1f} %"
