@@ -1,13 +1,11 @@
 """stackfold on perf.data itself, against perf script and a folder behind it.
 
-Two recordings are made: db_bench with frame pointers, and stackfold itself, built with all its debug information, with
-copied stacks. Times are medians of paired runs, wall clock, with the recording in the page cache.
+Two recordings are made: db_bench with frame pointers, and a program in C++, built with `-g -O2`, with copied stacks. Times are medians of paired runs, wall clock, with the recording in the page cache.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -31,8 +29,8 @@ from tests.bench.common import (
 
 CRATE = ROOT / "folding"
 YARDSTICK = CRATE / "target" / "release" / "examples" / "chains"
-# stackfold with all its debug information, as a program whose addresses are expensive to look up.
-DEBUG_BUILD = CRATE / "target" / "bench-debug"
+# A program whose addresses are as expensive to look up as those of large programs in C++.
+TEMPLATES = Path(__file__).parent / "templates.cc"
 
 
 def samples_of(data: Path) -> int:
@@ -53,39 +51,18 @@ def frame_pointers(db: Path, directory: Path, samples: int) -> tuple[Path, int]:
     return data, found
 
 
-def copied_stacks(directory: Path, data: Path) -> Path:
-    """stackfold with debug information folds `data` and its own output in every way, recorded with copied stacks."""
-    say("building stackfold with debug information ...")
-    environment = {**os.environ, "CARGO_PROFILE_RELEASE_DEBUG": "2", "CARGO_PROFILE_RELEASE_STRIP": "none"}
-    build = ["cargo", "build", "-q", "--release", "--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
-    subprocess.run([*build, "--target-dir", str(DEBUG_BUILD)], env=environment, check=True)
-    program = shlex.quote(str(DEBUG_BUILD / "release" / "stackfold"))
-    text, folded, pprof = (shlex.quote(str(directory / name)) for name in ("head.txt", "work.folded", "work.pb.gz"))
-    with (directory / "head.txt").open("wb") as out:
-        script = subprocess.Popen(
-            ["perf", "script", "-i", str(data)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        assert script.stdout is not None
-        out.write(script.stdout.read(40 << 20))
-        script.kill()
-        script.wait()
-    work = f"""
-        {program} -q {shlex.quote(str(data))} -o {pprof}
-        {program} -q {pprof} -o {folded}
-        {program} -q {text} -o {folded} --all-annotations
-        {program} categories {folded} -o /dev/null
-        {program} diff {folded} {pprof} -o /dev/null
-        {program} merge -q {folded} {pprof} -o /dev/null
-    """
-    stacks = directory / "dwarf.data"
+def copied_stacks(directory: Path) -> Path:
+    """A program of many templates, with debug information and without frame pointers, recorded with copied stacks."""
+    say("building and recording templates.cc ...")
+    program, stacks = directory / "templates", directory / "dwarf.data"
+    subprocess.run(["g++", "-std=c++17", "-g", "-O2", "-o", program, TEMPLATES], check=True)
     perf = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "2999", "-m", "2048", "--call-graph", "dwarf,16384"]
     subprocess.run(
-        [*perf, "-o", str(stacks), "--", "sh", "-c", work],
+        [*perf, "-o", stacks, "--", program, "10"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        check=False,
+        check=True,
     )
-    (directory / "head.txt").unlink()
     return stacks
 
 
@@ -133,9 +110,9 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
         figure = f"{mib:.1f} MiB, {output.count(bytes([10]))} stacks"
         row(f"peak memory, {label} input (about {of} samples)", figure, "", "", None)
 
-    stacks = copied_stacks(directory, data)
+    stacks = copied_stacks(directory)
     size = stacks.stat().st_size / 1e6
-    say(f"\ninput    {size:.0f} MB, {samples_of(stacks)} samples: stackfold with debug information, copied stacks\n")
+    say(f"\ninput    {size:.0f} MB, {samples_of(stacks)} samples: templates.cc with debug information, copied stacks\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(stacks)]
     direct = Program("stackfold perf.data", [stackfold, "-q", str(stacks)])

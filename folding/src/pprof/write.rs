@@ -2,13 +2,12 @@
 
 use super::fields::{function, label, line, location, mapping, profile as top, sample, value_type};
 use super::wire::Message;
-use crate::intern::Interner;
+use crate::intern::{IntMap, Interner};
 use crate::origin::{self, Origin};
 use crate::profile::Profile;
 use crate::stats::Stats;
 use crate::symbols::elf::hex;
 use flate2::{Compression, write::GzEncoder};
-use std::collections::HashMap;
 use std::io::{self, Write};
 
 /// Writes the stacks with weight and number of samples. The order depends on nothing but the stacks.
@@ -38,8 +37,8 @@ struct Writer<'p> {
     limits: Vec<u64>,
     /// Function and mapping of each name of the profile, made when first needed.
     known: Vec<Option<Known>>,
-    /// The labels of each command, by the number of its name.
-    labels: HashMap<Option<u32>, Vec<u8>>,
+    /// What each first frame of a stack says, by the number of its name.
+    firsts: IntMap<u64, First>,
     tables: Message,
     /// Where a sample is put together.
     sample: Message,
@@ -53,6 +52,14 @@ struct Known {
     mapping: u32,
     inlined: bool,
     address: u64,
+    /// The location that holds this frame and nothing that was inlined into it, once it was needed.
+    location: Option<u64>,
+}
+
+/// What the first frame of a stack says of all of it.
+struct First {
+    is_command: bool,
+    labels: Vec<u8>,
 }
 
 impl<'p> Writer<'p> {
@@ -75,7 +82,7 @@ impl<'p> Writer<'p> {
             mappings: Interner::default(),
             limits: Vec::new(),
             known: vec![None; profile.names.len()],
-            labels: HashMap::new(),
+            firsts: IntMap::default(),
             tables: Message::default(),
             sample: Message::default(),
             chain: Vec::new(),
@@ -112,13 +119,11 @@ impl<'p> Writer<'p> {
     }
 
     fn sample(&mut self, stack: u32) -> io::Result<()> {
-        let mut chain = self.profile.chain(stack);
-        let mut command = None;
-        if let Some((first, origin)) = self.command(chain) {
-            command = Some((first, origin));
-            chain = &chain[1..];
-        }
-        self.stack(chain);
+        let chain = self.profile.chain(stack);
+        let key = chain.first().map_or(u64::MAX, |&first| first.into());
+        let known = self.firsts.get(&key).map(|first| first.is_command);
+        let is_command = known.unwrap_or_else(|| self.command(chain).is_some());
+        self.stack(&chain[usize::from(is_command)..]);
         let tally = self.profile.tally(stack);
         let weight = i64::try_from(tally.weight).map_err(|_| {
             io::Error::other(format!("pprof has no number as large as the weight {}", tally.weight))
@@ -127,12 +132,11 @@ impl<'p> Writer<'p> {
         self.sample.clear();
         self.sample.packed(sample::LOCATION, self.chain.iter().copied());
         self.sample.packed(sample::VALUE, values.into_iter().flatten());
-        let key = command.map(|(first, _)| first);
-        if !self.labels.contains_key(&key) {
-            let labels = self.labels(command.map(|(_, origin)| origin));
-            self.labels.insert(key, labels.bytes);
+        if known.is_none() {
+            let labels = self.labels(self.command(chain)).bytes;
+            self.firsts.insert(key, First { is_command, labels });
         }
-        self.sample.bytes.extend_from_slice(&self.labels[&key]);
+        self.sample.bytes.extend_from_slice(&self.firsts[&key].labels);
         Ok(())
     }
 
@@ -154,10 +158,9 @@ impl<'p> Writer<'p> {
         labels
     }
 
-    fn command(&self, chain: &[u32]) -> Option<(u32, Origin<'p>)> {
-        let first = *chain.first()?;
-        let (_, origin) = origin::split(self.profile.names.get(first));
-        matches!(origin, Origin::Command { .. }).then_some((first, origin))
+    fn command(&self, chain: &[u32]) -> Option<Origin<'p>> {
+        let (_, origin) = origin::split(self.profile.names.get(*chain.first()?));
+        matches!(origin, Origin::Command { .. }).then_some(origin)
     }
 
     fn label(&mut self, out: &mut Message, key: &[u8], field: u32, value: u64) {
@@ -176,6 +179,11 @@ impl<'p> Writer<'p> {
         key.resize(HEAD, 0);
         for &name in root_first.iter().rev() {
             let known = self.frame(name);
+            let alone = key.len() == HEAD && !known.inlined;
+            if let Some(location) = known.location.filter(|_| alone) {
+                self.chain.push(location);
+                continue;
+            }
             key.push(known.function);
             if !known.inlined {
                 key[..HEAD].copy_from_slice(&[
@@ -186,6 +194,9 @@ impl<'p> Writer<'p> {
                 let location = self.location(&key);
                 self.chain.push(location);
                 key.truncate(HEAD);
+                if alone {
+                    self.known[name as usize] = Some(Known { location: Some(location), ..known });
+                }
             }
         }
         if key.len() > HEAD {
@@ -206,7 +217,7 @@ impl<'p> Writer<'p> {
             _ => (&b""[..], false, 0),
         };
         let mapping = self.mapping(dso, address);
-        let known = Known { function: self.function(shown), mapping, inlined, address };
+        let known = Known { function: self.function(shown), mapping, inlined, address, location: None };
         self.known[name as usize] = Some(known);
         known
     }

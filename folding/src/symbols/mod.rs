@@ -52,12 +52,15 @@ pub struct Options {
     pub inlines: bool,
     /// perf's cache of files by build id.
     pub cache: Option<PathBuf>,
+    /// Whether anything of this machine is read: files, the kernel's symbols, maps of run-time compilers. Without it a
+    /// recording gives the same stacks everywhere, most of their frames without names.
+    pub host: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let home = std::env::var_os("HOME");
-        Self { inlines: true, cache: home.map(|home| PathBuf::from(home).join(".debug")) }
+        Self { inlines: true, cache: home.map(|home| PathBuf::from(home).join(".debug")), host: true }
     }
 }
 
@@ -261,13 +264,13 @@ impl Symbols {
         let kind = |wanted: &Wanted| &self.objects[wanted.object.0 as usize].kind;
         let of_kernel = wanted.iter().any(|wanted| matches!(kind(wanted), Kind::Kernel | Kind::Module));
         let mut jobs = Vec::new();
-        if of_kernel && self.kernel.is_none() {
+        if of_kernel && self.kernel.is_none() && self.options.host {
             let core = self.core.and_then(|core| self.build_id(core)).map(<[u8]>::to_vec);
             self.recorded.build_id = core.or_else(|| self.build_ids.get(&b"[kernel.kallsyms]"[..]).cloned());
             jobs.push(Job::Kernel);
         }
         for (index, wanted) in wanted.iter().enumerate() {
-            if matches!(kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_)) {
+            if self.options.host && matches!(kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_)) {
                 jobs.extend([Job::Inlines(index), Job::Symbols(index)]);
             }
         }
@@ -312,6 +315,7 @@ impl Symbols {
             let build_id = self.build_id(object).map(<[u8]>::to_vec);
             let cache = self.options.cache.as_deref();
             let (found, note) = match self.objects[index].kind {
+                _ if !self.options.host => (None, None),
                 Kind::File => files::find(&self.objects[index].name, build_id.as_deref(), cache),
                 Kind::Vdso => (files::vdso(build_id.as_deref(), cache), None),
                 _ => (None, None),

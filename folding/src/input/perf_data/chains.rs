@@ -4,7 +4,7 @@
 use super::bytes::words;
 use super::machine::Space;
 use crate::collector::{OpenSample, Samples};
-use crate::intern::Interner;
+use crate::intern::{IntMap, Interner};
 use crate::symbols::ObjectId;
 
 /// Marks between addresses: what follows ran in the kernel, in user mode, ...
@@ -84,9 +84,8 @@ pub struct Chains {
     /// The chain by what was recorded; a cache.
     recorded: Interner<u64>,
     chain_of: Vec<u32>,
-    /// The place of each address; a cache.
-    addresses: Interner<u64>,
-    place_of: Vec<u32>,
+    /// The place of each address, by the space it lies in; a cache.
+    addresses: IntMap<(u64, u64), u32>,
     places: Interner<u64>,
     /// The command, the two halves of the slice of time, then the places, leaf first.
     chains: Interner<u32>,
@@ -117,9 +116,8 @@ impl Chains {
     }
 
     fn chain(&mut self, key: &[u64], mapped: Mapped) -> u32 {
-        if self.addresses.arena_len() > CACHE {
+        if self.addresses.len() > CACHE / 2 {
             self.addresses.clear();
-            self.place_of.clear();
         }
         let mut chain = std::mem::take(&mut self.scratch);
         chain.clear();
@@ -137,8 +135,8 @@ impl Chains {
             Mode::User => mapped.user.version,
             Mode::Other => 0,
         };
-        let (id, new) = self.addresses.intern(&[version << 3 | (mode as u64) << 1 | u64::from(returns), ip]);
-        if new {
+        let place = self.addresses.entry((version << 3 | (mode as u64) << 1 | u64::from(returns), ip));
+        *place.or_insert_with(|| {
             // A call that never returns may be the last thing in its function. The kernel's chains hold
             // interrupted places among the calls, so there the address is taken as it is.
             let returns = returns && mode == Mode::User;
@@ -160,9 +158,8 @@ impl Chains {
                 }
                 (None, _) => Place { object: ObjectId::NONE, address: inside, returns, mapped: false },
             };
-            self.place_of.push(self.places.intern(&place.key()).0);
-        }
-        self.place_of[id as usize]
+            self.places.intern(&place.key()).0
+        })
     }
 
     /// Whether the different chains take so much memory that they should be named now.
