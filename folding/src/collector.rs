@@ -298,6 +298,11 @@ impl Collector {
         FrameRef { name: self.profile.names.intern(&name).0, ..frame }
     }
 
+    /// So many different chains follow, with so many frames together.
+    pub fn expect(&mut self, chains: usize, frames: usize) {
+        self.profile.reserve(chains, frames);
+    }
+
     pub fn options(&self) -> &Options {
         &self.options
     }

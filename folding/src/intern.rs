@@ -143,6 +143,16 @@ impl<T: Item> Interner<T> {
         self.spans.is_empty()
     }
 
+    /// Makes room for this many sequences more, which have so many items together.
+    pub fn reserve(&mut self, sequences: usize, items: usize) {
+        self.arena.reserve(items);
+        self.spans.reserve(sequences);
+        let slots = ((self.spans.len() + sequences + 1) * 2).next_power_of_two();
+        if slots > self.slots.len() {
+            self.rehash(slots);
+        }
+    }
+
     /// Items in the arena: what bounds a cache built on this.
     pub fn arena_len(&self) -> usize {
         self.arena.len()
@@ -165,7 +175,7 @@ impl<T: Item> Interner<T> {
         self.arena.extend_from_slice(items);
         self.slots[index] = Slot { tag: (hash >> 32) as u32, id };
         if self.spans.len() * 2 > self.slots.len() {
-            self.grow();
+            self.rehash(self.slots.len() * 2);
         }
         (id, true)
     }
@@ -197,8 +207,9 @@ impl<T: Item> Interner<T> {
         }
     }
 
-    fn grow(&mut self) {
-        let mask = self.slots.len() * 2 - 1;
+    /// Puts everything into a table of this size, a power of two.
+    fn rehash(&mut self, slots: usize) {
+        let mask = slots - 1;
         let mut slots = vec![EMPTY; mask + 1];
         for id in 0..self.spans.len() as u32 {
             let hash = T::hash(self.get(id));
@@ -228,6 +239,21 @@ mod tests {
             assert_eq!(set.get(n as u32), name.as_bytes());
         }
         assert_eq!(set.find(b"never seen"), None);
+    }
+
+    #[test]
+    fn room_made_before_changes_nothing() {
+        let mut set = Interner::<u32>::default();
+        set.reserve(1000, 3000);
+        for n in 0..2000 {
+            assert_eq!(set.intern(&[n, n, n]), (n, true));
+            if n == 1500 {
+                set.reserve(10, 30);
+            }
+        }
+        for n in 0..2000 {
+            assert_eq!(set.find(&[n, n, n]), Some(n));
+        }
     }
 
     #[test]

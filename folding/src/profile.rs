@@ -22,6 +22,12 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Makes room for this many stacks more, which have so many frames together.
+    pub fn reserve(&mut self, stacks: usize, frames: usize) {
+        self.chains.reserve(stacks, frames);
+        self.tallies.reserve(stacks);
+    }
+
     /// Adds to the stack made of these names, root first; gives its number.
     pub fn add(&mut self, chain: &[u32], weight: u128, samples: u64) -> u32 {
         let (id, new) = self.chains.intern(chain);

@@ -1,6 +1,7 @@
 """stackfold on perf.data itself, against perf script and a folder behind it.
 
-Two recordings are made: db_bench with frame pointers, and a program in C++, built with `-g -O2`, with copied stacks. Times are medians of paired runs, wall clock, with the recording in the page cache.
+Two recordings are made: db_bench with frame pointers, and a program in C++, built with `-g -O2`, with copied stacks.
+Times are medians of paired runs, wall clock, with the recording in the page cache.
 """
 
 from __future__ import annotations

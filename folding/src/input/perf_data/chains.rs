@@ -191,6 +191,11 @@ impl Chains {
         (0..self.places.len() as u32).map(|id| Place::of_key(self.places.get(id))).collect()
     }
 
+    /// How many different chains there are, and how many numbers they have together.
+    pub fn size(&self) -> (usize, usize) {
+        (self.chains.len(), self.chains.arena_len())
+    }
+
     /// Each different chain: its samples, and the numbers of its places, leaf first.
     pub fn counted(&self) -> impl Iterator<Item = (&Samples, &[u32])> {
         self.samples

@@ -64,6 +64,11 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
         named.frames.push(collector.frame(&RawFrame { address, ..RawFrame::default() }));
         named.of_place[id as usize] = start..named.frames.len();
     }
+    if collector.options().origins {
+        // Frames that know their addresses leave nearly every chain a stack of its own.
+        let (chains, places) = chains.size();
+        collector.expect(chains, places);
+    }
     let mut stack = Vec::new();
     for (samples, chain) in chains.counted() {
         stack.clear();

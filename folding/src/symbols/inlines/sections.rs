@@ -5,7 +5,8 @@ use gimli::{
     AttributeValue, Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections, DwoId, EndianSlice,
     LittleEndian, SectionId, Unit,
 };
-use object::read::{File, ReadCache, ReadRef};
+use libdeflater::Decompressor;
+use object::read::{CompressionFormat, File, ReadCache, ReadRef};
 use object::{Object, ObjectSection};
 use std::convert::Infallible;
 use std::ffi::OsStr;
@@ -72,8 +73,25 @@ fn section<'a, R: ReadRef<'a>>(file: &File<'a, R>, name: &str) -> Vec<u8> {
     if USELESS.contains(&name.trim_end_matches(".dwo")) {
         return Vec::new();
     }
-    let bytes = file.section_by_name(name).and_then(|section| section.uncompressed_data().ok());
-    bytes.map_or_else(Vec::new, |bytes| bytes.into_owned())
+    let bytes = file.section_by_name(name).and_then(|section| {
+        let packed = section.compressed_data().ok()?;
+        match packed.format {
+            CompressionFormat::Zlib => unpacked(packed.data, packed.uncompressed_size),
+            _ => Some(packed.decompress().ok()?.into_owned()),
+        }
+    });
+    bytes.unwrap_or_default()
+}
+
+/// Data of zlib that says how long it is unpacked. What it says is not believed beyond what deflate can do.
+fn unpacked(data: &[u8], size: u64) -> Option<Vec<u8>> {
+    const MOST: u64 = 1032;
+    if size / MOST > data.len() as u64 {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    let len = Decompressor::new().zlib_decompress(data, &mut bytes).ok()?;
+    (len == bytes.len()).then_some(bytes)
 }
 
 fn shared_file<'a, R: ReadRef<'a>>(file: &File<'a, R>, path: &Path) -> Option<PathBuf> {
