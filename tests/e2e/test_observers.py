@@ -15,6 +15,7 @@ from ioflame.offcpu import read_off_cpu, read_wall_clock
 from ioflame.run import Files, Run, RunRecord, Window, open_run
 from tests.conftest import ROOT, Ioflame
 from tests.e2e.conftest import KEYS
+from viz.labels import cells
 
 pytestmark = [pytest.mark.needs("perf", "db_bench"), pytest.mark.needs("co-re")]
 
@@ -80,15 +81,16 @@ def test_no_check_of_an_observer_failed(observed: tuple[str, Run]) -> None:
 
 def test_the_observers_windows_are_those_of_the_run(observed: tuple[str, Run]) -> None:
     run = observed[1]
-    files = {
-        "iolat": read_io_latency(run.path(Files.IO_LATENCY)),
-        "ladder": read_ladder(run.path(Files.LADDER)),
-        "offcpu": read_off_cpu(run.path(Files.OFF_CPU)),
-    }
-    for kind, result in files.items():
-        around = window(run.record, kind)
+    iolat, ladder = read_io_latency(run.path(Files.IO_LATENCY)), read_ladder(run.path(Files.LADDER))
+    off = read_off_cpu(run.path(Files.OFF_CPU))
+    for kind, opened, closed in (
+        ("iolat", iolat.start_ns, iolat.end_ns),
+        ("ladder", ladder.start_ns, ladder.end_ns),
+        ("offcpu", off.start_ns, off.end_ns),
+    ):
         # Opened just before the counters are read, and closed just after.
-        assert result.start_ns <= around.start_ns < around.end_ns <= result.end_ns
+        around = window(run.record, kind)
+        assert opened <= around.start_ns < around.end_ns <= closed
 
 
 def test_iolat_has_the_processes_own_reads(observed: tuple[str, Run]) -> None:
@@ -105,6 +107,27 @@ def test_the_parts_of_the_ladder_add_up(observed: tuple[str, Run]) -> None:
     assert [rung.name for rung in ladder.stages] == list(STAGES)
     assert {rung.count for rung in ladder.stages} == {ladder.total.count}
     assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns > 0
+
+
+def test_the_latency_table_names_each_layer_once(observed: tuple[str, Run]) -> None:
+    summary = observed[1].path(Files.SUMMARY).read_text()
+    table = summary[summary.index("Latency from the engine to the device") :].partition("\n\n")[0]
+    rows = {
+        row[1]: float(row[2]) for row in re.finditer(r"^([\w. ]+?) +(?:plain|ladder|iolat) +([\d.]+) ", table, re.M)
+    }
+    assert list(rows) == ["rx.lat", "query", "read call", "block total", "device", "io.lat"]
+    # Of the same reads, each layer holds the next.
+    assert rows["query"] > rows["read call"]
+    assert rows["block total"] > rows["device"]
+    ladder = read_ladder(observed[1].path(Files.LADDER))
+    assert f"{ladder.device_gap()[0].name} {ladder.device_gap()[0].mean_ns / 1e3:.2f} us" in table
+
+
+def test_the_summary_fits_a_hundred_columns(observed: tuple[str, Run]) -> None:
+    lines = observed[1].path(Files.SUMMARY).read_text().split("\n")
+    assert [line for line in lines if cells(line) > 100] == []
+    # No table is folded: a figure alone on a line would be the end of the row above it.
+    assert [line for line in lines if re.fullmatch(r"\s+[\d.,%]+", line)] == []
 
 
 def test_on_cpu_and_off_cpu_are_all_the_threads_time(observed: tuple[str, Run]) -> None:
@@ -147,7 +170,7 @@ UNBUILT = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {ROOT}/ebpf/t
 def test_an_observer_that_cannot_watch_leaves_the_rest_whole(
     ioflame: Ioflame, place: Path, tmp_path: Path, asked: bool
 ) -> None:
-    arguments = on_the_database(place, "smoke" if asked else "default", 2)
+    arguments = on_the_database(place, "smoke" if asked else "default", 1)
     if asked:
         arguments += ["--collect", "perf ladder"]
     code, text, run = profile(ioflame, arguments, tmp_path, prefix=UNBUILT)
