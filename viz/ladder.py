@@ -132,11 +132,15 @@ def _device_lines(ladder: Ladder) -> list[str]:
         return []
     inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
     others = others_reads(ladder)
-    whose = f", {others:,} of them others', whose time is in it" if others else ""
     lines = [
         _book("queue + device", inside, "what the block layer and the device took"),
-        _book(f"io.lat of {device.name}", device.await_ns, f"diskstats, {device.reads:,} reads{whose}"),
+        _book(f"io.lat of {device.name}", device.await_ns, f"diskstats, {device.reads:,} reads"),
+        "  (it ends once the reader has been woken: a few us more)",
     ]
+    if others:
+        own = device.reads - others
+        each = (device.await_ns * device.reads - inside * own) / others
+        lines.append(f"  ({others:,} of them others'; they took {each / 1e3:.0f} us each, if these took what is above)")
     gap = total.mean_ns - inside
     largest, *rest = ladder.device_gap()
     step = STAGES[largest.name]
