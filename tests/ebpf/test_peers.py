@@ -1,7 +1,8 @@
-"""Off-CPU and run-queue figures against libbpf-tools in the same window, and the bpftrace scripts as a user runs them."""
+"""Off-CPU and run-queue figures against libbpf-tools in one window, and the bpftrace scripts as a user runs them."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -87,11 +88,8 @@ def test_waits_for_a_cpu_are_those_of_runqlat(waiting: int, tmp_path: Path) -> N
     ours = sum(wait.count for wait in queue.waits.values())
     # Their window is the longer one, by what a tool takes to attach and to end.
     assert 0 < ours <= theirs
-    middle, seen = theirs / 2, 0
-    for low, _, count in rows:
-        seen += count
-        if seen >= middle:
-            break
+    seen = list(itertools.accumulate(count for _, _, count in rows))
+    low = next(low for (low, _, _), so_far in zip(rows, seen, strict=True) if so_far >= theirs / 2)
     woken = queue.waits["woken"].percentile(50)
     assert woken is not None
     assert abs((low or 1).bit_length() - max(int(woken / 1e3), 1).bit_length()) <= 1
@@ -120,7 +118,18 @@ def test_time_off_the_cpu_is_that_of_offcputime(waiting: int, tmp_path: Path) ->
     ("name", "maps"), [("offcpu", ("@off_ns[", "@sleeps[")), ("runqlat", ("@woken_us",))], ids=["offcpu", "runqlat"]
 )
 def test_a_script_prints_what_its_head_says(waiting: int, name: str, maps: tuple[str, ...]) -> None:
-    command = ["unshare", "--mount", "sh", "-c", f'{_TRACEFS} "$@"', "sh", "bpftrace", script(name), str(waiting), "1"]
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'{_TRACEFS} "$@"',
+        "sh",
+        "bpftrace",
+        str(script(name)),
+        str(waiting),
+        "1",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     for found in maps:
@@ -133,7 +142,18 @@ def test_a_script_is_one_that_bpftrace_understands(name: str) -> None:
     """Parsed and checked against this kernel's tracepoints, not run: `iolat` is run by test_iolat."""
     libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
     arguments = {"iolat": ["1", "0", "8", "1", "0", "1"], "ladder": ["1", libc, "read", "write", "1"]}[name]
-    command = ["unshare", "--mount", "sh", "-c", f'{_TRACEFS} "$@"', "sh", "bpftrace", "-d", script(name), *arguments]
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'{_TRACEFS} "$@"',
+        "sh",
+        "bpftrace",
+        "-d",
+        str(script(name)),
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "AST after: " in done.stdout + done.stderr
