@@ -53,4 +53,6 @@ def _stops(pmp: Pmp) -> Iterator[Check]:
     if pmp.stop.n:
         held = "the whole process" if pmp.whole_process else "one thread"
         times = f"mean {pmp.stop.mean_ns / 1e3:.0f} us, p99 {pmp.stop.p99_ns / 1e3:.0f} us"
-        yield Check("pmp stops", Verdict.OK, f"each held {held}: {times}, longest {pmp.stop.max_ns / 1e3:.0f} us")
+        yield Check(
+            "pmp stops", Verdict.OK, f"each cost {held} at most: {times}, longest {pmp.stop.max_ns / 1e3:.0f} us"
+        )

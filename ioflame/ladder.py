@@ -53,14 +53,14 @@ STAGES: dict[str, Step] = {
 FOLLOWED = "one_read"
 
 CLASSES: dict[str, str] = {
-    "one_read": "one read of one request that the thread slept for: the ladder",
-    "no_read": "no read call: answered from memtable or block cache",
+    "one_read": "slept for one read of one request: the ladder",
+    "no_read": "answered from memtable or block cache",
     "several": "several read calls or several requests",
-    "no_request": "a read call without a request: page cache",
-    "foreign": "a read call that slept for a request of another thread's",
-    "awake": "the request was done before the thread went to sleep",
-    "uring": "read by io_uring, which the ladder does not follow",
-    "disorder": "a stage without its end, or one that ended before it began",
+    "no_request": "a read without a request: page cache",
+    "foreign": "slept for a request of another thread's",
+    "awake": "request done before the thread slept",
+    "uring": "read by io_uring, which is not followed",
+    "disorder": "a stage without its end, or out of order",
 }
 
 

@@ -44,6 +44,8 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "co-re": lambda: try_backend("co-re").works,
     "bpftrace": lambda: try_backend("bpftrace").works,
     "biolatency": lambda: try_backend("bcc").works,
+    "runqlat": lambda: _runs("runqlat", "1", "1"),
+    "offcputime": lambda: _runs("offcputime", "1"),
     "bpftool": lambda: _runs("bpftool", "prog", "list"),
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),

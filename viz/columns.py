@@ -8,7 +8,7 @@ from ioflame.checks import fold_line
 from viz.frames import printable
 from viz.labels import cells
 
-__all__ = ("aligned", "folded")
+__all__ = ("aligned", "folded", "microseconds", "narrow")
 
 _GAP = 2
 
@@ -35,6 +35,27 @@ def _block(rows: Sequence[Sequence[str]], widths: Sequence[int], columns: Sequen
     gap = " " * _GAP
     lines = (indent + gap.join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in columns)]) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def narrow(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Lines of `rows` with one blank between columns as wide as their widest cell; the first `left` to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        " ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def microseconds(ns: float, decimals: int = 2) -> str:
+    """us in at most six columns below a second: as many decimals as there is room for, at most `decimals`."""
+    us = ns / 1e3
+    for places in range(decimals, 0, -1):
+        if len(text := f"{us:.{places}f}") <= 6:
+            return text
+    return f"{us:.0f}"
 
 
 def folded(text: str, width: int | None) -> str:

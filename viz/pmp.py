@@ -26,6 +26,7 @@ def render_pmp(pmp: Pmp) -> str:
     """Samples, states and stops, and what is missing."""
     how = {"dwarf": "stacks copied and unwound", "fp": "frame pointers", "gdb": "gdb's stacks"}.get(pmp.callgraph, "")
     lines = [
+        "Poor man's profile (wall-clock samples of every thread)",
         f"{pmp.samples:,} samples of {len(pmp.threads)} threads in {pmp.seconds:.1f} s, {pmp.hz:g} a second and "
         f"thread, {pmp.sampler}, {how}",
     ]

@@ -16,7 +16,12 @@ def off_cpu_table(off: OffCpu, width: int = 100) -> str:
     """States by time, with their shares of elapsed time x threads and the mean of a stretch."""
     elapsed = off.elapsed_ns or 1
     rows = [("on-CPU", off.ran_ns, None), *((state, off.states[state].ns, off.states[state].count) for state in STATES)]
-    lines = [f"{'':<16}{'ms':>14}{'% of time':>11}{'n':>12}{'mean us':>12}"]
+    seconds = (off.end_ns - off.start_ns) / 1e9
+    threads = f"{len(off.threads)} thread{'s' * (len(off.threads) != 1)}"
+    lines = [
+        f"Where the threads wait (off-CPU; ms; {threads}, idle ones too, {seconds:.1f} s)",
+        f"{'':<16}{'ms':>14}{'% of time':>11}{'n':>12}{'mean us':>12}",
+    ]
     for state, ns, count in rows:
         if ns or state in ("on-CPU", "io", "lock"):
             mean = f"{ns / count / 1e3:,.1f}" if count else "-"
@@ -38,7 +43,11 @@ def wall_clock_table(clock: WallClock, width: int = 100) -> str:
         figure = ns / 1e3 / (clock.queries or 1) if by_query else ns / 1e6
         return f"{_cut(name, 24):<24}{figure:>14,.3f}{100 * ns / total:>9.2f}"
 
-    lines = [f"{'wall clock':<24}{head:>14}{'%':>9}"]
+    whole = f"{clock.elapsed_ns / 1e9:.1f} s of {clock.threads} thread{'s' * (clock.threads != 1)}"
+    lines = [
+        f"Wall clock by category ({whole}{', per query' if by_query else ''}, idle threads left out)",
+        f"{'':<24}{head:>14}{'%':>9}",
+    ]
     for state, group in groupby(clock.rows, key=lambda row: row.state):
         rows: list[WallRow] = list(group)
         lines.append(line(state, sum(row.ns for row in rows)))
@@ -49,9 +58,7 @@ def wall_clock_table(clock: WallClock, width: int = 100) -> str:
         lines.append(line("not seen", clock.unseen_ns))
     lines.append(line("all", clock.elapsed_ns))
     lines.append("")
-    lines.append(
-        f"{clock.threads} threads; {clock.idle_threads} idle ({clock.idle_ns / 1e9:.3f} s, little to do) left out"
-    )
+    lines.append(f"left out: {clock.idle_threads} idle threads (next to nothing to do; {clock.idle_ns / 1e9:.3f} s)")
     if clock.cpu_ns is not None and clock.ran_ns:
         more = 100 * (clock.cpu_ns / clock.ran_ns - 1)
         lines.append(f"on-CPU is switch-in to switch-out; schedstat says {clock.cpu_ns / 1e6:,.3f} ms ({more:+.1f} %)")
@@ -90,13 +97,16 @@ def _telling(frames: Sequence[str]) -> list[str]:
 
 def run_queue_table(queue: RunQueue, width: int = 100) -> str:
     """Waits for a CPU by what they began with: percentiles, the longest, the sum."""
-    lines = [f"{'us':<11}{'n':>11}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}{'p99.9':>10}{'max':>12}{'sum ms':>13}"]
+    seconds = (queue.end_ns - queue.start_ns) / 1e9
+    lines = [
+        f"Waits for a CPU (us; process {queue.pid}, {seconds:.1f} s)",
+        f"{'':<9}{'n':>11}{'mean':>9}{'p50':>9}{'p90':>9}{'p99':>9}{'p99.9':>9}{'max':>10}{'sum ms':>11}",
+    ]
     for kind in ("woken", "preempted", "started"):
         wait = queue.waits[kind]
         figures = [wait.mean_ns, *(wait.percentile(p) for p in (50, 90, 99, 99.9))]
-        shown = "".join(f"{'-' if ns is None else f'{ns / 1e3:,.2f}':>10}" for ns in figures)
-        lines.append(f"{kind:<11}{wait.count:>11,}{shown}{wait.most_ns / 1e3:>12,.2f}{wait.sum_ns / 1e6:>13,.3f}")
-    seconds = (queue.end_ns - queue.start_ns) / 1e9
+        shown = "".join(f"{'-' if ns is None else f'{ns / 1e3:.2f}':>9}" for ns in figures)
+        lines.append(f"{kind:<9}{wait.count:>11,}{shown}{wait.most_ns / 1e3:>10.2f}{wait.sum_ns / 1e6:>11.3f}")
     switches = queue.voluntary + queue.involuntary
     rate = switches / seconds if seconds else 0
     lines.append(f"context switches: {queue.voluntary:,} voluntary, {queue.involuntary:,} involuntary ({rate:,.0f}/s)")

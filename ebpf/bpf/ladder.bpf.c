@@ -150,11 +150,14 @@ struct {
 /* The process as the kernel numbers it, learnt from its first call: comparing it is cheaper than asking each time. */
 u32 kernel_tgid = 0;
 
+/* Programs of uprobes can be preempted by another thread's on the same CPU, in the middle of an addition. */
+#define ADD(place, n) __sync_fetch_and_add(&(place), n)
+
 static __always_inline void bump(u32 what)
 {
 	u64 *n = bpf_map_lookup_elem(&counters, &what);
 	if (n)
-		(*n)++;
+		ADD(*n, 1);
 }
 
 static __always_inline void count(u32 number, u64 from, u64 to, u64 own)
@@ -167,14 +170,14 @@ static __always_inline void count(u32 number, u64 from, u64 to, u64 own)
 	if (ns >> (MAX_EXPONENT + 1))
 		bump(OVERFLOW);
 	if (bucket < BUCKETS)
-		row->buckets[bucket]++;
+		ADD(row->buckets[bucket], 1);
 	if (!row->count || ns < row->least)
 		row->least = ns;
 	if (ns > row->most)
 		row->most = ns;
-	row->count++;
-	row->ns += ns;
-	row->own_ns += own;
+	ADD(row->count, 1);
+	ADD(row->ns, ns);
+	ADD(row->own_ns, own);
 }
 
 static __always_inline struct thread *thread_of(struct task_struct *task)
@@ -264,7 +267,7 @@ static __always_inline void finish(struct thread *thread, u64 now)
 		}
 		u64 one = 1, *n = bpf_map_lookup_elem(&devices, &thread->device);
 		if (n)
-			(*n)++;
+			ADD(*n, 1);
 		else if (bpf_map_update_elem(&devices, &thread->device, &one, BPF_NOEXIST))
 			bump(LOST_DEVICE);
 	}

@@ -1,11 +1,11 @@
 //! The latency ladder: one query in N of a process from its first instruction through the block layer and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fs, io};
+use std::{fs, io, thread};
 
 use clap::{Args, ValueEnum};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -46,6 +46,9 @@ const COUNTERS: [&str; 10] = [
     "overflow",
 ];
 const NO_LOSSES: usize = 3;
+/// Between two looks at the rows after the window, and how many there are at most.
+const SETTLE: Duration = Duration::from_millis(5);
+const SETTLE_LOOKS: u32 = 200;
 
 #[derive(Args)]
 pub struct Options {
@@ -230,7 +233,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let process_ended = counter.process_ended;
     let device = device(counter.skeleton, &counter.opened, &counter.closed)?;
     let counters = read_counts(&skeleton.maps.counters, 0, COUNTERS.len())?;
-    let mut rows = read_rows(&skeleton)?.into_iter();
+    let mut rows = read_settled(&skeleton)?.into_iter();
     let stages: Vec<Stage> =
         named(&STAGES, &mut rows).into_iter().filter(|stage| stage.histogram.count > 0).collect();
     let classes = named(&CLASSES, &mut rows);
@@ -390,6 +393,24 @@ fn watched(functions: &[(Function, u64)]) -> Vec<Watched> {
 
 fn named(names: &[&'static str], rows: &mut impl Iterator<Item = (Histogram, u64)>) -> Vec<Stage> {
     names.iter().zip(rows).map(|(name, (histogram, own_ns))| Stage { name, histogram, own_ns }).collect()
+}
+
+/// The rows once nothing counts any more: a program that was preempted when the gate closed goes on when its thread has a
+/// CPU again, and until then some stages hold one query more than others.
+fn read_settled(skeleton: &skeleton::LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
+    let mut before = read_rows(skeleton)?;
+    for _ in 0..SETTLE_LOOKS {
+        thread::sleep(SETTLE);
+        let now = read_rows(skeleton)?;
+        let counts = |rows: &[(Histogram, u64)]| rows.iter().map(|row| row.0.count).collect::<Vec<_>>();
+        let stages: BTreeSet<u64> =
+            now[..STAGES.len()].iter().map(|row| row.0.count).filter(|count| *count > 0).collect();
+        if stages.len() <= 1 && counts(&before) == counts(&now) {
+            return Ok(now);
+        }
+        before = now;
+    }
+    Ok(before)
 }
 
 /// Every row: its histogram, and the programs' own time in it.

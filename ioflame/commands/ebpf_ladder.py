@@ -25,23 +25,42 @@ more in a VM where the function begins with an instruction that the kernel has t
 """
 
 _EXAMPLE = """
-ioflame ebpf ladder --pid 31492 --seconds 3 --sample 1        (db_bench readrandom, O_DIRECT, on a busy VM of 2 CPUs)
+ioflame ebpf ladder --pid 17919 --seconds 3
+(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
 
-stage     from -> to                                   avg       p50       p90       p99     p99.9       max     share
-get_pre   query called -> file reader                 6.94      6.08      8.46     19.49     61.17   2153.14      3.8%
+stage       avg    p50    p90    p99  p99.9    max  share
+get_pre    4.75   3.50   4.70  38.79 124.34 2754.0   3.4% ▊
+rdr_pre    0.67   0.52   0.67   1.20  47.83 183.31   0.5% ▏
+sys_pre    1.29   1.09   1.39   5.46  25.82  67.95   0.9% ▎
+queue      1.18   0.69   1.01   2.93  24.69 3534.5   0.8% ▎
+device    48.70  41.65  76.26 122.58 429.47 2907.9  34.4% ████████▎
+wake       0.21   0.17   0.27   0.74   1.23   7.78   0.1%
+runq      73.69  43.58  97.62 553.01 3520.1  52657  52.0% ████████████▌
+sys_post   1.09   0.54   0.84  11.29  73.34 254.49   0.8% ▏
+rdr_post   1.42   0.74   1.15  11.86  78.80 1345.0   1.0% ▎
+get_post   8.59   5.17   7.91  72.21 222.93 2390.4   6.1% █▌
+total    141.60 104.29 183.06 747.96 3829.0  52846 100.0%
 ...
-device    to the driver -> request done              63.85     56.87     66.73    277.21    375.73   5612.18     35.2%
-wake      request done -> waking begins               0.91      0.83      1.05      2.78      3.58     60.45      0.5%
-runq      waking begins -> thread runs               91.42     19.64     29.19   1940.02   5056.41   7826.38     50.4%
-...
-total     the whole query                           181.24     99.11    158.34   2106.85   5338.82  13110.81    100.0%
 
-sum of the parts        181.24  +0.000 us beside the total
-of it, the probes         2.25  their programs measured, their traps estimated
-query, all classes      175.84  reads and cache hits together
-client's own loop         2.32  from a query's return to the next query
-rx.lat                  178.18  threads x 1e6 / qps, by the queries seen
-rest                      0.02  +0.0 % of rx.lat
+sum of the parts        141.60  +0.000 us beside the total
+of it, the probes         1.75  programs measured, traps estimated
+query, all classes      137.13  reads and cache hits together
+client's own loop         1.72  from a query's return to the next query
+rx.lat                  139.36  threads x 1e6 / qps, by the queries seen
+rest                      0.50  +0.4 % of rx.lat
+  (a query that is not followed is faster by what following costs)
+queue + device           49.88  what the block layer and the device took
+io.lat of vda            51.46  diskstats, 85,449 reads
+  (it ends once the reader has been woken: a few us more)
+  (1,061 of them others'; they took 177 us each, if these took what is above)
+query - queue - dev      91.71  not in iostat nor the device's own figures
+  its largest part is runq, 73.69 us (80 %):
+  interrupt to its CPU, leaving idle, waiting for the CPU
+  then get_post 8.59, get_pre 4.75, rdr_post 1.42, sys_pre 1.29
+
+     ok  ladder queries  10,574 followed from start to end
+     ok  ladder sum      parts 141.60 us, query 141.60 us
+     ok  ladder losses   none
 """
 
 

@@ -26,7 +26,45 @@ the kernel and the user stack at switch-out. --waker walks the waker's, too.
 """
 
 _EXAMPLE = """
-ioflame ebpf offcpu --pid 4242 --seconds 10 --dir waits
+ioflame ebpf offcpu --pid 17919 --seconds 3 --dir waits
+(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+
+Where the threads wait (off-CPU; ms; 8 threads, idle ones too, 3.0 s)
+                            ms  % of time           n     mean us
+on-CPU               1,582.307       6.54           -           -
+io                   3,420.368      14.14      71,472        47.9
+lock                12,105.189      50.04         248    48,811.2
+woken                6,653.354      27.50      71,667        92.8
+preempted              431.074       1.78       5,432        79.4
+all                 24,192.292     100.00
+
+Wall clock by category (12.1 s of 4 threads, idle threads left out)
+                                    ms        %
+on-CPU                       1,582.307    13.08
+io                           3,420.368    28.28
+  libc+k                     3,420.318    28.28
+  bloom                          0.029     0.00
+  BSI                            0.021     0.00
+lock                             9.043     0.07
+  other                          7.651     0.06
+  LRU                            0.614     0.01
+  BSI                            0.471     0.00
+  bloom                          0.306     0.00
+woken                        6,653.354    55.00
+  libc+k                     6,645.626    54.94
+  other                          6.351     0.05
+  LRU                            0.667     0.01
+  bloom                          0.363     0.00
+  BSI                            0.347     0.00
+preempted                      431.074     3.56
+  ...
+all                         12,096.146   100.00
+
+left out: 4 idle threads (next to nothing to do; 12.096 s)
+on-CPU is switch-in to switch-out; schedstat says 1,613.201 ms (+2.0 %)
+  it counts a thread woken on an idle CPU as running before it is switched in
+
+     ok  on-CPU + off-CPU  100.00% of 24.192 s in 8 threads
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -20,12 +21,14 @@ from ioflame.commands.pmp import analyse_pmp
 from ioflame.commands.wallclock import show_off_cpu
 from ioflame.errors import IoflameError
 from ioflame.ladder import read_ladder
+from ioflame.latency import read_io_latency
 from ioflame.metrics import window_metrics
 from ioflame.observer import NullObserver, Observer
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
 from ioflame.run import Files, ProfileFacts, Run
 from viz.ladder import ladder_text
+from viz.layers import layers_text
 from viz.pmp import render_locks, render_pmp
 
 __all__ = ("Watched", "observer_named", "show_observed")
@@ -64,9 +67,10 @@ def observer_named(name: str, watched: Watched) -> Observer:
 def show_observed(run: Run) -> list[Shown]:
     """What follows from each result that lies in the run directory, in the order of the windows.
 
-    A result that cannot be read is a failed check, and the others are shown.
+    The latency table, which is of several results, comes first. A result that cannot be read is a failed check, and the
+    others are shown.
     """
-    shown = []
+    shown = [Shown(_layers(run), [])]
     for name, watcher in _WATCHERS.items():
         if watcher.show is None or not run.path(watcher.result).exists():
             continue
@@ -75,6 +79,16 @@ def show_observed(run: Run) -> list[Shown]:
         except IoflameError as error:
             shown.append(Shown("", [Check(name, Verdict.FAILED, error.what, error.means, error.mend)]))
     return shown
+
+
+def _layers(run: Run) -> str:
+    ladder = io = None
+    # What cannot be read is said where its own part would be.
+    with contextlib.suppress(IoflameError):
+        ladder = read_ladder(run.path(Files.LADDER))
+    with contextlib.suppress(IoflameError):
+        io = read_io_latency(run.path(Files.IO_LATENCY))
+    return layers_text(run.record.metrics, ladder, io)
 
 
 def _perf(watched: Watched) -> Observer:

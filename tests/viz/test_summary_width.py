@@ -12,7 +12,7 @@ from ioflame.checks import Check, Verdict
 from ioflame.run import Categories, ObserverCost, OtherFrame, RunRecord, Unobserved
 from ioflame.stats import Interval
 from tests.viz.runs import record, view
-from viz.columns import aligned, folded
+from viz.columns import aligned, folded, microseconds, narrow
 from viz.labels import cells
 from viz.summary import render_summary
 from viz.tables import LEAST_WIDTH
@@ -84,3 +84,20 @@ def test_what_is_piped_is_left_whole() -> None:
     assert folded(LONG, None) == LONG
     rows = [["a", *("column" for _ in range(40))]]
     assert "\n" not in aligned(rows)
+
+
+@given(st.floats(0, 999_999_000), st.integers(1, 3))
+def test_microseconds_take_six_columns_and_keep_their_value(ns: float, decimals: int) -> None:
+    text = microseconds(ns, decimals)
+    assert len(text) <= 6
+    # As close as the last figure shown allows.
+    assert abs(float(text) - ns / 1e3) <= 0.5001 * 10.0 ** -len(text.partition(".")[2])
+
+
+@given(st.lists(st.tuples(words, words, words), min_size=1))
+def test_narrow_columns_stand_below_each_other(rows: list[tuple[str, str, str]]) -> None:
+    lines = narrow(rows, 1)
+    wide = [max(len(row[i]) for row in rows) for i in range(3)]
+    assert {len(line) for line in lines} == {sum(wide) + 2}
+    for row, line in zip(rows, lines, strict=True):
+        assert line.startswith(row[0]) and line.endswith(row[2])
