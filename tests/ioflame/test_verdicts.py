@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ioflame.checks import Verdict
-from ioflame.run import SCHEMA, ProfileFacts, RunRecord
+from ioflame.run import SCHEMA, ProfileFacts, RunRecord, Unobserved
 from ioflame.verdicts import run_verdicts
 from tests.records import window
 
@@ -33,6 +33,12 @@ def verdict(made: RunRecord, name: str, background: int = 0) -> Verdict:
 
 def test_a_good_run_has_nothing_to_mend() -> None:
     assert {check.verdict for check in run_verdicts(record(), 0)} == {Verdict.OK}
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(True, Verdict.FAILED), (False, Verdict.WARN)])
+def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run(asked: bool, expected: Verdict) -> None:
+    lost = Unobserved("ladder", "ioflame-ebpf is not built", "make setup", asked)
+    assert verdict(record(unobserved=[lost]), "ladder") is expected
 
 
 @pytest.mark.parametrize(
