@@ -150,7 +150,8 @@ def _rename(name: str) -> None:
 
 def _tracefs_prefix() -> list[str]:
     """A command before bpftrace that mounts tracefs for it alone, where the host has not mounted it."""
-    if any((Path(root) / "events" / "block").exists() for root in _TRACEFS):
+    # To who is not root it may be there and closed: `access` says no, where `exists` would raise.
+    if any(os.access(f"{root}/events/block", os.F_OK) for root in _TRACEFS):
         return []
     mount = f'mount -t tracefs tracefs {_TRACEFS[0]} && exec "$@"'
     return ["unshare", "--mount", "--", "sh", "-c", mount, "sh"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import re
 import shutil
 import signal
+import tempfile
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,6 +35,8 @@ _INTERVAL = "86400"
 _ATTACH_SECONDS = 30.0
 # It says that it traces before its last probe sits.
 _SETTLE_SECONDS = 0.5
+# Not /tmp, which may be in memory.
+_ON_DISK = "/var/tmp"
 _LINE = re.compile(r"^\s*(\d+) -> (\d+)\s*: (\d+)\s")
 
 
@@ -143,13 +149,35 @@ def _histogram(held: dict[tuple[int, int], int]) -> Histogram:
     )
 
 
+@contextlib.contextmanager
+def _some_writes() -> Iterator[None]:
+    """Within: a block is written and flushed fifty times a second. On a quiet host nothing else would be counted."""
+    over = threading.Event()
+
+    def write() -> None:
+        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=_ON_DISK) as file:
+            while not over.wait(0.02):
+                file.write(b"ioflame" * 600)
+                file.flush()
+                os.fsync(file.fileno())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
+
+
 @functools.cache
 def try_bcc() -> Trial:
-    """biolatency of libbpf-tools, attached for a second."""
+    """biolatency of libbpf-tools, attached for a second in which the disk is surely written to."""
     if shutil.which("biolatency") is None:
         return Trial(False, "biolatency of libbpf-tools is not installed", "sudo apt-get install libbpf-tools")
     try:
-        done = capture(["biolatency", "1", "1"], timeout=30)
+        with _some_writes():
+            done = capture(["biolatency", "1", "1"], timeout=30)
     except IoflameError as error:
         return Trial(False, error.what)
     # Some of bcc's tools end with 0 when they could not attach: what they say on standard error tells.

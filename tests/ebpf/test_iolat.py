@@ -48,10 +48,10 @@ def check(latency: IoLatency, name: str) -> Check:
 
 def unseen(latency: IoLatency) -> int:
     """Requests that the kernel completed without raising an event: told by their address being used again, or by being
-    in flight on a device that nobody uses any more. At most 2 in 100, or the test has failed.
+    in flight on a device that nobody uses any more. They come in bursts: at most 1 in 10, or the test has failed.
     """
     lost = latency.losses["no_end"] + latency.facts["unfinished"]
-    assert lost <= 0.02 * sum(row.total.count for row in latency.rows)
+    assert lost <= 0.1 * sum(row.total.count for row in latency.rows)
     assert not any(n for name, n in latency.losses.items() if name != "no_end")
     return lost
 
