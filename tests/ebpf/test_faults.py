@@ -98,7 +98,7 @@ def test_without_btf_it_says_so(ioflame: Ioflame, reader: subprocess.Popen[bytes
 def test_without_its_loader_bpftrace_is_taken(ioflame: Ioflame, reader: subprocess.Popen[bytes], loop: Disk) -> None:
     hidden = in_mount_namespace(f"mount -t tmpfs none {ROOT}/ebpf/target")
     code, out, err = ioflame.run(*iolat(reader, loop, "--seconds", "1"), prefix=hidden)
-    assert code in (EXIT_OK, EXIT_CHECK_FAILED), err
+    assert code in (EXIT_OK, EXIT_CHECK_FAILED) and out, err
     assert json.loads(out)["backend"] == "bpftrace"
 
 
