@@ -28,7 +28,6 @@ _SETTINGS = {"BPFTRACE_MAP_KEYS_MAX": "65536", "BPFTRACE_STRLEN": "16"}
 _READY_SECONDS = 60.0
 # bpftrace attaches its probes one by one, and says nothing when the last of them sits.
 _SETTLE_SECONDS = 1.0
-_STOPS, _STOP_SECONDS = 6, 10.0
 _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
@@ -99,12 +98,7 @@ class BpftraceRun:
             return
         early = self._child.returncode
         # Now and then bpftrace 0.17 does not wake up for a SIGINT; it does for the next one.
-        for _ in range(_STOPS):
-            if not self._child.running:
-                break
-            os.kill(self._child.pid, signal.SIGINT)
-            self._child.wait(_STOP_SECONDS)
-        code = self._child.stop(grace=1)
+        code = self._child.stop(grace=60, asks=6)
         if early is not None or code not in (0, -signal.SIGINT):
             raise MeasurementError(f"{self._name} failed ({self._child.describe_end()}): {self._words()}")
 

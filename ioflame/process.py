@@ -161,13 +161,18 @@ class Child:
             self._process.wait(timeout)
         return self.returncode
 
-    def stop(self, grace: float = 10.0) -> int:
-        """Ask it to end, kill it after `grace` seconds, reap it; its exit code."""
+    def stop(self, grace: float = 10.0, *, asks: int = 1) -> int:
+        """Ask it to end, kill it after `grace` seconds, reap it; its exit code.
+
+        asks: how often it is asked, `grace / asks` seconds apart
+        """
+        for _ in range(asks):
+            if self.running:
+                self._process.send_signal(self.stop_signal)
+                self.wait(grace / asks)
         if self.running:
-            self._process.send_signal(self.stop_signal)
-            if self.wait(grace) is None:
-                self._process.kill()
-                self._process.wait()
+            self._process.kill()
+            self._process.wait()
         code = self.returncode
         assert code is not None
         return code

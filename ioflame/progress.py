@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.progress_bar import ProgressBar
 
 from ioflame.sizes import format_seconds
 
-__all__ = ("Reporter", "terminal_width")
+__all__ = ("Reporter", "shown_path", "terminal_width")
 
 
 def terminal_width(stream: TextIO) -> int | None:
@@ -79,3 +80,8 @@ class Reporter:
             bar.add_task(what, total=expected)
             yield
         self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+
+
+def shown_path(path: Path) -> str:
+    """Relative to where the user is, where that is shorter."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

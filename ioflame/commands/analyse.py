@@ -29,7 +29,7 @@ from ioflame.costs import observer_costs
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError
 from ioflame.host import describe_host
 from ioflame.metrics import cpu_profiled, metric_intervals, weight_by_time, window_metrics
-from ioflame.progress import Reporter, terminal_width
+from ioflame.progress import Reporter, shown_path, terminal_width
 from ioflame.proofs import bloom_proof, tree_proofs
 from ioflame.run import Categories, Files, ProfileFacts, Run, open_run, read_categories
 from ioflame.verdicts import run_verdicts
@@ -169,7 +169,7 @@ def conclude(run: Run) -> int:
     width = terminal_width(sys.stdout) or 100
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     print(render_summary(record, categories, run.observed, width, unicode))
-    print(f"run:          {_shown(run.directory)}")
+    print(f"run:          {shown_path(run.directory)}")
     outputs = {
         "report:": Files.REPORT,
         "flame graph:": Files.FLAMEGRAPH,
@@ -179,9 +179,9 @@ def conclude(run: Run) -> int:
     }
     for what, name in outputs.items():
         if run.path(name).exists():
-            print(f"{what:<13} {_shown(run.path(name))}")
+            print(f"{what:<13} {shown_path(run.path(name))}")
     if run.path(Files.FLAMEGRAPH).exists():
-        print(f"next:         open {_shown(run.path(Files.REPORT))} in a browser, or the flame graph alone")
+        print(f"next:         open {shown_path(run.path(Files.REPORT))} in a browser, or the flame graph alone")
     elif run.path(Files.PERF_DATA).exists():
         print(f"next:         {analyse_command(run)}   (folds what was recorded)")
     return EXIT_CHECK_FAILED if record.missing or worst(record.checks) is Verdict.FAILED else EXIT_OK
@@ -191,9 +191,4 @@ def analyse_command(run: Run) -> str:
     """The command that makes everything after the recording again, as this user can type it here."""
     called = Path(sys.argv[0])
     own = called.name == "ioflame" and shutil.which("ioflame") is None
-    return f"{_shown(called.absolute()) if own else 'ioflame'} analyse {_shown(run.directory)}"
-
-
-def _shown(path: Path) -> str:
-    """Relative to where the user is, where that is shorter."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return f"{shown_path(called.absolute()) if own else 'ioflame'} analyse {shown_path(run.directory)}"

@@ -19,7 +19,7 @@ from folding.pmp import fold_pmp, pmp_categorised
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.pmp import Locks, Pmp, read_pmp, write
 from ioflame.process import Children, interruptible
-from ioflame.progress import Reporter
+from ioflame.progress import Reporter, shown_path
 from ioflame.run import Files, check_writable
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import read_categorised
@@ -98,8 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"pmp": msgspec.to_builtins(pmp), "locks": msgspec.to_builtins(locks)}, indent=2))
     else:
         print(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity))
-        print(f"\nflame graph: {_shown(directory / Files.PMP_FLAMEGRAPH)}")
-        print(f"stacks:      {_shown(directory / Files.PMP_FOLDED)}")
+        print(f"\nflame graph: {shown_path(directory / Files.PMP_FLAMEGRAPH)}")
+        print(f"stacks:      {shown_path(directory / Files.PMP_FOLDED)}")
     if interrupted:
         reporter.warn(f"interrupted after {pmp.seconds:.1f} s; what was sampled until then is above")
         return EXIT_INTERRUPTED
@@ -159,7 +159,3 @@ def analyse_pmp(directory: Path, rules: str, reporter: Reporter) -> tuple[Pmp, L
     )
     write_flamegraph(read_categorised(lines), options, directory / Files.PMP_FLAMEGRAPH)
     return pmp, locks
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
