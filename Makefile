@@ -4,10 +4,6 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-MANIFEST := folding/Cargo.toml
-# Every crate of the house.
-MANIFESTS := $(MANIFEST) folding/recording/Cargo.toml ebpf/Cargo.toml collectors/stacksampler/Cargo.toml
-each_crate = @set -e; for manifest in $(MANIFESTS); do echo "$(1) $$manifest"; $(2) done
 SHELL_SCRIPTS := ioflame/setup.sh .ci/run
 
 # The variables of a profile; empty ones are left to `ioflame profile --help`.
@@ -73,20 +69,18 @@ lint: setup-dev ## ruff, mypy --strict, import rules, rustfmt, clippy -D warning
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(call each_crate,rustfmt and clippy,$(CARGO) fmt --manifest-path $$manifest -- --check; \
-		$(CARGO) clippy -q --locked --manifest-path $$manifest --all-targets -- -D warnings;)
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy -q --locked --workspace --all-targets -- -D warnings
 	shellcheck $(SHELL_SCRIPTS)
 
 # IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
 unit: setup-dev ## the tests of lint's code: cargo test, pytest
-	$(call each_crate,cargo test,$(CARGO) test -q --locked --manifest-path $$manifest;)
+	$(CARGO) test -q --locked --workspace
 	$(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all)
 
 bench: setup-dev ## stackfold against its peers, and how long a report page takes, against goals (15 minutes; BENCH='--runs 9')
-	$(CARGO) build -q --release --locked --manifest-path $(MANIFEST)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@python3 -m tests.bench.stackfold $(BENCH)
-	$(CARGO) build -q --release --locked --manifest-path collectors/stacksampler/Cargo.toml
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 
 bench-observers: setup-dev ## what each observer costs a running db_bench, beside none, by paired windows (15 minutes, root; BENCH='--rounds 5')
@@ -100,8 +94,8 @@ docs: setup-dev ## make the README's pictures and summary anew, from two real ru
 		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f '$(or $(OUT),runs)/latest')"
 
 bless: setup-dev ## write the golden files anew from what the code does now; look at the diff
-	BLESS=1 $(CARGO) test -q --locked --manifest-path $(MANIFEST)
+	BLESS=1 $(CARGO) test -q --locked -p stackfold
 	BLESS=1 $(BIN)/pytest -q
 
 clean: ## remove what was built here (.venv, target, caches); runs and databases stay
-	rm -rf $(VENV) folding/target folding/recording/target ebpf/target collectors/stacksampler/target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from collectors.pmp_plan import PmpPlan
-from ioflame.errors import HostError
+from ioflame.binaries import built_binary
 from ioflame.run import Files
 
 __all__ = ("StackSampler", "stacksampler_binary")
@@ -14,14 +13,7 @@ __all__ = ("StackSampler", "stacksampler_binary")
 
 def stacksampler_binary() -> str:
     """The binary that `make setup` builds. HostError when it is not there."""
-    crate = Path(__file__).parent / "stacksampler"
-    binary = crate / "target" / "release" / "stacksampler"
-    if not os.access(binary, os.X_OK):
-        raise HostError(
-            f"{binary} is not built",
-            mend="make setup   (or: cargo build --release --manifest-path collectors/stacksampler/Cargo.toml)",
-        )
-    return str(binary)
+    return str(built_binary("stacksampler"))
 
 
 class StackSampler:

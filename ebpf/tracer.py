@@ -9,6 +9,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from ioflame.binaries import built_binary
 from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.process import Child, Children
 
@@ -23,8 +24,10 @@ _HOST_CANNOT = 3
 
 def tracer_binary() -> Path | None:
     """The built CO-RE loader; None where there is none (no clang at set-up)."""
-    binary = Path(__file__).parent / "target" / "release" / "ioflame-ebpf"
-    return binary if binary.exists() else None
+    try:
+        return built_binary("ioflame-ebpf")
+    except HostError:
+        return None
 
 
 class Tracer:

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ioflame.errors import HostError, MeasurementError
+from ioflame.binaries import built_binary
+from ioflame.errors import MeasurementError
 from ioflame.process import capture, tool_path
 from ioflame.run import Categories, Files, read_categories
 from ioflame.stats import share_intervals
@@ -29,7 +30,6 @@ __all__ = (
     "weight_by_thread_name",
 )
 
-_CRATE = Path(__file__).parent
 _FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 # perf script cuts chains at 127 frames unless told otherwise; the kernel already did so for frame-pointer chains.
 _MAX_STACK = "1023"
@@ -66,12 +66,7 @@ class Report:
 
 def stackfold_binary() -> str:
     """The binary that `make setup` builds. HostError when it is not there."""
-    binary = _CRATE / "target" / "release" / "stackfold"
-    if not os.access(binary, os.X_OK):
-        raise HostError(
-            f"{binary} is not built", mend="make setup   (or: cargo build --release --manifest-path folding/Cargo.toml)"
-        )
-    return str(binary)
+    return str(built_binary("stackfold"))
 
 
 def fold(perf_data: Path, directory: Path, pid: int, event: str | None = None) -> FoldStats:

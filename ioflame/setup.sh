@@ -132,10 +132,11 @@ fi
 version=$(cargo --version | cut -d ' ' -f 2)
 at_least "$version" "$MINIMUM_RUST" ||
   refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
-build() { # build FOLDER BINARY
-  [[ -x "$1/target/release/$2" ]] || say "building $2 (cargo build --release in $1/; a minute on two cores)"
-  cargo build -q --release --locked --manifest-path "$1/Cargo.toml"
-}
-build folding stackfold
-if ((core)); then build ebpf ioflame-ebpf; fi
-build collectors/stacksampler stacksampler
+crates=(stackfold stacksampler)
+if ((core)); then crates+=(ioflame-ebpf); fi
+packages=()
+for crate in "${crates[@]}"; do
+  packages+=(-p "$crate")
+  [[ -x "target/release/$crate" ]] || say "building $crate (cargo build --release; a minute on two cores)"
+done
+cargo build -q --release --locked "${packages[@]}"

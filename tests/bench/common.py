@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-STACKFOLD = ROOT / "folding" / "target" / "release" / "stackfold"
-TOOLS = ROOT / "folding" / "target" / "bench-tools"
+STACKFOLD = ROOT / "target" / "release" / "stackfold"
+TOOLS = ROOT / "target" / "bench-tools"
 INFERNO_VERSION = "0.12.8"
 MIB = 1 << 20
 

@@ -30,7 +30,7 @@ from ioflame.stats import median
 from tests.bench.common import DB_FLAGS, database, machine, say
 
 ROOT = Path(__file__).parents[2]
-LOADER = ROOT / "ebpf" / "target" / "release" / "ioflame-ebpf"
+LOADER = ROOT / "target" / "release" / "ioflame-ebpf"
 # From the start of an observer to its first window, and from its end to the next: attaching slows the workload too.
 SETTLE_SECONDS = 1.0
 REST_SECONDS = 0.4

@@ -28,8 +28,7 @@ from tests.bench.common import (
     say,
 )
 
-CRATE = ROOT / "folding"
-YARDSTICK = CRATE / "target" / "release" / "examples" / "chains"
+YARDSTICK = ROOT / "target" / "release" / "examples" / "chains"
 # A program whose addresses are as expensive to look up as those of large programs in C++.
 TEMPLATES = Path(__file__).parent / "templates.cc"
 
@@ -85,7 +84,7 @@ def pieces(data: Path, directory: Path, samples: int) -> Iterator[tuple[str, Pat
 
 def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     stackfold = str(STACKFOLD)
-    build = ["cargo", "build", "-q", "--release", "--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
+    build = ["cargo", "build", "-q", "--release", "--locked", "--workspace"]
     subprocess.run([*build, "--example", "chains"], check=True)
     data, found = frame_pointers(db, directory, samples)
     say(f"\nmachine  {machine()}")

@@ -96,7 +96,7 @@ def test_without_btf_it_says_so(ioflame: Ioflame, reader: subprocess.Popen[bytes
 @pytest.mark.needs("unshare")
 @pytest.mark.needs("bpftrace")
 def test_without_its_loader_bpftrace_is_taken(ioflame: Ioflame, reader: subprocess.Popen[bytes], loop: Disk) -> None:
-    hidden = in_mount_namespace(f"mount -t tmpfs none {ROOT}/ebpf/target")
+    hidden = in_mount_namespace(f"mount --bind /dev/null {ROOT}/target/release/ioflame-ebpf")
     code, out, err = ioflame.run(*iolat(reader, loop, "--seconds", "1"), prefix=hidden)
     assert code in (EXIT_OK, EXIT_CHECK_FAILED) and out, err
     assert json.loads(out)["backend"] == "bpftrace"
