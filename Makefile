@@ -14,6 +14,7 @@ CONFIG ?=
 DB_BENCH ?=
 DB_DIR ?=
 THREADS ?=
+CPUS ?=
 NUM_KEYS ?=
 CACHE_SIZE ?=
 CACHE_TYPE ?=
@@ -31,7 +32,7 @@ RESUME ?=
 
 option = $(if $(strip $($(2))),$(1) '$(subst ','\'',$($(2)))')
 PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGINE) $(call option,--scale,SCALE) $(call option,--config,CONFIG) \
-	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) \
+	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) $(call option,--cpus,CPUS) \
 	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--cache-type,CACHE_TYPE) $(call option,--duration,DURATION) \
 	$(call option,--event,EVENT) $(call option,--freq,FREQ) $(call option,--callgraph,CALLGRAPH) \
 	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT)
@@ -42,8 +43,8 @@ PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGI
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  variables of profile and doctor: WORKLOAD ENGINE SCALE DB_BENCH DB_DIR THREADS NUM_KEYS CACHE_SIZE CACHE_TYPE"
-	@echo "                                   DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT"
+	@echo "  variables of profile and doctor: WORKLOAD ENGINE SCALE DB_BENCH DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE"
+	@echo "                                   CACHE_TYPE DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT"
 	@echo "  example: make profile WORKLOAD=readrandom SCALE=smoke"
 
 setup: ## install what a profile needs (system packages, .venv, stackfold); seconds when done

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ioflame.cpus import check_cpus
 from ioflame.errors import UsageError
 from ioflame.sizes import parse_bytes, parse_count
 
@@ -27,6 +28,7 @@ class ProfileOptions:
 
     duration in seconds of one window; cache_size in bytes; frequency in samples a second and CPU
     collect: what watches, each in a window of its own; ladder_sample: the latency ladder follows one query in so many
+    cpus: those the workload is held on, as taskset takes them; None: the scheduler's choice
     """
 
     workload: str
@@ -48,6 +50,7 @@ class ProfileOptions:
     collect: tuple[str, ...] | None = None
     cache_type: str = "lru_cache"
     ladder_sample: int = 8
+    cpus: str | None = None
 
     def as_text(self) -> dict[str, str]:
         """The options as given, for `run.json`."""
@@ -69,6 +72,7 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     add("--db-bench", metavar="PATH", help="any build of db_bench (DB_BENCH; default: the one on PATH)")
     add("--db-dir", metavar="DIR", help="the database's directory (DB_DIR; default: db/<engine>-<keys>)")
     add("--threads", default="1", metavar="N", help="reading threads (THREADS; default: 1)")
+    add("--cpus", metavar="LIST", help="hold the workload on these, e.g. 0-3,8 (CPUS; default: the scheduler's choice)")
     add("--num-keys", metavar="N", help="keys in the database, e.g. 10M (NUM_KEYS; default: by scale)")
     add("--cache-size", metavar="SIZE", help="block cache, e.g. 128M (CACHE_SIZE; default: by scale)")
     add(
@@ -128,6 +132,7 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         quiet=arguments.quiet,
         allow_host_changes=arguments.allow_host_changes,
         collect=_collect(arguments.collect),
+        cpus=check_cpus(arguments.cpus) if arguments.cpus else None,
         ladder_sample=_number("LADDER_SAMPLE", arguments.ladder_sample, int, 1, 1_000_000),
     )
 

@@ -63,7 +63,8 @@ def _head(record: RunRecord, width: int) -> str:
     build = f"{record.engine} {record.tools.get('engine', '?')}"
     if record.tools.get("engine_assertions") == "yes":
         build += " (assertions on: slower than a release build)"
-    lines = [f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {build}"]
+    where = f" on CPU {record.options['cpus']}" if "cpus" in record.options else ""
+    lines = [f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}{where}, {build}"]
     if database:
         lines.append(f"database: {database.get('description', '')}")
     if record.host:

@@ -17,8 +17,10 @@ from ioflame.process import tool_path
 
 __all__ = ("FioResult", "fio_argv", "parse_fio", "request_split")
 
-# fio takes a list of files; more than this make its command line longer than some kernels allow.
-_MOST_FILES = 2000
+# The length of one option's value that fio takes (FIO_TOP_STR_MAX, with room for its end).
+_LONGEST_OPTION = 4000
+# Each job opens all its files at once, and a process may usually open 1024.
+_MOST_FILES = 900
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,19 @@ def fio_argv(db_dir: Path, users: int, seconds: int, requests: Mapping[int, int]
     """A random-read job over the database's own files: sync engine, one read in flight per user, O_DIRECT.
 
     requests: sizes in bytes with their percent; offsets are multiples of what all of them are multiples of
-    Nothing is written and no file is made (`--readonly`, `--allow_file_create=0`). UsageError when there is no file.
+    Of more files than a process may open, as many are read, evenly from all. Nothing is written and no file is made
+    (`--readonly`, `--allow_file_create=0`). UsageError when there is no file.
     """
-    files = sorted(p for p in db_dir.glob("*.sst") if p.stat().st_size >= max(requests))[:_MOST_FILES]
+    found = sorted(p.name for p in db_dir.glob("*.sst") if p.stat().st_size >= max(requests))
+    most = min(len(found), _MOST_FILES)
+    files = [found[place * len(found) // most] for place in range(most)]
     if not files:
         raise UsageError(f"{db_dir} holds no .sst file to read", mend="load the database first: make profile")
     return [
         tool_path("fio", "fio"),
         "--name=baseline",
-        # fio takes a colon for the end of a name
-        "--filename=" + ":".join(str(p).replace(":", r"\:") for p in files),
+        f"--directory={_escaped(str(db_dir))}",
+        *_filenames(files),
         "--readonly",
         "--allow_file_create=0",
         "--rw=randread",
@@ -80,6 +85,22 @@ def fio_argv(db_dir: Path, users: int, seconds: int, requests: Mapping[int, int]
         "--group_reporting=1",
         "--output-format=json",
     ]
+
+
+def _escaped(name: str) -> str:
+    """fio takes a colon for the end of a name."""
+    return name.replace(":", r"\:")
+
+
+def _filenames(names: Sequence[str]) -> list[str]:
+    """The files as options, each no longer than fio takes; fio reads the files of all of them."""
+    options: list[str] = []
+    for name in map(_escaped, names):
+        if options and len(options[-1]) + 1 + len(name) <= _LONGEST_OPTION:
+            options[-1] += f":{name}"
+        else:
+            options.append(f"--filename={name}")
+    return options
 
 
 def _sizes(requests: Mapping[int, int]) -> list[str]:

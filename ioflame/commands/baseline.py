@@ -9,6 +9,7 @@ from collectors.counters import ProcessProbe, device_of, logical_block_size, rea
 from collectors.queries import QueryReport
 from collectors.schedule import Schedule
 from ioflame.commands.job import Job
+from ioflame.cpus import held_on
 from ioflame.errors import MeasurementError
 from ioflame.experiment import Baseline
 from ioflame.process import Child, Children
@@ -40,7 +41,7 @@ def look_at_requests(job: Job, database: Database, children: Children, reporter:
         job.build.flags,
     )  # fmt: skip
     log = directory / "requests.log"
-    argv = job.engine.command(job.build.path, "readrandom", parameters)
+    argv = held_on(job.options.cpus, job.engine.command(job.build.path, "readrandom", parameters))
     child = children.add(Child("db_bench readrandom", argv, stdout=log))
     probe = ProcessProbe(child.pid, device_of(job.db_dir))
     schedule = Schedule(child, probe, QueryReport(report), log, reporter)
@@ -68,7 +69,7 @@ def run_baseline(
     seeds = database.take_seeds(name, users)
     device = device_of(job.db_dir)
     split = request_split(request_bytes, logical_block_size(device))
-    argv = fio_argv(job.db_dir, users, seconds, split, seeds.first)
+    argv = held_on(job.options.cpus, fio_argv(job.db_dir, users, seconds, split, seeds.first))
     out, log = directory / f"{name}.json", directory / f"{name}.log"
     before, own_before = read_counts(device), _read_by_children()
     with reporter.stage(f"fio, {users} user{'s' * (users != 1)}", seconds + 2):

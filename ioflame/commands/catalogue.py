@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ioflame.commands.experiment import add_repetition, counts
 from ioflame.commands.plan import plan_lines
+from ioflame.cpus import held_on
 from ioflame.errors import EXIT_OK, UsageError
 from ioflame.options import ProfileOptions, add_profile_arguments, profile_options
 from ioflame.sizes import format_bytes, format_count
@@ -88,7 +89,7 @@ def _explain(arguments: argparse.Namespace) -> int:
             print(f"# {check.value}: {check.means}")
     for name in names:
         print(f"\n# {name}: {known[name].about}")
-        argv = engine.command(build.path, name, _parameters(options, engine, build.flags))
+        argv = held_on(options.cpus, engine.command(build.path, name, _parameters(options, engine, build.flags)))
         print(" \\\n  ".join(shlex.quote(word) for word in argv))
     return EXIT_OK
 

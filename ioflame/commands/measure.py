@@ -14,6 +14,7 @@ from folding.stackfold import fold
 from ioflame.commands.analyse import analyse
 from ioflame.commands.job import Job, describe_database, describe_tree
 from ioflame.commands.observers import Watched, observer_named
+from ioflame.cpus import held_on
 from ioflame.errors import HostError, IoflameError, MeasurementError
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
@@ -143,7 +144,7 @@ def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
         known_flags=job.build.flags,
         cache_type=job.options.cache_type,
     )
-    argv = job.engine.command(job.build.path, job.options.workload, parameters)
+    argv = held_on(job.options.cpus, job.engine.command(job.build.path, job.options.workload, parameters))
     return children.add(Child(f"db_bench {job.options.workload}", argv, stdout=run.path(Files.ENGINE_LOG)))
 
 

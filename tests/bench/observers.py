@@ -3,9 +3,10 @@
 One db_bench reads O_DIRECT for as long as it takes. Windows with an observer attached stand between windows with none;
 a ratio is the rate of reads with it over the mean of the two windows beside it, so that slow drift of the machine
 cancels. The order is shuffled in every round. The `nothing` row goes through the same windows with no observer at all:
-it shows what two windows differ by themselves. The rate is syscr of /proc/PID/io, not the observer's own word. CPU per
-read, from /proc/PID/task/*/schedstat, has the part of an observer that runs in the workload's own threads, and holds
-still on a machine with other work to do, where QPS does not.
+it shows what two windows differ by themselves. A single thread is held on the CPU where the scheduler has put it: on a
+disk whose completions interrupt one CPU, moving to another one costs more than any observer does. The rate is syscr of
+/proc/PID/io, not the observer's own word. CPU per read, from /proc/PID/task/*/schedstat, has the part of an observer
+that runs in the workload's own threads, and holds still on a machine with other work to do, where QPS does not.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from collectors.pmp_stacksampler import stacksampler_binary
 from ioflame.stats import median
 from tests.bench.common import DB_FLAGS, database, machine, say
 
@@ -67,6 +69,10 @@ def perf(pid: int, out: Path) -> Sequence[str]:
     return ["perf", "record", "-q", "-e", "cpu-clock", "-F", "99", "-g", "-p", str(pid), "-o", str(out)]
 
 
+def stacksampler(pid: int, out: Path) -> Sequence[str]:
+    return [stacksampler_binary(), f"--pid={pid}", "--hz=10", "--callgraph=dwarf", f"--output={out}"]
+
+
 def observers(device: str) -> list[Observer]:
     def ours(name: str, goals: dict[int, float], program: str, *arguments: str) -> Observer:
         return Observer(name, loader(program, *arguments), True, goals)
@@ -74,6 +80,7 @@ def observers(device: str) -> list[Observer]:
     return [
         Observer("nothing", None),
         Observer("perf 99 Hz, frame pointers", perf, goals={1: 0.03}),
+        Observer("PMP 10 Hz, stacks copied", stacksampler, goals={1: 0.01}),
         ours("iolat", {1: 0.02}, "iolat", "--device", device),
         ours("ladder 1 in 8", {1: 0.05, 8: 0.03}, "ladder", "--sample", "8"),
         ours("ladder 1 in 1", {}, "ladder", "--sample", "1"),
@@ -144,8 +151,22 @@ def attached(observer: Observer, pid: int, directory: Path) -> Iterator[None]:
             process.wait(60)
 
 
-def measure(chosen: Sequence[Observer], threads: int, rounds: int, seconds: float, db: Path, directory: Path) -> None:
+def hold(pid: int) -> int:
+    """Keeps every thread of the process on the CPU that its busiest one runs on, which it returns."""
+    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    busiest = max(tasks, key=lambda task: int((task / "schedstat").read_text().split()[0]))
+    # proc(5): field 39 is the processor; the fields after the name in parentheses begin with the third
+    cpu = int((busiest / "stat").read_text().rpartition(")")[2].split()[36])
+    for task in tasks:
+        os.sched_setaffinity(int(task.name), {cpu})
+    return cpu
+
+
+def measure(
+    chosen: Sequence[Observer], threads: int, rounds: int, seconds: float, db: Path, directory: Path, free: bool
+) -> None:
     with workload(db, threads, directory / "db_bench.log") as process:
+        held = f" on CPU {hold(process.pid)}" if threads == 1 and not free else ""
         off = window(process.pid, seconds)
         for _ in range(rounds):
             for observer in random.sample(chosen, len(chosen)):
@@ -156,7 +177,8 @@ def measure(chosen: Sequence[Observer], threads: int, rounds: int, seconds: floa
                 observer.ratios.append(2 * on[0] / (off[0] + after[0]))
                 observer.added_us.append(on[1] - (off[1] + after[1]) / 2)
                 off = after
-    say(f"\n{threads} threads; last window without: {off[0]:,.0f} reads/s, {off[1]:.1f} us CPU per read")
+    say(f"\n{threads} thread{'s' * (threads != 1)}{held}")
+    say(f"last window without: {off[0]:,.0f} reads/s, {off[1]:.1f} us CPU per read")
     say(f"{'observer':<30} {'QPS ratio':>9}  {'half of them':>14}  {'CPU/read':>9}  {'goal':>7}")
     for observer in chosen:
         middle = median(observer.ratios)
@@ -175,6 +197,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="windows of each observer (default: 9)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of one window (default: 2)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 8], help="of the workload (default: 1 8)")
+    parser.add_argument("--free", action="store_true", help="leave a single thread where the scheduler puts it")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only observers whose name begins so")
     options = parser.parse_args()
     if not LOADER.exists():
@@ -190,7 +213,7 @@ def main() -> None:
         say(f"machine  {machine()}")
         say(f"windows  {options.rounds} of {options.seconds:g} s an observer, each between two with nothing attached")
         for threads in options.threads:
-            measure(chosen, threads, options.rounds, options.seconds, db, directory)
+            measure(chosen, threads, options.rounds, options.seconds, db, directory, options.free)
 
 
 def device_of(path: Path) -> str:

@@ -31,6 +31,21 @@ def test_a_real_fio_reads_the_databases_files_and_its_figures_add_up(tmp_path: P
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(("found", "read"), [(500, 500), (1000, 900)])
+def test_fio_reads_a_database_of_many_files(tmp_path: Path, found: int, read: int) -> None:
+    database = tmp_path / "of:many"
+    database.mkdir()
+    for number in range(found):
+        with (database / f"{number:06}.sst").open("wb") as file:
+            file.truncate(8192)
+    argv = fio_argv(database, 1, 1, {8192: 100}, seed=7)
+    done = subprocess.run([*argv, "--debug=file"], capture_output=True, text=True, check=True)
+    opened = {line.rpartition(" ")[2] for line in done.stdout.splitlines() if "fd open" in line}
+    assert len(opened) == read
+    numbers = sorted(int(Path(path).stem) for path in opened)
+    assert numbers[0] == 0 and numbers[-1] >= found - 2
+
+
 @given(st.floats(4096, 1 << 20), st.sampled_from([512, 4096]))
 def test_a_split_has_the_mean_that_was_measured(mean: float, unit: int) -> None:
     split = request_split(mean, unit)
