@@ -1,7 +1,7 @@
 """The figures of an IO-efficiency experiment: each row's medians over its repeats, with their bootstrap.
 
 Columns are those of the source document: usPer, syPer and cpuPer are per storage read here; io.eff, us.inc and cpu.inc
-are against fio with as many users, in the same resample.
+are against fio with as many users, in the runs that stand beside the step, in the same resample.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ioflame.metrics import cpu_profiled, figures, slice_columns
 from ioflame.run import Categories, RunRecord, Window
 from ioflame.stats import Draws, Resamples, derive, predicted_iops, share_draws
 
-__all__ = ("FIO", "CategoryShare", "MeasuredStep", "Row", "baselines", "fio_figures", "rows")
+__all__ = ("FIO", "CategoryShare", "MeasuredStep", "Row", "baselines", "baselines_beside", "fio_figures", "rows")
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,34 @@ FIO = ("iops", "reqsz", "us_per", "sy_per", "cpu_per", "lat", "io_lat")
 
 def baselines(experiment: ExperimentRecord, users: int) -> list[Baseline]:
     """fio's runs with so many users, in the order they were made."""
-    return [s.baseline for s in experiment.steps if s.kind == "baseline" and s.users == users and s.baseline]
+    return [baseline for _, baseline in _placed(experiment, users)]
 
 
-def fio_figures(experiment: ExperimentRecord, users: int) -> dict[str, Draws]:
-    """The medians of fio over the whole experiment, resampled over its runs; empty without one."""
-    runs = baselines(experiment, users)
+def baselines_beside(experiment: ExperimentRecord, steps: Sequence[StepRecord]) -> list[Baseline]:
+    """fio's last run before each of the steps and its first after it, with as many users, in the order they were made.
+
+    A device that was slow while a step ran was so for its neighbours as well: what is told against them is the step's.
+    """
+    chosen: dict[int, Baseline] = {}
+    for step in steps:
+        place = experiment.steps.index(step)
+        runs = _placed(experiment, step.users)
+        before, after = [run for run in runs if run[0] < place], [run for run in runs if run[0] > place]
+        chosen.update([*before[-1:], *after[:1]])
+    return [chosen[place] for place in sorted(chosen)]
+
+
+def _placed(experiment: ExperimentRecord, users: int) -> list[tuple[int, Baseline]]:
+    """fio's runs with so many users, and their places among the steps."""
+    return [
+        (place, step.baseline)
+        for place, step in enumerate(experiment.steps)
+        if step.kind == "baseline" and step.users == users and step.baseline
+    ]
+
+
+def fio_figures(runs: Sequence[Baseline], users: int) -> dict[str, Draws]:
+    """The medians of fio's runs, resampled over them; empty without one."""
     if not runs:
         return {}
     resamples = Resamples([[{name: getattr(run, name) for name in FIO}] for run in runs], seed=users)
@@ -101,11 +123,11 @@ def rows(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> Iter
     """By users, then in the order of the steps."""
     steps = list(dict.fromkeys(m.step.step for m in measured))
     for users in sorted({m.step.users for m in measured}):
-        fio = fio_figures(experiment, users)
         for number, step in enumerate(steps):
             repeats = [m for m in measured if (m.step.step, m.step.users) == (step, users)]
             if repeats:
                 seed = 1000 * users + number
+                fio = fio_figures(baselines_beside(experiment, [m.step for m in repeats]), users)
                 yield Row(step, users, repeats, _figures(repeats, fio, users, seed))
 
 

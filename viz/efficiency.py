@@ -95,7 +95,8 @@ def _fio_table(experiment: ExperimentRecord, width: int | None) -> str:
     heads = ["users", "", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs"]
     table = [heads]
     for users in counts:
-        fio, runs = fio_figures(experiment, users), baselines(experiment, users)
+        runs = baselines(experiment, users)
+        fio = fio_figures(runs, users)
         table.append([str(users), "median", *(f"{fio[n].estimate:.{digits[n]}f}" for n in FIO), str(len(runs))])
         for what, choose in (("least", min), ("most", max)):
             table.append(["", what, *(f"{choose(getattr(run, n) for run in runs):.{digits[n]}f}" for n in FIO), ""])
@@ -133,7 +134,8 @@ def _database_table(found: Sequence[Row], width: int | None) -> str:
         "  from, to: 95 % interval, by bootstrap over the repeats and the seconds of their plain windows;",
         "  one run tells nothing of what differs from run to run (REPEATS=3 does)",
         *(f"  {name}: {LEGEND[name]}" for name in ("qps", "iops", "reqsz", "rx.lat", "io.lat")),
-        "  io.eff: iops / fio's iops with as many users; us.inc, cpu.inc: CPU us per read beyond fio's",
+        "  io.eff: iops / fio's iops with as many users; us.inc, cpu.inc: CPU us per read beyond fio's;",
+        "  fio's: the runs that stand before and after the step, which had the device as the step had it",
         "  proofs: FAILED: not the workload it is to be; others: somebody else read this device too, so iops, reqsz",
         "  and what is per read or against fio are off; drift: the plain windows of one run differ by more than 10 %",
     ])  # fmt: skip

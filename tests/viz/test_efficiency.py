@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 import pytest
 
 from ioflame.checks import Check, Verdict
-from ioflame.efficiency import MeasuredStep, rows
+from ioflame.efficiency import MeasuredStep, Row, rows
 from ioflame.experiment import Baseline, ExperimentRecord, StepRecord
 from ioflame.run import SCHEMA, Categories, Category, ProfileFacts, RunRecord, Window
 from tests.records import window
@@ -60,12 +61,22 @@ def measured(step: str, qps: int, cpu_us: float, weights: Sequence[int] = (40, 2
     return MeasuredStep(made, record, view, replace(view, view="leaf"), seconds(qps, cpu_us, reads))
 
 
-def experiment(*of_fio: float) -> ExperimentRecord:
-    steps = [
+def experiment(found: Sequence[MeasuredStep], *of_fio: float) -> ExperimentRecord:
+    """A run of fio before each step, and the rest of them after the last."""
+    runs = [
         StepRecord(f"{i}-fio", "baseline", "fio", 1, 1, "any", "done", baseline=fio(iops))
         for i, iops in enumerate(of_fio)
     ]
+    steps = [step for run, one in zip_longest(runs, found) for step in (run, one and one.step) if step]
     return ExperimentRecord(1, "io-efficiency", "about", "now", {}, HOST, {"engine": "7.8.3"}, steps)
+
+
+def rendered(found: Sequence[MeasuredStep], *of_fio: float) -> str:
+    return render_efficiency(experiment(found, *of_fio), found)
+
+
+def rows_of(found: Sequence[MeasuredStep], *of_fio: float) -> list[Row]:
+    return list(rows(experiment(found, *of_fio), found))
 
 
 STEADY = (9990.0, 10_000.0, 10_010.0, 10_005.0, 9995.0)
@@ -79,10 +90,10 @@ def cells(text: str, *start: str) -> list[str]:
 
 def test_rows_whose_intervals_overlap_differ_in_nothing() -> None:
     same = [measured("readrandom", 8000, 20.0), measured("readrandom2", 8001, 20.0)]
-    text = render_efficiency(experiment(*STEADY), same)
+    text = rendered(same, *STEADY)
     assert set(cells(text, "readrandom", "readrandom2", "1")) == {"none seen"}
     faster = [measured("readrandom", 8000, 20.0), measured("readrandom2", 8400, 18.0)]
-    differences = cells(render_efficiency(experiment(*STEADY), faster), "readrandom", "readrandom2", "1")
+    differences = cells(rendered(faster, *STEADY), "readrandom", "readrandom2", "1")
     assert differences[0] == "+5.0"  # qps
     assert differences[4] == "-10.0"  # cpuPer; fio's own was the same in every run
     assert differences[6] == "none seen"  # io.lat
@@ -90,17 +101,17 @@ def test_rows_whose_intervals_overlap_differ_in_nothing() -> None:
 
 def test_a_device_that_drifts_as_much_is_named_beside_the_difference() -> None:
     faster = [measured("readrandom", 8000, 20.0), measured("readrandom2", 8400, 18.0)]
-    text = render_efficiency(experiment(9000, 10_000, 9500, 9800, 9900), faster)
+    text = rendered(faster, 9000, 10_000, 9500, 9800, 9900)
     assert cells(text, "readrandom", "readrandom2", "1")[0] == "+5.0 ?"
     assert "in order: 9000, 10000, 9500, 9800, 9900" in text
 
 
 def test_repeats_that_differ_widen_the_interval() -> None:
     """Each repeat alone is certain to 1 %; three that differ by 10 % are not."""
-    (single,) = rows(experiment(*STEADY), [measured("readrandom", 8000, 20.0)])
+    (single,) = rows_of([measured("readrandom", 8000, 20.0)], *STEADY)
     one = single.figures["qps"].interval()
     repeats = [measured("readrandom", qps, 20.0, repeat=i) for i, qps in enumerate((8000, 8800, 8400), 1)]
-    (row,) = rows(experiment(*STEADY), repeats)
+    (row,) = rows_of(repeats, *STEADY)
     three = row.figures["qps"].interval()
     assert one is not None
     assert three is not None
@@ -113,7 +124,7 @@ def test_repeats_that_differ_widen_the_interval() -> None:
 
 def test_fio_that_varies_makes_the_efficiency_as_uncertain() -> None:
     def interval(*of_fio: float) -> tuple[float, float]:
-        (row,) = rows(experiment(*of_fio), [measured("readrandom", 8000, 20.0)])
+        (row,) = rows_of([measured("readrandom", 8000, 20.0)], *of_fio)
         found = row.figures["io.eff"].interval()
         assert found is not None
         assert found.low <= found.estimate <= found.high
@@ -123,13 +134,26 @@ def test_fio_that_varies_makes_the_efficiency_as_uncertain() -> None:
     assert varying[1] - varying[0] > 5 * (steady[1] - steady[0])
 
 
+def test_a_step_is_told_against_the_runs_of_fio_beside_it() -> None:
+    """A device that gives a tenth while the first step runs: the step is as efficient as the others."""
+    found = [
+        measured("readrandom", 800, 20.0),
+        measured("readrandom2", 8000, 20.0),
+        measured("readrandom3", 8000, 20.0),
+    ]
+    slow, fast, last = rows_of(found, 990, 1010, 10_000, 10_000, 9000)
+    assert slow.figures["io.eff"].estimate == pytest.approx(0.8, rel=0.01)
+    assert fast.figures["io.eff"].estimate == pytest.approx(8000 / ((1010 + 10_000) / 2), rel=0.01)
+    assert last.figures["io.eff"].estimate == pytest.approx(0.8, rel=0.01)  # the fifth run is not beside it
+
+
 def test_the_shares_of_all_repeats_are_pooled_and_add_up_to_the_cpu_of_a_query() -> None:
     repeats = [measured("readrandom", 8000, 20.0, (40, 20, 40), 1), measured("readrandom", 8000, 20.0, (10, 10, 80), 2)]
-    (row,) = rows(experiment(*STEADY), repeats)
+    (row,) = rows_of(repeats, *STEADY)
     found = row.categories("owner")
     assert [round(c.share, 6) for c in found] == [25.0, 15.0, 60.0]
     assert sum(c.us_per_query for c in found) == pytest.approx(row.figures["cpu/query"].estimate)
-    text = render_efficiency(experiment(*STEADY), repeats)
+    text = rendered(repeats, *STEADY)
     assert cells(text, "all")[:2] == ["100.00", "20.00"]
 
 
@@ -144,13 +168,13 @@ def test_the_shares_of_all_repeats_are_pooled_and_add_up_to_the_cpu_of_a_query()
 )  # fmt: skip
 def test_the_published_orders_are_claimed_only_where_they_are_seen(last: Sequence[int], says: list[str]) -> None:
     steps = [measured("readrandom", 8000, 20.0), measured("readrandom3", 8000, 20.0, last)]
-    text = render_efficiency(experiment(*STEADY), steps)
+    text = rendered(steps, *STEADY)
     for sentence in says:
         assert sentence in text
 
 
 def test_a_database_that_reads_nothing_has_no_figures_per_read() -> None:
-    text = render_efficiency(experiment(*STEADY), [measured("readrandom", 8000, 20.0, reads=0.0)])
+    text = rendered([measured("readrandom", 8000, 20.0, reads=0.0)], *STEADY)
     row = cells(text, "readrandom", "1")
     assert row[0] == "8000"
     assert row[2:6] == ["-"] * 4  # reqsz, usPer, syPer, cpuPer
@@ -158,7 +182,7 @@ def test_a_database_that_reads_nothing_has_no_figures_per_read() -> None:
 
 
 def test_an_experiment_without_fio_has_no_figures_against_it() -> None:
-    text = render_efficiency(experiment(), [measured("readrandom", 8000, 20.0)])
+    text = rendered([measured("readrandom", 8000, 20.0)])
     assert "fio, random reads" not in text
     assert cells(text, "readrandom", "1")[8:11] == ["-"] * 3
 
@@ -166,8 +190,8 @@ def test_an_experiment_without_fio_has_no_figures_against_it() -> None:
 def test_reads_of_others_are_named_beside_the_figures_they_spoil() -> None:
     step = measured("readrandom", 8000, 20.0)
     step.record.checks.append(Check("others' reads", Verdict.WARN, "24.9%", "IOPS and reqsz count them too"))
-    made = experiment(*STEADY)
-    spoilt = made.steps[1].baseline
+    made = experiment([step], *STEADY)
+    spoilt = made.steps[2].baseline
     assert spoilt is not None
     spoilt.others = 0.468
     text = render_efficiency(made, [step])
@@ -177,7 +201,7 @@ def test_reads_of_others_are_named_beside_the_figures_they_spoil() -> None:
 
 def test_a_proof_that_fails_marks_its_row_and_is_named() -> None:
     steps = [measured("readrandom", 8000, 20.0, failed=True), measured("readrandom3", 8000, 20.0)]
-    text = render_efficiency(experiment(*STEADY), steps)
+    text = rendered(steps, *STEADY)
     assert cells(text, "readrandom", "1")[-1] == "FAILED"
     assert cells(text, "readrandom3", "1")[-1] == "hold"
     assert "01 failed: LSM tree: L7; two levels" in text
