@@ -1,6 +1,7 @@
 //! Stacks that come folded: names are finished, only filters and cuts are left to do.
 
-use super::{Collector, Head, comm_frame};
+use super::commands::comm_frame;
+use super::{Collector, Head};
 use crate::error::Error;
 use crate::origin;
 use std::borrow::Cow;

@@ -1,0 +1,57 @@
+//! The command frame of a stack.
+
+use super::filters::no_pid;
+use super::{Collector, Head, Label};
+use crate::error::Error;
+use crate::names;
+use crate::origin::{self, Origin};
+
+/// A command frame made before; a few threads take turns.
+pub(super) struct LastComm {
+    comm: Vec<u8>,
+    pid: Option<i64>,
+    tid: Option<i64>,
+    name: u32,
+}
+
+impl Collector {
+    pub(super) fn comm(&mut self, head: &Head) -> Result<u32, Error> {
+        let (pid, tid) = match self.options.label {
+            Label::Comm => (None, None),
+            Label::Pid => (Some(head.pid.ok_or_else(|| no_pid("--pid"))?), None),
+            Label::Tid => (Some(head.pid.ok_or_else(|| no_pid("--tid"))?), head.tid),
+        };
+        let kept = if self.options.origins { (head.pid, head.tid) } else { (pid, tid) };
+        let slot = kept.1.or(kept.0).unwrap_or(0) as usize % self.last_comms.len();
+        if let Some(last) = &self.last_comms[slot] {
+            if last.comm == head.comm && (last.pid, last.tid) == kept {
+                return Ok(last.name);
+            }
+        }
+        let mut name = comm_frame(head.comm);
+        if let Some(pid) = pid {
+            name.extend_from_slice(format!("-{pid}").as_bytes());
+        }
+        if self.options.label == Label::Tid {
+            let tid = tid.map_or_else(|| "?".to_owned(), |tid| tid.to_string());
+            name.extend_from_slice(format!("/{tid}").as_bytes());
+        }
+        let (pid, tid) = kept;
+        if self.options.origins {
+            origin::append(&mut name, Origin::Command { comm: head.comm, pid, tid });
+        }
+        let id = self.profile.names.intern(&name).0;
+        self.last_comms[slot] = Some(LastComm { comm: head.comm.to_vec(), pid, tid, name: id });
+        Ok(id)
+    }
+}
+
+/// The command as a frame: the field writes `_` for a blank.
+pub(super) fn comm_frame(comm: &[u8]) -> Vec<u8> {
+    if comm.is_empty() {
+        return b"[unknown]".to_vec();
+    }
+    let mut name: Vec<u8> = comm.iter().map(|&b| if b.is_ascii_whitespace() { b'_' } else { b }).collect();
+    names::escape(&mut name);
+    name
+}

@@ -1,0 +1,109 @@
+//! The names of frames, and what is known of a frame besides its name.
+
+use super::Collector;
+use crate::dso;
+use crate::names;
+use crate::origin::{self, Origin};
+use crate::roots;
+
+/// One frame as the profiler told it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawFrame<'a> {
+    pub symbol: &'a [u8],
+    pub dso: Option<&'a [u8]>,
+    pub address: Option<u64>,
+    pub inlined: bool,
+}
+
+const KERNEL: u8 = 1;
+const UNKNOWN: u8 = 2;
+const USER_ROOT: u8 = 4;
+const KERNEL_ROOT: u8 = 8;
+pub(super) const FROM: u8 = 16;
+pub(super) const SKIP_AFTER: u8 = 32;
+
+/// Above this address lies the kernel, on every 64-bit machine perf knows.
+const KERNEL_SPACE: u64 = 0xffff_8000_0000_0000;
+
+/// A frame that has its name; what an input keeps for each line or address it has seen.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameRef {
+    pub(super) name: u32,
+    pub(super) flags: u8,
+}
+
+impl FrameRef {
+    /// Whether nobody knows its symbol.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.flags & UNKNOWN != 0
+    }
+}
+
+impl Collector {
+    /// Gives a frame its name.
+    pub fn frame(&mut self, raw: &RawFrame) -> FrameRef {
+        let dso = raw.dso.unwrap_or(b"");
+        let dso_known = !dso.is_empty() && dso != b"[unknown]";
+        let kernel = if dso_known {
+            dso::is_kernel(dso)
+        } else {
+            raw.address.is_some_and(|address| address >= KERNEL_SPACE && address != u64::MAX)
+        };
+        let unknown = raw.symbol.is_empty() || raw.symbol == b"[unknown]";
+        let mut name = if unknown {
+            let mut name = dso::bracketed(dso).unwrap_or_else(|| b"[unknown]".to_vec());
+            if let (true, Some(address)) = (self.options.addrs, raw.address) {
+                name.pop();
+                name.extend_from_slice(format!(" {address:#x}]").as_bytes());
+            }
+            names::escape(&mut name);
+            name
+        } else {
+            names::tidy(raw.symbol, self.options.tidy)
+        };
+        let named = self.named(&name);
+        if let (true, false, Some(mut object)) = (self.options.dso, unknown, dso::plain(dso)) {
+            names::escape(&mut object);
+            object.push(b'`');
+            name.splice(..0, object);
+        }
+        if kernel && self.options.kernel {
+            name.extend_from_slice(b"_[k]");
+        } else if raw.inlined && self.options.inlines {
+            name.extend_from_slice(b"_[i]");
+        } else if self.options.jit && dso::is_jit(dso) {
+            name.extend_from_slice(b"_[j]");
+        }
+        if self.options.origins {
+            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined, address: None });
+        }
+        let root = if unknown { roots::Root::default() } else { roots::root(raw.symbol) };
+        let flag = |set, bit| if set { bit } else { 0 };
+        FrameRef {
+            name: self.profile.names.intern(&name).0,
+            flags: flag(kernel, KERNEL)
+                | flag(unknown, UNKNOWN)
+                | flag(root.user, USER_ROOT)
+                | flag(root.kernel, KERNEL_ROOT)
+                | named,
+        }
+    }
+
+    /// The same frame at one address of its object, which is a place of its own in pprof.
+    pub fn at_address(&mut self, frame: FrameRef, raw: &RawFrame) -> FrameRef {
+        let (shown, _) = origin::split(self.profile.names.get(frame.name));
+        let mut name = shown.to_vec();
+        let (dso, inlined, address) = (raw.dso.unwrap_or(b""), raw.inlined, raw.address);
+        origin::append(&mut name, Origin::Frame { dso, inlined, address });
+        FrameRef { name: self.profile.names.intern(&name).0, ..frame }
+    }
+}
+
+/// The rule of [`roots`].
+pub(super) fn is_complete(leaf_first: &[FrameRef]) -> bool {
+    leaf_first.last().is_some_and(|outermost| {
+        let kernel_only = || leaf_first.iter().all(|frame| frame.flags & KERNEL != 0);
+        outermost.flags & USER_ROOT != 0 && outermost.flags & KERNEL == 0
+            || outermost.flags & KERNEL_ROOT != 0 && kernel_only()
+    })
+}
