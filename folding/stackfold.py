@@ -1,16 +1,16 @@
-"""Calls the `stackfold` binary on a recording, and perf report as its judge."""
+"""Calls the `stackfold` binary on a recording: its folds, its categories, and how it compares with perf report."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import subprocess
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ioflame.binaries import built_binary
 from ioflame.errors import MeasurementError
@@ -19,20 +19,20 @@ from ioflame.run import Categories, Files, read_categories
 from ioflame.stats import share_intervals
 
 __all__ = (
+    "Comparison",
+    "Difference",
     "FoldStats",
-    "Report",
     "categorise",
     "categorise_stacks",
+    "compare_with_perf_report",
     "fold",
-    "judge",
-    "self_weight_differences",
+    "read_stats",
     "stackfold_binary",
     "weight_by_thread_name",
 )
 
-_FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
-# perf script cuts chains at 127 frames unless told otherwise; the kernel already did so for frame-pointer chains.
-_MAX_STACK = "1023"
+# A recording of many gigabytes takes minutes; what takes longer than this hangs.
+_TIMEOUT = 1800
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,37 @@ class FoldStats:
 
 
 @dataclass(frozen=True)
-class Report:
-    """perf report's own account of the same samples: total period, and self period by symbol.
+class Difference:
+    """A symbol whose self weight is not that of perf report, and why."""
 
-    lost_samples: those of the whole recording, whatever the process
+    symbol: str
+    folded: int
+    reported: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An event of a recording as stackfold folds it and as perf report tells it; weights are sums of periods.
+
+    symbols:      how many names either side knows; all nameless addresses are one
+    differences:  of self weights, the largest first
+    lost_samples: those of the whole recording, whatever the process, as perf report says
     """
 
-    weight: int
+    event: str
+    folded: int
+    reported: int
+    symbols: int
+    differences: list[Difference]
+    lost_samples: int = 0
+
+
+class _Checked(msgspec.Struct):
+    """What `stackfold check --format json` prints."""
+
     lost_samples: int
-    self_weights: dict[str, int]
+    events: list[Comparison]
 
 
 def stackfold_binary() -> str:
@@ -71,46 +93,46 @@ def stackfold_binary() -> str:
 
 def fold(perf_data: Path, directory: Path, pid: int, event: str | None = None) -> FoldStats:
     """Folds the samples of `pid` into `directory`: stacks by weight, by number of samples and by second, pprof (with
-    objects and threads), and statistics.
+    objects, addresses and threads), and statistics.
 
-    perf script writes straight into stackfold, so memory stays bounded whatever the size of the recording.
-    MeasurementError when either of them fails; what could be folded is kept.
+    Inlined functions are left out: with them, the stacks of a stripped engine and of one with debug information would
+    differ. MeasurementError when the recording cannot be folded whole; what could be folded is kept.
     """
-    script = [tool_path("perf", "linux-perf"), "script", "-i", str(perf_data), "--no-inline", "--pid", str(pid)]
-    script += ["-F", _FIELDS, "--max-stack", _MAX_STACK, "--show-lost-events"]
     stats = directory / Files.FOLD_STATS
-    folder = [stackfold_binary(), "--kernel", "-q", "-o", str(directory / Files.FOLDED)]
-    folder += ["--counts", str(directory / Files.SAMPLE_COUNTS), "--stats", str(stats)]
-    folder += ["--pprof", str(directory / Files.PPROF)]
-    folder += ["--slices", str(directory / Files.SLICES)]
-    folder += ["--event", event] if event else []
-    environment = {**os.environ, "LC_ALL": "C", "PERF_CONFIG": os.devnull}
-    with subprocess.Popen(
-        script,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-        process_group=0,
-    ) as perf:
-        try:
-            done = subprocess.run(folder, stdin=perf.stdout, capture_output=True, check=False, process_group=0)
-        except BaseException:
-            perf.kill()
-            raise
-        assert perf.stdout is not None and perf.stderr is not None
-        perf.stdout.close()
-        perf_words = perf.stderr.read().decode("utf-8", "replace").strip()
-        perf_code = perf.wait()
-    if done.returncode != 0:
-        words = done.stderr.decode("utf-8", "replace").strip()
-        raise MeasurementError(
-            f"stackfold failed with exit code {done.returncode}: {words[-1500:]}",
-            mend=f"perf script said: {perf_words[-300:] or 'nothing'}",
-        )
-    if perf_code != 0:
-        raise MeasurementError(f"perf script failed with exit code {perf_code}: {perf_words[-1500:]}")
+    argv = [stackfold_binary(), "--kernel", "--no-inlines", "-q", *_selection(pid, event)]
+    argv += ["-o", str(directory / Files.FOLDED), "--counts", str(directory / Files.SAMPLE_COUNTS)]
+    argv += ["--stats", str(stats), "--pprof", str(directory / Files.PPROF)]
+    argv += ["--slices", str(directory / Files.SLICES), "--input-format", "perf-data", str(perf_data)]
+    capture(argv, timeout=_TIMEOUT).require("stackfold")
     return read_stats(stats)
+
+
+def compare_with_perf_report(perf_data: Path, directory: Path, pid: int, event: str | None = None) -> Comparison:
+    """Lets `stackfold check` hold a recording's one event, or `event`, against perf report; kept in `directory`.
+
+    MeasurementError when either of them cannot read the recording, and when there is not exactly one event to compare.
+    Totals that differ are no failure here.
+    """
+    tool_path("perf", "linux-perf")
+    path = directory / Files.FOLD_CHECK
+    path.unlink(missing_ok=True)
+    argv = [stackfold_binary(), "check", "--format", "json", "-o", str(path), *_selection(pid, event), str(perf_data)]
+    done = capture(argv, timeout=_TIMEOUT)
+    if not path.exists():
+        # Exit code 1 with a result is a total that differs; the caller judges that.
+        done.require("stackfold check")
+    try:
+        checked = msgspec.json.decode(path.read_bytes(), type=_Checked)
+        (comparison,) = checked.events
+    except (OSError, ValueError) as error:
+        raise MeasurementError(f"{path} is not the comparison of one event by stackfold check: {error}") from None
+    return replace(comparison, lost_samples=checked.lost_samples)
+
+
+def _selection(pid: int, event: str | None) -> list[str]:
+    """The samples meant, for fold and check alike."""
+    threads = len(os.sched_getaffinity(0))
+    return ["--only-pid", str(pid), "--threads", str(threads), *(["--event", event] if event else [])]
 
 
 def read_stats(path: Path) -> FoldStats:
@@ -165,64 +187,12 @@ def categorise_stacks(directory: Path, rules: str, view: str) -> bytes:
 def weight_by_thread_name(directory: Path) -> dict[str, int]:
     """The weight of each thread name (comm), which is the first frame of a folded stack."""
     weights: Counter[str] = Counter()
-    for stack, weight in _folded_stacks(directory):
-        weights[stack.partition(";")[0]] += weight
-    return dict(weights)
-
-
-def _folded_stacks(directory: Path) -> Iterator[tuple[str, int]]:
-    """The stacks of a run's fold, each with its weight."""
     for line in (directory / Files.FOLDED).read_bytes().splitlines():
         stack, _, weight = line.rpartition(b" ")
-        yield stack.decode("utf-8", "replace"), int(weight)
+        weights[stack.partition(b";")[0].decode("utf-8", "replace")] += int(weight)
+    return dict(weights)
 
 
 def _categories_argv(directory: Path, rules: str, view: str, form: str) -> Sequence[str]:
     argv = [stackfold_binary(), "categories", "--rules", rules, "--view", view, "--format", form]
     return [*argv, "--counts", str(directory / Files.SAMPLE_COUNTS), str(directory / Files.FOLDED)]
-
-
-def judge(perf_data: Path, pid: int, event: str | None = None) -> Report:
-    """What `perf report` says of the samples of `pid`: the sum of its self periods, which no filter rounds.
-
-    The header's "Event count (approx.)" covers the whole recording whatever the filter, so the rows are added up. The
-    pid is among the fields because perf report filters rows, not samples: without it a row holds the samples of every
-    process that ran the same symbol, and the filter takes or leaves them all.
-    """
-    argv = [tool_path("perf", "linux-perf"), "report", "-i", str(perf_data), "--stdio", "--no-children", "--no-inline"]
-    argv += ["-g", "none", "-F", "period,pid,sym", "-t", "|", "--percent-limit", "0", "--pid", str(pid)]
-    output = capture(argv, timeout=1800).require("perf report").text
-    weights: Counter[str] = Counter()
-    section = None
-    for line in output.splitlines():
-        header = re.match(r"# Samples: \S+\s+of event '(.+)'", line)
-        if header:
-            section = header[1]
-        if line.startswith("#") or "|" not in line or (event and section and not section.startswith(event)):
-            continue
-        # perf writes "." for a "|" within a field, so the fields are safe to split.
-        period, _, symbol = (field.strip() for field in line.split("|"))
-        weights[symbol] += int(period)
-    lost = sum(int(count) for count in re.findall(r"^# Total Lost Samples: (\d+)", output, re.MULTILINE))
-    return Report(sum(weights.values()), lost, dict(weights))
-
-
-def self_weight_differences(directory: Path, report: Report) -> list[tuple[str, int, int]]:
-    """Symbols whose self weight is not that of perf report: name, folded, reported; the largest difference first.
-
-    Only named symbols are compared: an address without a name is `[file]` in a folded stack and a number in perf's.
-    """
-    folded: Counter[str] = Counter()
-    for stack, weight in _folded_stacks(directory):
-        folded[_plain_name(stack.rpartition(";")[2])] += weight
-    reported: Counter[str] = Counter()
-    for symbol, period in report.self_weights.items():
-        reported[_plain_name(symbol)] += period
-    named = [s for s in folded.keys() | reported.keys() if not re.match(r"0x[0-9a-f]+$|\[|0000", s)]
-    differences = [(s, folded[s], reported[s]) for s in named if folded[s] != reported[s]]
-    return sorted(differences, key=lambda d: (-abs(d[1] - d[2]), d[0]))
-
-
-def _plain_name(symbol: str) -> str:
-    """A symbol without what only one side prints: annotations, perf's `[k] `, and `@@VERSION`."""
-    return re.sub(r"^\[.\] |_\[[kij]\]$|@@?[A-Z][\w.]*$", "", symbol)

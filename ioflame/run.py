@@ -54,6 +54,7 @@ class Files:
     PPROF = "stacks.pb.gz"
     SLICES = "stacks.seconds.tsv"
     FOLD_STATS = "stacks.stats.json"
+    FOLD_CHECK = "stacks.check.json"
     CATEGORIES = "categories.json"
     SERIES = "series.json"
     IO_LATENCY = "iolat.json"

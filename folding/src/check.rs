@@ -1,25 +1,45 @@
 //! A fold held against perf's own account of the same recording.
 
+mod perf_report;
+
 use crate::collector::{Collector, Options};
 use crate::error::Error;
+use crate::events;
 use crate::input::PerfData;
 use crate::names::{cut_arguments, cut_version, split_mark};
 use crate::profile::Profile;
-use crate::stats::EventTotals;
 use crate::symbols;
-use std::collections::BTreeMap;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
+
+/// What to compare, and how.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub recording: &'a Path,
+    /// The only process to compare.
+    pub only_pid: Option<i64>,
+    /// The only event to compare; all of them without it.
+    pub event: Option<&'a str>,
+    pub threads: usize,
+}
 
 /// Self weight by symbol of one event.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    pub total: u128,
-    pub symbols: BTreeMap<String, u128>,
+struct Account {
+    total: u128,
+    symbols: BTreeMap<String, u128>,
+}
+
+impl Account {
+    fn add(&mut self, symbol: &[u8], weight: u128) {
+        self.total += weight;
+        *self.symbols.entry(comparable(symbol)).or_default() += weight;
+    }
 }
 
 /// A symbol whose self weight differs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     pub symbol: String,
     pub folded: u128,
@@ -27,131 +47,104 @@ pub struct Difference {
     pub reason: &'static str,
 }
 
-/// One event of both sides.
-#[derive(Debug)]
+/// One event of both sides; weights are sums of periods.
+#[derive(Debug, Serialize)]
 pub struct Verdict {
     pub event: String,
+    pub equal: bool,
     pub folded: u128,
     pub reported: u128,
+    /// Symbols that either side knows.
     pub symbols: usize,
+    /// The largest first.
     pub differences: Vec<Difference>,
+}
+
+/// The comparison, as `stackfold check --format json` prints it.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    pub schema: u32,
+    /// Samples of the whole recording that perf could not write, whatever the process, as perf report says.
+    pub lost_samples: u64,
+    /// Those that have samples on either side.
+    pub events: Vec<Verdict>,
+}
+
+impl Comparison {
+    /// Whether the totals of every event are equal to the unit.
+    pub fn is_equal(&self) -> bool {
+        self.events.iter().all(|verdict| verdict.equal)
+    }
 }
 
 const NAMELESS: &str = "addresses without a symbol: perf names each, a fold names their file";
 
-/// Compares every event of a recording.
-pub fn check(recording: &Path, only_pid: Option<i64>) -> Result<Vec<Verdict>, Error> {
-    let reported = reported(recording, only_pid)?;
+/// Folds a recording, and asks perf report for its account of it meanwhile.
+pub fn check(request: &Request) -> Result<Comparison, Error> {
+    let (folded, reported) = std::thread::scope(|scope| {
+        let perf = scope.spawn(|| perf_report::ask(request.recording, request.only_pid));
+        let folded = folded(request);
+        (folded, perf.join().expect("the reader of perf's report does not panic"))
+    });
+    // What perf says of a file that is no recording, it says best.
+    let mut reported = reported?;
+    let folded = folded?;
+    if let Some(wanted) = request.event {
+        reported.accounts.retain(|event, _| events::selects(wanted.as_bytes(), event.as_bytes()));
+    }
     let mut verdicts = Vec::new();
-    let mut events: Vec<String> = events(recording, only_pid)?.into_iter().map(|event| event.name).collect();
-    events.extend(reported.keys().filter(|name| !events.contains(name)).cloned().collect::<Vec<_>>());
-    for event in events {
-        let folded = folded(recording, only_pid, &event)?;
-        let empty = Account::default();
-        let reported = reported.get(&event).unwrap_or(&empty);
-        if folded.total > 0 || reported.total > 0 {
-            verdicts.push(compare(event, &folded, reported));
-        }
+    for (event, ours) in folded {
+        let theirs = reported.accounts.remove(&event).unwrap_or_default();
+        verdicts.push(compare(event, &ours, &theirs));
     }
-    Ok(verdicts)
-}
-
-/// The events of a recording that have samples.
-fn events(recording: &Path, only_pid: Option<i64>) -> Result<Vec<EventTotals>, Error> {
-    // An event nobody has makes the fold list those there are, without keeping any stack.
-    let options = Options { only_pid, event: Some("\u{0}".to_owned()), ..Options::default() };
-    let mut collector = Collector::new(options);
-    read(recording, &mut collector)?;
-    Ok(collector.into_events())
-}
-
-fn folded(recording: &Path, only_pid: Option<i64>, event: &str) -> Result<Account, Error> {
-    let options = Options { only_pid, event: Some(event.to_owned()), ..Options::default() };
-    let mut collector = Collector::new(options);
-    read(recording, &mut collector)?;
-    match collector.finish() {
-        Ok((profile, _)) => Ok(account(&profile)),
-        // perf report lists an event without samples as well.
-        Err(_) => Ok(Account::default()),
+    for (event, theirs) in reported.accounts {
+        verdicts.push(compare(event, &Account::default(), &theirs));
     }
+    // perf report lists an event without samples as well.
+    verdicts.retain(|verdict| verdict.folded > 0 || verdict.reported > 0);
+    Ok(Comparison { schema: 1, lost_samples: reported.lost_samples, events: verdicts })
 }
 
-fn read(recording: &Path, collector: &mut Collector) -> Result<(), Error> {
+/// The accounts of the fold, in the order in which the events were seen.
+fn folded(request: &Request) -> Result<Vec<(String, Account)>, Error> {
+    let all = read(request, request.event)?;
+    if !all.is_ambiguous() || request.event.is_some() {
+        return Ok(account_of(all)?.into_iter().collect());
+    }
+    let mut accounts = Vec::new();
+    for event in all.into_events() {
+        accounts.extend(account_of(read(request, Some(&event.name))?)?);
+    }
+    Ok(accounts)
+}
+
+fn read(request: &Request, event: Option<&str>) -> Result<Collector, Error> {
+    let Request { recording, only_pid, threads, .. } = *request;
+    let event = event.map(str::to_owned);
+    let mut collector = Collector::new(Options { only_pid, event, ..Options::default() });
     let file = std::fs::File::open(recording)
         .map_err(|error| Error::usage(format!("cannot read {}: {error}", recording.display())))?;
     // perf report is asked for no inlined functions, so a leaf must be the function itself.
-    PerfData::new(symbols::Options { inlines: false, ..Default::default() }, 1).read_file(file, collector)
+    let names = symbols::Options { inlines: false, ..Default::default() };
+    PerfData::new(names, threads).read_file(file, &mut collector)?;
+    Ok(collector)
+}
+
+/// The event that was folded, if it has samples, and its account.
+fn account_of(collector: Collector) -> Result<Option<(String, Account)>, Error> {
+    let (profile, stats) = collector.finish()?;
+    Ok(stats.event.map(|event| (event, account(&profile))))
 }
 
 fn account(profile: &Profile) -> Account {
     let mut account = Account::default();
     for stack in 0..profile.stacks() as u32 {
         let chain = profile.chain(stack);
-        let weight = profile.tally(stack).weight;
-        account.total += weight;
         // A sample without frames is its command alone, and has no symbol.
         let leaf = if chain.len() > 1 { profile.names.get(chain[chain.len() - 1]) } else { b"[no frames]" };
-        *account.symbols.entry(comparable(leaf)).or_default() += weight;
+        account.add(leaf, profile.tally(stack).weight);
     }
     account
-}
-
-fn reported(recording: &Path, only_pid: Option<i64>) -> Result<BTreeMap<String, Account>, Error> {
-    let mut perf = Command::new("perf");
-    perf.args(["report", "-i"]).arg(recording);
-    perf.args(["--no-inline", "--no-children", "--stdio", "-g", "none", "-F", "period,pid,sym", "-t", "|"]);
-    perf.args(["--percent-limit", "0", "--no-group"]).env("LC_ALL", "C").env("PERF_CONFIG", "/dev/null");
-    let output = perf
-        .output()
-        .map_err(|error| Error::usage(format!("perf report cannot be run: {error}; install linux-perf")))?;
-    if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        return Err(Error::usage(format!("perf report failed: {}", words.trim())));
-    }
-    Ok(parse_report(&String::from_utf8_lossy(&output.stdout), only_pid))
-}
-
-/// Adds up the rows: period, process, symbol. perf's own filter takes rows, not samples, and writes `.`
-/// for a `|` within a field.
-fn parse_report(text: &str, only_pid: Option<i64>) -> BTreeMap<String, Account> {
-    let mut accounts: BTreeMap<String, Account> = BTreeMap::new();
-    let mut event = String::new();
-    let mut broken = String::new();
-    for line in text.lines() {
-        // A command with a line feed breaks its row.
-        if !broken.is_empty() {
-            broken.push_str(line);
-        }
-        let joined = std::mem::take(&mut broken);
-        let line = if joined.is_empty() { line } else { &joined[..] };
-        // "of event 'x'", or "of events 'x'" for one of a group.
-        let section = line.strip_prefix("# Samples: ").and_then(|rest| rest.split_once('\''));
-        if let Some((_, name)) = section {
-            event = name.trim_end_matches('\'').to_owned();
-            accounts.entry(event.clone()).or_default();
-            continue;
-        }
-        if line.starts_with('#') {
-            continue;
-        }
-        let mut fields = line.splitn(3, '|');
-        let (Some(period), Some(process)) = (fields.next(), fields.next()) else { continue };
-        let Ok(period) = period.trim().parse::<u128>() else { continue };
-        let Some(symbol) = fields.next() else {
-            broken = line.to_owned();
-            continue;
-        };
-        let pid = process.split_once(':').and_then(|(pid, _)| pid.trim().parse::<i64>().ok());
-        if only_pid.is_some() && pid != only_pid {
-            continue;
-        }
-        let account = accounts.entry(event.clone()).or_default();
-        account.total += period;
-        let name = symbol.trim();
-        let name = name.strip_prefix('[').and_then(|rest| Some(rest.split_once("] ")?.1)).unwrap_or(name);
-        *account.symbols.entry(comparable(name.as_bytes())).or_default() += period;
-    }
-    accounts
 }
 
 /// A name without what only one side prints; addresses without a symbol are one row.
@@ -173,8 +166,7 @@ fn comparable(name: &[u8]) -> String {
 
 fn compare(event: String, folded: &Account, reported: &Account) -> Verdict {
     let mut differences = Vec::new();
-    let names: std::collections::BTreeSet<&String> =
-        folded.symbols.keys().chain(reported.symbols.keys()).collect();
+    let names: BTreeSet<&String> = folded.symbols.keys().chain(reported.symbols.keys()).collect();
     for symbol in &names {
         let ours = folded.symbols.get(*symbol).copied().unwrap_or(0);
         let theirs = reported.symbols.get(*symbol).copied().unwrap_or(0);
@@ -194,38 +186,36 @@ fn compare(event: String, folded: &Account, reported: &Account) -> Verdict {
         }
     }
     differences.sort_by_key(|difference| std::cmp::Reverse(difference.folded.abs_diff(difference.reported)));
-    Verdict { event, folded: folded.total, reported: reported.total, symbols: names.len(), differences }
+    let (symbols, equal) = (names.len(), folded.total == reported.total);
+    Verdict { event, equal, folded: folded.total, reported: reported.total, symbols, differences }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const REPORT: &str = "# To display the perf.data header info, please use --header\n\
-        # Samples: 5  of event 'cpu-clock'\n# Event count (approx.): 50\n#\n\
-        30|17:db_bench|[.] rocksdb::Get\n10|17:db_bench|[k] 0xffffffff81000000\n\
-        10|18:two\nlines|[.] rocksdb::Get\n\n\
-        # Samples: 2  of event 'page-faults'\n#\n7|17:db_bench|[.] clock@@GLIBC_2.17\n";
-
-    #[test]
-    fn rows_are_added_up_by_event_and_process() {
-        let all = parse_report(REPORT, None);
-        assert_eq!(all["cpu-clock"].total, 50);
-        assert_eq!(all["cpu-clock"].symbols["rocksdb::Get"], 40);
-        let one = parse_report(REPORT, Some(17));
-        assert_eq!(one["cpu-clock"].total, 40);
-        assert_eq!(one["cpu-clock"].symbols["[no symbol]"], 10);
-        assert_eq!(one["page-faults"].symbols["clock"], 7);
+    fn side(symbols: &[(&str, u128)]) -> Account {
+        let mut account = Account::default();
+        symbols.iter().for_each(|(symbol, weight)| account.add(symbol.as_bytes(), *weight));
+        account
     }
 
     #[test]
     fn differences_have_reasons_and_the_largest_is_first() {
-        let mine = parse_report("# Samples: 2  of event 'e'\n5|1:x|[.] a\n9|1:x|[.] b\n", None);
-        let theirs = parse_report("# Samples: 2  of event 'e'\n6|1:x|[.] a\n9|1:x|[.] c\n", None);
-        let verdict = compare("e".to_owned(), &mine["e"], &theirs["e"]);
-        assert_eq!((verdict.folded, verdict.reported), (14, 15));
+        let verdict = compare("e".to_owned(), &side(&[("a", 5), ("b", 9)]), &side(&[("a", 6), ("c", 9)]));
+        assert_eq!((verdict.folded, verdict.reported, verdict.equal), (14, 15, false));
         let found: Vec<_> =
             verdict.differences.iter().map(|d| (&d.symbol[..], d.folded, d.reported)).collect();
         assert_eq!(found, [("b", 9, 0), ("c", 0, 9), ("a", 5, 6)]);
+        assert_eq!(verdict.differences[2].reason, "the symbols of one side end elsewhere");
+    }
+
+    #[test]
+    fn names_that_differ_in_what_one_side_prints_are_one() {
+        let ours = side(&[("f_[k]", 1), ("rocksdb::Get(int)", 2), ("[libc.so.6]", 3), ("a|b", 4)]);
+        let theirs = side(&[("f", 1), ("rocksdb::Get", 2), ("0x00007f12", 3), ("a.b", 4)]);
+        let verdict = compare("e".to_owned(), &ours, &theirs);
+        assert!(verdict.equal && verdict.differences.is_empty(), "{:?}", verdict.differences);
+        assert_eq!(verdict.symbols, 4);
     }
 }

@@ -104,7 +104,7 @@ impl Events {
 
 /// `--event cycles` means `cycles` and, with modifiers, `cycles:ppp`; never `cycles:u` and `cycles:k` at once,
 /// because two events selected are refused.
-fn selects(wanted: &[u8], event: &[u8]) -> bool {
+pub fn selects(wanted: &[u8], event: &[u8]) -> bool {
     let modifiers = |rest: &[u8]| {
         rest.strip_prefix(b":")
             .is_some_and(|m| !m.is_empty() && m.iter().all(|b| b"ukhHGIpPSDWeb".contains(b)))

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from collectors.perf import recorded_events
 from folding.stackfold import (
-    Report,
+    Comparison,
     categorise,
     categorise_stacks,
+    compare_with_perf_report,
     fold,
-    judge,
-    self_weight_differences,
     weight_by_thread_name,
 )
 from ioflame.checks import Check, Verdict, worst
@@ -120,26 +119,24 @@ def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:
     facts.samples, facts.weight = stats.samples, stats.weight
     facts.incomplete_weight, facts.unresolved_weight = stats.incomplete_weight, stats.unresolved_weight
     facts.largest_sample_weight = stats.largest_sample_weight
-    report = judge(data, run.record.pid)
-    facts.report_weight, facts.lost_samples = report.weight, report.lost_samples
-    checks.append(_self_weight_check(run, report))
+    comparison = compare_with_perf_report(data, run.directory, run.record.pid)
+    facts.report_weight, facts.lost_samples = comparison.reported, comparison.lost_samples
+    checks.append(_self_weight_check(comparison))
     facts.coverage, facts.ghz = weight_by_time(facts, run.record.windows)
     names = weight_by_thread_name(run.directory)
     return sum(weight for name, weight in names.items() if name.startswith(_BACKGROUND)), checks
 
 
-def _self_weight_check(run: Run, report: Report) -> Check:
-    differences = self_weight_differences(run.directory, report)
+def _self_weight_check(comparison: Comparison) -> Check:
+    differences = comparison.differences
     if not differences:
-        return Check(
-            "self weight by symbol", Verdict.OK, f"equal to perf report for {len(report.self_weights):,} symbols"
-        )
-    named = ", ".join(f"{symbol} {folded - reported:+,}" for symbol, folded, reported in differences[:3])
+        return Check("self weight by symbol", Verdict.OK, f"equal to perf report for {comparison.symbols:,} symbols")
+    named = ", ".join(f"{d.symbol} {d.folded - d.reported:+,}" for d in differences[:3])
     return Check(
         "self weight by symbol",
         Verdict.NOTE,
         f"{len(differences)} symbols differ from perf report: {named}",
-        "the totals decide; names may be cut differently",
+        f"{differences[0].reason}; the totals decide. All of them: {Files.FOLD_CHECK}",
     )
 
 

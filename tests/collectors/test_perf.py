@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.perf import Plan, Recording, plan_recording, record_for, recorded_events
-from folding.stackfold import fold, judge
+from folding.stackfold import compare_with_perf_report, fold
 from ioflame.errors import HostError, MeasurementError
 from ioflame.process import Children
 
@@ -37,8 +37,8 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
     assert (stats.event, stats.unit) == ("cpu-clock", "ns")
     # It burns one CPU at most, for the window and not for the half second before and after it.
     assert 0.3 * seconds < stats.weight / 1e9 <= 1.05 * seconds
-    report = judge(data, burner.pid)
-    assert (report.weight, report.lost_samples) == (stats.weight, 0)
+    report = compare_with_perf_report(data, tmp_path, burner.pid)
+    assert (report.folded, report.reported, report.lost_samples) == (stats.weight, stats.weight, 0)
 
 
 def test_the_plan_names_an_event_that_the_host_really_counts(burner: subprocess.Popen[str], tmp_path: Path) -> None:

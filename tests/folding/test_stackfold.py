@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.perf import Plan, record_for
-from folding.stackfold import fold, judge, self_weight_differences, weight_by_thread_name
+from folding.stackfold import compare_with_perf_report, fold, weight_by_thread_name
 from ioflame.errors import MeasurementError
 from ioflame.process import Children
 from ioflame.run import Files
@@ -36,19 +36,30 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
         directory = tmp_path / str(process.pid)
         directory.mkdir()
         stats = fold(tmp_path / "perf.data", directory, process.pid)
-        report = judge(tmp_path / "perf.data", process.pid)
-        assert stats.weight == report.weight > 10**8
+        comparison = compare_with_perf_report(tmp_path / "perf.data", directory, process.pid)
+        assert stats.weight == comparison.folded == comparison.reported > 10**8
         assert sum(weight_by_thread_name(directory).values()) == stats.weight
-        assert self_weight_differences(directory, report) == []
+        assert comparison.differences == []
+        assert comparison.symbols > 10
         counts = (directory / Files.SAMPLE_COUNTS).read_bytes().splitlines()
         assert sum(int(line.rpartition(b" ")[2]) for line in counts) == stats.samples
         stacks = (directory / Files.FOLDED).read_bytes().splitlines()
         assert [line.rpartition(b" ")[0] for line in counts] == [line.rpartition(b" ")[0] for line in stacks]
 
 
-def test_a_recording_that_is_none_is_refused_with_perfs_words(tmp_path: Path) -> None:
+def test_a_recording_that_is_none_is_refused_with_its_name_and_perfs_words(tmp_path: Path) -> None:
     (tmp_path / "perf.data").write_bytes(b"not a recording")
-    with pytest.raises(MeasurementError, match="perf script"):
+    with pytest.raises(MeasurementError, match="stackfold failed with exit code") as caught:
         fold(tmp_path / "perf.data", tmp_path, 1)
-    with pytest.raises(MeasurementError, match="perf report"):
-        judge(tmp_path / "perf.data", 1)
+    assert str(tmp_path / "perf.data") in caught.value.mend
+    with pytest.raises(MeasurementError, match="perf report failed"):
+        compare_with_perf_report(tmp_path / "perf.data", tmp_path, 1)
+
+
+def test_a_process_without_samples_is_refused(burner: subprocess.Popen[str], tmp_path: Path) -> None:
+    with Children() as children:
+        record_for(children, Plan("cpu-clock", 199, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.3)
+    with pytest.raises(MeasurementError, match="passed --only-pid"):
+        fold(tmp_path / "perf.data", tmp_path, 1)
+    with pytest.raises(MeasurementError, match="no samples to compare"):
+        compare_with_perf_report(tmp_path / "perf.data", tmp_path, 1)

@@ -1,44 +1,77 @@
 //! `stackfold check`
 
-use crate::check::{self, Verdict};
+use super::write_output;
+use crate::check::{self, Comparison, Request, Verdict};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
-use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
 EXAMPLES
   stackfold check perf.data
-  stackfold check --only-pid 4711 perf.data
+  stackfold check --only-pid 4711 --event cycles perf.data
+  stackfold check --format json -o check.json perf.data
 
 Folds a recording and compares it with `perf report`: the total of each event, and the self weight of
 each symbol. Exit code 1 when a total differs.";
 
 const SHOWN: usize = 20;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// The totals, and the largest differences
+    #[default]
+    Text,
+    /// Every difference
+    Json,
+}
+
 #[derive(clap::Args)]
 pub struct Args {
     /// A recording
     #[arg(value_name = "FILE", default_value = "perf.data")]
     input: PathBuf,
+    /// Write the comparison here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
     /// Compare the samples of one process
     #[arg(long, value_name = "PID")]
     only_pid: Option<i64>,
+    /// Compare one event; without it, each
+    #[arg(long, value_name = "NAME")]
+    event: Option<String>,
+    /// Threads that fold
+    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
+    threads: NonZeroUsize,
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
-    let verdicts = check::check(&args.input, args.only_pid)?;
-    if verdicts.is_empty() {
+    let comparison = check::check(&Request {
+        recording: &args.input,
+        only_pid: args.only_pid,
+        event: args.event.as_deref(),
+        threads: args.threads.get(),
+    })?;
+    if comparison.events.is_empty() {
         return Err(Error::partial("there are no samples to compare"));
     }
-    let text: String = verdicts.iter().map(verdict_text).collect();
-    let _ = io::stdout().write_all(text.as_bytes());
-    let equal = verdicts.iter().all(|verdict| verdict.folded == verdict.reported);
-    Ok(if equal { EXIT_OK } else { EXIT_PARTIAL })
+    write_output(args.output.as_ref(), |out| match args.format {
+        Format::Text => out.write_all(text(&comparison).as_bytes()),
+        Format::Json => super::output::json(&comparison, out),
+    })?;
+    Ok(if comparison.is_equal() { EXIT_OK } else { EXIT_PARTIAL })
+}
+
+fn text(comparison: &Comparison) -> String {
+    comparison.events.iter().map(verdict_text).collect()
 }
 
 fn verdict_text(verdict: &Verdict) -> String {
-    let Verdict { event, folded, reported, symbols, differences } = verdict;
-    let total = if folded == reported { "equal" } else { "DIFFERENT" };
+    let Verdict { event, equal, folded, reported, symbols, differences } = verdict;
+    let total = if *equal { "equal" } else { "DIFFERENT" };
     let mut text = format!(
         "{event}: total {total}: folded {folded}, perf report {reported}; {} of {symbols} symbols differ\n",
         differences.len()

@@ -6,6 +6,7 @@ use crate::output::write_folded;
 use crate::pprof::write_pprof;
 use crate::profile::Profile;
 use crate::stats::Stats;
+use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -33,8 +34,8 @@ pub fn write(format: Format, path: Option<&PathBuf>, profile: &Profile, stats: &
     })
 }
 
-/// The statistics file.
-pub fn json(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, stats)?;
+/// Statistics, or another result, for programs.
+pub fn json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
     out.write_all(b"\n")
 }

@@ -1,0 +1,99 @@
+//! perf's own account: self periods by symbol, as `perf report` prints them.
+
+use super::Account;
+use crate::error::Error;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// What perf report says of a recording.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub accounts: BTreeMap<String, Account>,
+    /// Of the whole recording.
+    pub lost_samples: u64,
+}
+
+/// Runs perf report, and adds up its rows for one process or all.
+pub fn ask(recording: &Path, only_pid: Option<i64>) -> Result<Report, Error> {
+    let mut perf = Command::new("perf");
+    perf.args(["report", "-i"]).arg(recording);
+    perf.args(["--no-inline", "--no-children", "--stdio", "-g", "none", "-F", "period,pid,sym", "-t", "|"]);
+    perf.args(["--percent-limit", "0", "--no-group"]).env("LC_ALL", "C").env("PERF_CONFIG", "/dev/null");
+    let output = perf
+        .output()
+        .map_err(|error| Error::usage(format!("perf report cannot be run: {error}; install linux-perf")))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::usage(format!("perf report failed: {}", words.trim())));
+    }
+    Ok(parse(&String::from_utf8_lossy(&output.stdout), only_pid))
+}
+
+/// Adds up the rows: period, process, symbol. perf's own filter takes rows, not samples, and writes `.`
+/// for a `|` within a field.
+fn parse(text: &str, only_pid: Option<i64>) -> Report {
+    let mut report = Report::default();
+    let mut event = String::new();
+    let mut broken = String::new();
+    for line in text.lines() {
+        // A command with a line feed breaks its row.
+        if !broken.is_empty() {
+            broken.push_str(line);
+        }
+        let joined = std::mem::take(&mut broken);
+        let line = if joined.is_empty() { line } else { &joined[..] };
+        // "of event 'x'", or "of events 'x'" for one of a group.
+        let section = line.strip_prefix("# Samples: ").and_then(|rest| rest.split_once('\''));
+        if let Some((_, name)) = section {
+            event = name.trim_end_matches('\'').to_owned();
+            report.accounts.entry(event.clone()).or_default();
+            continue;
+        }
+        if let Some(lost) = line.strip_prefix("# Total Lost Samples: ") {
+            report.lost_samples += lost.trim().parse().unwrap_or(0);
+        }
+        if line.starts_with('#') {
+            continue;
+        }
+        let mut fields = line.splitn(3, '|');
+        let (Some(period), Some(process)) = (fields.next(), fields.next()) else { continue };
+        let Ok(period) = period.trim().parse::<u128>() else { continue };
+        let Some(symbol) = fields.next() else {
+            broken = line.to_owned();
+            continue;
+        };
+        let pid = process.split_once(':').and_then(|(pid, _)| pid.trim().parse::<i64>().ok());
+        if only_pid.is_some() && pid != only_pid {
+            continue;
+        }
+        let name = symbol.trim();
+        let name = name.strip_prefix('[').and_then(|rest| Some(rest.split_once("] ")?.1)).unwrap_or(name);
+        report.accounts.entry(event.clone()).or_default().add(name.as_bytes(), period);
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "# To display the perf.data header info, please use --header\n\
+        #\n# Total Lost Samples: 3\n#\n\
+        # Samples: 5  of event 'cpu-clock'\n# Event count (approx.): 50\n#\n\
+        30|17:db_bench|[.] rocksdb::Get\n10|17:db_bench|[k] 0xffffffff81000000\n\
+        10|18:two\nlines|[.] rocksdb::Get\n\n\
+        # Samples: 2  of event 'page-faults'\n#\n7|17:db_bench|[.] clock@@GLIBC_2.17\n";
+
+    #[test]
+    fn rows_are_added_up_by_event_and_process() {
+        let all = parse(REPORT, None);
+        assert_eq!(all.lost_samples, 3);
+        assert_eq!(all.accounts["cpu-clock"].total, 50);
+        assert_eq!(all.accounts["cpu-clock"].symbols["rocksdb::Get"], 40);
+        let one = parse(REPORT, Some(17));
+        assert_eq!(one.accounts["cpu-clock"].total, 40);
+        assert_eq!(one.accounts["cpu-clock"].symbols["[no symbol]"], 10);
+        assert_eq!(one.accounts["page-faults"].symbols["clock"], 7);
+    }
+}
