@@ -56,6 +56,8 @@ if ((dev)); then
   need bpftool bpftool
   need xmllint libxml2-utils
   need pngquant pngquant
+  # Debug information of many units packed into one file, of DWARF 5 as well.
+  need llvm-dwp llvm
 fi
 
 as_root=()

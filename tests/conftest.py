@@ -36,6 +36,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "node": lambda: shutil.which("node") is not None,
     "xmllint": lambda: shutil.which("xmllint") is not None,
+    "llvm-dwp": lambda: shutil.which("llvm-dwp") is not None,
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
     "db_bench": lambda: shutil.which("db_bench") is not None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -84,14 +83,6 @@ def test_split_debug_information_has_the_inlined_functions(build: Any, tmp_path:
     data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], program, "300")
     marked = stacks(run("-q", "--inlines", data).stdout)
     assert any(stack.endswith(b"(anonymous namespace)::hidden;turn_[i]") for stack in marked)
-    if dwp := shutil.which("dwp"):
-        packed = subprocess.run([dwp, "-e", program, "-o", f"{program}.dwp"], check=False, capture_output=True)
-        if packed.returncode != 0:
-            # dwp of binutils 2.40 crashes on DWARF 5.
-            return
-        for unit in program.parent.glob("*.dwo"):
-            unit.unlink()
-        assert stacks(run("-q", "--inlines", data).stdout) == marked
 
 
 def test_a_recording_cut_at_any_byte_keeps_what_came_before(build: Any, tmp_path: Path) -> None:

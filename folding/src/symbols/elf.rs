@@ -1,5 +1,6 @@
 //! What is read of an ELF file: where its code is mapped, its build id, and its symbols.
 
+use super::debugdata;
 use super::table::{Binding, Builder, Table};
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
@@ -73,8 +74,8 @@ impl Elf {
     }
 }
 
-/// The functions of a file: of its full table if it has one, else of the dynamic one; and the stubs of its
-/// procedure linkage table.
+/// The functions of a file: of its full table if it has one, else of the dynamic one and of the packed symbols that
+/// complete it; and the stubs of its procedure linkage table.
 pub fn symbols(path: &Path, stubs_of: &Path) -> Option<Table> {
     let cache = ReadCache::new(std::fs::File::open(path).ok()?);
     let file = File::parse(&cache).ok()?;
@@ -94,15 +95,34 @@ pub fn symbols_of(bytes: &[u8]) -> Option<Table> {
 }
 
 fn functions<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Builder {
-    match file {
-        File::Elf32(file) => functions_of(file),
-        File::Elf64(file) => functions_of(file),
-        _ => None,
+    if let Some(full) = table(file, elf::SHT_SYMTAB) {
+        return full;
     }
-    .unwrap_or_default()
+    let mut builder = table(file, elf::SHT_DYNSYM).unwrap_or_default();
+    if let Some(packed) = packed_functions(file) {
+        builder.absorb(&packed);
+    }
+    builder
 }
 
-fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(file: &ElfFile<'a, H, R>) -> Option<Builder> {
+/// Those of `.gnu_debugdata`, which leaves out what the dynamic table has.
+fn packed_functions<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Option<Builder> {
+    let packed = debugdata::unpacked(file.section_by_name(".gnu_debugdata")?.data().ok()?)?;
+    table(&File::parse(&packed[..]).ok()?, elf::SHT_SYMTAB)
+}
+
+fn table<'a, R: ReadRef<'a>>(file: &File<'a, R>, kind: elf::SectionType) -> Option<Builder> {
+    match file {
+        File::Elf32(file) => functions_of(file, kind),
+        File::Elf64(file) => functions_of(file, kind),
+        _ => None,
+    }
+}
+
+fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(
+    file: &ElfFile<'a, H, R>,
+    kind: elf::SectionType,
+) -> Option<Builder> {
     let (endian, data) = (file.endian(), file.data());
     let sections = file.elf_section_table();
     let text: Vec<bool> = sections
@@ -112,39 +132,38 @@ fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(file: &ElfFile<'a, H, R>) -> 
             memchr::memmem::find(name, b".text").is_some()
         })
         .collect();
-    let read = |kind, all: bool| {
-        let symbols = sections.symbols(endian, data, kind).ok().filter(|symbols| !symbols.is_empty())?;
-        // Names are read of those symbols only that are asked for later.
-        let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
-        let mut builder = Builder::of_text(names.to_vec());
-        for (index, symbol) in symbols.enumerate() {
-            let shndx = symbol.st_shndx(endian);
-            let section = match shndx {
-                elf::SHN_XINDEX => symbols.symbol_section(endian, symbol, index).ok().flatten(),
-                _ => Some(SectionIndex(usize::from(shndx.0))),
-            };
-            let function = match symbol.st_type() {
-                _ if shndx == elf::SHN_UNDEF => false,
-                elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
-                elf::STT_NOTYPE if all => {
-                    let hidden = matches!(symbol.st_visibility(), elf::STV_INTERNAL | elf::STV_HIDDEN);
-                    let index = section.map_or(usize::MAX, |section| section.0);
-                    !hidden && text.get(index).copied().unwrap_or(false)
-                }
-                _ => false,
-            };
-            let name = symbol.st_name(endian) as usize;
-            let first = builder.text().get(name).copied().unwrap_or(0);
-            if function && first != 0 && first != b'$' {
-                let weak = symbol.st_bind() == elf::STB_WEAK;
-                let global = matches!(symbol.st_bind(), elf::STB_GLOBAL | elf::STB_GNU_UNIQUE);
-                let (address, size) = (symbol.st_value(endian).into(), symbol.st_size(endian).into());
-                builder.push_to_zero(address, size, name, Binding { weak, global });
+    // Of names without a type, the dynamic table has none of functions.
+    let all = kind == elf::SHT_SYMTAB;
+    let symbols = sections.symbols(endian, data, kind).ok().filter(|symbols| !symbols.is_empty())?;
+    // Names are read of those symbols only that are asked for later.
+    let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
+    let mut builder = Builder::of_text(names.to_vec());
+    for (index, symbol) in symbols.enumerate() {
+        let shndx = symbol.st_shndx(endian);
+        let section = match shndx {
+            elf::SHN_XINDEX => symbols.symbol_section(endian, symbol, index).ok().flatten(),
+            _ => Some(SectionIndex(usize::from(shndx.0))),
+        };
+        let function = match symbol.st_type() {
+            _ if shndx == elf::SHN_UNDEF => false,
+            elf::STT_FUNC | elf::STT_GNU_IFUNC => true,
+            elf::STT_NOTYPE if all => {
+                let hidden = matches!(symbol.st_visibility(), elf::STV_INTERNAL | elf::STV_HIDDEN);
+                let index = section.map_or(usize::MAX, |section| section.0);
+                !hidden && text.get(index).copied().unwrap_or(false)
             }
+            _ => false,
+        };
+        let name = symbol.st_name(endian) as usize;
+        let first = builder.text().get(name).copied().unwrap_or(0);
+        if function && first != 0 && first != b'$' {
+            let weak = symbol.st_bind() == elf::STB_WEAK;
+            let global = matches!(symbol.st_bind(), elf::STB_GLOBAL | elf::STB_GNU_UNIQUE);
+            let (address, size) = (symbol.st_value(endian).into(), symbol.st_size(endian).into());
+            builder.push_to_zero(address, size, name, Binding { weak, global });
         }
-        (!builder.is_empty()).then_some(builder)
-    };
-    read(elf::SHT_SYMTAB, true).or_else(|| read(elf::SHT_DYNSYM, false))
+    }
+    (!builder.is_empty()).then_some(builder)
 }
 
 /// `name@plt` for each stub through which a function of another file is called.

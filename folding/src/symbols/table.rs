@@ -67,6 +67,15 @@ impl Builder {
         self.entries.push(Entry { start, end: start.saturating_add(size), name, len: TO_ZERO, binding });
     }
 
+    /// Adds the symbols of another table of the same file.
+    pub fn absorb(&mut self, other: &Self) {
+        // Ends the last name, should its file not do so.
+        self.text.push(0);
+        let moved = self.text.len();
+        self.text.extend_from_slice(&other.text);
+        self.entries.extend(other.entries.iter().map(|entry| Entry { name: entry.name + moved, ..*entry }));
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
