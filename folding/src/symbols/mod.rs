@@ -3,6 +3,7 @@
 //! A file is used only if its build id is the recorded one, where the recording has one. Everything that
 //! could not be used is told once, never passed over.
 
+mod debugdata;
 mod demangle;
 pub mod elf;
 mod files;
@@ -167,7 +168,8 @@ impl Symbols {
             self.core = Some(object);
             return (object, 0);
         }
-        (self.object(path, build_id, Kind::Module), 0)
+        let build_id = build_id.map(<[u8]>::to_vec).or_else(|| self.build_ids.get(path).cloned());
+        (self.object(&module_name(path), build_id.as_deref(), Kind::Module), 0)
     }
 
     /// Code of the kernel that is one function.
@@ -236,8 +238,7 @@ impl Symbols {
                 kernel.core.find(address.wrapping_sub(kernel.moved))
             }),
             Kind::Module => {
-                let module =
-                    self.kernel.as_ref().and_then(|kernel| kernel.modules.get(&module_name(&object.name)));
+                let module = self.kernel.as_ref().and_then(|kernel| kernel.modules.get(&object.name[..]));
                 Named::new(&as_they_are(), None, |address| module?.find(address))
             }
             Kind::Jit(_) => Named::new(&as_they_are(), None, |address| loaded.symbols.find(address)),
@@ -355,13 +356,12 @@ fn perf_map(pid: i32) -> Table {
     builder.build()
 }
 
-/// `[ext4]` for `[ext4]` and for `/lib/modules/.../ext4.ko.xz`, whose dashes the kernel calls underscores.
+/// `[ext4]` for `[ext4]` and for `/lib/modules/.../ext4.ko.xz`, as perf calls it; the kernel calls dashes underscores.
 fn module_name(path: &[u8]) -> Vec<u8> {
-    if path.starts_with(b"[") {
-        return path.to_vec();
-    }
     let base = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    let stem = memchr::memmem::find(base, b".ko").map_or(base, |dot| &base[..dot]);
-    let stem: Vec<u8> = stem.iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
-    [b"[", &stem[..], b"]"].concat()
+    let Some(dot) = memchr::memmem::find(base, b".ko").filter(|_| !path.starts_with(b"[")) else {
+        return path.to_vec();
+    };
+    let stem = base[..dot].iter().map(|&byte| if byte == b'-' { b'_' } else { byte });
+    [b'['].into_iter().chain(stem).chain([b']']).collect()
 }

@@ -101,6 +101,25 @@ impl Records {
         self.timed(1, misc, body, time)
     }
 
+    /// Code of the kernel with its build id.
+    pub fn mmap2(
+        &mut self,
+        time: u64,
+        start: u64,
+        len: u64,
+        offset: u64,
+        id: [u8; 20],
+        path: &str,
+    ) -> &mut Self {
+        const KERNEL: u16 = 1;
+        const BUILD_ID: u16 = 1 << 14;
+        const READ_EXECUTE: u32 = 5;
+        let identity = [&[20, 0, 0, 0][..], &id].concat();
+        let protection = [READ_EXECUTE.to_le_bytes(), 0_u32.to_le_bytes()].concat();
+        let body = [pair(-1, 0), words(&[start, len, offset]), identity, protection, text(path)].concat();
+        self.timed(10, KERNEL | BUILD_ID, body, time)
+    }
+
     pub fn lost(&mut self, time: u64, lost: u64) -> &mut Self {
         self.timed(2, 0, words(&[1, lost]), time)
     }

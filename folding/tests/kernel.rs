@@ -1,0 +1,104 @@
+//! Kernel and modules: whose names they have, and under which name they stand where they have none.
+
+mod common;
+
+use common::recording::*;
+use stackfold::collector::{Collector, Options};
+use stackfold::input::PerfData;
+use stackfold::output::write_folded;
+use stackfold::symbols;
+use std::io::Cursor;
+use std::path::PathBuf;
+
+const KERNEL_ID: [u8; 20] = [0xab; 20];
+const TEXT: u64 = 0xffff_ffff_8100_0000;
+const EXT4: u64 = 0xffff_ffff_c010_0000;
+const CONNTRACK: u64 = 0xffff_ffff_c020_0000;
+const XFS: u64 = 0xffff_ffff_c030_0000;
+const FUSE: u64 = 0xffff_ffff_c040_0000;
+
+/// As the kernel prints it: sorted, modules behind a tab.
+const KALLSYMS: &str = "ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000100 T vfs_read\n\
+    ffffffff81000200 t do_syscall_64\nffffffffc0100000 t ext4_readpage\t[ext4]\n\
+    ffffffffc0100040 T ext4_file_read_iter\t[ext4]\nffffffffc0100080 d ext4_table\t[ext4]\n\
+    ffffffffc0200000 t nf_hook\t[nf_conntrack]\nffffffffc0400000 t fuse_read\t[fuse]\n";
+
+/// A cache of perf's with this copy of kallsyms.
+fn cache(name: &str, kallsyms: &str) -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    let directory = root.join(".build-id/ab").join("ab".repeat(19));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::write(directory.join("kallsyms"), kallsyms).expect("writing");
+    root
+}
+
+/// A file system's stacks, modules mapped as perf notes them: by path where it found the file, by name where not.
+fn recording() -> Vec<u8> {
+    let mut records = Records::default();
+    records.mmap2(0, TEXT, 0x100_0000, TEXT, KERNEL_ID, "[kernel.kallsyms]_text");
+    for (start, path) in [
+        (EXT4, "/lib/modules/6.1.0-18-amd64/kernel/fs/ext4/ext4.ko.xz"),
+        (CONNTRACK, "/lib/modules/6.1.0-18-amd64/kernel/net/netfilter/nf-conntrack.ko"),
+        (XFS, "/lib/modules/6.1.0-18-amd64/kernel/fs/xfs/xfs.ko.zst"),
+        (FUSE, "[fuse]"),
+    ] {
+        records.mmap2(0, start, 0x1000, 0, [0xcd; 20], path);
+    }
+    let entry = TEXT + 0x210;
+    records
+        .comm(0, 7, 7, "db_bench", false)
+        .sample(5, 7, 7, 100, &[KERNEL, EXT4 + 0x48, TEXT + 0x110, entry])
+        .sample(6, 7, 7, 20, &[KERNEL, CONNTRACK + 8, entry])
+        .sample(7, 7, 7, 3, &[KERNEL, XFS + 0x123, entry])
+        .sample(8, 7, 7, 4, &[KERNEL, FUSE + 0x12, entry])
+        .round();
+    file(&[Event::default()], &records)
+}
+
+fn fold(bytes: &[u8], cache: Option<PathBuf>, options: Options) -> (String, Vec<String>) {
+    let mut collector = Collector::new(options);
+    let mut recording = PerfData::new(symbols::Options { inlines: true, cache, host: true }, 1);
+    recording.read_file(Cursor::new(bytes), &mut collector).expect("read");
+    let (profile, stats) = collector.finish().expect("folded");
+    let mut out = Vec::new();
+    write_folded(&profile, &mut out, |tally| tally.weight).expect("writing to memory");
+    (String::from_utf8(out).expect("text"), stats.notes)
+}
+
+/// perf prints `ext4_file_read_iter ([ext4])`: the module's name, whatever its file is called and packed with.
+#[test]
+fn modules_have_the_names_of_the_kernels_own_list() {
+    let cache = cache("modules", KALLSYMS);
+    let (text, notes) =
+        fold(&recording(), Some(cache.clone()), Options { kernel: true, ..Options::default() });
+    assert_eq!(
+        text,
+        "db_bench;do_syscall_64_[k];[xfs]_[k] 3\ndb_bench;do_syscall_64_[k];fuse_read_[k] 4\n\
+         db_bench;do_syscall_64_[k];nf_hook_[k] 20\n\
+         db_bench;do_syscall_64_[k];vfs_read_[k];ext4_file_read_iter_[k] 100\n"
+    );
+    assert!(notes.is_empty(), "{notes:?}");
+    let (text, _) = fold(&recording(), Some(cache.clone()), Options { dso: true, ..Options::default() });
+    assert!(text.contains("kernel.kallsyms`vfs_read;ext4`ext4_file_read_iter 100"), "{text}");
+    assert!(text.contains("nf_conntrack`nf_hook 20"), "{text}");
+    std::fs::remove_dir_all(cache).expect("removed");
+}
+
+/// Where modules lay in another boot, nobody knows: the kernel moves as a whole, they do not.
+#[test]
+fn a_list_of_another_boot_names_the_kernel_and_no_module() {
+    let moved = KALLSYMS.replace("ffffffff81", "ffffffff91");
+    let cache = cache("moved", &moved);
+    let (text, _) = fold(&recording(), Some(cache.clone()), Options::default());
+    assert!(text.contains("do_syscall_64;vfs_read;[ext4] 100\n"), "{text}");
+    assert!(text.contains("do_syscall_64;[nf_conntrack] 20\n"), "{text}");
+    std::fs::remove_dir_all(cache).expect("removed");
+}
+
+#[test]
+fn without_any_list_of_the_kernel_that_was_recorded_objects_stand_for_their_frames() {
+    let (text, notes) = fold(&recording(), None, Options::default());
+    assert!(text.contains("db_bench;[kernel.kallsyms];[kernel.kallsyms];[ext4] 100\n"), "{text}");
+    assert!(text.contains("[nf_conntrack] 20\n") && text.contains("[fuse] 4\n"), "{text}");
+    assert!(notes.iter().any(|note| note.starts_with("kernel frames have no names")), "{notes:?}");
+}
