@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-SHELL_SCRIPTS := ioflame/setup.sh .ci/run
+SHELL_SCRIPTS := ioflame/setup.sh .ci/run folding/fuzz/seeds.sh
 
 # The variables of a profile; empty ones are left to `ioflame profile --help`.
 WORKLOAD ?= readrandom
