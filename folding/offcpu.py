@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from folding.stackfold import stackfold_binary
@@ -61,8 +61,11 @@ def categorise_off_cpu(stacks: Iterable[OffStack], rules: str, view: str = "owne
 
 
 def _fold(recording: Path, event: str) -> Iterator[tuple[str, int]]:
-    """Folded stacks with process and thread in the first frame. Any byte may stand in a name."""
-    argv: Sequence[str] = [stackfold_binary(), "--event", event, "--kernel", "--tid", "-q", str(recording)]
+    """Folded stacks with process and thread in the first frame, without inlined functions, as a profile's have none.
+
+    Any byte may stand in a name.
+    """
+    argv = [stackfold_binary(), "--event", event, "--kernel", "--no-inlines", "--tid", "-q", str(recording)]
     output = capture(argv, timeout=600).require(f"stackfold on {recording}")
     for line in output.stdout.decode("utf-8", "surrogateescape").split("\n"):
         if line:
