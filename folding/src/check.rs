@@ -77,7 +77,8 @@ impl Comparison {
     }
 }
 
-const NAMELESS: &str = "addresses without a symbol: perf names each, a fold names their file";
+/// Addresses without a symbol, all of them: perf report prints each, a fold their file.
+const NAMELESS: &str = "[no symbol]";
 
 /// Folds a recording, and asks perf report for its account of it meanwhile.
 pub fn check(request: &Request) -> Result<Comparison, Error> {
@@ -152,7 +153,7 @@ fn comparable(name: &[u8]) -> String {
     let (name, _) = split_mark(name);
     let is_address = name.strip_prefix(b"0x").is_some_and(|rest| rest.iter().all(u8::is_ascii_hexdigit));
     if is_address || name.is_empty() || name.starts_with(b"[") {
-        return "[no symbol]".to_owned();
+        return NAMELESS.to_owned();
     }
     let mut name = cut_arguments(cut_version(name));
     crate::names::escape(&mut name);
@@ -172,7 +173,10 @@ fn compare(event: String, folded: &Account, reported: &Account) -> Verdict {
         let theirs = reported.symbols.get(*symbol).copied().unwrap_or(0);
         if ours != theirs {
             let reason = match (ours, theirs) {
-                _ if *symbol == "[no symbol]" => NAMELESS,
+                _ if *symbol == NAMELESS && ours > theirs => {
+                    "perf report has names for some of these addresses"
+                }
+                _ if *symbol == NAMELESS => "the fold has names for some of these addresses",
                 (0, _) => "only perf report has this name: another alias of the address, or another spelling",
                 (_, 0) => "only the fold has this name: another alias of the address, or another spelling",
                 _ => "the symbols of one side end elsewhere",
