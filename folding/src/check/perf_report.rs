@@ -20,6 +20,8 @@ pub fn ask(recording: &Path, only_pid: Option<i64>) -> Result<Report, Error> {
     perf.args(["report", "-i"]).arg(recording);
     perf.args(["--no-inline", "--no-children", "--stdio", "-g", "none", "-F", "period,pid,sym", "-t", "|"]);
     perf.args(["--percent-limit", "0", "--no-group"]).env("LC_ALL", "C").env("PERF_CONFIG", "/dev/null");
+    // perf filters rows, not samples. What it calls pid in a row is the thread, so that each row is of one process.
+    perf.args(only_pid.iter().flat_map(|pid| ["--pid".to_owned(), pid.to_string()]));
     let output = perf
         .output()
         .map_err(|error| Error::usage(format!("perf report cannot be run: {error}; install linux-perf")))?;
@@ -27,12 +29,11 @@ pub fn ask(recording: &Path, only_pid: Option<i64>) -> Result<Report, Error> {
         let words = String::from_utf8_lossy(&output.stderr);
         return Err(Error::usage(format!("perf report failed: {}", words.trim())));
     }
-    Ok(parse(&String::from_utf8_lossy(&output.stdout), only_pid))
+    Ok(parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Adds up the rows: period, process, symbol. perf's own filter takes rows, not samples, and writes `.`
-/// for a `|` within a field.
-fn parse(text: &str, only_pid: Option<i64>) -> Report {
+/// Adds up the rows: period, thread, symbol. perf writes `.` for a `|` within a field.
+fn parse(text: &str) -> Report {
     let mut report = Report::default();
     let mut event = String::new();
     let mut broken = String::new();
@@ -57,16 +58,12 @@ fn parse(text: &str, only_pid: Option<i64>) -> Report {
             continue;
         }
         let mut fields = line.splitn(3, '|');
-        let (Some(period), Some(process)) = (fields.next(), fields.next()) else { continue };
+        let (Some(period), Some(_thread)) = (fields.next(), fields.next()) else { continue };
         let Ok(period) = period.trim().parse::<u128>() else { continue };
         let Some(symbol) = fields.next() else {
             broken = line.to_owned();
             continue;
         };
-        let pid = process.split_once(':').and_then(|(pid, _)| pid.trim().parse::<i64>().ok());
-        if only_pid.is_some() && pid != only_pid {
-            continue;
-        }
         let name = symbol.trim();
         let name = name.strip_prefix('[').and_then(|rest| Some(rest.split_once("] ")?.1)).unwrap_or(name);
         report.accounts.entry(event.clone()).or_default().add(name.as_bytes(), period);
@@ -86,14 +83,12 @@ mod tests {
         # Samples: 2  of event 'page-faults'\n#\n7|17:db_bench|[.] clock@@GLIBC_2.17\n";
 
     #[test]
-    fn rows_are_added_up_by_event_and_process() {
-        let all = parse(REPORT, None);
+    fn rows_are_added_up_by_event() {
+        let all = parse(REPORT);
         assert_eq!(all.lost_samples, 3);
         assert_eq!(all.accounts["cpu-clock"].total, 50);
         assert_eq!(all.accounts["cpu-clock"].symbols["rocksdb::Get"], 40);
-        let one = parse(REPORT, Some(17));
-        assert_eq!(one.accounts["cpu-clock"].total, 40);
-        assert_eq!(one.accounts["cpu-clock"].symbols["[no symbol]"], 10);
-        assert_eq!(one.accounts["page-faults"].symbols["clock"], 7);
+        assert_eq!(all.accounts["cpu-clock"].symbols["[no symbol]"], 10);
+        assert_eq!(all.accounts["page-faults"].symbols["clock"], 7);
     }
 }
