@@ -101,7 +101,7 @@ impl Records {
         self.timed(1, misc, body, time)
     }
 
-    /// Code of the kernel with its build id.
+    /// Code of the kernel with its build id; perf leaves the protection empty.
     pub fn mmap2(
         &mut self,
         time: u64,
@@ -113,10 +113,8 @@ impl Records {
     ) -> &mut Self {
         const KERNEL: u16 = 1;
         const BUILD_ID: u16 = 1 << 14;
-        const READ_EXECUTE: u32 = 5;
         let identity = [&[20, 0, 0, 0][..], &id].concat();
-        let protection = [READ_EXECUTE.to_le_bytes(), 0_u32.to_le_bytes()].concat();
-        let body = [pair(-1, 0), words(&[start, len, offset]), identity, protection, text(path)].concat();
+        let body = [pair(-1, 0), words(&[start, len, offset]), identity, pair(0, 0), text(path)].concat();
         self.timed(10, KERNEL | BUILD_ID, body, time)
     }
 

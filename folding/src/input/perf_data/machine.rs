@@ -130,7 +130,8 @@ impl Machine {
             let protection = at.u32()?;
             at.u32()?;
             const EXECUTE: u32 = 4;
-            if protection & EXECUTE == 0 {
+            // perf notes the kernel without any protection.
+            if protection & EXECUTE == 0 && misc & CPU_MODE != MODE_KERNEL {
                 return Some(());
             }
         } else {
