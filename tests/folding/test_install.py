@@ -14,10 +14,10 @@ def test_stackfold_installs_from_elsewhere_and_runs(tmp_path: Path) -> None:
     installed = [path.name for path in (tmp_path / "bin").iterdir()]
     assert installed == ["stackfold"]
     sample = b"t 1/2 [000] 1.000001:   7 cpu-clock: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n"
-    argv = [tmp_path / "bin" / "stackfold", "-q"]
-    folded = subprocess.run(argv, input=sample, capture_output=True, check=True, cwd=tmp_path).stdout
+    program = str(tmp_path / "bin" / "stackfold")
+    folded = subprocess.run([program, "-q"], input=sample, capture_output=True, check=True, cwd=tmp_path).stdout
     assert folded == b"t;main;f 7\n"
     # The rules are in the binary.
-    argv = [tmp_path / "bin" / "stackfold", "categories", "--rules", "rocksdb"]
+    argv = [program, "categories", "--rules", "rocksdb"]
     table = subprocess.run(argv, input=folded, capture_output=True, check=True, cwd=tmp_path).stdout
     assert b"libc+k" in table
