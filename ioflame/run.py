@@ -62,6 +62,8 @@ class Files:
     OFF_CPU_DATA = "offcpu.data"
     OFF_CPU_FOLDED = "offcpu.folded"
     OFF_CPU_COUNTS = "offcpu.counts.folded"
+    OFF_CPU_THREADS = "offcpu.threads.folded"
+    OFF_CPU_THREAD_COUNTS = "offcpu.threads.counts.folded"
     OFF_CPU_FLAMEGRAPH = "offcpu.svg"
     RUN_QUEUE = "runqlat.json"
     WALL_CLOCK = "wallclock.json"

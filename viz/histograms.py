@@ -55,7 +55,8 @@ def histograms(title: str, series: Sequence[Named], what: str, saved: str, note:
     return figure(
         text(title),
         f'<div class="choices scripted"><div role="group" aria-label="which histogram">{picks}</div>'
-        f'<div role="group" aria-label="scale of the latency">{scales}</div></div>{plots}',
+        f'<div role="group" aria-label="scale of the latency">{scales}</div>'
+        f'<span class="quiet">arrow keys walk the bars of a plot that has the focus</span></div>{plots}',
         note,
         svg_button(saved),
     ).replace("<figure>", '<figure class="histograms">', 1)
@@ -142,8 +143,9 @@ def _draw(one: Named, scale: str, what: str) -> str:
         f"{scale} scale; n {h.count:,}, avg {duration(h.mean_ns or 0)}, sum {duration(h.sum_ns)}{text(note)}</text>"
     )
     hover = {
-        "scale": scale, "left": left, "right": right, "edges": [round(edge) for edge in edges],
-        "counts": [round(count, 1) for count in counts], "n": h.count, "what": what,
+        "scale": scale, "left": left, "right": right, "top": top, "bottom": bottom,
+        "edges": [round(edge) for edge in edges], "counts": [round(count, 1) for count in counts],
+        "n": h.count, "what": what,
     }  # fmt: skip
     told = ", ".join(f"p{p:g} {duration(h.percentile(p) or 0)}" for p in PERCENTILES)
     words = f"{one.name}, {one.about}: n {h.count:,}, avg {duration(h.mean_ns or 0)}, {told}, max {duration(h.most_ns)}"

@@ -99,7 +99,8 @@ def io_panel(io: IoLatency) -> str:
             heat_map(
                 f"Latency of reads over time, {whose}", columns(io.slices, io.start_ns, owner), window,
                 "Rows are latencies on a log scale, columns are stretches of the window; a read is in the stretch in "
-                "which it ended. Colour by the logarithm of the number.",
+                "which it ended. Colour by the logarithm of the number. "
+                '<span class="scripted">Arrow keys walk the cells while the plot has the focus.</span>',
             )
         )  # fmt: skip
     few = "".join(maps) if _many(io, "others") else maps[0]

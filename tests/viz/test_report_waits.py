@@ -43,14 +43,14 @@ def rows_of(page: str, title: str) -> list[list[str]]:
 
 def test_a_run_without_observers_names_all_that_is_missing_and_the_command() -> None:
     told = waits(Observed(), {})
-    assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Locks.')
-    assert "ioflame profile --collect &quot;perf ladder iolat offcpu pmp&quot;" in told
+    assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Run queue, Locks.')
+    assert "ioflame profile --collect &quot;perf ladder iolat offcpu runqlat pmp&quot;" in told
     assert "<svg" not in told and "<table" not in told
 
 
 def test_only_what_is_missing_is_named() -> None:
     told = waits(Observed(ladder=observers.ladder(), locks=observers.locks()), {})
-    assert "Not shown: IO latency, Off the CPU." in told and "&quot;perf iolat offcpu&quot;" in told
+    assert "Not shown: IO latency, Off the CPU, Run queue." in told and "&quot;perf iolat offcpu runqlat&quot;" in told
 
 
 def test_the_ladders_segments_are_as_long_as_its_stages() -> None:
