@@ -20,6 +20,7 @@ from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageEr
 from ioflame.observer import Observer
 from ioflame.process import Children, interruptible
 from ioflame.progress import terminal_width
+from viz.columns import folded
 
 __all__ = ("add_parser",)
 
@@ -82,7 +83,8 @@ def _run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(result.read_text())
             print(render_checks(checks), file=sys.stderr)
         else:
-            print(f"{shown.text}\n\n{render_checks(checks, terminal_width(sys.stdout))}")
+            width = terminal_width(sys.stdout)
+            print(f"{folded(shown.text, width)}\n\n{render_checks(checks, width)}")
     if interrupted:
         return EXIT_INTERRUPTED
     return EXIT_CHECK_FAILED if worst(checks) is Verdict.FAILED else EXIT_OK

@@ -1,6 +1,7 @@
-"""`ioflame profile`: one workload, watched window by window, from a loaded database to a flame graph.
+"""`ioflame profile`: one workload, watched window by window, from a loaded database to a report.
 
-warm-up | plain | perf | plain, all in the life of one process that we start, own and end.
+warm-up | plain | perf | plain | ..., all in the life of one process that we start, own and end: each of COLLECT watches
+in a window of its own, between plain ones in which nothing is attached.
 """
 
 from __future__ import annotations

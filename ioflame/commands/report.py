@@ -11,6 +11,7 @@ from pathlib import Path
 from folding.stackfold import categorise, categorise_stacks
 from ioflame.commands.report_observed import read_observed
 from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
+from ioflame.progress import shown_path
 from ioflame.run import Categories, Files, Run, open_run, read_categories
 from viz.details import detailed, undetailed_weight
 from viz.frames import Stack, read_categorised, read_folded
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out is None and out.exists():
             raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend=f"-o {out}")
         _write(directories, out)
-    print(f"report:       {out}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
+    print(f"report:       {shown_path(out.absolute())}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
     return EXIT_OK
 
 

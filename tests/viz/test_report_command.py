@@ -89,8 +89,16 @@ def test_a_run_that_was_cut_short_is_a_page(run: Run) -> None:
 
 
 def test_a_directory_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(tmp_path)]) == 1
-    assert "run.json cannot be read" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "run.json cannot be read" in told and f"{tmp_path} is no run directory" in told
+    assert "to mend: give the directory of a run, such as runs/latest" in told
+
+
+def test_the_directory_of_runs_instead_of_a_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.point_latest()
+    assert main(["analyse", str(run.directory.parent)]) == 2
+    assert f"such as {run.directory.parent / 'latest'}" in capsys.readouterr().err
 
 
 def test_several_runs_go_where_they_are_told(run: Run, tmp_path: Path) -> None:
