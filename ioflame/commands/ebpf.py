@@ -19,7 +19,7 @@ from ioflame.commands.ebpf_program import EbpfProgram
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.observer import Observer
 from ioflame.process import Children, interruptible
-from ioflame.progress import terminal_width
+from ioflame.progress import Reporter, terminal_width
 from viz.columns import folded
 
 __all__ = ("add_parser",)
@@ -93,13 +93,20 @@ def _run(arguments: argparse.Namespace) -> int:
 def _observe(observer: Observer, pids: Sequence[int], seconds: float, ended: list[Check]) -> bool:
     """The window; True when a signal ended it early. It also ends early when every process has ended."""
     interrupted = False
+    told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
+    # A moving line on a terminal; elsewhere one line, once it counts, for who waits for that.
+    on_terminal = sys.stderr.isatty()
+    reporter = Reporter(quiet=not on_terminal)
     try:
-        observer.attach()
+        with reporter.stage(f"attach {observer.what}"):
+            observer.attach()
         observer.open()
         begun = time.monotonic()
-        print(f"counting for {seconds:g} s; Ctrl-C ends it earlier", file=sys.stderr, flush=True)
+        if not on_terminal:
+            print(told, file=sys.stderr, flush=True)
         try:
-            all_ended = _wait(pids, seconds)
+            with reporter.stage(told, seconds):
+                all_ended = _wait(pids, seconds)
         except KeyboardInterrupt:
             interrupted, all_ended = True, False
         lasted = time.monotonic() - begun
