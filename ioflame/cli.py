@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -48,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed once, without a traceback, and end with their own exit code."""
     arguments = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A bar or a name that the user's encoding lacks is printed as `?`, and is no end of a measurement.
+        sys.stdout.reconfigure(errors="replace")
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

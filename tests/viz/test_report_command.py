@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -86,6 +89,15 @@ def test_a_run_that_was_cut_short_is_a_page(run: Run) -> None:
     page = (run.directory / "report.html").read_text()
     for words in ("Missing from this run: the perf window", "carries no checks", "No headline figures", "No time line"):
         assert words in page
+
+
+def test_a_terminal_that_lacks_a_letter_is_no_error(run: Run) -> None:
+    named = run.directory.with_name("\u00e9")
+    run.directory.rename(named)
+    words = [sys.executable, "-m", "ioflame.cli", "report", named]
+    done = subprocess.run(words, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"/?/report.html" in done.stdout and (named / "report.html").exists()
 
 
 def test_a_directory_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
