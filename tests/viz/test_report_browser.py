@@ -88,6 +88,18 @@ def test_matched_shares_are_those_of_the_stacks(page: Page, pattern: str, flags:
 REAL = ("readrandom-1u-profile13.folded", "readrandom_fp__kernel.expected", "multireadrandom_fp__default.expected")
 
 
+def test_a_link_leads_to_its_section_and_leaves_the_graph_as_it_is(page: Page) -> None:
+    search(page, "Bloom")
+    before = page.url, part(page, "found")
+    for name in ("Over time", "Flame graph", "What ran"):
+        page.get_by_role("link", name=name, exact=True).click()
+        heading = page.get_by_role("heading", name=name, exact=True)
+        top, seen = heading.bounding_box(), page.evaluate("innerHeight")
+        assert top is not None and 0 <= top["y"] < seen
+        assert heading.evaluate("h => h === document.activeElement")
+    assert (page.url, part(page, "found")) == before
+
+
 WORDS = ("rocksdb", "read", "crc", "mutex", "alloc")
 
 
