@@ -171,6 +171,7 @@ function ioflamePlots() {
   function step(holder, svg, key) {
     const heat = Boolean(svg.dataset.heat);
     const at = (heat ? stepCell : stepBar)(svg, walk?.svg === svg ? walk.at : null, key);
+    if (at === undefined || at === -1) return; // so few in so many bars that each rounds to none
     if (walk?.svg !== svg) {
       stop();
       const mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
