@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,13 +39,20 @@ class Reporter:
     """Tells the user, on standard error, what runs; results go to standard output.
 
     quiet: print nothing but warnings
+    keep:  a stage that is over leaves a line with how long it took
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, keep: bool = True) -> None:
         self._quiet = quiet
+        self._keep = keep
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._started = time.monotonic()
         self._live = self._console.is_terminal and not quiet
+
+    @classmethod
+    def on_terminal(cls) -> Reporter:
+        """One that moves where somebody looks on, leaves nothing, and is quiet elsewhere: for what takes seconds."""
+        return cls(quiet=not sys.stderr.isatty(), keep=False)
 
     def line(self, text: str) -> None:
         """One plain line, with the seconds since the start."""
@@ -79,7 +87,8 @@ class Reporter:
         ) as bar:
             bar.add_task(what, total=expected)
             yield
-        self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+        if self._keep:
+            self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
 
 
 def shown_path(path: Path) -> str:

@@ -95,14 +95,13 @@ def _observe(observer: Observer, pids: Sequence[int], seconds: float, ended: lis
     interrupted = False
     told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
     # A moving line on a terminal; elsewhere one line, once it counts, for who waits for that.
-    on_terminal = sys.stderr.isatty()
-    reporter = Reporter(quiet=not on_terminal)
+    reporter = Reporter.on_terminal()
     try:
         with reporter.stage(f"attach {observer.what}"):
             observer.attach()
         observer.open()
         begun = time.monotonic()
-        if not on_terminal:
+        if not sys.stderr.isatty():
             print(told, file=sys.stderr, flush=True)
         try:
             with reporter.stage(told, seconds):

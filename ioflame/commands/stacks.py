@@ -62,8 +62,14 @@ class Stacks:
 
 
 def read_source(path: str) -> Source:
-    """UsageError when the file cannot be read."""
+    """UsageError when the file cannot be read, or nothing is piped in."""
     if path == "-":
+        if sys.stdin.isatty():
+            raise UsageError(
+                "no FILE, and standard input is a terminal",
+                means="nothing would ever come",
+                mend="ioflame flamegraph FILE, or perf script | ioflame flamegraph",
+            )
         return Source(path, sys.stdin.buffer.read())
     try:
         with Path(path).open("rb"):
