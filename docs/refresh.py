@@ -1,7 +1,7 @@
 """Takes two finished runs over into the documentation: `docs/refresh.py RUN OTHER` (`make docs` makes the runs first).
 
-Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and the summary's main parts between the
-markers of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with.
+Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and the summary's main parts between
+the markers of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with.
 """
 
 from __future__ import annotations

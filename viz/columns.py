@@ -63,7 +63,8 @@ def folded(text: str, width: int | None) -> str:
     """`text` with the lines that are too wide folded at blanks, under their own indent; None leaves them whole.
 
     A word that is wider than `width` stays whole on a line of its own: it is a path or a command, and is to be copied.
-    A bar at the end of a row goes before the row is folded. Control characters become U+FFFD, for what is printed must not steer the terminal.
+    A bar at the end of a row goes before the row is folded. Control characters become U+FFFD, for what is printed must
+    not steer the terminal.
     """
     lines = map(printable, text.split("\n"))
     if width is None:

@@ -177,7 +177,7 @@ def _grid(axis: Axis, ceiling: float, step: float, per: float, bottom: float) ->
 
 
 def _marks(h: Histogram, axis: Axis, bottom: float, high: float) -> list[str]:
-    """A line for each percentile, with its name beside it where there is room: right of it or left, in one of two rows."""
+    """A line for each percentile, its name beside it where there is room: right of it or left, in one of two rows."""
     marks = []
     for percent in PERCENTILES:
         value = h.percentile(percent)

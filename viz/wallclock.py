@@ -104,7 +104,11 @@ def run_queue_table(queue: RunQueue) -> str:
     rows = [["", "n", "mean", "p50", "p90", "p99", "p99.9", "max", "sum ms"]]
     for kind in ("woken", "preempted", "started"):
         wait = queue.waits[kind]
-        figures = [wait.mean_ns, *(wait.percentile(p) for p in (50, 90, 99, 99.9)), wait.most_ns if wait.count else None]
+        figures = [
+            wait.mean_ns,
+            *(wait.percentile(p) for p in (50, 90, 99, 99.9)),
+            wait.most_ns if wait.count else None,
+        ]
         shown = ["-" if ns is None else microseconds(ns) for ns in figures]
         rows.append([kind, f"{wait.count:,}", *shown, f"{wait.sum_ns / 1e6:,.3f}"])
     lines = [f"Waits for a CPU (us; process {queue.pid}, {seconds:.1f} s)", *narrow(rows, 1)]

@@ -139,9 +139,7 @@ _WATCHERS: Mapping[str, Watcher] = {
     "iolat": Watcher(_iolat, Files.IO_LATENCY, lambda run: ebpf_iolat.PROGRAM.show(run.path(Files.IO_LATENCY))),
     "ladder": Watcher(_ladder, Files.LADDER, _show_ladder),
     "offcpu": Watcher(_off_cpu, Files.OFF_CPU, show_off_cpu),
-    "runqlat": Watcher(
-        _run_queue, Files.RUN_QUEUE, lambda run: ebpf_runqlat.PROGRAM.show(run.path(Files.RUN_QUEUE))
-    ),
+    "runqlat": Watcher(_run_queue, Files.RUN_QUEUE, lambda run: ebpf_runqlat.PROGRAM.show(run.path(Files.RUN_QUEUE))),
     "pmp": Watcher(_pmp, Files.PMP, _show_pmp),
     "null": Watcher(lambda _: NullObserver(), ""),
 }

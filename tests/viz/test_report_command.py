@@ -94,7 +94,7 @@ def test_a_run_that_was_cut_short_is_a_page(run: Run) -> None:
 def test_a_terminal_that_lacks_a_letter_is_no_error(run: Run) -> None:
     named = run.directory.with_name("\u00e9")
     run.directory.rename(named)
-    words = [sys.executable, "-m", "ioflame.cli", "report", named]
+    words = [sys.executable, "-m", "ioflame.cli", "report", str(named)]
     done = subprocess.run(words, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"/?/report.html" in done.stdout and (named / "report.html").exists()
