@@ -30,7 +30,7 @@ function ioflamePlots() {
   // ---- tooltips ----------------------------------------------------------------------------------------------
   const tip = make("div", { class: "tip", role: "tooltip" });
   tip.hidden = true;
-  document.body.append(tip);
+  by(document, "main").append(tip);
   let quiet = null; // the element whose own title is set aside while ours is shown
   function show(lines, at) {
     if (!lines) { tip.hidden = true; return; }
@@ -205,5 +205,5 @@ function ioflamePlots() {
     });
     holder.addEventListener("blur", stop);
   }
-  document.body.append(said);
+  by(document, "main").append(said);
 }

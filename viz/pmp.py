@@ -19,7 +19,7 @@ _STATES = {
     "T": "stopped",
     "?": "another state",
 }
-_NAME = 60
+_NAME = 44  # the table of locks then fits the 100 columns of a summary
 
 
 def render_pmp(pmp: Pmp) -> str:

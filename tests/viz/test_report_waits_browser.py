@@ -38,11 +38,11 @@ def point(page: Any, target: Any, **position: float) -> None:
     target.scroll_into_view_if_needed()
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     target.hover(position=position or None)
-    page.locator("body > .tip").wait_for()
+    page.locator("main > .tip").wait_for()
 
 
 def tip(page: Any) -> str:
-    return str(page.locator("body > .tip").inner_text())
+    return str(page.locator("main > .tip").inner_text())
 
 
 def test_a_stage_tells_what_it_is(chromium_page: Opener) -> None:
@@ -56,7 +56,7 @@ def test_a_stage_tells_what_it_is(chromium_page: Opener) -> None:
     point(page, page.locator("rect[data-stage=device]"))
     assert page.locator("rect[data-stage=runq] title").count() == 1
     page.keyboard.press("Escape")
-    assert not page.locator("body > .tip").is_visible()
+    assert not page.locator("main > .tip").is_visible()
 
 
 def test_a_stage_opens_its_histogram_by_pointer_and_by_key(chromium_page: Opener) -> None:
@@ -135,12 +135,12 @@ def test_arrows_walk_the_bars_of_a_histogram(chromium_page: Opener, scale: str) 
     page.keyboard.press("End")
     assert said(page) == last
     page.keyboard.press("Escape")
-    assert not page.locator("body > .tip").is_visible() and page.locator(".walked").count() == 0
+    assert not page.locator("main > .tip").is_visible() and page.locator(".walked").count() == 0
     # From nowhere an arrow begins where most is.
     page.keyboard.press("ArrowLeft")
     assert f"{round(max(data['counts']))} waits" in said(page)[1]
     page.keyboard.press("Tab")
-    assert not page.locator("body > .tip").is_visible() and page.locator(".walked").count() == 0
+    assert not page.locator("main > .tip").is_visible() and page.locator(".walked").count() == 0
 
 
 def test_arrows_walk_the_cells_of_a_heat_map(chromium_page: Opener) -> None:

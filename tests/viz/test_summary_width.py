@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ioflame.checks import Check, Verdict
 from ioflame.histogram import Histogram
+from ioflame.offcpu import STATES, StateTotal
 from ioflame.run import Categories, ObserverCost, OtherFrame, RunRecord, Unobserved
 from ioflame.stats import Interval
 from tests.viz import observers
@@ -103,17 +104,20 @@ def test_tables_of_observers_fit_80_columns() -> None:
     seen = observers.observed()
     assert seen.ladder and seen.io and seen.off and seen.queue and seen.clock and seen.pmp and seen.locks
     long = Histogram(10**8, 10**15, 10**3, 10**10, [(10**3, 1024, 10**8 - 10**5), (10**10, 10**10 + 10**8, 10**5)])
+    off = replace(seen.off, states=dict.fromkeys(STATES, StateTotal(10**13, 10**8)))
     queue = replace(seen.queue, waits=dict.fromkeys(seen.queue.waits, long))
     rows = [replace(row, queue=long, device=long, total=long) for row in seen.io.rows]
     for text in (
         ladder_text(seen.ladder, 104.0),
         io_latency_text(replace(seen.io, rows=rows)),
-        off_cpu_table(seen.off),
+        off_cpu_table(off),
         wall_clock_table(seen.clock),
         run_queue_table(queue),
-        render_locks(seen.locks, seen.pmp.activity),
     ):
         assert [line for line in text.split("\n") if cells(line) > 80] == [], text
+    named = replace(seen.locks.sites[0], place="rocksdb::" * 9 + "LRUCacheShard::Lookup", kind="condition")
+    locks = render_locks(replace(seen.locks, sites=[named]), seen.pmp.activity)
+    assert [line for line in locks.split("\n") if cells(line) > 100] == [] and "LRUCacheShard::Lookup  condition" in locks
 
 
 @given(st.floats(0, 999_999_000), st.integers(1, 3))
