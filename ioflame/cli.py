@@ -23,7 +23,7 @@ examples:
   ioflame analyse runs/latest                  fold and draw a recorded run again
   ioflame flamegraph perf.data -o perf.html    anybody's profile as a flame graph
   ioflame ebpf iolat --pid 4242 --seconds 10   IO latency of any process
-  ioflame pmp --pid $(pidof mysqld)            where every thread is, who waits for locks
+  ioflame pmp --pid $(pidof mysqld)            where its threads are, and wait
   ioflame experiment io-efficiency --users "1 6"
                                                fio against RocksDB, tree by tree
   ioflame list                                 workloads, scales, configurations, ...
@@ -37,7 +37,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="ioflame",
         description=_ABOUT,
         epilog=_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # wide enough for the longest command beside its line
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=16),
     )
     parser.add_argument("--version", action="version", version=f"ioflame {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -85,9 +85,10 @@ def io_panel(io: IoLatency) -> str:
         f"{text(io.backend)}: {text(io.how)}. Process: what the engine's process began; others: everybody else, and "
         "what the kernel writes later. Queue: start to driver. Device: from there to the end."
     )
-    lost = {name: count for name, count in io.losses.items() if count}
+    lost = sum(io.losses.values())
     told = (
-        f'<p class="banner warn">Events that were not counted: {text(_counted(lost))}. The checks say what follows.</p>'
+        f'<p class="banner warn">{lost:,} of the window\'s events could not be counted: the check <b>iolat losses</b> '
+        "says which, and what follows.</p>"
         if lost
         else ""
     )
@@ -127,7 +128,3 @@ def _series(io: IoLatency) -> Sequence[Named]:
                 about = {"total": "start to end", "queue": "start to driver", "device": "driver to end"}[stage]
                 found.append(Named(name, about, getattr(row, stage)))
     return found
-
-
-def _counted(lost: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in lost.items())

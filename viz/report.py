@@ -148,7 +148,7 @@ def _run(view: RunView, index: int, several: bool, comparable: bool) -> str:
         ("Where the CPU of one query goes", f"where-{index}", owner(view, hues)),
         ("Flame graph", f"graph-{index}", graphs(profile, view.observed, view.title)),
         ("What the CPU was doing", f"leaf-{index}", leaf(view) + matrix(view)),
-        ("Where the time goes besides", f"waits-{index}", waits(view.observed, record.metrics)),
+        ("Where the rest of the time goes", f"waits-{index}", waits(view.observed, record.metrics)),
         (
             "Over time",
             f"time-{index}",

@@ -22,7 +22,7 @@ __all__ = ("add_parser", "run")
 
 _EXAMPLES = """examples:
   ioflame profile                                     readrandom, a few GB, with what this host offers
-  ioflame profile --scale smoke                       does it work here? under a minute
+  ioflame profile --scale smoke                       does it work here? about a minute
   ioflame profile --db-bench ~/rocksdb/db_bench       your own build
   ioflame profile --db-dir /mnt/nvme/db --num-keys 100M --cache-size 1G --threads 4 --duration 60
 """

@@ -121,8 +121,10 @@ def _from_stackfold(source: Source, event: str | None, rules: str | None, view: 
         argv += ["--event", event] if event else []
         done = capture([*argv, source.path], timeout=_TIMEOUT, stdin=source.data)
         if done.returncode == 2:
+            # stackfold's advice, as it can be followed from here.
+            words = _words(done).replace("--weight count", "stackfold --weight count FILE | ioflame flamegraph")
             raise UsageError(
-                f"{_named(source)} cannot be folded: {_words(done)}",
+                f"{_named(source)} cannot be folded: {words}",
                 mend="--event NAME" if "--event" in done.errors else "",
             )
         if not folded.exists() or not stats.exists():

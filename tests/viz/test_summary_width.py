@@ -117,7 +117,9 @@ def test_tables_of_observers_fit_80_columns() -> None:
         assert [line for line in text.split("\n") if cells(line) > 80] == [], text
     named = replace(seen.locks.sites[0], place="rocksdb::" * 9 + "LRUCacheShard::Lookup", kind="condition")
     locks = render_locks(replace(seen.locks, sites=[named]), seen.pmp.activity)
-    assert [line for line in locks.split("\n") if cells(line) > 100] == [] and "LRUCacheShard::Lookup  condition" in locks
+    assert [
+        line for line in locks.split("\n") if cells(line) > 100
+    ] == [] and "LRUCacheShard::Lookup  condition" in locks
 
 
 @given(st.floats(0, 999_999_000), st.integers(1, 3))
