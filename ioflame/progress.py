@@ -16,12 +16,16 @@ from rich.progress_bar import ProgressBar
 
 from ioflame.sizes import format_seconds
 
-__all__ = ("Reporter", "shown_path", "terminal_width")
+__all__ = ("Reporter", "fitted", "shown_path", "terminal_width")
 
 
 def terminal_width(stream: TextIO) -> int | None:
     """Columns of the terminal that `stream` writes to; None when it writes to none: then lines are left whole."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+# Columns of a stage's line beside its words: spinner, bar of 20, clock, and a blank after each.
+_BESIDE = 32
 
 
 class _ClockColumn(ProgressColumn):
@@ -85,10 +89,16 @@ class Reporter:
             console=self._console,
             transient=True,
         ) as bar:
-            bar.add_task(what, total=expected)
+            bar.add_task(fitted(what, self._console.width - len(estimate)), total=expected)
             yield
         if self._keep:
             self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+
+
+def fitted(what: str, width: int) -> str:
+    """`what`, cut so that spinner, bar and clock stay on its line of `width` columns; never below 20."""
+    room = max(width - _BESIDE, 20)
+    return what if len(what) <= room else what[: room - 1] + "\u2026"
 
 
 def shown_path(path: Path) -> str:
