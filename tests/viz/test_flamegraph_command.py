@@ -35,6 +35,13 @@ def test_a_drawing_beside_the_file(file: Path, capsys: pytest.CaptureFixture[str
     assert "a::f\n80 bytes (80 bytes)\n80.00 % of all, other" in file.with_suffix(".svg").read_text()
 
 
+def test_stacks_of_a_run_keep_their_unit(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stacks = file.rename(file.with_name("stacks.folded"))
+    stacks.with_name("stacks.stats.json").write_text('{"event": "cpu-clock", "unit": "ns"}')
+    assert main(["flamegraph", str(stacks)]) == 0
+    assert "3 stacks, 100 ns of cpu-clock" in capsys.readouterr().out
+
+
 def test_nothing_is_overwritten_unasked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = file.with_suffix(".svg")
     out.write_text("mine")
