@@ -41,31 +41,36 @@ PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGI
 .PHONY: help setup setup-dev profile io-efficiency doctor test lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
 	@echo
-	@echo "  variables of profile and doctor: WORKLOAD ENGINE SCALE DB_BENCH DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE"
-	@echo "                                   CACHE_TYPE DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT"
-	@echo "  example: make profile WORKLOAD=readrandom SCALE=smoke"
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  variables of profile and doctor (see README.md, 'Your own db_bench'):"
+	@echo "    WORKLOAD ENGINE SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS"
+	@echo "    CACHE_SIZE CACHE_TYPE DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT"
+	@echo "  and of io-efficiency: USERS REPEATS RESUME"
+	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
+	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
-setup: ## install what a profile needs (system packages, .venv, stackfold); seconds when done
+setup: ## install what a profile needs; seconds when it is there
 	@bash ioflame/setup.sh
 
-setup-dev: ## setup, and what the tests need (chromium, shellcheck, linters)
+setup-dev: ## setup, and what the tests need (chromium, linters)
 	@bash ioflame/setup.sh --dev
 
 profile: setup ## run a workload, profile it, print where its CPU goes
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
 
-io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read, models, categories (USERS="1 6" REPEATS=3 RESUME=DIR)
+io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read
 	@$(BIN)/ioflame experiment io-efficiency $(filter-out --workload 'readrandom',$(PROFILE_OPTIONS)) \
 		$(call option,--users,USERS) $(call option,--repeats,REPEATS) $(call option,--resume,RESUME)
 
-doctor: setup ## check what this host can measure; one line a check
+doctor: setup ## what this host can measure, a line a check
 	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)
 
-test: setup-dev lint unit ## every test: lint, types, Rust, Python, real perf, real db_bench, a real browser
+test: setup-dev lint unit ## every test: lint, types, Rust, Python, perf, a browser
 
-lint: setup-dev ## ruff, mypy --strict, import rules, rustfmt, clippy -D warnings, shellcheck
+lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -75,28 +80,29 @@ lint: setup-dev ## ruff, mypy --strict, import rules, rustfmt, clippy -D warning
 	shellcheck $(SHELL_SCRIPTS)
 
 # IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
-unit: setup-dev ## the tests of lint's code: cargo test, pytest
+unit: setup-dev ## the tests alone: cargo test, pytest
 	$(CARGO) test -q --locked --workspace
 	$(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all)
 
-bench: setup-dev ## stackfold against its peers, and how long a report page takes, against goals (15 minutes; BENCH='--runs 9')
+# BENCH: options of the benchmarks, such as '--runs 9' (bench) or '--rounds 5' (bench-observers).
+bench: setup-dev ## stackfold, report page and samplers, with goals (15 min)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@python3 -m tests.bench.stackfold $(BENCH)
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 
-bench-observers: setup-dev ## what each observer costs a running db_bench, beside none, by paired windows (15 minutes, root; BENCH='--rounds 5')
+bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
 
-EVERY_OBSERVER = $(if $(COLLECT),,--collect 'perf iolat ladder offcpu pmp')
+EVERY_OBSERVER = $(if $(COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp')
 
-docs: setup-dev ## make the README's pictures and summary anew, from two real runs on this machine
+docs: setup-dev ## the README's pictures and summary, from two real runs
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER)
 	@first=$$(readlink -f '$(or $(OUT),runs)/latest') && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
 		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f '$(or $(OUT),runs)/latest')"
 
-bless: setup-dev ## write the golden files anew from what the code does now; look at the diff
+bless: setup-dev ## write the golden files anew; look at the diff
 	BLESS=1 $(CARGO) test -q --locked -p stackfold
 	BLESS=1 $(BIN)/pytest -q
 
-clean: ## remove what was built here (.venv, target, caches); runs and databases stay
+clean: ## remove what was built here; runs and databases stay
 	rm -rf $(VENV) target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -1,7 +1,7 @@
 """Takes two finished runs over into the documentation: `docs/refresh.py RUN OTHER` (`make docs` makes the runs first).
 
-Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and the summary between the markers
-of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with.
+Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and the summary's main parts between
+the markers of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with.
 """
 
 from __future__ import annotations
@@ -25,6 +25,21 @@ WIDTH = 1200  # px
 LARGEST = 150_000  # bytes of a picture
 _MARKED = re.compile(r"(<!-- summary:begin[^\n]*\n).*?(<!-- summary:end -->)", re.DOTALL)
 _TERMINAL_LINES = 46
+# How the parts of a summary begin that README.md shows, behind its head; each goes on until another part begins.
+_SHOWN = ("Plain windows", "Where the CPU of one query goes", "Latency from the engine to the device")
+_NOT_SHOWN = (
+    "Windows (",
+    "Observers:",
+    "Not observed",
+    "IO latency of",
+    "Latency ladder",
+    "Where the threads wait",
+    "Wall clock by category",
+    "Waits for a CPU",
+    "Poor man's profile",
+    "Locks (",
+    "Checks",
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,20 @@ VIEWS = (
     View("comparison", "comparison", ("header.top", "section[aria-labelledby=compare]"), height=980),
     View("terminal", "terminal", ("pre",), "dark"),
 )
+
+
+def excerpt(summary: str) -> str:
+    """The parts of a summary that say most, with `[...]` for what stands between them."""
+    parts: list[str] = []
+    shown = True
+    for part in summary.strip("\n").split("\n\n"):
+        if part.startswith((*_SHOWN, *_NOT_SHOWN)):
+            shown = part.startswith(_SHOWN)
+        if shown:
+            parts.append(part)
+        elif parts[-1] != "[...]":
+            parts.append("[...]")
+    return "\n\n".join(parts) + "\n"
 
 
 def terminal_page(summary: str) -> str:
@@ -135,7 +164,7 @@ def main() -> None:
     large = [path.name for path in taken if path.stat().st_size > LARGEST]
     if large:
         sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
-    block = f"```\n{summary}```\n"
+    block = f"```\n{excerpt(summary)}```\n"
     README.write_text(_MARKED.sub(lambda found: found[1] + block + found[2], README.read_text()))
 
 

@@ -15,8 +15,9 @@ from ioflame.run import Files
 
 __all__ = ("categorise_off_cpu", "fold_off_cpu", "folded_line", "off_cpu_stacks")
 
-# The recording's events: ns, and number of stretches.
-_TIME, _COUNT = "off-cpu", "off-cpu-count"
+# The recording's events, ns and number of stretches, and where each is kept as stackfold folds it: by thread.
+_TIME = ("off-cpu", Files.OFF_CPU_THREADS)
+_COUNT = ("off-cpu-count", Files.OFF_CPU_THREAD_COUNTS)
 _KERNEL = "_[k]"
 # Marks of ours stand among the kernel's frames in the recording; they are none.
 _MARKS = {
@@ -28,9 +29,12 @@ _WAKER = "[waker "
 def fold_off_cpu(recording: Path) -> list[OffStack]:
     """Folds a recording into `offcpu.folded` (ns) and `offcpu.counts.folded` beside it, and returns the stacks.
 
-    A line is `comm;root;...;leaf;[state]`, a waker's frames behind. MeasurementError where stackfold cannot read it.
+    A line is `comm;root;...;leaf;[state]`, a waker's frames behind. The same by thread is kept for `off_cpu_stacks`.
+    MeasurementError where stackfold cannot read it.
     """
     directory = recording.parent
+    for event, name in (_TIME, _COUNT):
+        _replace(directory / name, _fold(recording, event))
     stacks = off_cpu_stacks(recording)
     _write(directory / Files.OFF_CPU_FOLDED, ((folded_line(stack), stack.ns) for stack in stacks))
     _write(directory / Files.OFF_CPU_COUNTS, ((folded_line(stack), stack.count) for stack in stacks))
@@ -38,9 +42,12 @@ def fold_off_cpu(recording: Path) -> list[OffStack]:
 
 
 def off_cpu_stacks(recording: Path) -> list[OffStack]:
-    """The stacks of a recording. MeasurementError where stackfold cannot read it."""
-    counts = dict(_fold(recording, _COUNT))
-    return [_stack(text, ns, counts.get(text, 0)) for text, ns in _fold(recording, _TIME)]
+    """The stacks of a recording, as `fold_off_cpu` left them beside it since; folded anew where it did not.
+
+    MeasurementError where stackfold cannot read it.
+    """
+    counts = dict(_lines(_kept(recording, *_COUNT)))
+    return [_stack(text, ns, counts.get(text, 0)) for text, ns in _lines(_kept(recording, *_TIME))]
 
 
 def folded_line(stack: OffStack) -> str:
@@ -60,14 +67,25 @@ def categorise_off_cpu(stacks: Iterable[OffStack], rules: str, view: str = "owne
     return {row["name"]: row["weight"] for row in rows}
 
 
-def _fold(recording: Path, event: str) -> Iterator[tuple[str, int]]:
-    """Folded stacks with process and thread in the first frame, without inlined functions, as a profile's have none.
-
-    Any byte may stand in a name.
-    """
+def _fold(recording: Path, event: str) -> bytes:
+    """Folded stacks with process and thread in the first frame, without inlined functions, as a profile's have none."""
     argv = [stackfold_binary(), "--event", event, "--kernel", "--no-inlines", "--tid", "-q", str(recording)]
-    output = capture(argv, timeout=600).require(f"stackfold on {recording}")
-    for line in output.stdout.decode("utf-8", "surrogateescape").split("\n"):
+    return capture(argv, timeout=600).require(f"stackfold on {recording}").stdout
+
+
+def _kept(recording: Path, event: str, name: str) -> bytes:
+    path = recording.with_name(name)
+    try:
+        if path.stat().st_mtime_ns >= recording.stat().st_mtime_ns:
+            return path.read_bytes()
+    except FileNotFoundError:
+        pass
+    return _fold(recording, event)
+
+
+def _lines(folded: bytes) -> Iterator[tuple[str, int]]:
+    """Stack and weight. Any byte may stand in a name."""
+    for line in folded.decode("utf-8", "surrogateescape").split("\n"):
         if line:
             stack, _, weight = line.rpartition(" ")
             yield stack, int(weight)
@@ -92,11 +110,16 @@ def _plain(frame: str) -> str:
 
 
 def _write(path: Path, rows: Iterable[tuple[str, int]]) -> None:
-    """Threads of one name become one, whole or not at all."""
+    """Threads of one name become one."""
     sums: Counter[str] = Counter()
     for line, weight in rows:
         sums[line] += weight
     text = "".join(f"{line} {weight}\n" for line, weight in sorted(sums.items()))
+    _replace(path, text.encode("utf-8", "surrogateescape"))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Writes it whole or not at all."""
     partial = path.with_name(path.name + ".part")
-    partial.write_bytes(text.encode("utf-8", "surrogateescape"))
+    partial.write_bytes(data)
     partial.replace(path)

@@ -79,9 +79,8 @@ def fold_line(line: str, width: int, indent: int) -> str:
         return "\n".join(_wrap(line.strip(), width, begin, hang))
     # Blanks in the first part are a layout: only the text after `indent` is folded.
     head, text = line[:indent], line[indent:]
-    hang = " " * min(indent, width // 3)
     parts = _wrap(text, width - indent, "", "")
-    return "\n".join([head + (parts[0] if parts else ""), *(hang + part for part in parts[1:])])
+    return "\n".join([head + (parts[0] if parts else ""), *(" " * indent + part for part in parts[1:])])
 
 
 def _wrap(text: str, width: int, begin: str, hang: str) -> list[str]:

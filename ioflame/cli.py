@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -13,25 +14,31 @@ from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError
 
 __all__ = ("main",)
 
-_ABOUT = """examples:
-  ioflame doctor                                 what can be measured here?
-  ioflame profile --workload readrandom          run it, profile it, print where its CPU goes
-  ioflame analyse runs/latest                    fold and draw a recorded run again
-  ioflame experiment io-efficiency --users "1 6" fio against RocksDB, on trees of several levels and of one
-  ioflame report runs/A runs/B                   two runs side by side on one offline page
-  ioflame ebpf iolat --pid 4242 --seconds 10     IO latency of any process, queue and device apart
-  ioflame pmp --pid $(pidof mysqld)              where every thread is, by wall clock, and who waits for locks
-  perf script | stackfold | ioflame flamegraph - -o out.svg
-  ioflame list                                   engines, scales, steps, workloads, experiments
-  ioflame explain readrandom                     the command line a step would run
+_ABOUT = """ioflame: where does the CPU of one RocksDB read go, and what does it cost in microseconds?
 
-ioflame: where does the CPU of one RocksDB read go, and what does it cost in microseconds?
-exit codes: 0 fine, 1 measured but a check failed, 2 bad usage, 3 the host cannot do it, 130 interrupted"""
+examples:
+  ioflame doctor                               what can be measured here?
+  ioflame profile --scale smoke                run readrandom, profile it, a minute
+  ioflame report runs/A runs/B                 two runs side by side, one offline page
+  ioflame analyse runs/latest                  fold and draw a recorded run again
+  ioflame flamegraph perf.data -o perf.html    anybody's profile as a flame graph
+  ioflame ebpf iolat --pid 4242 --seconds 10   IO latency of any process
+  ioflame pmp --pid $(pidof mysqld)            where its threads are, and wait
+  ioflame experiment io-efficiency --users "1 6"
+                                               fio against RocksDB, tree by tree
+  ioflame list                                 workloads, scales, configurations, ...
+  ioflame explain readrandom                   the command line that it would run"""
+_EXIT_CODES = """exit codes: 0 fine, 1 measured but a check failed, 2 bad usage, 3 the host cannot do it,
+130 interrupted"""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ioflame", description=_ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="ioflame",
+        description=_ABOUT,
+        epilog=_EXIT_CODES,
+        # wide enough for the longest command beside its line
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=16),
     )
     parser.add_argument("--version", action="version", version=f"ioflame {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -43,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed once, without a traceback, and end with their own exit code."""
     arguments = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A bar or a name that the user's encoding lacks is printed as `?`, and is no end of a measurement.
+        sys.stdout.reconfigure(errors="replace")
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -16,7 +16,7 @@ class Observer(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name of its window, and of what COLLECT asks for: `perf`, `iolat`, `ladder`, `offcpu`, `pmp`."""
+        """The name of its window, and of what COLLECT asks for: `perf`, `iolat`, `ladder` ..."""
 
     @property
     def what(self) -> str:

@@ -234,6 +234,8 @@ class RunQueue:
                 ", ".join(f"{name} {count:,}" for name, count in unseen.items()),
                 "as many waits are missing",
             )
+        elif waits:
+            yield Check("run queue", Verdict.OK, f"{waits:,} waits, none lost")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ CALLGRAPHS = ("auto", "fp", "dwarf")
 # Those that db_bench has known by these names: the second from 7.7, the third from 8.5 on.
 CACHE_TYPES = ("lru_cache", "hyper_clock_cache", "auto_hyper_clock_cache")
 # In the order of their windows; `null` attaches nothing, for comparison.
-COLLECTORS = ("perf", "iolat", "ladder", "offcpu", "pmp", "null")
+COLLECTORS = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")
 _MAX_FREQUENCY = 20_000
 _MAX_THREADS = 4096
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +16,16 @@ from rich.progress_bar import ProgressBar
 
 from ioflame.sizes import format_seconds
 
-__all__ = ("Reporter", "shown_path", "terminal_width")
+__all__ = ("Reporter", "fitted", "shown_path", "terminal_width")
 
 
 def terminal_width(stream: TextIO) -> int | None:
     """Columns of the terminal that `stream` writes to; None when it writes to none: then lines are left whole."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+# Columns of a stage's line beside its words: spinner, bar of 20, clock, and a blank after each.
+_BESIDE = 32
 
 
 class _ClockColumn(ProgressColumn):
@@ -38,13 +43,20 @@ class Reporter:
     """Tells the user, on standard error, what runs; results go to standard output.
 
     quiet: print nothing but warnings
+    keep:  a stage that is over leaves a line with how long it took
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, keep: bool = True) -> None:
         self._quiet = quiet
+        self._keep = keep
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._started = time.monotonic()
         self._live = self._console.is_terminal and not quiet
+
+    @classmethod
+    def on_terminal(cls) -> Reporter:
+        """One that moves where somebody looks on, leaves nothing, and is quiet elsewhere: for what takes seconds."""
+        return cls(quiet=not sys.stderr.isatty(), keep=False)
 
     def line(self, text: str) -> None:
         """One plain line, with the seconds since the start."""
@@ -77,9 +89,16 @@ class Reporter:
             console=self._console,
             transient=True,
         ) as bar:
-            bar.add_task(what, total=expected)
+            bar.add_task(fitted(what, self._console.width - len(estimate)), total=expected)
             yield
-        self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+        if self._keep:
+            self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+
+
+def fitted(what: str, width: int) -> str:
+    """`what`, cut so that spinner, bar and clock stay on its line of `width` columns; never below 20."""
+    room = max(width - _BESIDE, 20)
+    return what if len(what) <= room else what[: room - 1] + "\u2026"
 
 
 def shown_path(path: Path) -> str:

@@ -63,6 +63,8 @@ class Files:
     OFF_CPU_DATA = "offcpu.data"
     OFF_CPU_FOLDED = "offcpu.folded"
     OFF_CPU_COUNTS = "offcpu.counts.folded"
+    OFF_CPU_THREADS = "offcpu.threads.folded"
+    OFF_CPU_THREAD_COUNTS = "offcpu.threads.counts.folded"
     OFF_CPU_FLAMEGRAPH = "offcpu.svg"
     RUN_QUEUE = "runqlat.json"
     WALL_CLOCK = "wallclock.json"
@@ -409,14 +411,27 @@ def _unwritable(out: Path, error: OSError) -> UsageError:
 
 
 def open_run(directory: Path) -> Run:
-    """The run in `directory`; MeasurementError when its record is missing, broken or of another schema."""
+    """The run in `directory`; UsageError when there is none, MeasurementError when its record is broken or of another
+    schema."""
     path = directory / Files.RECORD
     try:
         record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
     except OSError as error:
-        raise MeasurementError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}",
+            means=f"{directory} is no run directory: each has its record in {Files.RECORD}",
+            mend=f"give the directory of a run, such as {_nearest_runs(directory)}",
+        ) from None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise MeasurementError(f"{path} is not a run record of schema {SCHEMA}: {error}") from None
     if record.schema != SCHEMA:
         raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")
     return Run(directory, record)
+
+
+def _nearest_runs(directory: Path) -> str:
+    """Where the runs may be that were meant: in `directory` itself or beside it, else where runs go by default."""
+    for place in (directory, directory.parent):
+        if (place / "latest" / Files.RECORD).is_file():
+            return str(place / "latest")
+    return "runs/latest"

@@ -137,8 +137,10 @@ at_least "$version" "$MINIMUM_RUST" ||
 crates=(stackfold stacksampler)
 if ((core)); then crates+=(ioflame-ebpf); fi
 packages=()
+unbuilt=()
 for crate in "${crates[@]}"; do
   packages+=(-p "$crate")
-  [[ -x "target/release/$crate" ]] || say "building $crate (cargo build --release; a minute on two cores)"
+  [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
 done
+((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; two minutes on two cores)"
 cargo build -q --release --locked "${packages[@]}"

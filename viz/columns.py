@@ -11,6 +11,7 @@ from viz.labels import cells
 __all__ = ("aligned", "folded", "microseconds", "narrow")
 
 _GAP = 2
+_BAR = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int | None = None, indent: str = "  ") -> str:
@@ -62,7 +63,8 @@ def folded(text: str, width: int | None) -> str:
     """`text` with the lines that are too wide folded at blanks, under their own indent; None leaves them whole.
 
     A word that is wider than `width` stays whole on a line of its own: it is a path or a command, and is to be copied.
-    Control characters become U+FFFD, for what is printed must not steer the terminal.
+    A bar at the end of a row goes before the row is folded. Control characters become U+FFFD, for what is printed must
+    not steer the terminal.
     """
     lines = map(printable, text.split("\n"))
     if width is None:
@@ -73,6 +75,9 @@ def folded(text: str, width: int | None) -> str:
 def _fold(line: str, width: int) -> str:
     if cells(line) <= width:
         return line
+    # A bar at the end of a row only repeats its figure: it goes first.
+    if (bare := line.rstrip(_BAR)) and cells(bare) <= width:
+        return bare
     # Characters are counted; half the room is safe where some are two columns wide.
     room = width if cells(line) <= len(line) else width // 2
     return fold_line(line, room, min(len(line) - len(line.lstrip()) + 2, width // 3))

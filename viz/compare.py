@@ -8,7 +8,7 @@ from ioflame.checks import Verdict
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND
 from ioflame.run import Categories, RunRecord
-from viz.figures import HEADLINE
+from viz.figures import HEADLINE, interval_text
 from viz.ladder_panel import ladders_compared
 from viz.ladder_plot import LadderRow
 from viz.markup import figure, table, text
@@ -118,6 +118,10 @@ _KINDS: tuple[tuple[str, Callable[[RunView], Categories | None]], ...] = (
     ("owner", lambda view: view.owner),
     ("leaf", lambda view: view.leaf),
 )
+_TO = " \u2013 "
+_SCATTER = (
+    "95 %: interval of a run's figure by bootstrap over its seconds; it does not hold what changes from run to run."
+)
 _POINTS = "\u0394 in points. Shares add up to 100: one row's gain is others' loss."
 _ONE_RUN = (
     "Differences are between single runs: without repeats of each, a small one says nothing. "
@@ -127,6 +131,7 @@ _ONE_RUN = (
 
 def _headline(views: Sequence[RunView], names: Sequence[str], compared: bool) -> str:
     rows = []
+    scattered = any(view.record.intervals for view in views)
     for name, form in HEADLINE:
         values = [view.record.metrics.get(name) for view in views]
         if all(value is None for value in values):
@@ -134,20 +139,24 @@ def _headline(views: Sequence[RunView], names: Sequence[str], compared: bool) ->
         row = [text(name)]
         for index, value in enumerate(values):
             row.append("-" if value is None else text(form.format(value)))
+            if scattered:
+                found = views[index].record.intervals.get(name)
+                row.append("-" if found is None else text(interval_text(form, found, _TO)))
             if index and compared:
                 base = values[0]
                 row.append("-" if value is None or not base else f"{100 * (value / base - 1):+.1f} %")
         rows.append([*row, text(LEGEND[name])])
     if not rows:
         return ""
-    heads = [*_heads("figure", names, compared), "what it is"]
-    return figure("Plain windows", table(heads, rows, "numbers noted"), _ONE_RUN if compared else "")
+    heads = [*_heads("figure", names, compared, "95 %" if scattered else ""), "what it is"]
+    legend = " ".join(words for words, told in ((_SCATTER, scattered), (_ONE_RUN, compared)) if told)
+    return figure("Plain windows", table(heads, rows, "numbers noted"), legend)
 
 
-def _heads(first: str, names: Sequence[str], compared: bool) -> list[str]:
+def _heads(first: str, names: Sequence[str], compared: bool, scatter: str = "") -> list[str]:
     heads = [first]
     for index, name in enumerate(names):
-        heads.append(name)
+        heads += [name, scatter] if scatter else [name]
         if index and compared:
             heads.append("\u0394")
     return heads

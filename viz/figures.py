@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ("HEADLINE", "WINDOW_COLUMNS")
+from ioflame.stats import Interval
+
+__all__ = ("HEADLINE", "WINDOW_COLUMNS", "interval_text")
 
 HEADLINE = (
     ("qps", "{:,.0f}"),
@@ -24,3 +26,9 @@ WINDOW_COLUMNS = (
     ("cpuPer", "{:.2f}"),
     ("csPer", "{:.2f}"),
 )
+
+
+def interval_text(form: str, interval: Interval, between: str) -> str:
+    """Both ends of an interval as `form` prints its figure, without the unit."""
+    bare = form.partition("}")[0] + "}"
+    return f"{bare.format(interval.low)}{between}{bare.format(interval.high)}"

@@ -55,7 +55,8 @@ def histograms(title: str, series: Sequence[Named], what: str, saved: str, note:
     return figure(
         text(title),
         f'<div class="choices scripted"><div role="group" aria-label="which histogram">{picks}</div>'
-        f'<div role="group" aria-label="scale of the latency">{scales}</div></div>{plots}',
+        f'<div role="group" aria-label="scale of the latency">{scales}</div>'
+        f'<span class="quiet">arrow keys walk the bars of a plot that has the focus</span></div>{plots}',
         note,
         svg_button(saved),
     ).replace("<figure>", '<figure class="histograms">', 1)
@@ -142,8 +143,9 @@ def _draw(one: Named, scale: str, what: str) -> str:
         f"{scale} scale; n {h.count:,}, avg {duration(h.mean_ns or 0)}, sum {duration(h.sum_ns)}{text(note)}</text>"
     )
     hover = {
-        "scale": scale, "left": left, "right": right, "edges": [round(edge) for edge in edges],
-        "counts": [round(count, 1) for count in counts], "n": h.count, "what": what,
+        "scale": scale, "left": left, "right": right, "top": top, "bottom": bottom,
+        "edges": [round(edge) for edge in edges], "counts": [round(count, 1) for count in counts],
+        "n": h.count, "what": what,
     }  # fmt: skip
     told = ", ".join(f"p{p:g} {duration(h.percentile(p) or 0)}" for p in PERCENTILES)
     words = f"{one.name}, {one.about}: n {h.count:,}, avg {duration(h.mean_ns or 0)}, {told}, max {duration(h.most_ns)}"
@@ -175,20 +177,30 @@ def _grid(axis: Axis, ceiling: float, step: float, per: float, bottom: float) ->
 
 
 def _marks(h: Histogram, axis: Axis, bottom: float, high: float) -> list[str]:
-    """A line for each percentile, its name in one of two rows above where there is room."""
-    lines = []
-    taken = [-math.inf, -math.inf]
+    """A line for each percentile, its name beside it where there is room: right of it or left, in one of two rows."""
+    marks = []
     for percent in PERCENTILES:
         value = h.percentile(percent)
-        if value is None or value > high or h.count * (1 - percent / 100) < 1:
-            continue
-        x = axis.at(value)
-        words = f"p{percent:g} {duration(value)}"
+        if value is not None and value <= high and h.count * (1 - percent / 100) >= 1:
+            marks.append((axis.at(value), f"p{percent:g} {duration(value)}"))
+    lines = []
+    taken = [-math.inf, -math.inf]  # by row: how far names and lines reach
+    for place, (x, words) in enumerate(marks):
         wide = len(words) * _CHAR
-        begin = min(x + 3, _WIDTH - wide)
-        row = next((row for row in (0, 1) if begin > taken[row]), None)
-        lines.append(f'<path class="mark" d="M{x:.1f} {_TOP - 4 - 13 * (row or 0)}V{bottom}"/>')
-        if row is not None:
-            taken[row] = begin + wide + 6
+        following = marks[place + 1][0] if place + 1 < len(marks) else math.inf
+        right, left = x + 3, x - 3 - wide
+        fits_right, fits_left = right + wide < _WIDTH, left > _LEFT
+        # Every line runs through the lower row, and through the upper one those alone that are named there.
+        spots = [
+            (0, right, fits_right and right > taken[0] and right + wide < following),
+            (0, left, fits_left and left > taken[0]),
+            (1, right, fits_right and right > taken[1]),
+            (1, left, fits_left and left > taken[1]),
+        ]
+        row, begin = next(((row, begin) for row, begin, is_free in spots if is_free), (-1, 0.0))
+        lines.append(f'<path class="mark" d="M{x:.1f} {_TOP - 4 - 13 * max(row, 0)}V{bottom}"/>')
+        taken[0] = max(taken[0], x + 3)
+        if row >= 0:
+            taken[row] = max(x + 3, begin + wide + 6)
             lines.append(f'<text class="tick ink clear" x="{begin:.1f}" y="{_TOP + 6 - 13 * row}">{words}</text>')
     return lines

@@ -85,9 +85,10 @@ def io_panel(io: IoLatency) -> str:
         f"{text(io.backend)}: {text(io.how)}. Process: what the engine's process began; others: everybody else, and "
         "what the kernel writes later. Queue: start to driver. Device: from there to the end."
     )
-    lost = {name: count for name, count in io.losses.items() if count}
+    lost = sum(io.losses.values())
     told = (
-        f'<p class="banner warn">Events that were not counted: {text(_counted(lost))}. The checks say what follows.</p>'
+        f'<p class="banner warn">{lost:,} of the window\'s events could not be counted: the check <b>iolat losses</b> '
+        "says which, and what follows.</p>"
         if lost
         else ""
     )
@@ -99,7 +100,8 @@ def io_panel(io: IoLatency) -> str:
             heat_map(
                 f"Latency of reads over time, {whose}", columns(io.slices, io.start_ns, owner), window,
                 "Rows are latencies on a log scale, columns are stretches of the window; a read is in the stretch in "
-                "which it ended. Colour by the logarithm of the number.",
+                "which it ended. Colour by the logarithm of the number. "
+                '<span class="scripted">Arrow keys walk the cells while the plot has the focus.</span>',
             )
         )  # fmt: skip
     few = "".join(maps) if _many(io, "others") else maps[0]
@@ -126,7 +128,3 @@ def _series(io: IoLatency) -> Sequence[Named]:
                 about = {"total": "start to end", "queue": "start to driver", "device": "driver to end"}[stage]
                 found.append(Named(name, about, getattr(row, stage)))
     return found
-
-
-def _counted(lost: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in lost.items())

@@ -155,8 +155,9 @@ def wall_clock_panel(clock: WallClock) -> str:
         rows.append(["not seen", "", cost(clock.unseen_ns), unseen])
     rows.append(["all", "", cost(clock.elapsed_ns), "100.00"])
     note = (
-        f"Elapsed time x {clock.threads} threads; {clock.idle_threads} idle threads ({clock.idle_ns / 1e9:.3f} s) are "
-        "left out. On-CPU by the shares of the CPU profile, off-CPU by the stacks that waited."
+        f"Elapsed time x {clock.threads} thread{'s' * (clock.threads != 1)}; {clock.idle_threads} idle "
+        f"thread{'s' * (clock.idle_threads != 1)} ({clock.idle_ns / 1e9:.3f} s) left out. "
+        "On-CPU by the shares of the CPU profile, off-CPU by the stacks that waited."
     )
     if clock.cpu_ns is not None and clock.ran_ns:
         note += (

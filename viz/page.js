@@ -21,6 +21,17 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
 
+  // ---- the way to a section ----------------------------------------------------------------------------------
+  // The address keeps the state of the graph, so a link must not replace it.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("nav.sections a");
+    if (!link) return;
+    event.preventDefault();
+    const heading = document.getElementById(link.getAttribute("href").slice(1));
+    heading.scrollIntoView();
+    heading.focus({ preventScroll: true });
+  });
+
   // ---- the page ----------------------------------------------------------------------------------------------
   ioflameSaving();
   const articles = [...document.querySelectorAll("article.run")];

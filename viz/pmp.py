@@ -19,7 +19,7 @@ _STATES = {
     "T": "stopped",
     "?": "another state",
 }
-_NAME = 60
+_NAME = 44  # the table of locks then fits the 100 columns of a summary
 
 
 def render_pmp(pmp: Pmp) -> str:
@@ -30,15 +30,15 @@ def render_pmp(pmp: Pmp) -> str:
         f"{pmp.samples:,} samples of {len(pmp.threads)} threads in {pmp.seconds:.1f} s, {pmp.hz:g} a second and "
         f"thread, {pmp.sampler}, {how}",
     ]
-    rows = [["state", "share", "thread seconds", "samples", ""]]
+    rows, words = [["state", "share", "thread seconds", "samples"]], [""]
     for state in STATE_FRAMES:
         tally = pmp.states.get(state)
         if tally:
             share = tally.weight_ns / pmp.weight_ns if pmp.weight_ns else 0.0
-            rows.append(
-                [f"{state}", f"{share:.1%}", f"{tally.weight_ns / 1e9:.2f}", f"{tally.samples:,}", _STATES[state]]
-            )
-    lines += ["", aligned(rows)]
+            rows.append([f"{state}", f"{share:.1%}", f"{tally.weight_ns / 1e9:.2f}", f"{tally.samples:,}"])
+            words.append(_STATES[state])
+    table = zip(aligned(rows).split("\n"), words, strict=True)
+    lines += ["", *(f"{line}  {about}".rstrip() for line, about in table)]
     whom = "all threads at once" if pmp.whole_process else "one thread, the others ran on"
     lines += ["", f"a stop held {whom}: {_durations(pmp.held)}"]
     cpu = pmp.cpu_ns / 1e9 / pmp.seconds if pmp.seconds else 0.0
@@ -93,7 +93,7 @@ def render_locks(locks: Locks, activity: Activity | None) -> str:
         lines.append(_activity(activity))
     if locks.sites:
         lines += ["", "Who waits, by the first frame that is no lock primitive", _sites(locks.sites, total)]
-        lines += ["", "The same by owner category", _sites(locks.owners, total)]
+        lines += ["", "The same by owner category", _sites(locks.owners, total, "category")]
     else:
         lines.append("no sample was in a lock")
     return "\n".join(lines)
@@ -114,9 +114,9 @@ def _activity(activity: Activity) -> str:
     )
 
 
-def _sites(sites: Sequence[LockSite], total: int) -> str:
+def _sites(sites: Sequence[LockSite], total: int, first: str = "place") -> str:
     with_kind = any(site.kind for site in sites)
-    head = ["place", *(["kind", "category"] if with_kind else []), "waiting", "in lock code", "samples"]
+    head = [first, *(["kind", "category"] if with_kind else []), "waiting", "in lock code", "samples"]
     rows = [head]
     for site in sites[:_SHOWN]:
         waiting, running = (tally.weight_ns / total if total else 0.0 for tally in (site.waiting, site.running))

@@ -148,7 +148,7 @@ def _run(view: RunView, index: int, several: bool, comparable: bool) -> str:
         ("Where the CPU of one query goes", f"where-{index}", owner(view, hues)),
         ("Flame graph", f"graph-{index}", graphs(profile, view.observed, view.title)),
         ("What the CPU was doing", f"leaf-{index}", leaf(view) + matrix(view)),
-        ("Where the time goes besides", f"waits-{index}", waits(view.observed, record.metrics)),
+        ("Where the rest of the time goes", f"waits-{index}", waits(view.observed, record.metrics)),
         (
             "Over time",
             f"time-{index}",
@@ -156,10 +156,12 @@ def _run(view: RunView, index: int, several: bool, comparable: bool) -> str:
         ),
     ]
     body = "".join(
-        f'<section aria-labelledby="{place}"><h2 id="{place}">{name}</h2>\n{content}</section>\n'
+        f'<section aria-labelledby="{place}"><h2 id="{place}" tabindex="-1">{name}</h2>\n{content}</section>\n'
         for name, place, content in sections
     )
+    links = "".join(f'<a href="#{place}">{name}</a>' for name, place, _ in sections)
     head = f'<h2 class="run-name">{text(view.name)}</h2>' if several else ""
+    head += f'<nav class="sections" aria-label="parts of run {text(view.name)}">{links}</nav>'
     return f'<article class="run" aria-label="run {text(view.name)}">{head}\n{body}</article>'
 
 

@@ -9,7 +9,7 @@ from ioflame.checks import Check, Verdict, worst
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
 from ioflame.run import Categories, Category, RunRecord, Window
-from viz.figures import HEADLINE, WINDOW_COLUMNS
+from viz.figures import HEADLINE, WINDOW_COLUMNS, interval_text
 from viz.frames import Stack
 from viz.intervals import wilson
 from viz.markup import copy_tools, figure, hue_class, svg_button, table, text
@@ -28,6 +28,7 @@ _LIGHTS = {
 }
 # a cell without weight: a dot to the eye, a word to the ear, a number to a spreadsheet
 _NONE = '<td class="heat none" data-copy="0.00"><span aria-hidden="true">\u00b7</span><span class="sr">none</span></td>'
+_TO = " \u2013 "
 _PLOT = 600  # px, the width of a bar plot
 _OVER_SECONDS = (
     "95 %: interval of the share by bootstrap over the seconds of the window; "
@@ -105,16 +106,24 @@ def what_ran(view: RunView) -> str:
 
 
 def headline(view: RunView) -> str:
-    metrics = view.record.metrics
+    metrics, intervals = view.record.metrics, view.record.intervals
+
+    def scatter(name: str, form: str) -> str:
+        found = intervals.get(name)
+        return "" if found is None else f"<span>{text(interval_text(form, found, _TO))}</span>"
+
     tiles = "".join(
-        f'<div class="tile"><dt>{text(name)}</dt><dd><b>{text(form.format(metrics[name]))}</b>'
+        f'<div class="tile"><dt>{text(name)}</dt><dd><b>{text(form.format(metrics[name]))}</b>{scatter(name, form)}'
         f"<small>{text(LEGEND[name])}</small></dd></div>"
         for name, form in HEADLINE
         if name in metrics
     )
     if not tiles:
         return '<p class="absent">No headline figures: no plain window has the engine\'s own count of queries.</p>'
-    return f'<dl class="tiles">{tiles}</dl><p class="legend-note">From the plain windows, with nothing attached.</p>'
+    note = "From the plain windows, with nothing attached."
+    if any(name in intervals for name, _ in HEADLINE):
+        note += " Below a figure its 95 % interval, by bootstrap over the seconds of these windows."
+    return f'<dl class="tiles">{tiles}</dl><p class="legend-note">{note}</p>'
 
 
 def trust(view: RunView) -> str:

@@ -9,7 +9,7 @@ from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
 from ioflame.run import Categories, ObserverCost, RunRecord
 from viz.columns import aligned, folded
-from viz.figures import HEADLINE, WINDOW_COLUMNS
+from viz.figures import HEADLINE, WINDOW_COLUMNS, interval_text
 from viz.tables import OwnerRow, owner_table, summary_block
 
 __all__ = ("render_summary",)
@@ -54,8 +54,7 @@ def _figure(record: RunRecord, name: str, form: str) -> str:
     interval = record.intervals.get(name)
     if interval is None:
         return form.format(record.metrics[name])
-    bare = form.partition("}")[0] + "}"
-    return f"{form.format(record.metrics[name])} [{bare.format(interval.low)}, {bare.format(interval.high)}]"
+    return f"{form.format(record.metrics[name])} [{interval_text(form, interval, ', ')}]"
 
 
 def _head(record: RunRecord, width: int) -> str:

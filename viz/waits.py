@@ -25,9 +25,9 @@ def waits(observed: Observed, metrics: Mapping[str, float]) -> str:
         content = panel(observed)
         if content:
             parts.append(f'<h3>{text(name)}</h3>\n<div class="panel">{content}</div>')
-        elif collector:
+        else:
             missing.append((name, collector))
-    return "".join(parts) + _missing(missing) + ("" if observed.queue is not None else _NO_QUEUE)
+    return "".join(parts) + _missing(missing)
 
 
 def _off(observed: Observed) -> str:
@@ -35,20 +35,13 @@ def _off(observed: Observed) -> str:
     return states + (wall_clock_panel(observed.clock) if observed.clock is not None else "")
 
 
-# Name; the collector of a profile that brings it, "" where none does; and the part itself, "" without its file.
+# Name; the collector of a profile that brings it; and the part itself, "" without its file.
 _PANELS: tuple[tuple[str, str, Callable[[Observed], str]], ...] = (
     ("Latency ladder", "ladder", lambda o: "" if o.ladder is None else ladder_panel(o.ladder, o.rx_lat_us)),
     ("IO latency", "iolat", lambda o: "" if o.io is None else io_panel(o.io)),
     ("Off the CPU", "offcpu", _off),
-    ("Run queue", "", lambda o: "" if o.queue is None else run_queue_panel(o.queue)),
+    ("Run queue", "runqlat", lambda o: "" if o.queue is None else run_queue_panel(o.queue)),
     ("Locks", "pmp", lambda o: "" if o.locks is None else lock_panel(o.locks, o.pmp)),
-)
-
-
-# No window of a profile is its own: the ladder and the off-CPU window have waits for a CPU, too.
-_NO_QUEUE = (
-    '<p class="absent">Not shown: histograms of waits for a CPU. <code>ioflame ebpf runqlat --pid PID --out '
-    "RUN/runqlat.json</code> while the engine runs, then <code>ioflame report RUN</code>, shows them here.</p>"
 )
 
 

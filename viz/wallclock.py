@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ioflame.offcpu import STATES, OffCpu, OffStack, RunQueue, WallClock, WallRow
+from viz.columns import microseconds, narrow
 from viz.frames import printable
 from viz.labels import cells
 
 __all__ = ("off_cpu_table", "run_queue_table", "stack_list", "wall_clock_table")
 
 
-def off_cpu_table(off: OffCpu, width: int = 100) -> str:
+def off_cpu_table(off: OffCpu) -> str:
     """States by time, with their shares of elapsed time x threads and the mean of a stretch."""
     elapsed = off.elapsed_ns or 1
     rows = [("on-CPU", off.ran_ns, None), *((state, off.states[state].ns, off.states[state].count) for state in STATES)]
@@ -30,10 +31,10 @@ def off_cpu_table(off: OffCpu, width: int = 100) -> str:
     lines.append(
         f"{'all':<16}{(off.ran_ns + off.off_ns) / 1e6:>14,.3f}{100 * (off.ran_ns + off.off_ns) / elapsed:>11.2f}"
     )
-    return "\n".join(line[:width] for line in lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def wall_clock_table(clock: WallClock, width: int = 100) -> str:
+def wall_clock_table(clock: WallClock) -> str:
     """On-CPU and each state, split by category, in us per query where queries are known, else in ms."""
     by_query = clock.queries is not None and clock.queries > 0
     total = clock.elapsed_ns or 1
@@ -58,13 +59,15 @@ def wall_clock_table(clock: WallClock, width: int = 100) -> str:
         lines.append(line("not seen", clock.unseen_ns))
     lines.append(line("all", clock.elapsed_ns))
     lines.append("")
-    lines.append(f"left out: {clock.idle_threads} idle threads (next to nothing to do; {clock.idle_ns / 1e9:.3f} s)")
+    if clock.idle_threads:
+        idle = f"{clock.idle_threads} idle thread{'s' * (clock.idle_threads != 1)}"
+        lines.append(f"left out: {idle} (next to nothing to do; {clock.idle_ns / 1e9:.3f} s)")
     if clock.cpu_ns is not None and clock.ran_ns:
         more = 100 * (clock.cpu_ns / clock.ran_ns - 1)
         lines.append(f"on-CPU is switch-in to switch-out; schedstat says {clock.cpu_ns / 1e6:,.3f} ms ({more:+.1f} %)")
     if more_than(clock):
         lines.append("  it counts a thread woken on an idle CPU as running before it is switched in")
-    return "\n".join(line[:width] for line in lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def more_than(clock: WallClock) -> bool:
@@ -95,22 +98,24 @@ def _telling(frames: Sequence[str]) -> list[str]:
     return [*said[:2], *(frame for frame in reversed(frames) if not frame.endswith("_[k]"))]
 
 
-def run_queue_table(queue: RunQueue, width: int = 100) -> str:
+def run_queue_table(queue: RunQueue) -> str:
     """Waits for a CPU by what they began with: percentiles, the longest, the sum."""
     seconds = (queue.end_ns - queue.start_ns) / 1e9
-    lines = [
-        f"Waits for a CPU (us; process {queue.pid}, {seconds:.1f} s)",
-        f"{'':<9}{'n':>11}{'mean':>9}{'p50':>9}{'p90':>9}{'p99':>9}{'p99.9':>9}{'max':>10}{'sum ms':>11}",
-    ]
+    rows = [["", "n", "mean", "p50", "p90", "p99", "p99.9", "max", "sum ms"]]
     for kind in ("woken", "preempted", "started"):
         wait = queue.waits[kind]
-        figures = [wait.mean_ns, *(wait.percentile(p) for p in (50, 90, 99, 99.9))]
-        shown = "".join(f"{'-' if ns is None else f'{ns / 1e3:.2f}':>9}" for ns in figures)
-        lines.append(f"{kind:<9}{wait.count:>11,}{shown}{wait.most_ns / 1e3:>10.2f}{wait.sum_ns / 1e6:>11.3f}")
+        figures = [
+            wait.mean_ns,
+            *(wait.percentile(p) for p in (50, 90, 99, 99.9)),
+            wait.most_ns if wait.count else None,
+        ]
+        shown = ["-" if ns is None else microseconds(ns) for ns in figures]
+        rows.append([kind, f"{wait.count:,}", *shown, f"{wait.sum_ns / 1e6:,.3f}"])
+    lines = [f"Waits for a CPU (us; process {queue.pid}, {seconds:.1f} s)", *narrow(rows, 1)]
     switches = queue.voluntary + queue.involuntary
     rate = switches / seconds if seconds else 0
     lines.append(f"context switches: {queue.voluntary:,} voluntary, {queue.involuntary:,} involuntary ({rate:,.0f}/s)")
-    return "\n".join(line[:width] for line in lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _cut(text: str, width: int) -> str:

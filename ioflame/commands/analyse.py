@@ -78,7 +78,8 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     if record.profile is not None and record.profile.weight:
         categories = categorise(run.directory, record.engine, _OWNER)
         categorise(run.directory, record.engine, "leaf")
-    observed = show_observed(run)
+    with reporter.stage("account for what the other observers saw"):
+        observed = show_observed(run)
     run.observed = [shown.text for shown in observed]
     log = run.path(Files.ENGINE_LOG)
     proofs = list(tree_proofs(record, log.read_text(errors="replace") if log.exists() else ""))
@@ -91,10 +92,11 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         *(c for shown in observed for c in shown.checks),
     ]
     run.save()
-    if categories is not None:
-        _draw(run, categories)
-    run.path(Files.SUMMARY).write_text(render_summary(record, categories, run.observed))
-    write_report(run.directory, run.path(Files.REPORT))
+    with reporter.stage("draw the flame graph and the report"):
+        if categories is not None:
+            _draw(run, categories)
+        run.path(Files.SUMMARY).write_text(render_summary(record, categories, run.observed))
+        write_report(run.directory, run.path(Files.REPORT))
 
 
 def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:

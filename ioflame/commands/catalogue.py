@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from pathlib import Path
 
+from ioflame.checks import fold_line
 from ioflame.commands.experiment import add_repetition, counts
 from ioflame.commands.plan import plan_lines
 from ioflame.cpus import held_on
 from ioflame.errors import EXIT_OK, UsageError
 from ioflame.options import ProfileOptions, add_profile_arguments, profile_options
+from ioflame.progress import terminal_width
 from ioflame.sizes import format_bytes, format_count
 from workloads.checks import build_checks
 from workloads.engine import DatabaseShape, Engine, StepParameters
@@ -48,10 +51,12 @@ def _list(arguments: argparse.Namespace) -> int:
         "scales": sizes,
         "engines": dict.fromkeys(engine_names(), "through its db_bench"),
     }
+    width = terminal_width(sys.stdout)
     for title, rows in blocks.items():
         print(title)
         for name, about in rows.items():
-            print(f"  {name:<18} {about}".rstrip())
+            line = f"  {name:<18} {about}".rstrip()
+            print(line if width is None else fold_line(line, width, 21))
     return EXIT_OK
 
 

@@ -19,7 +19,8 @@ from ioflame.commands.ebpf_program import EbpfProgram
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.observer import Observer
 from ioflame.process import Children, interruptible
-from ioflame.progress import terminal_width
+from ioflame.progress import Reporter, terminal_width
+from viz.columns import folded
 
 __all__ = ("add_parser",)
 
@@ -82,7 +83,8 @@ def _run(arguments: argparse.Namespace) -> int:
             sys.stdout.write(result.read_text())
             print(render_checks(checks), file=sys.stderr)
         else:
-            print(f"{shown.text}\n\n{render_checks(checks, terminal_width(sys.stdout))}")
+            width = terminal_width(sys.stdout)
+            print(f"{folded(shown.text, width)}\n\n{render_checks(checks, width)}")
     if interrupted:
         return EXIT_INTERRUPTED
     return EXIT_CHECK_FAILED if worst(checks) is Verdict.FAILED else EXIT_OK
@@ -91,13 +93,19 @@ def _run(arguments: argparse.Namespace) -> int:
 def _observe(observer: Observer, pids: Sequence[int], seconds: float, ended: list[Check]) -> bool:
     """The window; True when a signal ended it early. It also ends early when every process has ended."""
     interrupted = False
+    told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
+    # A moving line on a terminal; elsewhere one line, once it counts, for who waits for that.
+    reporter = Reporter.on_terminal()
     try:
-        observer.attach()
+        with reporter.stage(f"attach {observer.what}"):
+            observer.attach()
         observer.open()
         begun = time.monotonic()
-        print(f"counting for {seconds:g} s; Ctrl-C ends it earlier", file=sys.stderr, flush=True)
+        if not sys.stderr.isatty():
+            print(told, file=sys.stderr, flush=True)
         try:
-            all_ended = _wait(pids, seconds)
+            with reporter.stage(told, seconds):
+                all_ended = _wait(pids, seconds)
         except KeyboardInterrupt:
             interrupted, all_ended = True, False
         lasted = time.monotonic() - begun

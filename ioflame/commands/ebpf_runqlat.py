@@ -24,10 +24,10 @@ ioflame ebpf runqlat --pid 17919 --seconds 3
 (db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
 
 Waits for a CPU (us; process 17919, 3.0 s)
-                   n     mean      p50      p90      p99    p99.9       max     sum ms
-woken        108,034    49.50    36.10    55.30   293.20  2751.40  72012.21   5348.118
-preempted      5,191    50.75    35.14    53.00   237.94  2346.78   4610.29    263.427
-started            0        -        -        -        -        -      0.00      0.000
+                n  mean   p50   p90    p99  p99.9    max    sum ms
+woken     108,034 49.50 36.10 55.30 293.20 2751.4  72012 5,348.118
+preempted   5,191 50.75 35.14 53.00 237.94 2346.8 4610.3   263.427
+started         0     -     -     -      -      -      -     0.000
 context switches: 108,100 voluntary, 5,192 involuntary (37,587/s)
 """
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ioflame.commands.stacks import Stacks, read_source, read_stacks, write_pprof
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageError
+from ioflame.progress import Reporter
 from viz.drawing import WIDTH
 from viz.exports import firefox_profile, speedscope
 from viz.flamegraph import FlamegraphOptions, flamegraph
@@ -29,7 +30,14 @@ __all__ = ("add_parser", "run")
 
 _DEFAULT = "flamegraph.svg"
 _LEAST = 0.5
-_KINDS = (".svg", ".html", ".speedscope.json", ".firefox.json", ".pb.gz")
+# What OUT may end in, and what opens it.
+_KINDS = {
+    ".svg": "open it in a browser",
+    ".html": "open it in a browser",
+    ".speedscope.json": "open it with speedscope",
+    ".firefox.json": "open it in profiler.firefox.com",
+    ".pb.gz": "go tool pprof -http=: {out}",
+}
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -77,10 +85,12 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_what_has_no_effect(arguments, str(out))
     source = read_source(arguments.file)
     if str(out).endswith(".pb.gz"):
-        write_pprof(source, arguments.event, out)
-        print(f"wrote {out}   (go tool pprof -http=: {out})")
+        with Reporter.on_terminal().stage(f"fold {arguments.file}"):
+            write_pprof(source, arguments.event, out)
+        print(f"wrote {out}   ({_how_to_open(out)})")
         return EXIT_OK
-    found = read_stacks(source, arguments.event, arguments.rules, arguments.view)
+    with Reporter.on_terminal().stage(f"read {arguments.file}"):
+        found = read_stacks(source, arguments.event, arguments.rules, arguments.view)
     total = sum(stack.weight for stack in found.stacks)
     if not total:
         raise MeasurementError(
@@ -103,8 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{out} cannot be written: {error.strerror}") from None
     distinct = len({stack.frames for stack in found.stacks})
     event = f" of {found.event}" if found.event else ""
-    print(f"wrote {out}: {distinct:,} stacks, {total:,} {unit}{event}")
+    print(f"wrote {out}: {distinct:,} stacks, {total:,} {unit}{event}   ({_how_to_open(out)})")
     return code
+
+
+def _how_to_open(out: Path) -> str:
+    return next(words for end, words in _KINDS.items() if out.name.endswith(end)).format(out=out)
 
 
 def _refuse_what_has_no_effect(arguments: argparse.Namespace, out: str) -> None:
@@ -169,7 +183,7 @@ def _out(arguments: argparse.Namespace) -> Path:
         out = Path(_DEFAULT)
     else:
         out = Path(arguments.file).with_suffix(".svg")
-    if str(out) != "-" and not str(out).endswith(_KINDS):
+    if str(out) != "-" and not str(out).endswith(tuple(_KINDS)):
         raise UsageError(f"{out}: the end of the name says what is written", mend=f"one of {', '.join(_KINDS)}")
     if str(out) != "-" and out.exists() and not arguments.force:
         raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend="--force, or -o OTHER")

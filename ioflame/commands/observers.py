@@ -13,8 +13,9 @@ from collectors.pmp_checks import pmp_checks
 from ebpf.iolat import IoLatencyRequest, io_latency_observer
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ebpf.offcpu import off_cpu_observer
+from ebpf.runqlat import run_queue_observer
 from ioflame.checks import Check, Verdict
-from ioflame.commands import ebpf_iolat
+from ioflame.commands import ebpf_iolat, ebpf_runqlat
 from ioflame.commands.ebpf_program import Shown
 from ioflame.commands.job import Job
 from ioflame.commands.pmp import analyse_pmp
@@ -120,6 +121,10 @@ def _off_cpu(watched: Watched) -> Observer:
     return off_cpu_observer(watched.children, watched.child.pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
 
 
+def _run_queue(watched: Watched) -> Observer:
+    return run_queue_observer(watched.children, watched.child.pid, watched.run.path(Files.RUN_QUEUE))
+
+
 def _pmp(watched: Watched) -> Observer:
     return Sampling(watched.children, PmpPlan(), watched.child.pid, watched.run.directory)
 
@@ -134,6 +139,7 @@ _WATCHERS: Mapping[str, Watcher] = {
     "iolat": Watcher(_iolat, Files.IO_LATENCY, lambda run: ebpf_iolat.PROGRAM.show(run.path(Files.IO_LATENCY))),
     "ladder": Watcher(_ladder, Files.LADDER, _show_ladder),
     "offcpu": Watcher(_off_cpu, Files.OFF_CPU, show_off_cpu),
+    "runqlat": Watcher(_run_queue, Files.RUN_QUEUE, lambda run: ebpf_runqlat.PROGRAM.show(run.path(Files.RUN_QUEUE))),
     "pmp": Watcher(_pmp, Files.PMP, _show_pmp),
     "null": Watcher(lambda _: NullObserver(), ""),
 }

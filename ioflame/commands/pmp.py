@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from folding.pmp import fold_pmp, pmp_categorised
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.pmp import Locks, Pmp, read_pmp, write
 from ioflame.process import Children, interruptible
-from ioflame.progress import Reporter, shown_path
+from ioflame.progress import Reporter, shown_path, terminal_width
 from ioflame.run import Files, check_writable
+from viz.columns import folded
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import read_categorised
 from viz.pmp import render_locks, render_pmp
@@ -48,7 +50,7 @@ EXAMPLE OUTPUT
   360 samples of 12 threads in 3.0 s, 10 a second and thread, stacksampler, stacks copied and unwound
 
     state  share  thread seconds  samples
-    R      49.5%           17.65      177         running, or waiting for a CPU
+    R      49.5%           17.65      177  running, or waiting for a CPU
     S      50.5%           17.98      183  sleeping: locks, timers, network
 
   a stop held one thread, the others ran on: mean 14 us, p99 42 us, max 68 us, n 360
@@ -97,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"pmp": msgspec.to_builtins(pmp), "locks": msgspec.to_builtins(locks)}, indent=2))
     else:
-        print(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity))
+        print(folded(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity), terminal_width(sys.stdout)))
         print(f"\nflame graph: {shown_path(directory / Files.PMP_FLAMEGRAPH)}")
         print(f"stacks:      {shown_path(directory / Files.PMP_FOLDED)}")
     if interrupted:

@@ -1,6 +1,7 @@
-"""`ioflame profile`: one workload, watched window by window, from a loaded database to a flame graph.
+"""`ioflame profile`: one workload, watched window by window, from a loaded database to a report.
 
-warm-up | plain | perf | plain, all in the life of one process that we start, own and end.
+warm-up | plain | perf | plain | ..., all in the life of one process that we start, own and end: each of COLLECT watches
+in a window of its own, between plain ones in which nothing is attached.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ("add_parser", "run")
 
 _EXAMPLES = """examples:
   ioflame profile                                     readrandom, a few GB, with what this host offers
-  ioflame profile --scale smoke                       does it work here? under a minute
+  ioflame profile --scale smoke                       does it work here? about a minute
   ioflame profile --db-bench ~/rocksdb/db_bench       your own build
   ioflame profile --db-dir /mnt/nvme/db --num-keys 100M --cache-size 1G --threads 4 --duration 60
 """

@@ -11,6 +11,7 @@ from pathlib import Path
 from folding.stackfold import categorise, categorise_stacks
 from ioflame.commands.report_observed import read_observed
 from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
+from ioflame.progress import Reporter, shown_path
 from ioflame.run import Categories, Files, Run, open_run, read_categories
 from viz.details import detailed, undetailed_weight
 from viz.frames import Stack, read_categorised, read_folded
@@ -39,15 +40,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     directories = [directory.resolve() for directory in arguments.directories]
-    if len(directories) == 1:
-        out = arguments.out or directories[0] / Files.REPORT
-        write_report(directories[0], out)
-    else:
-        out = arguments.out or Path("compare.html")
-        if arguments.out is None and out.exists():
-            raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend=f"-o {out}")
+    several = len(directories) > 1
+    out = arguments.out or (Path("compare.html") if several else directories[0] / Files.REPORT)
+    if several and arguments.out is None and out.exists():
+        raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend=f"-o {out}")
+    with Reporter.on_terminal().stage("read what the runs left and make the page"):
         _write(directories, out)
-    print(f"report:       {out}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
+    print(f"report:       {shown_path(out.absolute())}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
     return EXIT_OK
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from folding.stackfold import stackfold_binary
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.process import Output, capture
+from ioflame.run import Files
 from viz.details import detailed
 from viz.frames import Stack, read_categorised, read_folded
 from viz.pprof import read_pprof
@@ -62,8 +63,14 @@ class Stacks:
 
 
 def read_source(path: str) -> Source:
-    """UsageError when the file cannot be read."""
+    """UsageError when the file cannot be read, or nothing is piped in."""
     if path == "-":
+        if sys.stdin.isatty():
+            raise UsageError(
+                "no FILE, and standard input is a terminal",
+                means="nothing would ever come",
+                mend="ioflame flamegraph FILE, or perf script | ioflame flamegraph",
+            )
         return Source(path, sys.stdin.buffer.read())
     try:
         with Path(path).open("rb"):
@@ -89,7 +96,17 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
     stacks = read_folded(lines)
     if rules is not None:
         stacks = _categorised(source.path, source.data, rules, view)
-    return Stacks(stacks)
+    return Stacks(stacks, *_told_beside(source))
+
+
+def _told_beside(source: Source) -> tuple[str, str]:
+    """Event and unit of a run's own folded stacks, from the statistics beside them; empty for any other file."""
+    path = Path(source.path)
+    stats = {Files.FOLDED: Files.FOLD_STATS, Files.PMP_FOLDED: Files.PMP_FOLD_STATS}.get(path.name)
+    if source.data is not None or stats is None or not path.with_name(stats).exists():
+        return "", ""
+    told = json.loads(path.with_name(stats).read_text())
+    return told.get("event") or "", told.get("unit") or ""
 
 
 def write_pprof(source: Source, event: str | None, out: Path) -> None:
@@ -115,8 +132,10 @@ def _from_stackfold(source: Source, event: str | None, rules: str | None, view: 
         argv += ["--event", event] if event else []
         done = capture([*argv, source.path], timeout=_TIMEOUT, stdin=source.data)
         if done.returncode == 2:
+            # stackfold's advice, as it can be followed from here.
+            words = _words(done).replace("--weight count", "stackfold --weight count FILE | ioflame flamegraph")
             raise UsageError(
-                f"{_named(source)} cannot be folded: {_words(done)}",
+                f"{_named(source)} cannot be folded: {words}",
                 mend="--event NAME" if "--event" in done.errors else "",
             )
         if not folded.exists() or not stats.exists():

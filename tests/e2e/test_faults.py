@@ -107,18 +107,23 @@ def test_a_killed_db_bench_ends_the_run_and_keeps_the_windows(
     assert not (tmp_path / "latest").exists()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_stops_the_children_and_says_what_is_missing(
-    ioflame: Ioflame, short: list[str], tmp_path: Path, signum: signal.Signals
-) -> None:
-    process = ioflame.start(*short, "--out", tmp_path)
-    wait_for(process, "perf window")
-    time.sleep(0.5)  # somewhere within the window: any moment must do
+def interrupted(ioflame: Ioflame, arguments: list[str], within: str, signum: signal.Signals) -> str:
+    """Its last words, once it was interrupted within a stage and has left no process."""
+    process = ioflame.start(*arguments)
+    wait_for(process, within)
+    time.sleep(0.5)  # somewhere within the stage: any moment must do
     process.send_signal(signum)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "missing:" in err
     assert ioflame.left_behind() == []
+    return err
+
+
+def test_an_interrupt_stops_the_children_and_says_what_is_missing(
+    ioflame: Ioflame, short: list[str], tmp_path: Path
+) -> None:
+    err = interrupted(ioflame, [*short, "--out", str(tmp_path)], "perf window", signal.SIGINT)
     record = only_run(tmp_path)
     assert [w.kind for w in record.windows] == ["warm-up", "plain"]
     assert record.missing
@@ -129,6 +134,16 @@ def test_an_interrupt_stops_the_children_and_says_what_is_missing(
     code, out, _ = ioflame.run("analyse", directory)
     assert code == 1
     assert "Missing from this run" in out
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_whatever_ends_it_before_perf_stops_the_children_too(
+    ioflame: Ioflame, short: list[str], tmp_path: Path, signum: signal.Signals
+) -> None:
+    err = interrupted(ioflame, [*short, "--out", str(tmp_path)], "warm-up", signum)
+    record = only_run(tmp_path)
+    assert record.windows == [] and "perf windows" in record.missing[0]
+    assert "ioflame analyse" not in err  # there is nothing to fold
 
 
 def test_a_killed_ioflame_leaves_no_child(ioflame: Ioflame, short: list[str], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ioflame.checks import Check, Verdict
 from ioflame.errors import EXIT_CHECK_FAILED
 from ioflame.ladder import STAGES, read_ladder
 from ioflame.latency import read_io_latency
-from ioflame.offcpu import read_off_cpu, read_wall_clock
+from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
 from ioflame.run import Files, Run, RunRecord, Window, open_run
 from tests.conftest import ROOT, Ioflame
 from tests.e2e.conftest import KEYS
@@ -19,7 +19,7 @@ from viz.labels import cells
 
 pytestmark = [pytest.mark.needs("perf", "db_bench"), pytest.mark.needs("co-re")]
 
-ALL = ("perf", "iolat", "ladder", "offcpu", "pmp", "null")
+ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")
 
 
 def profile(ioflame: Ioflame, arguments: list[str], out: Path, prefix: tuple[str, ...] = ()) -> tuple[int, str, Run]:
@@ -66,6 +66,7 @@ def test_every_file_is_there_and_nothing_is_missing(observed: tuple[str, Run]) -
     files = {
         *(Files.RECORD, Files.SUMMARY, Files.REPORT, Files.PERF_DATA, Files.CATEGORIES, Files.FLAMEGRAPH),
         *(Files.IO_LATENCY, Files.LADDER, Files.OFF_CPU, Files.OFF_CPU_DATA, Files.OFF_CPU_FLAMEGRAPH),
+        *(Files.OFF_CPU_THREADS, Files.RUN_QUEUE),
         *(Files.WALL_CLOCK, Files.PMP, Files.PMP_DATA, Files.PMP_FOLDED, Files.PMP_FLAMEGRAPH, Files.LOCKS),
     }
     assert {name for name in files if not run.path(name).stat().st_size} == set()
@@ -82,11 +83,12 @@ def test_no_check_of_an_observer_failed(observed: tuple[str, Run]) -> None:
 def test_the_observers_windows_are_those_of_the_run(observed: tuple[str, Run]) -> None:
     run = observed[1]
     iolat, ladder = read_io_latency(run.path(Files.IO_LATENCY)), read_ladder(run.path(Files.LADDER))
-    off = read_off_cpu(run.path(Files.OFF_CPU))
+    off, queue = read_off_cpu(run.path(Files.OFF_CPU)), read_run_queue(run.path(Files.RUN_QUEUE))
     for kind, opened, closed in (
         ("iolat", iolat.start_ns, iolat.end_ns),
         ("ladder", ladder.start_ns, ladder.end_ns),
         ("offcpu", off.start_ns, off.end_ns),
+        ("runqlat", queue.start_ns, queue.end_ns),
     ):
         # Opened just before the counters are read, and closed just after.
         around = window(run.record, kind)
@@ -99,6 +101,17 @@ def test_iolat_has_the_processes_own_reads(observed: tuple[str, Run]) -> None:
     # Its gate is wider than the window, so it has all of the window's and a few more.
     assert row.total.count >= 0.98 * window(run.record, "iolat").counters.read_calls
     assert row.total.sum_ns == row.queue.sum_ns + row.device.sum_ns
+
+
+def test_each_wake_up_of_a_reader_is_a_wait_for_a_cpu(observed: tuple[str, Run]) -> None:
+    run = observed[1]
+    queue, counted = read_run_queue(run.path(Files.RUN_QUEUE)), window(run.record, "runqlat").counters
+    # A thread that gave its CPU up is woken once before it runs again. The program's gate is wider than the window.
+    assert queue.waits["woken"].count >= 0.98 * counted.voluntary_switches > 0
+    table = run.path(Files.SUMMARY).read_text().partition("Waits for a CPU (us; ")[2].partition("\n\n")[0]
+    assert re.search(rf"^woken +{queue.waits['woken'].count:,} ", table, re.MULTILINE)
+    page = run.path(Files.REPORT).read_text()
+    assert "<h3>Run queue</h3>" in page and "Not shown" not in page
 
 
 def test_the_parts_of_the_ladder_add_up(observed: tuple[str, Run]) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ioflame.checks import Check, Verdict, fold_line, render_checks, worst
 from ioflame.errors import MeasurementError, UsageError
+from ioflame.progress import fitted
 from ioflame.run import SCHEMA, Files, Run, RunRecord, Window, check_writable, open_run
 from tests.records import counters
 
@@ -73,6 +74,20 @@ def test_folded_checks_keep_every_word_within_the_width(width: int, values: list
     assert fold_line("host: 2 x Model, " + "many words " * 9, 60, 9).startswith("host: 2 x Model, many")
     for line in folded.splitlines():
         assert len(line.rstrip()) <= width or len(max(line.split(), key=len)) > width - 20
+
+
+def test_later_lines_stand_below_the_first() -> None:
+    lines = render_checks([Check("perf_event_paranoid", Verdict.OK, "word " * 40)], 60).splitlines()
+    begins = {line.index("word") for line in lines}
+    assert begins == {lines[0].index("word")} and len(lines) > 3
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_the_words_of_a_stage_leave_its_clock_in_sight(columns: int) -> None:
+    stage = "offcpu window: eBPF on sched_switch and sched_waking: stacks by time off the CPU"
+    shown = fitted(stage, columns)
+    assert len(shown) <= max(columns - 32, 20)
+    assert shown == stage or (shown.endswith("\u2026") and stage.startswith(shown[:-1]))
 
 
 def test_checks_print_one_line_each_with_their_command() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -26,11 +27,19 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_drawing_beside_the_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flamegraph", str(file), "--title", "<mine>", "--unit", "bytes", "--width", "640"]) == 0
-    assert capsys.readouterr().out == f"wrote {file.with_suffix('.svg')}: 3 stacks, 100 bytes\n"
+    told = f"wrote {file.with_suffix('.svg')}: 3 stacks, 100 bytes   (open it in a browser)\n"
+    assert capsys.readouterr().out == told
     root = ElementTree.parse(file.with_suffix(".svg")).getroot()
     assert root.get("width") == "640"
     assert root.findtext("{http://www.w3.org/2000/svg}title") == "<mine>"
     assert "a::f\n80 bytes (80 bytes)\n80.00 % of all, other" in file.with_suffix(".svg").read_text()
+
+
+def test_stacks_of_a_run_keep_their_unit(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stacks = file.rename(file.with_name("stacks.folded"))
+    stacks.with_name("stacks.stats.json").write_text('{"event": "cpu-clock", "unit": "ns"}')
+    assert main(["flamegraph", str(stacks)]) == 0
+    assert "3 stacks, 100 ns of cpu-clock" in capsys.readouterr().out
 
 
 def test_nothing_is_overwritten_unasked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +101,15 @@ def test_rules_that_are_not_there(file: Path, capsys: pytest.CaptureFixture[str]
 def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flamegraph", str(tmp_path / "none")]) == 2
     assert "cannot be read: No such file" in capsys.readouterr().err
+
+
+def test_a_terminal_instead_of_a_pipe_is_told_and_not_waited_for() -> None:
+    ours, theirs = os.openpty()
+    argv = [sys.executable, "-m", "ioflame.cli", "flamegraph"]
+    done = subprocess.run(argv, stdin=theirs, capture_output=True, check=False)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 2 and b"standard input is a terminal" in done.stderr
 
 
 def test_a_pipe_in_and_out() -> None:

@@ -88,30 +88,48 @@ def test_matched_shares_are_those_of_the_stacks(page: Page, pattern: str, flags:
 REAL = ("readrandom-1u-profile13.folded", "readrandom_fp__kernel.expected", "multireadrandom_fp__default.expected")
 
 
+def test_a_link_leads_to_its_section_and_leaves_the_graph_as_it_is(page: Page) -> None:
+    search(page, "Bloom")
+    before = page.url, part(page, "found")
+    for name in ("Over time", "Flame graph", "What ran"):
+        page.get_by_role("link", name=name, exact=True).click()
+        heading = page.get_by_role("heading", name=name, exact=True)
+        top, seen = heading.bounding_box(), page.evaluate("innerHeight")
+        assert top is not None and 0 <= top["y"] < seen
+        assert heading.evaluate("h => h === document.activeElement")
+    assert (page.url, part(page, "found")) == before
+
+
+WORDS = ("rocksdb", "read", "crc", "mutex", "alloc")
+
+
 @pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize("words", ["rocksdb", "read", "crc", "mutex", "alloc"])
-def test_matched_shares_of_real_profiles_zoomed_and_not(chromium_page: Opener, name: str, words: str) -> None:
+def test_matched_shares_of_real_profiles_zoomed_and_not(chromium_page: Opener, name: str) -> None:
     lines = (DATA / name).read_bytes().splitlines()
     page = chromium_page.html(render_report([RunView(name, view().record, stacks=read_folded(lines))]))
     # the truth, in a few lines of its own
     pairs = [(line.rpartition(b" ")[0].decode().split(";"), int(line.rpartition(b" ")[2])) for line in lines if line]
     everything = sum(weight for _, weight in pairs)
-    hit = [words in ";".join(frames).lower() for frames, _ in pairs]
-    share = 100 * sum(weight for (_, weight), is_hit in zip(pairs, hit, strict=True) if is_hit) / everything
-    shown = search(page, words)
-    assert shown.startswith(f"matched {share:.2f} % of all" if share else "no frame matches")
     heavy = max(pairs, key=lambda pair: pair[1])[0]
-    for depth in (2, len(heavy) // 2, len(heavy)):
+    for words in WORDS:
+        hit = [words in ";".join(frames).lower() for frames, _ in pairs]
+        share = 100 * sum(weight for (_, weight), is_hit in zip(pairs, hit, strict=True) if is_hit) / everything
+        shown = search(page, words)
+        assert shown.startswith(f"matched {share:.2f} % of all" if share else "no frame matches"), words
+        for depth in (2, len(heavy) // 2, len(heavy)):
+            page.keyboard.press("Escape")
+            below = [frames[:depth] == heavy[:depth] for frames, _ in pairs]
+            inside = sum(weight for (_, weight), is_below in zip(pairs, below, strict=True) if is_below)
+            both = sum(pair[1] for pair, a, b in zip(pairs, below, hit, strict=True) if a and b)
+            page.evaluate(f"location.hash = 'zoom={node(page, tuple(heavy[:depth]))}&search={words}'")
+            page.wait_for_function("ioflameRuns[0].graph.boxes.some(b => b.above)")
+            if share and inside < everything:
+                wanted = f"matched {100 * both / inside:.2f} % of view, {100 * both / everything:.2f} % of all"
+                assert part(page, "found").startswith(wanted), (words, depth)
+                assert f"{share:.2f} % in the whole profile" in part(page, "found")
+        page.keyboard.press("Escape")  # out of the zoom, and out of the search
         page.keyboard.press("Escape")
-        below = [frames[:depth] == heavy[:depth] for frames, _ in pairs]
-        inside = sum(weight for (_, weight), is_below in zip(pairs, below, strict=True) if is_below)
-        both = sum(pair[1] for pair, a, b in zip(pairs, below, hit, strict=True) if a and b)
-        page.evaluate(f"location.hash = 'zoom={node(page, tuple(heavy[:depth]))}&search={words}'")
-        page.wait_for_function("ioflameRuns[0].graph.boxes.some(b => b.above)")
-        if share and inside < everything:
-            wanted = f"matched {100 * both / inside:.2f} % of view, {100 * both / everything:.2f} % of all"
-            assert part(page, "found").startswith(wanted)
-            assert f"{share:.2f} % in the whole profile" in part(page, "found")
+        assert (part(page, "found"), page.locator('[data-part="reset"]').is_disabled()) == ("", True)
 
 
 def test_a_bad_regex_is_a_message(page: Page) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -88,9 +91,26 @@ def test_a_run_that_was_cut_short_is_a_page(run: Run) -> None:
         assert words in page
 
 
+def test_a_terminal_that_lacks_a_letter_is_no_error(run: Run) -> None:
+    named = run.directory.with_name("\u00e9")
+    run.directory.rename(named)
+    words = [sys.executable, "-m", "ioflame.cli", "report", str(named)]
+    done = subprocess.run(words, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"/?/report.html" in done.stdout and (named / "report.html").exists()
+
+
 def test_a_directory_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(tmp_path)]) == 1
-    assert "run.json cannot be read" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "run.json cannot be read" in told and f"{tmp_path} is no run directory" in told
+    assert "to mend: give the directory of a run, such as runs/latest" in told
+
+
+def test_the_directory_of_runs_instead_of_a_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.point_latest()
+    assert main(["analyse", str(run.directory.parent)]) == 2
+    assert f"such as {run.directory.parent / 'latest'}" in capsys.readouterr().err
 
 
 def test_several_runs_go_where_they_are_told(run: Run, tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ import html
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ioflame.histogram import Histogram
 from ioflame.ladder import STAGES, LadderDevice
@@ -16,7 +19,7 @@ from tests.viz.observers import QUERIES
 from tests.viz.runs import view
 from viz.axes import duration, linear_axis, log_axis
 from viz.heatmap import columns
-from viz.histograms import bins
+from viz.histograms import Named, bins, histograms
 from viz.ladder_plot import KINDS, LadderRow, gap_words, kind_of, ladder_plot
 from viz.observed import IDLE, Observed
 from viz.report import render_report
@@ -43,14 +46,14 @@ def rows_of(page: str, title: str) -> list[list[str]]:
 
 def test_a_run_without_observers_names_all_that_is_missing_and_the_command() -> None:
     told = waits(Observed(), {})
-    assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Locks.')
-    assert "ioflame profile --collect &quot;perf ladder iolat offcpu pmp&quot;" in told
+    assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Run queue, Locks.')
+    assert "ioflame profile --collect &quot;perf ladder iolat offcpu runqlat pmp&quot;" in told
     assert "<svg" not in told and "<table" not in told
 
 
 def test_only_what_is_missing_is_named() -> None:
     told = waits(Observed(ladder=observers.ladder(), locks=observers.locks()), {})
-    assert "Not shown: IO latency, Off the CPU." in told and "&quot;perf iolat offcpu&quot;" in told
+    assert "Not shown: IO latency, Off the CPU, Run queue." in told and "&quot;perf iolat offcpu runqlat&quot;" in told
 
 
 def test_the_ladders_segments_are_as_long_as_its_stages() -> None:
@@ -183,3 +186,25 @@ def test_axes_end_where_they_should() -> None:
     log, linear = log_axis(1000, 10**6, 0, 300), linear_axis(0, 10**6, 0, 100)
     assert log.at(1000) == 0 and log.at(10**6) == pytest.approx(300) and log.at(10**4) == pytest.approx(100)
     assert linear.at(5 * 10**5) == 50 and linear.ticks[-1] == 10**6 and len(linear.ticks) <= 11
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(2, 10**6)), min_size=1, max_size=9))
+def test_names_of_percentiles_are_crossed_by_no_line_and_no_name(values: list[tuple[int, int]]) -> None:
+    buckets = sorted({ns * 1000: (ns * 1000, ns * 1000 + ns * 20, count) for ns, count in values}.values())
+    apart = [buckets[0]]
+    for bucket in buckets[1:]:
+        if bucket[0] >= apart[-1][1]:
+            apart.append(bucket)
+    h = Histogram(sum(n for *_, n in apart), sum(low * n for low, _, n in apart), apart[0][0], apart[-1][1] - 1, apart)
+    for plot in re.findall("<svg.*?</svg>", histograms("", [Named("a", "b", h)], "reads", "a.svg"), re.DOTALL):
+        lines = [(float(x), float(y)) for x, y in re.findall(r'class="mark" d="M([\d.]+) (\d+)V', plot)]
+        names = [
+            (float(x), float(x) + 6.2 * len(words), int(y))
+            for x, y, words in re.findall(r'class="tick ink clear" x="([-\d.]+)" y="(\d+)">([^<]*)<', plot)
+        ]
+        assert names and all(begin >= 0 and end <= 900 for begin, end, _ in names)
+        for begin, end, y in names:
+            assert not [x for x, top in lines if begin < x < end and top < y]
+        for row in {y for *_, y in names}:
+            ends = sorted((begin, end) for begin, end, y in names if y == row)
+            assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))

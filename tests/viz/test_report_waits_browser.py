@@ -17,6 +17,7 @@ from tests.viz import observers
 from tests.viz.conftest import Opener
 from tests.viz.runs import view
 from tests.viz.test_hostile_names import NAMES
+from viz.axes import duration
 from viz.frames import printable
 from viz.observed import by_state
 from viz.report import render_report
@@ -37,11 +38,11 @@ def point(page: Any, target: Any, **position: float) -> None:
     target.scroll_into_view_if_needed()
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     target.hover(position=position or None)
-    page.locator("body > .tip").wait_for()
+    page.locator("main > .tip").wait_for()
 
 
 def tip(page: Any) -> str:
-    return str(page.locator("body > .tip").inner_text())
+    return str(page.locator("main > .tip").inner_text())
 
 
 def test_a_stage_tells_what_it_is(chromium_page: Opener) -> None:
@@ -55,7 +56,7 @@ def test_a_stage_tells_what_it_is(chromium_page: Opener) -> None:
     point(page, page.locator("rect[data-stage=device]"))
     assert page.locator("rect[data-stage=runq] title").count() == 1
     page.keyboard.press("Escape")
-    assert not page.locator("body > .tip").is_visible()
+    assert not page.locator("main > .tip").is_visible()
 
 
 def test_a_stage_opens_its_histogram_by_pointer_and_by_key(chromium_page: Opener) -> None:
@@ -96,6 +97,68 @@ def test_a_bar_and_a_cell_tell_their_counts(chromium_page: Opener) -> None:
     middle = (grid["x"][2] + grid["x"][3]) / 2, (grid["y"][int(row)] + grid["y"][int(row) + 1]) / 2
     point(page, heat, x=middle[0] * scale, y=middle[1] * scale)
     assert "of 100 reads" in tip(page) and "2 \u2013 3 s" in tip(page) and "p50 " in tip(page)
+
+
+def said(page: Any) -> list[str]:
+    """What a screen reader is told, which is what the tooltip shows."""
+    told = str(page.locator("p.sr[role=status]").text_content())
+    assert told == ", ".join(tip(page).split("\n"))
+    return tip(page).split("\n")
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_arrows_walk_the_bars_of_a_histogram(chromium_page: Opener, scale: str) -> None:
+    page = page_of(chromium_page)
+    figure = page.locator("figure.histograms:has-text('Waits for a CPU')")
+    figure.locator(f"button[data-scale={scale}]").click()
+    holder = figure.locator("[data-at]:visible")
+    data = holder.locator("svg").evaluate("s => JSON.parse(s.dataset.hist)")
+    filled = [place for place, count in enumerate(data["counts"]) if count > 0]
+    holder.focus()
+    page.keyboard.press("Home")
+    shares, counted = [], 0.0
+    for place in filled:
+        told = said(page)
+        assert told[0] == f"{duration(data['edges'][place])} \u2013 {duration(data['edges'][place + 1])}"
+        number = re.match(r"(?:about )?([\d,]+) waits, ", told[1])
+        assert number and int(number[1].replace(",", "")) == pytest.approx(data["counts"][place], abs=0.5)
+        counted += data["counts"][place]
+        assert told[2] == f"{100 * counted / data['n']:.2f} % are not longer"
+        mark, whole = holder.locator(".walked").bounding_box(), holder.bounding_box()
+        assert mark and whole and whole["x"] <= mark["x"] and mark["x"] + mark["width"] <= whole["x"] + whole["width"]
+        shares.append(mark["x"])
+        page.keyboard.press("ArrowRight")
+    assert shares == sorted(set(shares)) and len(shares) == len(filled) > 1
+    last = said(page)
+    page.keyboard.press("ArrowLeft")
+    assert said(page) != last
+    page.keyboard.press("End")
+    assert said(page) == last
+    page.keyboard.press("Escape")
+    assert not page.locator("main > .tip").is_visible() and page.locator(".walked").count() == 0
+    # From nowhere an arrow begins where most is.
+    page.keyboard.press("ArrowLeft")
+    assert f"{round(max(data['counts']))} waits" in said(page)[1]
+    page.keyboard.press("Tab")
+    assert not page.locator("main > .tip").is_visible() and page.locator(".walked").count() == 0
+
+
+def test_arrows_walk_the_cells_of_a_heat_map(chromium_page: Opener) -> None:
+    page = page_of(chromium_page, width=500)  # wider than its window: the walk scrolls it along
+    holder = page.locator("[tabindex]:has(> [data-heat])").first
+    holder.focus()
+    page.keyboard.press("Home")
+    assert said(page)[:2] == ["60.1 us \u2013 65.5 us, 0 \u2013 1 s", "90 of 100 reads, 90.00 %"]
+    page.keyboard.press("ArrowUp")
+    assert said(page)[1] == "10 of 100 reads, 10.00 %"
+    for second in range(1, 5):
+        page.keyboard.press("ArrowRight")
+        told = said(page)
+        assert told[0].endswith(f"{second} \u2013 {second + 1} s") and told[1] == "10 of 100 reads, 10.00 %"
+        mark, whole = holder.locator(".walked").bounding_box(), holder.bounding_box()
+        assert mark and whole and mark["x"] + mark["width"] <= whole["x"] + whole["width"] + 1
+    page.keyboard.press("ArrowDown")
+    assert said(page)[1] == "90 of 100 reads, 90.00 %"
 
 
 def test_the_other_flame_graphs(chromium_page: Opener) -> None:

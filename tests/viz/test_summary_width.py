@@ -9,13 +9,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ioflame.checks import Check, Verdict
+from ioflame.histogram import Histogram
+from ioflame.offcpu import STATES, StateTotal
 from ioflame.run import Categories, ObserverCost, OtherFrame, RunRecord, Unobserved
 from ioflame.stats import Interval
+from tests.viz import observers
 from tests.viz.runs import record, view
 from viz.columns import aligned, folded, microseconds, narrow
 from viz.labels import cells
+from viz.ladder import ladder_text
+from viz.latency import io_latency_text
+from viz.pmp import render_locks
 from viz.summary import render_summary
 from viz.tables import LEAST_WIDTH
+from viz.wallclock import off_cpu_table, run_queue_table, wall_clock_table
 
 widths = st.integers(LEAST_WIDTH, 200)
 words = st.text(min_size=1, max_size=40)
@@ -84,6 +91,35 @@ def test_what_is_piped_is_left_whole() -> None:
     assert folded(LONG, None) == LONG
     rows = [["a", *("column" for _ in range(40))]]
     assert "\n" not in aligned(rows)
+
+
+def test_a_bar_goes_before_its_row_is_folded() -> None:
+    row = "device    48.70  34.4% \u2588\u2588\u258e"
+    assert folded(row, 22) == "device    48.70  34.4%"
+    assert folded(row, len(row)) == row
+    assert folded("\u2588" * 30, 20) == "\u2588" * 30  # nothing but a bar is a word
+
+
+def test_tables_of_observers_fit_80_columns() -> None:
+    seen = observers.observed()
+    assert seen.ladder and seen.io and seen.off and seen.queue and seen.clock and seen.pmp and seen.locks
+    long = Histogram(10**8, 10**15, 10**3, 10**10, [(10**3, 1024, 10**8 - 10**5), (10**10, 10**10 + 10**8, 10**5)])
+    off = replace(seen.off, states=dict.fromkeys(STATES, StateTotal(10**13, 10**8)))
+    queue = replace(seen.queue, waits=dict.fromkeys(seen.queue.waits, long))
+    rows = [replace(row, queue=long, device=long, total=long) for row in seen.io.rows]
+    for text in (
+        ladder_text(seen.ladder, 104.0),
+        io_latency_text(replace(seen.io, rows=rows)),
+        off_cpu_table(off),
+        wall_clock_table(seen.clock),
+        run_queue_table(queue),
+    ):
+        assert [line for line in text.split("\n") if cells(line) > 80] == [], text
+    named = replace(seen.locks.sites[0], place="rocksdb::" * 9 + "LRUCacheShard::Lookup", kind="condition")
+    locks = render_locks(replace(seen.locks, sites=[named]), seen.pmp.activity)
+    assert [
+        line for line in locks.split("\n") if cells(line) > 100
+    ] == [] and "LRUCacheShard::Lookup  condition" in locks
 
 
 @given(st.floats(0, 999_999_000), st.integers(1, 3))
