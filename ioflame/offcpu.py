@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from ioflame.checks import Check, Verdict
-from ioflame.errors import MeasurementError
 from ioflame.histogram import Histogram
+from ioflame.latency import read_result
 
 __all__ = (
     "STATES",
@@ -27,8 +24,6 @@ __all__ = (
     "read_run_queue",
     "read_wall_clock",
 )
-
-_Kind = TypeVar("_Kind")
 
 # What a thread waits for, in the order of tables, and what each means.
 STATES = {
@@ -278,23 +273,14 @@ class WallClock:
 
 def read_off_cpu(path: Path) -> OffCpu:
     """MeasurementError where the file is missing or of another form."""
-    return _read(path, OffCpu)
+    return read_result(path, OffCpu)
 
 
 def read_run_queue(path: Path) -> RunQueue:
     """MeasurementError where the file is missing or of another form."""
-    return _read(path, RunQueue)
+    return read_result(path, RunQueue)
 
 
 def read_wall_clock(path: Path) -> WallClock:
     """MeasurementError where the file is missing or of another form."""
-    return _read(path, WallClock)
-
-
-def _read(path: Path, kind: type[_Kind]) -> _Kind:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except OSError as error:
-        raise MeasurementError(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
-        raise MeasurementError(f"{path} is not what ioflame wrote there: {error}") from None
+    return read_result(path, WallClock)

@@ -4,6 +4,7 @@
  * Each followed query leaves eleven points in time on one clock, so its ten stages add up to it exactly. A thread keeps its
  * points in task storage. A request is known by its address, and its points reach the thread at its wake-up: before
  * the request is freed, and so before another read can take its address. */
+#include "threads.h"
 #include "uprobe.h"
 
 enum point {
@@ -146,9 +147,6 @@ struct {
 	__type(key, u64);
 	__type(value, u64);
 } devices SEC(".maps");
-
-/* The process as the kernel numbers it, learnt from its first call: comparing it is cheaper than asking each time. */
-u32 kernel_tgid = 0;
 
 /* Programs of uprobes can be preempted by another thread's on the same CPU, in the middle of an addition. */
 #define ADD(place, n) __sync_fetch_and_add(&(place), n)
@@ -352,17 +350,6 @@ static __always_inline int is_read(long id)
 		if (id == read_calls[i])
 			return 1;
 	return 0;
-}
-
-static __always_inline int is_target(struct task_struct *task)
-{
-	u32 tgid = task->tgid;
-	if (kernel_tgid)
-		return tgid == kernel_tgid;
-	if (current_ids().tgid != target_tgid)
-		return 0;
-	kernel_tgid = tgid;
-	return 1;
 }
 
 SEC("tp_btf/sys_enter")

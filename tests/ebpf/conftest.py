@@ -1,11 +1,11 @@
-"""A disk of our own, so that every request on it is one that a test has sent."""
+"""A disk of our own, so that every request on it is one that a test has sent; processes that wait in known ways."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 _SIZE = 64 << 20
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,38 @@ def run_fio(disk: Disk, *options: str) -> FioCounts:
     return FioCounts(
         reads=sum(job["read"]["total_ios"] for job in jobs), writes=sum(job["write"]["total_ios"] for job in jobs)
     )
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """waiting.c, with frame pointers, so that its callers are seen."""
+    return compiled(tmp_path_factory, "waiting.c", "-fno-omit-frame-pointer", "-pthread")
+
+
+def compiled(tmp_path_factory: pytest.TempPathFactory, source: str, *flags: str) -> Path:
+    """The program of a C file beside this one."""
+    path = Path(__file__).with_name(source)
+    out = tmp_path_factory.mktemp(path.stem) / path.stem
+    _run("cc", "-O1", "-Wall", "-Werror", *flags, "-o", str(out), str(path))
+    return out
+
+
+@pytest.fixture
+def start(program: Path) -> Iterator[Start]:
+    """Starts it; returns once its threads run."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*modes: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen([program, "120", *modes], stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) == process.pid
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:

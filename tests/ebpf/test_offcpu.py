@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,38 +17,11 @@ from folding.offcpu import categorise_off_cpu, fold_off_cpu
 from ioflame.checks import Verdict
 from ioflame.offcpu import OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
 from ioflame.process import Children
+from tests.ebpf.conftest import Start
 
 pytestmark = pytest.mark.needs("co-re")
 
-Start = Callable[..., subprocess.Popen[str]]
 SECONDS = 1.0
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """waiting.c, with frame pointers, so that its callers are seen."""
-    out = tmp_path_factory.mktemp("waiting") / "waiting"
-    source = Path(__file__).with_name("waiting.c")
-    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", out, source], check=True)
-    return out
-
-
-@pytest.fixture
-def start(program: Path) -> Iterator[Start]:
-    """Starts it; returns once its threads run."""
-    started: list[subprocess.Popen[str]] = []
-
-    def begin(*modes: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen([program, "120", *modes], stdout=subprocess.PIPE, text=True)
-        started.append(process)
-        assert process.stdout is not None
-        assert int(process.stdout.readline()) == process.pid
-        return process
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
 
 
 def observe(pid: int, directory: Path, seconds: float = SECONDS, **options: bool | int) -> OffCpu:
