@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.held_process import HeldProcess
+from ioflame.held_process import HeldProcess
 from ioflame.pmp import Activity
 
 __all__ = ("Moment", "between", "moment")

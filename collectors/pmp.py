@@ -17,9 +17,9 @@ import msgspec
 
 from collectors import pmp_gdb, pmp_stacksampler
 from collectors.activity import Moment, between, moment
-from collectors.held_process import HeldProcess
 from collectors.pmp_plan import PmpPlan
 from ioflame.errors import IoflameError, MeasurementError, UsageError, error_of_child
+from ioflame.held_process import HeldProcess
 from ioflame.pmp import Pmp, write
 from ioflame.process import Child, Children
 from ioflame.run import Files

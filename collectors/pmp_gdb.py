@@ -20,9 +20,9 @@ from collections import Counter
 from pathlib import Path
 
 from collectors.gdb_stacks import stacks_by_thread
-from collectors.held_process import HeldProcess
 from collectors.pmp_plan import PmpPlan
 from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
+from ioflame.held_process import HeldProcess
 from ioflame.pmp import SCHEMA, STATE_FRAMES, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
 from ioflame.pmp import write as write_result
 from ioflame.process import tool_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from ioflame.checks import fold_line
 from ioflame.offcpu import STATES, OffCpu, OffStack, RunQueue, WallClock, WallRow
 from viz.frames import printable
 from viz.labels import cells
@@ -110,6 +111,7 @@ def run_queue_table(queue: RunQueue, width: int = 100) -> str:
     switches = queue.voluntary + queue.involuntary
     rate = switches / seconds if seconds else 0
     lines.append(f"context switches: {queue.voluntary:,} voluntary, {queue.involuntary:,} involuntary ({rate:,.0f}/s)")
+    lines += fold_line(f"{queue.backend}: {queue.how}", width, 2).split("\n") if queue.how else []
     return "\n".join(line[:width] for line in lines) + "\n"
 
 

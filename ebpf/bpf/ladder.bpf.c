@@ -32,7 +32,7 @@ enum class {
 	NO_REQUEST,   /* one read call without a request of its own, and no sleep: page cache */
 	FOREIGN,      /* one read call without a request of its own that slept: another thread asked for the data */
 	AWAKE,        /* the request was done before the thread slept, or something else woke it */
-	URING,        /* io_uring: the reads are not the thread's own calls */
+	URING,        /* io_uring or libaio: the reads are not the thread's own calls */
 	DISORDER,     /* a point is missing, or before the one it follows */
 	CLASSES,
 };
@@ -52,6 +52,7 @@ enum counter {
 	ABANDONED,     /* a followed query that never returned (an exception went through it) */
 	REQUEUED,      /* a followed request issued more than once: its last issue counts */
 	OVERFLOW,      /* longer than the last bucket begins */
+	ASYNC_CALLS,   /* that ask for reads which no read call waits for, where the ladder starts at the read call */
 	COUNTERS,
 };
 
@@ -75,7 +76,8 @@ const volatile int with_reader = 0; /* uprobes on the file reader */
 const volatile u32 sample = 1;      /* one query in so many */
 #define READ_CALLS 5
 const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1 };
-const volatile s64 uring_call = -1;
+#define ASYNC_CALLS_KNOWN 2
+const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };
 
 struct thread {
 	u64 at[POINTS];
@@ -352,6 +354,14 @@ static __always_inline int is_read(long id)
 	return 0;
 }
 
+static __always_inline int is_async(long id)
+{
+	for (int i = 0; i < ASYNC_CALLS_KNOWN; i++)
+		if (id == async_calls[i])
+			return 1;
+	return 0;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 {
@@ -365,9 +375,11 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 			return 0;
 	}
 	u64 now = bpf_ktime_get_ns();
-	if (id == uring_call) {
+	if (is_async(id)) {
 		if (with_query)
 			thread->uring = 1;
+		else if (is_target(task))
+			bump(ASYNC_CALLS);
 		return 0;
 	}
 	if (!is_read(id))

@@ -33,7 +33,7 @@ const CLASSES: [&str; 8] =
 const ROW_FIELDS: usize = 5;
 const ROWS: usize = STAGES.len() + CLASSES.len() + 1;
 /// In the order of `enum counter`; the first three are no losses.
-const COUNTERS: [&str; 10] = [
+const COUNTERS: [&str; 11] = [
     "queries",
     "followed",
     "threads",
@@ -44,6 +44,7 @@ const COUNTERS: [&str; 10] = [
     "abandoned",
     "requeued",
     "overflow",
+    "async_calls",
 ];
 const NO_LOSSES: usize = 3;
 /// Between two looks at the rows after the window, and how many there are at most.
@@ -205,7 +206,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if plan.is_some() {
         rodata.read_calls[3..].copy_from_slice(&[libc::SYS_read, libc::SYS_readv]);
     }
-    rodata.uring_call = libc::SYS_io_uring_enter;
+    rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
     if let Some(plan) = &plan {
         uprobes::enable(open.open_object_mut(), "query", plan.way);
         if with_reader {

@@ -81,6 +81,14 @@ def run_fio(disk: Disk, *options: str) -> FioCounts:
     )
 
 
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A file of 16 MiB to read with O_DIRECT."""
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(1 << 20) * 16)
+    return path
+
+
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """waiting.c, with frame pointers, so that its callers are seen."""

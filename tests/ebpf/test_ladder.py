@@ -28,11 +28,11 @@ _FEW, _MANY = 211, 1009
 
 
 class Standin:
-    """The stand-in engine as a process: orders in, counts out."""
+    """The stand-in engine as a process: orders in, counts out. prefix: a command that runs it."""
 
-    def __init__(self, binary: Path, data: Path) -> None:
+    def __init__(self, binary: Path, data: Path, *prefix: str) -> None:
         self._process = subprocess.Popen(
-            [binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [*prefix, binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         assert self._answer() == "ready"
 
@@ -62,13 +62,6 @@ def build(tmp_path: Path, shape: int, *flags: str) -> Path:
     command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", str(binary), str(SOURCE), "-pthread"]
     subprocess.run(command, check=True, capture_output=True)
     return binary
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "data"
-    path.write_bytes(os.urandom(1 << 20) * 16)
-    return path
 
 
 def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", sample: int = 1) -> Ladder:
@@ -224,7 +217,7 @@ def test_a_process_that_is_not_there_is_refused(tmp_path: Path) -> None:
     gone.wait()
     with Children() as children:
         observer = ladder_observer(LadderRequest(gone.pid), children, tmp_path / "ladder.json")
-        with pytest.raises(UsageError, match="no such process"):
+        with pytest.raises(UsageError, match="there is no process"):
             observer.attach()
         observer.detach()
 

@@ -226,9 +226,9 @@ def test_a_process_that_ends_keeps_what_was_seen_of_it(start: Start, tmp_path: P
 
 def test_run_queue_waits_are_those_of_the_scheduler(start: Start, tmp_path: Path) -> None:
     process = start("sleep", "lock", "spin", "churn")
-    before = _switches(process.pid)
+    before = switches(process.pid)
     queue = queue_of(process.pid, tmp_path)
-    after = _switches(process.pid)
+    after = switches(process.pid)
     assert not [check for check in queue.checks() if check.verdict is Verdict.FAILED]
     assert queue.waits["woken"].count > 300
     assert queue.waits["started"].count >= 64
@@ -245,7 +245,8 @@ def test_a_full_map_of_waits_is_told(start: Start, tmp_path: Path) -> None:
     assert Verdict.FAILED in {check.verdict for check in queue.checks()}
 
 
-def _switches(pid: int) -> int:
+def switches(pid: int) -> int:
+    """Context switches of the threads that a process has now."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
