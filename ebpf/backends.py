@@ -57,11 +57,8 @@ def choose_backend(wanted: str, names: Sequence[str] | None = None) -> str:
             return name
         reasons.append(f"{name}: {trial.words}")
         mends += [trial.mend] if trial.mend else []
-    raise HostError(
-        "no eBPF program for this can be run here",
-        means="; ".join(reasons),
-        mend="   or: ".join([*mends, "ioflame doctor"]),
-    )
+    mend = "   or: ".join([*mends, "ioflame doctor"])
+    raise HostError("no eBPF program for this can be run here", means="; ".join(reasons), mend=mend)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,55 @@ def start(program: Path) -> Iterator[Start]:
     for process in started:
         process.kill()
         process.wait()
+
+
+DB_FLAGS = [
+    "--num=200000",
+    "--key_size=20",
+    "--value_size=400",
+    "--block_size=8192",
+    "--block_align=1",
+    "--compression_type=none",
+    "--cache_index_and_filter_blocks=1",
+    "--bloom_bits=10",
+    "--write_buffer_size=16777216",
+    "--target_file_size_base=16777216",
+]
+# A cache of a few blocks: nearly every query reads.
+DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
+
+
+@pytest.fixture(scope="session")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RocksDB of 80 MB."""
+    path = tmp_path_factory.mktemp("rocksdb") / "db"
+    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={path}", "--disable_wal=1", *DB_FLAGS]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
+    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`."""
+    threads, *flags = request.param
+    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
+    process = subprocess.Popen(
+        [*command, "--duration=600", *DB_FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while _cpu_seconds(process.pid) < 2.0 and time.monotonic() < deadline:
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from ioflame.errors import HostError, UsageError
 from ioflame.ladder import STAGES, Ladder, read_ladder
 from ioflame.process import Children
 from tests.conftest import Ioflame
+from tests.ebpf.conftest import DIRECT
 from viz.ladder import engine_latency_us, ladder_text
 
 pytestmark = pytest.mark.needs("co-re")
@@ -239,53 +238,6 @@ def test_without_root_it_says_what_it_needs(burner: subprocess.Popen[str]) -> No
         with_all.unlink()
     assert done.returncode == HostError.exit_code
     assert "run it as root" in done.stderr
-
-
-FLAGS = [
-    "--num=200000",
-    "--key_size=20",
-    "--value_size=400",
-    "--block_size=8192",
-    "--block_align=1",
-    "--compression_type=none",
-    "--cache_index_and_filter_blocks=1",
-    "--bloom_bits=10",
-    "--write_buffer_size=16777216",
-    "--target_file_size_base=16777216",
-]
-DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
-
-
-@pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("ladder") / "db"
-    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={path}", "--disable_wal=1", *FLAGS]
-    subprocess.run(command, check=True, capture_output=True)
-    return path
-
-
-@pytest.fixture
-def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
-    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`."""
-    threads, *flags = request.param
-    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
-    process = subprocess.Popen(
-        [*command, "--duration=600", *FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while cpu_seconds(process.pid) < 2.0 and time.monotonic() < deadline:
-            assert process.poll() is None
-            time.sleep(0.05)
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ladder_of(pid: int, tmp_path: Path, ioflame: Ioflame, *options: str) -> tuple[Ladder, str]:

@@ -17,7 +17,7 @@ from folding.offcpu import categorise_off_cpu, fold_off_cpu
 from ioflame.checks import Verdict
 from ioflame.offcpu import OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
 from ioflame.process import Children
-from tests.ebpf.conftest import Start
+from tests.ebpf.conftest import DB_FLAGS, DIRECT, Start
 
 pytestmark = pytest.mark.needs("co-re")
 
@@ -153,21 +153,11 @@ def test_the_waker_stands_on_what_it_woke(start: Start, tmp_path: Path) -> None:
     assert any(stack.frames[-1] == "[interrupt]" for stack in wakers("sleep"))
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A RocksDB of 40 MB, larger than the cache it is read with."""
-    directory = tmp_path_factory.mktemp("db")
-    argv = ["db_bench", "--benchmarks=fillseq,compact", f"--db={directory}", "--num=100000", "--value_size=400"]
-    subprocess.run([*argv, "--compression_type=none", "--disable_wal=1"], check=True, capture_output=True)
-    return directory
-
-
 @pytest.mark.needs("db_bench")
 @pytest.mark.parametrize("threads", [1, 4, 8])
-def test_on_and_off_the_cpu_are_all_the_time_of_db_bench(database: Path, tmp_path: Path, threads: int) -> None:
-    argv = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={database}", "--num=100000"]
-    argv += ["--value_size=400", "--compression_type=none", "--use_direct_reads=1", "--cache_size=1048576"]
-    argv += [f"--threads={threads}", "--duration=60", "--statistics=0"]
+def test_on_and_off_the_cpu_are_all_the_time_of_db_bench(db: Path, tmp_path: Path, threads: int) -> None:
+    argv = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", *DB_FLAGS, *DIRECT]
+    argv += [f"--threads={threads}", "--duration=60"]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while _reads(process.pid) < 2000:
