@@ -41,7 +41,7 @@ def bpftrace_io_latency(
     every = descendants(pids) if with_children else list(pids)
     _refuse(device, every)
     first, end = partition_sectors(device) or _WHOLE
-    arguments = [_disk_number(device), first, end, "CONTROL", int(with_children), *every]
+    arguments: list[str | int] = [_disk_number(device), first, end, "CONTROL", int(with_children), *every]
 
     def result(text: str, opened: Edge[DiskCounts | None], closed: Edge[DiskCounts | None]) -> IoLatency:
         latency = decode(text, device, list(pids), with_children, (opened.ns, closed.ns))

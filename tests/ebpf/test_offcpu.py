@@ -35,12 +35,12 @@ def observe(pid: int, directory: Path, seconds: float = SECONDS, **options: bool
     return read_off_cpu(directory / "off.json")
 
 
-def queue_of(pid: int, directory: Path, seconds: float = SECONDS, **options: int) -> RunQueue:
+def queue_of(pid: int, directory: Path, map_entries: int | None = None) -> RunQueue:
     with Children() as children:
-        observer = run_queue_observer(children, pid, directory / "queue.json", **options)
+        observer = run_queue_observer(children, pid, directory / "queue.json", map_entries=map_entries)
         observer.attach()
         observer.open()
-        time.sleep(seconds)  # the window itself
+        time.sleep(SECONDS)  # the window itself
         observer.close()
         observer.detach()
     return read_run_queue(directory / "queue.json")
