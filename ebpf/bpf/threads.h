@@ -9,14 +9,9 @@
  * of its threads that is seen. */
 volatile u32 global_tgid = 0;
 
-/* Once its last thread has ended: when the process was created, in ns after boot. Its threads leave their CPUs after
- * that; by this time they are told from those of a process that is given its number. */
-volatile u64 ended_start = 0;
-
-static __always_inline u64 start_of(struct task_struct *task)
-{
-	return BPF_CORE_READ(task, group_leader, start_time);
-}
+/* When the process was created (task_struct's start_time), found in the same way: by it, a process that is given the
+ * number later is told apart. The loader makes sure that the process lives once the programs are attached. */
+volatile u64 process_start = 0;
 
 static __always_inline int has_its_number(struct task_struct *task)
 {
@@ -33,17 +28,12 @@ static __always_inline int has_its_number(struct task_struct *task)
 
 static __always_inline int is_target(struct task_struct *task)
 {
-	return has_its_number(task) && (!ended_start || start_of(task) == ended_start);
-}
-
-/* The loader makes sure that the process lives when this is attached. */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(process_exits, struct task_struct *task)
-{
-	/* 0 with the last of its threads. */
-	if (is_target(task) && task->signal->live.counter == 0)
-		ended_start = start_of(task);
-	return 0;
+	if (!has_its_number(task))
+		return 0;
+	u64 start = start_of(task);
+	if (!process_start)
+		process_start = start;
+	return start == process_start;
 }
 
 /* The kernel's task states that count here; the first four bits have not moved since 2.6. */

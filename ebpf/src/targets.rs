@@ -47,7 +47,7 @@ impl TargetOptions {
     /// one whose number was given to another process since `processes` is refused.
     pub fn enter(&self, map: &impl MapCore, started: &[(u32, u64)]) -> Result<(), Failure> {
         for (pid, time) in started {
-            map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).or_refused()?;
+            map.update(&pid.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::ANY).or_refused()?;
             if start_time(*pid) != Some(*time) {
                 map.delete(&pid.to_ne_bytes()).ok();
                 if self.pids.contains(pid) {
