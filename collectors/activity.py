@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ioflame.held_process import HeldProcess
 from ioflame.pmp import Activity
 
 __all__ = ("Moment", "between", "moment")
@@ -25,18 +26,17 @@ class Moment:
     host_ticks: tuple[int, ...]
 
 
-def moment(pid: int) -> Moment:
+def moment(process: HeldProcess) -> Moment:
     """The counters now; those of a process that is gone are 0."""
     switches = {}
     user = system = 0
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for entry in os.scandir(f"/proc/{pid}/task"):
+    with contextlib.suppress(ValueError, IndexError):
+        for tid in process.threads():
             # A thread may end between the listing and the reading.
             with contextlib.suppress(OSError):
-                last = Path(entry.path, "status").read_bytes().splitlines()[-2:]
-                switches[int(entry.name)] = (int(last[0].split()[1]), int(last[1].split()[1]))
-        # The name may hold anything: fields count from the last closing bracket.
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+                last = process.path(f"task/{tid}/status").read_bytes().splitlines()[-2:]
+                switches[tid] = (int(last[0].split()[1]), int(last[1].split()[1]))
+        fields = process.stat()
         user, system = int(fields[11]), int(fields[12])
     lines = Path("/proc/stat").read_text().splitlines()
     host = tuple(int(n) for n in lines[0].split()[1:])

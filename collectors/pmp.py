@@ -18,7 +18,8 @@ import msgspec
 from collectors import pmp_gdb, pmp_stacksampler
 from collectors.activity import Moment, between, moment
 from collectors.pmp_plan import PmpPlan
-from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
+from ioflame.errors import IoflameError, MeasurementError, UsageError, error_of_child
+from ioflame.held_process import HeldProcess
 from ioflame.pmp import Pmp, write
 from ioflame.process import Child, Children
 from ioflame.run import Files
@@ -28,7 +29,6 @@ __all__ = ("SAMPLERS", "PmpPlan", "Sampler", "Sampling", "sampler_named")
 # gdb's trial reads every library of the process first.
 _READY_SECONDS = 120.0
 _ANSWER_SECONDS = 30.0
-_USAGE, _HOST = 2, 3
 
 
 class Sampler(Protocol):
@@ -78,6 +78,7 @@ class Sampling:
 
     def attach(self) -> None:
         """Starts the sampler; no thread is stopped yet (gdb: but for its trial)."""
+        self._process = HeldProcess(self._pid)
         order_read, self._orders = os.pipe()
         self._answers, answer_write = os.pipe()
         control = ["--control", f"/dev/fd/{order_read}", "--answers", f"/dev/fd/{answer_write}"]
@@ -91,7 +92,7 @@ class Sampling:
 
     def open(self) -> None:
         """Begins sampling; returns once the sampler has said so."""
-        self._opened = moment(self._pid)
+        self._opened = moment(self._process)
         with contextlib.suppress(BrokenPipeError):  # it is gone, and says why
             os.write(self._orders, b"open\n")
         self._expect("open", _ANSWER_SECONDS)
@@ -106,7 +107,7 @@ class Sampling:
         with contextlib.suppress(BrokenPipeError):  # the process ended before the window did, and the sampler with it
             os.write(self._orders, b"close\n")
         self._expect("close", _ANSWER_SECONDS)
-        self._closed = moment(self._pid)
+        self._closed = moment(self._process)
 
     def detach(self) -> None:
         """Waits until the sampler's files are whole, and writes `pmp.json`. Raises what the sampler failed with."""
@@ -143,14 +144,6 @@ class Sampling:
             raise self._failure(self._child, f"the sampler did not answer {answer}")
 
     def _failure(self, child: Child, what: str) -> IoflameError:
-        words = self._log.read_text(errors="replace").strip()[-2000:] if self._log.exists() else ""
-        first, _, rest = words.partition("\n")
-        parts = {"meaning": "", "to mend": ""}
-        for line in rest.splitlines():
-            name, _, text = line.strip().partition(": ")
-            if name in parts:
-                parts[name] = text
-        message = f"{first or what} ({child.describe_end()})" if first else f"{what} ({child.describe_end()})"
-        kinds = {_USAGE: UsageError, _HOST: HostError}
-        kind = kinds.get(child.returncode or 0, MeasurementError)
-        return kind(message, means=parts["meaning"], mend=parts["to mend"] or f"read {self._log}")
+        words = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+        what = child.describe_end() if words.strip() else f"{what} ({child.describe_end()})"
+        return error_of_child(child.returncode, words, what=what, mend=f"read {self._log}")

@@ -22,6 +22,7 @@ from pathlib import Path
 from collectors.gdb_stacks import stacks_by_thread
 from collectors.pmp_plan import PmpPlan
 from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
+from ioflame.held_process import HeldProcess
 from ioflame.pmp import SCHEMA, STATE_FRAMES, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
 from ioflame.pmp import write as write_result
 from ioflame.process import tool_path
@@ -63,39 +64,15 @@ def gdb_argv(pid: int) -> list[str]:
     ]
 
 
-class _Process:
-    """The target, by number and start time: a later process of the same number is another one."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._start = self._field(19)
-        if self._start is None:
-            raise UsageError(f"there is no process {pid}", mend="--pid <a running process; see ps>")
-
-    def _field(self, index: int, tid: int | None = None) -> bytes | None:
-        """Field 3 + index of stat(5); the name before it may hold anything."""
-        path = f"/proc/{self.pid}/stat" if tid is None else f"/proc/{self.pid}/task/{tid}/stat"
-        try:
-            return Path(path).read_bytes().rpartition(b")")[2].split()[index]
-        except (OSError, IndexError):
-            return None
-
-    @property
-    def alive(self) -> bool:
-        return self._field(19) == self._start and self._field(0) not in (b"Z", b"X")
+class _Process(HeldProcess):
+    """The target."""
 
     def state(self, tid: int | None = None) -> str:
-        return (self._field(0, tid) or b"?").decode("ascii", "replace")
-
-    def threads(self) -> list[int]:
-        try:
-            return sorted(int(entry.name) for entry in Path(f"/proc/{self.pid}/task").iterdir())
-        except OSError:
-            return []
+        return (self.stat(tid)[:1] or [b"?"])[0].decode("ascii", "replace")
 
     def read(self, tid: int, name: str) -> bytes:
         try:
-            return Path(f"/proc/{self.pid}/task/{tid}/{name}").read_bytes().strip()
+            return self.path(f"task/{tid}/{name}").read_bytes().strip()
         except OSError:
             return b""
 
@@ -135,9 +112,10 @@ class _Sampling:
                     last = time.monotonic_ns()
                     first = first or last
                 time.sleep(0.001)
-            if process.alive and process.state() == "T":
+            if process.state() == "T":
                 # Whatever gdb did: it was not stopped before.
-                os.kill(process.pid, signal.SIGCONT)
+                with contextlib.suppress(ProcessLookupError):
+                    process.send(signal.SIGCONT)
                 self.continued += 1
             out.seek(0)
             errors.seek(0)
@@ -155,9 +133,12 @@ class _Sampling:
             wchan = process.read(tid, "wchan").decode("utf-8", "replace") if state in "SD" else ""
             call = int(entered) if entered.lstrip(b"-").isdigit() else -1
             looks[tid] = (state if state in "RSD" else "T" if state in "Tt" else "?", wchan.strip("0"), call)
+        if not looks:
+            return
         now = time.monotonic_ns()
         text, complaint = self.pause()
-        stacks = stacks_by_thread(text, looks.keys())
+        # gdb knows processes by their numbers alone: what it printed may be of the next one.
+        stacks = stacks_by_thread(text, looks.keys()) if process.alive else {}
         if not stacks:
             if process.alive:
                 self.failed.append(complaint or "gdb printed no stack")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ebpf.bpftrace import try_bpftrace
 from ebpf.iolat_bcc import try_bcc
@@ -37,21 +37,28 @@ def try_backend(name: str) -> Trial:
     return _TRIALS[name]()
 
 
-def choose_backend(wanted: str) -> str:
-    """The backend to use: the one asked for; with `auto` the first that works. HostError with the reasons if none."""
-    if wanted not in ("auto", *BACKENDS):
+def choose_backend(wanted: str, names: Sequence[str] | None = None) -> str:
+    """The backend to use: the one asked for; with `auto` the first that works. HostError with the reasons if none.
+
+    names: those that can do it, in the order of preference (None: all)
+    """
+    names = BACKENDS if names is None else names
+    if wanted not in ("auto", *names):
         means = ""
         if "python" in wanted:
             means = "bcc's Python tools compile against kernel headers; with those of another kernel they count garbage"
-        raise UsageError(f"EBPF={wanted} is not known", means=means, mend=f"EBPF=auto|{'|'.join(BACKENDS)}")
-    names = BACKENDS if wanted == "auto" else (wanted,)
-    reasons = []
-    for name in names:
+        elif wanted in BACKENDS:
+            means = f"{wanted} has no program for it"
+        raise UsageError(f"EBPF={wanted} is not known", means=means, mend=f"EBPF=auto|{'|'.join(names)}")
+    reasons, mends = [], []
+    for name in names if wanted == "auto" else (wanted,):
         trial = try_backend(name)
         if trial.works:
             return name
-        reasons.append(f"{name}: {trial.words}" + (f" -> {trial.mend}" if trial.mend else ""))
-    raise HostError("no eBPF program can be run here", means="; ".join(reasons), mend="ioflame doctor")
+        reasons.append(f"{name}: {trial.words}")
+        mends += [trial.mend] if trial.mend else []
+    mend = "   or: ".join([*mends, "ioflame doctor"])
+    raise HostError("no eBPF program for this can be run here", means="; ".join(reasons), mend=mend)
 
 
 @functools.cache

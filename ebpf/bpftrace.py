@@ -13,15 +13,32 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from ebpf.buckets import histogram
 from ebpf.trial import Trial
 from ioflame.errors import HostError, IoflameError, MeasurementError
+from ioflame.held_process import HeldProcess
+from ioflame.histogram import Histogram
 from ioflame.process import Child, Children, capture
 
-__all__ = ("BpftraceRun", "MapRows", "first_pid_namespace", "read_maps", "script", "try_bpftrace")
+__all__ = (
+    "BpftraceObserver",
+    "BpftraceRun",
+    "Edge",
+    "MapRows",
+    "read_histograms",
+    "read_maps",
+    "require_first_pid_namespace",
+    "script",
+    "try_bpftrace",
+)
 
 # Keys of a map, beyond which bpftrace drops what is new without a word (its own default is 4096), and string length.
 _SETTINGS = {"BPFTRACE_MAP_KEYS_MAX": "65536", "BPFTRACE_STRLEN": "16"}
@@ -30,6 +47,8 @@ _READY_SECONDS = 60.0
 _SETTLE_SECONDS = 1.0
 _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
+
+_Seen = TypeVar("_Seen")
 
 # One map: rows of (key parts, value).
 MapRows = list[tuple[tuple[str, ...], int]]
@@ -40,26 +59,30 @@ def script(name: str) -> Path:
     return Path(__file__).parent / "scripts" / f"{name}.bt"
 
 
-def first_pid_namespace() -> bool:
-    """Whether the kernel's numbers of processes, which is what bpftrace sees, are ours."""
-    return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116 - inode of a namespace
+def require_first_pid_namespace() -> None:
+    """HostError unless the kernel's numbers of processes, which is what bpftrace sees, are ours."""
+    if os.stat("/proc/self/ns/pid").st_ino != _FIRST_PID_NAMESPACE:  # noqa: PTH116 - inode of a namespace
+        raise HostError(
+            "bpftrace sees the numbers that processes have on the host, and this is another pid namespace",
+            mend="EBPF=co-re, or run it on the host",
+        )
 
 
 class BpftraceRun:
     """One run of a script: started, its window opened and closed, ended with SIGINT so that it prints its maps.
 
-    arguments: the script's positional parameters; `CONTROL` stands for the thread that opens and closes
+    name:      of the script
+    arguments: its positional parameters; `CONTROL` stands for the thread that opens and closes
+    out:       where the result goes; what bpftrace prints and says goes beside it
     """
 
-    def __init__(
-        self, children: Children, name: str, path: Path, arguments: Sequence[str], out: Path, log: Path
-    ) -> None:
+    def __init__(self, children: Children, name: str, arguments: Sequence[str | int], out: Path) -> None:
         self._children = children
-        self._name = name
-        self._path = path
-        self._arguments = list(arguments)
-        self._out = out
-        self._log = log
+        self._name = f"bpftrace {name}"
+        self._path = script(name)
+        self._arguments = list(map(str, arguments))
+        self._out = out.with_suffix(".bpftrace")
+        self._log = out.with_suffix(".log")
         self._child: Child | None = None
 
     def attach(self) -> None:
@@ -75,7 +98,7 @@ class BpftraceRun:
             )
         )
         deadline = time.monotonic() + _READY_SECONDS
-        while '"ready' not in self._out.read_text(errors="replace"):
+        while '"ready' not in self.text:
             if not self._child.running or time.monotonic() > deadline:
                 raise HostError(
                     f"{self._name} did not start ({self._child.describe_end()}): {self._words()}", mend="ioflame doctor"
@@ -102,8 +125,64 @@ class BpftraceRun:
         if early is not None or code not in (0, -signal.SIGINT):
             raise MeasurementError(f"{self._name} failed ({self._child.describe_end()}): {self._words()}")
 
+    @property
+    def text(self) -> str:
+        """What it has printed."""
+        return self._out.read_text(errors="replace")
+
     def _words(self) -> str:
         return words_of(self._log.read_text(errors="replace") if self._log.exists() else "")
+
+
+@dataclass(frozen=True)
+class Edge(Generic[_Seen]):
+    """An edge of the window: its time (CLOCK_MONOTONIC, ns), and what was to be seen just before and just after it."""
+
+    before: _Seen
+    ns: int
+    after: _Seen
+
+
+class BpftraceObserver(Generic[_Seen]):
+    """A script as an Observer.
+
+    look:    what is to be seen beside the script at each edge of its window
+    result:  what is written to `out` as JSON, from the script's output and both edges
+    process: the one that the script knows by its number
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        what: str,
+        run: BpftraceRun,
+        look: Callable[[], _Seen],
+        result: Callable[[str, Edge[_Seen], Edge[_Seen]], object],
+        out: Path,
+        process: HeldProcess | None = None,
+    ) -> None:
+        self.kind, self.what = kind, what
+        self._process = process
+        self._run, self._look, self._result, self._out = run, look, result, out
+        self._opened: Edge[_Seen] | None = None
+        self._closed: Edge[_Seen] | None = None
+
+    def attach(self) -> None:
+        self._run.attach()
+        if self._process is not None and not self._process.alive:
+            raise MeasurementError(f"process {self._process.pid} ended before it was measured")
+
+    def open(self) -> None:
+        self._opened = Edge(self._look(), self._run.open(), self._look())
+
+    def close(self) -> None:
+        self._closed = Edge(self._look(), self._run.close(), self._look())
+
+    def detach(self) -> None:
+        self._run.detach()
+        if self._opened is not None and self._closed is not None:
+            result = self._result(self._run.text, self._opened, self._closed)
+            self._out.write_bytes(msgspec.json.encode(result) + b"\n")
 
 
 def words_of(stderr: str) -> str:
@@ -136,6 +215,17 @@ def read_maps(text: str) -> Mapping[str, MapRows]:
             else:
                 rows.append(((), int(value)))
     return maps
+
+
+def read_histograms(maps: Mapping[str, MapRows], name: str) -> dict[int, Histogram]:
+    """Rows that a script counted by number: buckets in the map `name`, the rest in `name`_sum, _min and _max."""
+    counts: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for (row, bucket), count in maps.get(name, []):
+        counts[int(row)][int(bucket)] += count
+    parts = {
+        part: {int(row): value for (row,), value in maps.get(f"{name}_{part}", [])} for part in ("sum", "min", "max")
+    }
+    return {row: histogram(held, *(parts[part][row] for part in ("sum", "min", "max"))) for row, held in counts.items()}
 
 
 class _Pairs(list[tuple[str, Any]]):

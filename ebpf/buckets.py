@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ("bounds",)
+from collections.abc import Mapping
+
+from ioflame.histogram import Histogram
+
+__all__ = ("bounds", "histogram")
 
 _PARTS = 32
 
@@ -13,3 +17,9 @@ def bounds(bucket: int) -> tuple[int, int]:
         return bucket, bucket + 1
     shift = bucket // _PARTS - 1
     return (_PARTS + bucket % _PARTS) << shift, (_PARTS + bucket % _PARTS + 1) << shift
+
+
+def histogram(counts: Mapping[int, int], sum_ns: int, least_ns: int, most_ns: int) -> Histogram:
+    """A histogram of durations that were counted by bucket number."""
+    buckets = [(*bounds(bucket), count) for bucket, count in sorted(counts.items())]
+    return Histogram(sum(counts.values()), sum_ns, least_ns, most_ns, buckets)

@@ -7,7 +7,7 @@ from pathlib import Path
 from ioflame.errors import UsageError
 from ioflame.latency import Device, DiskCount, DiskCounts, DiskWindow
 
-__all__ = ("device_of_number", "disk_counts", "disk_window", "partition_sectors")
+__all__ = ("all_disk_counts", "device_of_number", "disk_counts", "disk_window", "partition_sectors")
 
 
 def device_of_number(major: int, minor: int) -> Device:
@@ -32,17 +32,22 @@ def partition_sectors(device: Device) -> tuple[int, int] | None:
 
 def disk_counts(device: Device) -> DiskCounts | None:
     """The counters now; None where the kernel keeps none for it."""
+    return all_disk_counts().get((device.major, device.minor))
+
+
+def all_disk_counts() -> dict[tuple[int, int], DiskCounts]:
+    """The counters of every device now, by (major, minor)."""
+    found = {}
     for line in Path("/proc/diskstats").read_text().splitlines():
         words = line.split()
-        if (int(words[0]), int(words[1])) == (device.major, device.minor):
-            numbers = [int(word) for word in words[3:]] + [0] * 17
-            return DiskCounts(
-                read=DiskCount(*numbers[0:4]),
-                write=DiskCount(*numbers[4:8]),
-                discard=DiskCount(*numbers[11:15]),
-                flush=DiskCount(requests=numbers[15], ms=numbers[16]),
-            )
-    return None
+        numbers = [int(word) for word in words[3:]] + [0] * 17
+        found[int(words[0]), int(words[1])] = DiskCounts(
+            read=DiskCount(*numbers[0:4]),
+            write=DiskCount(*numbers[4:8]),
+            discard=DiskCount(*numbers[11:15]),
+            flush=DiskCount(requests=numbers[15], ms=numbers[16]),
+        )
+    return found
 
 
 def disk_window(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.iolat_bcc import BccIoLatency
-from ebpf.iolat_bpftrace import BpftraceIoLatency
+from ebpf.iolat_bpftrace import bpftrace_io_latency
 from ebpf.observer import CoreObserver
 from ioflame.checks import Check, Verdict
 from ioflame.latency import DiskCount, IoLatency
@@ -53,7 +53,7 @@ def _co_re(request: IoLatencyRequest, children: Children, out: Path) -> Observer
 
 
 def _bpftrace(request: IoLatencyRequest, children: Children, out: Path) -> Observer:
-    return BpftraceIoLatency(children, request.pids, request.children, request.device, out)
+    return bpftrace_io_latency(children, request.pids, request.children, request.device, out)
 
 
 def _bcc(request: IoLatencyRequest, children: Children, out: Path) -> Observer:

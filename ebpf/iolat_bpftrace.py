@@ -7,18 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
-from ebpf.bpftrace import BpftraceRun, MapRows, first_pid_namespace, read_maps, script
-from ebpf.buckets import bounds
+from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, MapRows, read_maps, require_first_pid_namespace
+from ebpf.buckets import bounds, histogram
 from ebpf.descendants import descendants
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
 from ioflame.errors import HostError, UsageError
 from ioflame.histogram import Histogram
 from ioflame.latency import Device, DiskCounts, IoKind, IoLatency, IoRow, IoSlice
+from ioflame.observer import Observer
 from ioflame.process import Children
 
-__all__ = ("BpftraceIoLatency", "decode")
+__all__ = ("bpftrace_io_latency", "decode")
 
 _HOW = (
     "tracepoints block_io_start, block_rq_issue, block_io_done; requests are known by their sector, so two of one "
@@ -34,53 +33,28 @@ _FLAGS = {"F": "fua", "A": "rahead", "S": "sync", "M": "meta", "U": "atomic"}
 _OPERATIONS = {"R": "read", "W": "write", "D": "discard", "E": "write", "Z": "write", "N": "other"}
 
 
-class BpftraceIoLatency:
-    """The observer `iolat` (an Observer) on bpftrace."""
+def bpftrace_io_latency(
+    children: Children, pids: Sequence[int], with_children: bool, number: tuple[int, int], out: Path
+) -> Observer:
+    """The observer `iolat` on bpftrace. HostError or UsageError for what the script cannot follow."""
+    device = device_of_number(*number)
+    every = descendants(pids) if with_children else list(pids)
+    _refuse(device, every)
+    first, end = partition_sectors(device) or _WHOLE
+    arguments: list[str | int] = [_disk_number(device), first, end, "CONTROL", int(with_children), *every]
 
-    kind = "iolat"
-    what = "IO latency, a bpftrace script on the block layer's tracepoints"
+    def result(text: str, opened: Edge[DiskCounts | None], closed: Edge[DiskCounts | None]) -> IoLatency:
+        latency = decode(text, device, list(pids), with_children, (opened.ns, closed.ns))
+        return replace(latency, diskstats=disk_window((opened.before, opened.after), (closed.before, closed.after)))
 
-    def __init__(
-        self, children: Children, pids: Sequence[int], with_children: bool, number: tuple[int, int], out: Path
-    ) -> None:
-        self._device = device_of_number(*number)
-        self._pids, self._with_children, self._out = list(pids), with_children, out
-        every = descendants(pids) if with_children else list(pids)
-        _refuse(self._device, every)
-        first, end = partition_sectors(self._device) or _WHOLE
-        disk = _disk_number(self._device)
-        arguments = [disk, first, end, "CONTROL", int(with_children), *every]
-        self._text = out.with_suffix(".bpftrace")
-        self._run = BpftraceRun(
-            children, "bpftrace iolat", script("iolat"), list(map(str, arguments)), self._text, out.with_suffix(".log")
-        )
-        self._opened: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
-        self._closed: tuple[DiskCounts | None, int, DiskCounts | None] | None = None
-
-    def attach(self) -> None:
-        self._run.attach()
-
-    def open(self) -> None:
-        before = disk_counts(self._device)
-        self._opened = (before, self._run.open(), disk_counts(self._device))
-
-    def close(self) -> None:
-        before = disk_counts(self._device)
-        self._closed = (before, self._run.close(), disk_counts(self._device))
-
-    def detach(self) -> None:
-        self._run.detach()
-        if self._opened is None or self._closed is None:
-            return
-        latency = decode(
-            self._text.read_text(errors="replace"),
-            self._device,
-            self._pids,
-            self._with_children,
-            (self._opened[1], self._closed[1]),
-        )
-        window = disk_window((self._opened[0], self._opened[2]), (self._closed[0], self._closed[2]))
-        self._out.write_bytes(msgspec.json.encode(replace(latency, diskstats=window)) + b"\n")
+    return BpftraceObserver(
+        "iolat",
+        "IO latency, a bpftrace script on the block layer's tracepoints",
+        BpftraceRun(children, "iolat", arguments, out),
+        lambda: disk_counts(device),
+        result,
+        out,
+    )
 
 
 def _refuse(device: Device, pids: Sequence[int]) -> None:
@@ -93,11 +67,7 @@ def _refuse(device: Device, pids: Sequence[int]) -> None:
         raise UsageError(
             f"{len(pids)} processes; the bpftrace script takes {_MOST_PIDS}", mend="--children, or EBPF=co-re"
         )
-    if not first_pid_namespace():
-        raise HostError(
-            "bpftrace sees the numbers that processes have on the host, and this is another pid namespace",
-            mend="EBPF=co-re, or run it on the host",
-        )
+    require_first_pid_namespace()
 
 
 def _disk_number(device: Device) -> int:
@@ -137,7 +107,11 @@ def decode(text: str, device: Device, pids: list[int], children: bool, window: t
         kinds=kinds,
         slices=_slices(maps, window),
         losses=losses,
-        facts={"requeued": one.get("requeued", 0), "merged": one.get("merged", 0)},
+        facts={
+            "requeued": one.get("requeued", 0),
+            "merged": one.get("merged", 0),
+            "processes_ended": one.get("processes_ended", 0),
+        },
     )
 
 
@@ -174,10 +148,7 @@ def _histograms(maps: Mapping[str, MapRows], stage: str) -> dict[tuple[str, str]
         return values
 
     sums, least, most = folded("sum"), folded("min"), folded("max")
-    return {
-        key: Histogram(sum(held.values()), sum(sums[key]), min(least[key]), max(most[key]), _buckets(held.items()))
-        for key, held in counts.items()
-    }
+    return {key: histogram(held, sum(sums[key]), min(least[key]), max(most[key])) for key, held in counts.items()}
 
 
 def _buckets(counts: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:

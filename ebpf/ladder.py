@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebpf.backends import try_backend
+from ebpf.backends import choose_backend
+from ebpf.ladder_bpftrace import bpftrace_ladder
 from ebpf.observer import CoreObserver
 from ioflame.checks import Check, Verdict
 from ioflame.errors import HostError, UsageError
@@ -14,7 +15,10 @@ from ioflame.ladder import CLASSES, FOLLOWED, Ladder
 from ioflame.observer import Observer
 from ioflame.process import Children
 
-__all__ = ("LadderRequest", "ladder_checks", "ladder_observer")
+__all__ = ("LADDER_BACKENDS", "LadderRequest", "ladder_checks", "ladder_observer")
+
+# In the order of preference.
+LADDER_BACKENDS = ("co-re", "bpftrace")
 
 _MOST_SAMPLE = 1_000_000
 # Above this share of followed queries in one of these classes, the stages are of too few to stand for all.
@@ -29,12 +33,16 @@ _REST = 0.02
 
 @dataclass(frozen=True)
 class LadderRequest:
-    """pid: the process; sample: one query in so many is followed; start: `auto`, `query` or `syscall`."""
+    """pid: the process; sample: one query in so many is followed; start: `auto`, `query` or `syscall`.
+
+    sample and reader are CO-RE's: bpftrace follows each read call, and begins there
+    """
 
     pid: int
     sample: int = 8
     start: str = "auto"
     reader: bool = True
+    backend: str = "auto"
 
 
 def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
@@ -43,9 +51,14 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
         raise UsageError(
             f"LADDER_SAMPLE={request.sample} is not a number of queries", mend=f"1 (each query) to {_MOST_SAMPLE}"
         )
-    trial = try_backend("co-re")
-    if not trial.works:
-        raise HostError(f"the ladder's programs cannot be loaded: {trial.words}", mend=trial.mend or "ioflame doctor")
+    if choose_backend(request.backend, LADDER_BACKENDS) == "bpftrace":
+        if request.start == "query":
+            raise HostError(
+                "the ladder by bpftrace begins at the read call, not at the query",
+                means="the CO-RE programs, which find the engine's functions, do not run here",
+                mend="--start syscall; make setup builds the CO-RE programs   (or: bpftrace ebpf/scripts/ladder.bt)",
+            )
+        return bpftrace_ladder(children, request.pid, out)
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
     if not request.reader:
         arguments.append("--no-reader")
@@ -61,6 +74,7 @@ def ladder_checks(ladder: Ladder, rx_lat_us: float | None = None) -> list[Check]
         *_counted(ladder),
         *_adds_up(ladder),
         *_started(ladder),
+        *_asynchronous(ladder),
         *_stepped(ladder),
         *_other_classes(ladder),
         *_lost(ladder),
@@ -79,12 +93,14 @@ def _counted(ladder: Ladder) -> Iterator[Check]:
         verdict = Verdict.NOTE if ladder.of_class("no_read").count == ladder.finished else Verdict.WARN
         yield Check("ladder queries", verdict, f"none went to the device: {held}", "there are no stages to show")
     else:
+        asks = ladder.losses.get("async_calls", 0)
+        idle = "the process was idle, or the probes saw none of it"
         yield Check(
             "ladder queries",
             Verdict.FAILED,
             f"no query ended in {ladder.seconds:.1f} s{ended}",
-            "an empty result: the process was idle, or the probes saw none of it",
-            "a window in which it reads; ioflame doctor",
+            f"an empty result: {'it reads by io_uring or libaio' if asks else idle}",
+            "ioflame ebpf iolat" if asks else "a window in which it reads; ioflame doctor",
         )
     if ladder.process_ended and ladder.finished:
         yield Check("ladder window", Verdict.WARN, f"process {ladder.pid} ended in the window")
@@ -110,6 +126,18 @@ def _started(ladder: Ladder) -> Iterator[Check]:
     else:
         for note in ladder.notes:
             yield Check("ladder start", Verdict.NOTE, note)
+
+
+def _asynchronous(ladder: Ladder) -> Iterator[Check]:
+    calls = ladder.losses.get("async_calls", 0)
+    if calls:
+        yield Check(
+            "ladder unobserved",
+            Verdict.WARN,
+            f"{calls:,} calls of io_uring_enter or io_submit",
+            "what they read is not in the ladder, which follows read calls",
+            "ioflame ebpf iolat   (it counts every request)",
+        )
 
 
 def _stepped(ladder: Ladder) -> Iterator[Check]:
@@ -147,7 +175,7 @@ def _lost(ladder: Ladder) -> Iterator[Check]:
         yield Check("ladder losses", Verdict.FAILED, words, "a map of the programs was full: these are not counted")
     else:
         yield Check("ladder losses", Verdict.OK, "none")
-    happened = {name: count for name, count in ladder.losses.items() if count and name not in lost}
+    happened = {name: count for name, count in ladder.losses.items() if count and name not in {*lost, "async_calls"}}
     if happened:
         words = ", ".join(f"{name} {count:,}" for name, count in happened.items())
         yield Check("ladder oddities", Verdict.NOTE, words)

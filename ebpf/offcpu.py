@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ebpf.backends import choose_backend
 from ebpf.observer import CoreObserver
 from ioflame.process import Children
 
@@ -15,8 +16,12 @@ def off_cpu_observer(
 ) -> CoreObserver:
     """Stacks of a process's threads by time off the CPU: `out` is the JSON (`OffCpu`), `recording` the stacks.
 
+    HostError where the CO-RE programs do not run: bpftrace 0.17 loses kernel stacks, by which locks are told from
+    sleeps, and knows nothing of threads that are blocked all the time.
+
     waker: take the stack of whoever wakes a thread, too; map_entries: of every map (None: the program's own sizes)
     """
+    choose_backend("co-re", ("co-re",))
     arguments = ["--pid", str(pid), "--recording", str(recording)]
     arguments += ["--waker"] if waker else []
     arguments += ["--map-entries", str(map_entries)] if map_entries is not None else []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ioflame.binaries import built_binary
-from ioflame.errors import HostError, MeasurementError, UsageError
+from ioflame.errors import HostError, IoflameError, error_of_child
 from ioflame.process import Child, Children
 
 __all__ = ("Tracer", "tracer_binary")
@@ -18,8 +18,6 @@ __all__ = ("Tracer", "tracer_binary")
 _ATTACH_SECONDS = 60.0
 _ANSWER_SECONDS = 30.0
 _FINISH_SECONDS = 60.0
-_USAGE = 2
-_HOST_CANNOT = 3
 
 
 def tracer_binary() -> Path | None:
@@ -100,13 +98,14 @@ class Tracer:
                 raise self._failure(f"{self._name} did not answer to {what}")
             line += byte
 
-    def _failure(self, what: str) -> HostError | MeasurementError | UsageError:
+    def _failure(self, what: str) -> IoflameError:
         self._failed = True
         self.child.wait(1.0)
-        words = self._log.read_text(errors="replace").strip()[-1000:] if self._log.exists() else ""
-        message = f"{what} ({self.child.describe_end()}): {words or 'it said nothing'}"
-        if self.child.returncode == _HOST_CANNOT:
-            return HostError(message, mend="ioflame doctor")
-        if self.child.returncode == _USAGE:
-            return UsageError(words)
-        return MeasurementError(message, mend=f"read {self._log}")
+        words = self._log.read_text(errors="replace")[-1000:] if self._log.exists() else ""
+        host = self.child.returncode == HostError.exit_code
+        return error_of_child(
+            self.child.returncode,
+            words,
+            what=f"{what}: {self.child.describe_end()}",
+            mend="ioflame doctor" if host else f"read {self._log}",
+        )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from ioflame.errors import MeasurementError, UsageError
+from ioflame.run import new_directory
 from ioflame.writes import Writes
 
 __all__ = ("Baseline", "ExperimentRecord", "ExperimentRun", "StepRecord")
@@ -89,9 +89,7 @@ class ExperimentRun:
 
     @classmethod
     def create(cls, out: Path, record: ExperimentRecord) -> ExperimentRun:
-        directory = out / f"{time.strftime('%Y%m%dT%H%M%S')}-{record.name}"
-        directory.mkdir(parents=True)
-        run = cls(directory, record)
+        run = cls(new_directory(out, record.name), record)
         run.save()
         return run
 

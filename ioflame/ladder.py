@@ -59,7 +59,7 @@ CLASSES: dict[str, str] = {
     "no_request": "a read without a request: page cache",
     "foreign": "slept for a request of another thread's",
     "awake": "request done before the thread slept",
-    "uring": "read by io_uring, which is not followed",
+    "uring": "asked io_uring or libaio, which is not followed",
     "disorder": "a stage without its end, or out of order",
 }
 

@@ -35,6 +35,7 @@ __all__ = (
     "Unobserved",
     "Window",
     "check_writable",
+    "new_directory",
     "open_run",
     "read_categories",
 )
@@ -331,20 +332,9 @@ class Run:
     @classmethod
     def create(cls, out: Path, record: RunRecord) -> Run:
         """A new directory `OUT/<time>-<workload>-t<threads>`; UsageError when OUT cannot be written to."""
-        stamp = time.strftime("%Y%m%dT%H%M%S")
-        stem = f"{stamp}-{record.workload}-t{record.threads}"
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            for suffix in ("", *(f"-{n}" for n in range(2, 100))):
-                directory = out / (stem + suffix)
-                with contextlib.suppress(FileExistsError):
-                    directory.mkdir()
-                    run = cls(directory, record)
-                    run.save()
-                    return run
-        except OSError as error:
-            raise _unwritable(out, error) from None
-        raise UsageError(f"OUT={out} already holds 99 runs named {stem}")
+        run = cls(new_directory(out, f"{record.workload}-t{record.threads}"), record)
+        run.save()
+        return run
 
     def path(self, name: str) -> Path:
         return self.directory / name
@@ -378,6 +368,21 @@ class Run:
         partial = link.with_name(f"latest.{os.getpid()}")
         partial.symlink_to(self.directory.name)
         partial.replace(link)
+
+
+def new_directory(out: Path, name: str) -> Path:
+    """A new directory `OUT/<time>-<name>`, numbered where there is one already; UsageError when there can be none."""
+    stem = f"{time.strftime('%Y%m%dT%H%M%S')}-{name}"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for suffix in ("", *(f"-{n}" for n in range(2, 100))):
+            directory = out / (stem + suffix)
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir()
+                return directory
+    except OSError as error:
+        raise _unwritable(out, error) from None
+    raise UsageError(f"{out} already holds 99 directories named {stem}", mend="OUT=<another directory>")
 
 
 def check_writable(out: Path) -> None:

@@ -92,7 +92,8 @@ core=1
 if ((${#compiling[@]})); then
   if ! ((may_install)) || ! install "${compiling[@]}"; then
     core=0
-    say "without ${compiling[*]} the CO-RE programs are not built: bpftrace is used for IO latency, which is less exact"
+    say "without ${compiling[*]} the CO-RE programs are not built: bpftrace is used, which is less exact; there is no"
+    say "  off-CPU time then, and the latency ladder starts at the read call"
     say "  to mend: $(by_hand "${compiling[@]}"), then run this again"
   fi
 fi

@@ -39,6 +39,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "llvm-dwp": lambda: shutil.which("llvm-dwp") is not None,
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
+    "fio": lambda: shutil.which("fio") is not None,
     "db_bench": lambda: shutil.which("db_bench") is not None,
     "perf": lambda: _runs("perf", "record", "-q", "-N", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"),
     "loop": lambda: _runs("losetup", "--find"),
@@ -49,6 +50,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "offcputime": lambda: _runs("offcputime", "1"),
     "bpftool": lambda: _runs("bpftool", "prog", "list"),
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
+    "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
     "seccomp": lambda: sys.platform == "linux" and os.uname().machine == "x86_64",
 }

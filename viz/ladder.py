@@ -103,7 +103,8 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
     if total.count:
         difference = ladder.sum_of_parts_ns - total.mean_ns
         lines.append(_book("sum of the parts", ladder.sum_of_parts_ns, f"{difference / 1e3:+.3f} us beside the total"))
-        lines.append(_book("of it, the probes", ladder.probe_ns, "programs measured, traps estimated"))
+        if ladder.backend == "co-re":
+            lines.append(_book("of it, the probes", ladder.probe_ns, "programs measured, traps estimated"))
     if ladder.start == "query" and ladder.outside.count:
         lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
         lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))

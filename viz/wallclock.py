@@ -115,6 +115,8 @@ def run_queue_table(queue: RunQueue) -> str:
     switches = queue.voluntary + queue.involuntary
     rate = switches / seconds if seconds else 0
     lines.append(f"context switches: {queue.voluntary:,} voluntary, {queue.involuntary:,} involuntary ({rate:,.0f}/s)")
+    if queue.how:
+        lines.append(f"{queue.backend}: {queue.how}")
     return "\n".join(lines) + "\n"
 
 

@@ -71,6 +71,12 @@ static __always_inline u32 number_of(struct pid *pid)
 	return 0;
 }
 
+/* When a task's process was created: an exec keeps it, and no two processes of one number have the same. */
+static __always_inline u64 start_of(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, group_leader, start_time);
+}
+
 /* Process and thread as the loader's pid namespace numbers them; zeros for a task that it cannot see. */
 static __always_inline struct ids ids_of(struct task_struct *task)
 {

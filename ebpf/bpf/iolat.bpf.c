@@ -6,12 +6,14 @@
  * Requests and bios are known by their address: a key of device and sector collides as soon as two read one block.
  * They are followed from the moment the program is attached; what completes while the gate is open is counted, as
  * /proc/diskstats does. */
-#include "targets.h"
-
 #define OPERATIONS 5 /* read, write, flush, discard, other */
 #define OWNERS 2     /* everybody else, the process */
 #define STAGES 3     /* queue, device, total */
 #define ROWS (OPERATIONS * OWNERS * STAGES)
+
+#include "histogram.h"
+#include "targets.h"
+
 #define REQ_OP_MASK 0xff
 
 enum { REQ_OP_READ = 0, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
@@ -59,33 +61,12 @@ struct kind_sum {
 	u64 total_ns;
 };
 
-struct sum {
-	u64 count;
-	u64 ns;
-	u64 least;
-	u64 most;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, u64);
 	__type(value, struct flight);
 } flights SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ROWS * BUCKETS);
-	__type(key, u32);
-	__type(value, u64);
-} histogram SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ROWS);
-	__type(key, u32);
-	__type(value, struct sum);
-} sums SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -149,27 +130,11 @@ static __always_inline u32 group_of(u32 operation)
 
 static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u64 to)
 {
-	u32 row = (group_of(operation) * OWNERS + (own & 1)) * STAGES + stage;
-	if (to < from) {
+	enum counted counted = count_row((group_of(operation) * OWNERS + (own & 1)) * STAGES + stage, from, to);
+	if (counted == BACKWARDS)
 		tally(NEGATIVE);
-		return;
-	}
-	u64 ns = to - from;
-	if (ns >> (MAX_EXPONENT + 1))
+	else if (counted == TOO_LONG)
 		tally(OVERFLOW);
-	u32 slot = row * BUCKETS + bucket_of(ns);
-	u64 *n = bpf_map_lookup_elem(&histogram, &slot);
-	if (n)
-		(*n)++;
-	struct sum *sum = bpf_map_lookup_elem(&sums, &row);
-	if (!sum)
-		return;
-	if (!sum->count || ns < sum->least)
-		sum->least = ns;
-	if (ns > sum->most)
-		sum->most = ns;
-	sum->count++;
-	sum->ns += ns;
 }
 
 static __always_inline void begin(u64 key, u32 flags, u32 bytes, u64 issued)

@@ -110,6 +110,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	u64 start_time;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct signal_struct *signal;

@@ -4,6 +4,7 @@
  * Each followed query leaves eleven points in time on one clock, so its ten stages add up to it exactly. A thread keeps its
  * points in task storage. A request is known by its address, and its points reach the thread at its wake-up: before
  * the request is freed, and so before another read can take its address. */
+#include "threads.h"
 #include "uprobe.h"
 
 enum point {
@@ -31,7 +32,7 @@ enum class {
 	NO_REQUEST,   /* one read call without a request of its own, and no sleep: page cache */
 	FOREIGN,      /* one read call without a request of its own that slept: another thread asked for the data */
 	AWAKE,        /* the request was done before the thread slept, or something else woke it */
-	URING,        /* io_uring: the reads are not the thread's own calls */
+	URING,        /* io_uring or libaio: the reads are not the thread's own calls */
 	DISORDER,     /* a point is missing, or before the one it follows */
 	CLASSES,
 };
@@ -51,6 +52,7 @@ enum counter {
 	ABANDONED,     /* a followed query that never returned (an exception went through it) */
 	REQUEUED,      /* a followed request issued more than once: its last issue counts */
 	OVERFLOW,      /* longer than the last bucket begins */
+	ASYNC_CALLS,   /* that ask for reads which no read call waits for, where the ladder starts at the read call */
 	COUNTERS,
 };
 
@@ -74,7 +76,8 @@ const volatile int with_reader = 0; /* uprobes on the file reader */
 const volatile u32 sample = 1;      /* one query in so many */
 #define READ_CALLS 5
 const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1 };
-const volatile s64 uring_call = -1;
+#define ASYNC_CALLS_KNOWN 2
+const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };
 
 struct thread {
 	u64 at[POINTS];
@@ -146,9 +149,6 @@ struct {
 	__type(key, u64);
 	__type(value, u64);
 } devices SEC(".maps");
-
-/* The process as the kernel numbers it, learnt from its first call: comparing it is cheaper than asking each time. */
-u32 kernel_tgid = 0;
 
 /* Programs of uprobes can be preempted by another thread's on the same CPU, in the middle of an addition. */
 #define ADD(place, n) __sync_fetch_and_add(&(place), n)
@@ -354,15 +354,12 @@ static __always_inline int is_read(long id)
 	return 0;
 }
 
-static __always_inline int is_target(struct task_struct *task)
+static __always_inline int is_async(long id)
 {
-	u32 tgid = task->tgid;
-	if (kernel_tgid)
-		return tgid == kernel_tgid;
-	if (current_ids().tgid != target_tgid)
-		return 0;
-	kernel_tgid = tgid;
-	return 1;
+	for (int i = 0; i < ASYNC_CALLS_KNOWN; i++)
+		if (id == async_calls[i])
+			return 1;
+	return 0;
 }
 
 SEC("tp_btf/sys_enter")
@@ -378,9 +375,11 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 			return 0;
 	}
 	u64 now = bpf_ktime_get_ns();
-	if (id == uring_call) {
+	if (is_async(id)) {
 		if (with_query)
 			thread->uring = 1;
+		else if (is_target(task))
+			bump(ASYNC_CALLS);
 		return 0;
 	}
 	if (!is_read(id))

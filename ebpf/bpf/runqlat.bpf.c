@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* Run-queue latency of a process's threads: from sched_waking, sched_wakeup_new or being preempted until switched in. */
+#define ROWS 3
+
+#include "histogram.h"
 #include "threads.h"
 
+/* A row of the histogram each. */
 enum kind {
 	WOKEN,
 	PREEMPTED,
 	STARTED,
-	KINDS,
 };
 
 enum loss {
@@ -23,33 +26,12 @@ struct wait {
 	u32 off; /* whether it has left its CPU */
 };
 
-struct sum {
-	u64 count;
-	u64 ns;
-	u64 least;
-	u64 most;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u32);
 	__type(value, struct wait);
 } waits SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, KINDS * BUCKETS);
-	__type(key, u32);
-	__type(value, u64);
-} histogram SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, KINDS);
-	__type(key, u32);
-	__type(value, struct sum);
-} sums SEC(".maps");
 
 u64 losses[LOSSES] = {};
 u64 voluntary = 0;
@@ -69,26 +51,11 @@ static __always_inline void begin(u32 pid, u64 since, u32 kind)
 
 static __always_inline void count(u32 kind, u64 from, u64 to)
 {
-	if (to < from) {
+	enum counted counted = count_row(kind < ROWS ? kind : WOKEN, from, to);
+	if (counted == BACKWARDS)
 		lose(NEGATIVE);
-		return;
-	}
-	u64 ns = to - from;
-	if (ns >> (MAX_EXPONENT + 1))
+	else if (counted == TOO_LONG)
 		lose(OVERFLOW);
-	u32 slot = kind * BUCKETS + bucket_of(ns);
-	u64 *n = bpf_map_lookup_elem(&histogram, &slot);
-	if (n)
-		(*n)++;
-	struct sum *sum = bpf_map_lookup_elem(&sums, &kind);
-	if (!sum)
-		return;
-	if (!sum->count || ns < sum->least)
-		sum->least = ns;
-	if (ns > sum->most)
-		sum->most = ns;
-	sum->count++;
-	sum->ns += ns;
 }
 
 SEC("tp_btf/sched_switch")
@@ -103,7 +70,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		struct wait *wait = bpf_map_lookup_elem(&waits, &pid);
 		if (gate) {
 			if (wait && wait->since)
-				count(wait->kind < KINDS ? wait->kind : WOKEN, wait->since, now);
+				count(wait->kind, wait->since, now);
 			else
 				lose(NO_START);
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* The processes looked at, when there may be several, or children of theirs. A process that ends leaves the set, so that
- * its number, given to another, is not taken for it. */
+/* The processes looked at, when there may be several, or children of theirs. Each is known by its number and by when it was
+ * created, so that a number that is given to another process is not taken for it: the end of a process may go unseen. */
 #pragma once
 
 #include "common.h"
@@ -9,25 +9,33 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u32); /* tgid in the loader's pid namespace */
-	__type(value, u32);
+	__type(value, u64); /* start_time, 0 until it is first seen */
 } targets SEC(".maps");
 
 u64 targets_ended = 0;
 u64 targets_lost = 0; /* children that did not fit into the map */
 
+/* Whether the current task is of one of them; tgid: its own. */
 static __always_inline int is_target(u32 tgid)
 {
-	return tgid && bpf_map_lookup_elem(&targets, &tgid) != 0;
+	u64 *start = tgid ? bpf_map_lookup_elem(&targets, &tgid) : 0;
+	if (!start)
+		return 0;
+	u64 own = start_of((struct task_struct *)bpf_get_current_task());
+	if (!*start)
+		*start = own;
+	return *start == own;
 }
 
 SEC("?tp_btf/sched_process_fork")
 int BPF_PROG(target_forks, struct task_struct *parent, struct task_struct *child)
 {
-	u32 one = 1, tgid = ids_of(parent).tgid;
+	u64 unknown = 0;
+	u32 tgid = ids_of(parent).tgid;
 	if (!is_target(tgid))
 		return 0;
 	u32 born = ids_of(child).tgid;
-	if (born && born != tgid && bpf_map_update_elem(&targets, &born, &one, BPF_ANY))
+	if (born && born != tgid && bpf_map_update_elem(&targets, &born, &unknown, BPF_ANY))
 		__sync_fetch_and_add(&targets_lost, 1);
 	return 0;
 }

@@ -5,19 +5,35 @@
 
 #include "common.h"
 
-/* The process's tgid in the kernel's own numbers: given by the loader where its namespace is the first one, else found
- * at the first of its threads that is seen. */
+/* The process's tgid in the kernel's own numbers, where the loader's namespace is not the first one: found at the first
+ * of its threads that is seen. */
 volatile u32 global_tgid = 0;
 
-static __always_inline int is_target(struct task_struct *task)
+/* When the process was created (task_struct's start_time), found in the same way: by it, a process that is given the
+ * number later is told apart. The loader makes sure that the process lives once the programs are attached. */
+volatile u64 process_start = 0;
+
+static __always_inline int has_its_number(struct task_struct *task)
 {
 	u32 tgid = task->tgid;
+	if ((u32)pidns_ino == FIRST_PID_NAMESPACE)
+		return tgid == target_tgid;
 	if (global_tgid)
 		return tgid == global_tgid;
 	if (!tgid || ids_of(task).tgid != target_tgid)
 		return 0;
 	global_tgid = tgid;
 	return 1;
+}
+
+static __always_inline int is_target(struct task_struct *task)
+{
+	if (!has_its_number(task))
+		return 0;
+	u64 start = start_of(task);
+	if (!process_start)
+		process_start = start;
+	return start == process_start;
 }
 
 /* The kernel's task states that count here; the first four bits have not moved since 2.6. */

@@ -7,7 +7,7 @@ use std::os::fd::FromRawFd;
 use libbpf_rs::{AsRawLibbpf, libbpf_sys};
 use serde::Serialize;
 
-use crate::error::Failure;
+use observer::Failure;
 
 /// The kernel counts time and runs of programs while this lives; no sysctl is changed.
 pub struct Accounting {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::error::Failure;
+use observer::Failure;
 
 /// A whole disk or a partition.
 #[derive(Clone, Debug, Serialize)]

@@ -5,7 +5,8 @@ use std::os::fd::AsRawFd;
 use libbpf_rs::{MapCore, MapFlags, libbpf_sys};
 use serde::Serialize;
 
-use crate::error::Failure;
+use crate::refusal::OrRefused;
+use observer::Failure;
 
 const SUB_BITS: u32 = 5;
 const SUB: u64 = 1 << SUB_BITS;
@@ -22,6 +23,41 @@ pub struct Histogram {
     pub most_ns: u64,
     /// `[low, high, count]`, low inclusive, high exclusive, in ns, ascending.
     pub buckets: Vec<[u64; 3]>,
+}
+
+impl Histogram {
+    /// Adds one CPU's `[count, ns, least, most]`.
+    pub fn add(&mut self, [count, ns, least, most]: [u64; 4]) {
+        if count > 0 {
+            self.least_ns = if self.count == 0 { least } else { self.least_ns.min(least) };
+            self.count += count;
+            self.sum_ns += ns;
+            self.most_ns = self.most_ns.max(most);
+        }
+    }
+}
+
+/// The first words of a C structure of u64s.
+pub fn words<const N: usize>(value: &[u8]) -> [u64; N] {
+    std::array::from_fn(|n| u64::from_ne_bytes(value[n * 8..n * 8 + 8].try_into().unwrap()))
+}
+
+/// The rows of `bpf/histogram.h`: its maps `histogram` and `sums`, and how many rows they have.
+pub fn read_rows(
+    histogram: &impl MapCore,
+    sums: &impl MapCore,
+    rows: usize,
+) -> Result<Vec<Histogram>, Failure> {
+    let counts = read_counts(histogram, 0, rows * BUCKETS)?;
+    let sums = read_all(sums, 0, rows)?;
+    let rows = counts.chunks(BUCKETS).zip(&sums).map(|(counts, sums)| {
+        let mut row = Histogram { buckets: sparse(counts), ..Default::default() };
+        for sum in sums {
+            row.add(words(sum));
+        }
+        row
+    });
+    Ok(rows.collect())
 }
 
 /// The bounds of a bucket in ns: low inclusive, high exclusive.
@@ -56,7 +92,7 @@ pub fn read_counts(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec
 /// can (Linux 5.14), one a slot elsewhere.
 pub fn read_all(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<Vec<Vec<u8>>>, Failure> {
     let one = (map.value_size() as usize).next_multiple_of(8);
-    let per_slot = one * libbpf_rs::num_possible_cpus()?;
+    let per_slot = one * libbpf_rs::num_possible_cpus().or_refused()?;
     let mut keys = vec![0u32; slots];
     let mut values = vec![0u8; slots * per_slot];
     let mut count = slots as u32;
@@ -84,7 +120,9 @@ pub fn read_all(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<Ve
             .collect());
     }
     let singly = first as u32..(first + slots) as u32;
-    singly.map(|key| Ok(map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default())).collect()
+    singly
+        .map(|key| Ok(map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY).or_refused()?.unwrap_or_default()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -12,11 +12,12 @@ use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost};
 use crate::device::{Device, DiskCounts};
-use crate::error::Failure;
-use crate::histogram::{BUCKETS, Histogram, read_all, read_counts, sparse};
+use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse, words};
 use crate::kernel_flags::RequestFlags;
-use crate::session::{Counting, WindowOptions, now_ns, pid_namespace, run_window, write_result};
+use crate::refusal::OrRefused;
+use crate::session::{Counting, WindowOptions, constants, now_ns, run_window, write_result};
 use crate::targets::{TargetOptions, with_start_times};
+use observer::Failure;
 
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
 mod skeleton {
@@ -225,19 +226,16 @@ fn load<'obj>(
     way: Follow,
     storage: &'obj mut MaybeUninit<libbpf_rs::OpenObject>,
 ) -> Result<skeleton::IolatSkel<'obj>, Failure> {
-    let (pidns_dev, pidns_ino) = pid_namespace()?;
-    let mut open = skeleton::IolatSkelBuilder::default().open(storage)?;
-    let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
-    rodata.pidns_dev = pidns_dev;
-    rodata.pidns_ino = pidns_ino;
+    let mut open = skeleton::IolatSkelBuilder::default().open(storage).or_refused()?;
+    let rodata = constants!(open, 0);
     rodata.device_major = device.major;
     rodata.device_minor = device.minor;
     rodata.device_is_partition = u32::from(device.partition);
     rodata.flush_sequence = flags.flush_sequence;
     rodata.issue_begins = u32::from(way == Follow::Insert);
     if let Some(entries) = options.map_entries {
-        open.maps.flights.set_max_entries(entries)?;
-        open.maps.kinds.set_max_entries(entries)?;
+        open.maps.flights.set_max_entries(entries).or_refused()?;
+        open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
@@ -248,8 +246,8 @@ fn load<'obj>(
         };
         program.set_autoload(wanted);
     }
-    let mut skeleton = open.load()?;
-    skeleton.attach()?;
+    let mut skeleton = open.load().or_refused()?;
+    skeleton.attach().or_refused()?;
     Ok(skeleton)
 }
 
@@ -299,7 +297,7 @@ fn measure(
         children: options.targets.children,
         start_ns,
         end_ns,
-        rows: read_rows(skeleton)?,
+        rows: rows_of(skeleton)?,
         kinds: read_kinds(skeleton, flags)?,
         slices,
         losses,
@@ -310,30 +308,14 @@ fn measure(
     write_result(&options.window, &latency)
 }
 
-fn read_rows(skeleton: &skeleton::IolatSkel) -> Result<Vec<Row>, Failure> {
-    let sums = read_all(&skeleton.maps.sums, 0, SLOTS)?;
-    let histogram = |slot: usize| -> Result<Histogram, Failure> {
-        let counts = read_counts(&skeleton.maps.histogram, slot * BUCKETS, BUCKETS)?;
-        let mut histogram = Histogram { buckets: sparse(&counts), least_ns: u64::MAX, ..Default::default() };
-        for [count, ns, least, most] in sums[slot].iter().map(|value| words(value)) {
-            if count > 0 {
-                histogram.count += count;
-                histogram.sum_ns += ns;
-                histogram.least_ns = histogram.least_ns.min(least);
-                histogram.most_ns = histogram.most_ns.max(most);
-            }
-        }
-        if histogram.count == 0 {
-            histogram.least_ns = 0;
-        }
-        Ok(histogram)
-    };
+fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<Row>, Failure> {
+    let counted = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, SLOTS)?;
     let mut rows = Vec::new();
     for (o, operation) in OPERATIONS.into_iter().enumerate() {
         for (w, owner) in OWNERS.into_iter().enumerate() {
-            let total = histogram(slot(o, w, TOTAL))?;
+            let [queue, device, total] =
+                [QUEUE, DEVICE, TOTAL].map(|stage| counted[slot(o, w, stage)].clone());
             if total.count > 0 {
-                let (queue, device) = (histogram(slot(o, w, QUEUE))?, histogram(slot(o, w, DEVICE))?);
                 rows.push(Row { operation, owner, queue, device, total });
             }
         }
@@ -345,7 +327,7 @@ fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Ve
     let map = &skeleton.maps.kinds;
     let mut kinds = Vec::new();
     for key in map.keys() {
-        let Some(values) = map.lookup_percpu(&key, MapFlags::ANY)? else { continue };
+        let Some(values) = map.lookup_percpu(&key, MapFlags::ANY).or_refused()? else { continue };
         let word = |n: usize| u32::from_ne_bytes(key[n * 4..n * 4 + 4].try_into().unwrap());
         let total = |n: usize| -> u64 { values.iter().map(|value| words::<3>(value)[n]).sum() };
         kinds.push(Kind {
@@ -370,8 +352,4 @@ fn group_of(operation: u32) -> usize {
         odd if odd % 2 == 1 => 1,
         _ => 4,
     }
-}
-
-fn words<const N: usize>(value: &[u8]) -> [u64; N] {
-    std::array::from_fn(|n| u64::from_ne_bytes(value[n * 8..n * 8 + 8].try_into().unwrap()))
 }

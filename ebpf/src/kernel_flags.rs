@@ -3,7 +3,7 @@
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
 
-use crate::error::Failure;
+use observer::Failure;
 
 /// `RQF_FLUSH_SEQ` before it became an enum (Linux 6.12).
 const OLD_FLUSH_SEQUENCE: u32 = 1 << 4;

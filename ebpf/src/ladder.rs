@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fs, io, thread};
+use std::{fs, thread};
 
 use clap::{Args, ValueEnum};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags};
 use serde::Serialize;
 
-use crate::error::Failure;
-use crate::histogram::{BUCKETS, Histogram, read_all, read_counts, sparse};
-use crate::session::{Counting, WindowOptions, pid_namespace, run_window, write_result};
+use crate::histogram::{BUCKETS, Histogram, read_all, read_counts, sparse, words};
+use crate::refusal::OrRefused;
+use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use crate::symbols::{self, Function, ROCKSDB, Rule, Rules};
 use crate::uprobes::{self, MOST_FUNCTIONS, Trap, Way};
+use observer::{Failure, Process};
 
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
 mod skeleton {
@@ -33,7 +33,7 @@ const CLASSES: [&str; 8] =
 const ROW_FIELDS: usize = 5;
 const ROWS: usize = STAGES.len() + CLASSES.len() + 1;
 /// In the order of `enum counter`; the first three are no losses.
-const COUNTERS: [&str; 10] = [
+const COUNTERS: [&str; 11] = [
     "queries",
     "followed",
     "threads",
@@ -44,6 +44,7 @@ const COUNTERS: [&str; 10] = [
     "abandoned",
     "requeued",
     "overflow",
+    "async_calls",
 ];
 const NO_LOSSES: usize = 3;
 /// Between two looks at the rows after the window, and how many there are at most.
@@ -164,7 +165,7 @@ struct Counter<'a, 'obj> {
     skeleton: &'a mut skeleton::LadderSkel<'obj>,
     opened: Disks,
     closed: Disks,
-    process: OwnedFd,
+    process: &'a Process,
     process_ended: bool,
 }
 
@@ -178,7 +179,7 @@ impl Counting for Counter<'_, '_> {
         }
         if !open {
             self.closed = disks();
-            self.process_ended = has_ended(&self.process);
+            self.process_ended = self.process.has_ended();
         }
     }
 
@@ -189,17 +190,13 @@ impl Counting for Counter<'_, '_> {
 
 /// Follows queries for the window and writes the JSON.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    let process = open_process(options.pid)?;
+    let process = Process::open(options.pid)?;
     let mut notes = Vec::new();
     let plan = plan(options, &mut notes)?;
     let with_reader = plan.as_ref().is_some_and(|plan| !plan.reader.is_empty());
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::LadderSkelBuilder::default().open(&mut storage)?;
-    let (pidns_dev, pidns_ino) = pid_namespace()?;
-    let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
-    rodata.pidns_dev = pidns_dev;
-    rodata.pidns_ino = pidns_ino;
-    rodata.target_tgid = options.pid;
+    let mut open = skeleton::LadderSkelBuilder::default().open(&mut storage).or_refused()?;
+    let rodata = constants!(open, process.pid());
     rodata.sample = options.sample;
     rodata.with_query = i32::from(plan.is_some());
     rodata.with_reader = i32::from(with_reader);
@@ -209,24 +206,25 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if plan.is_some() {
         rodata.read_calls[3..].copy_from_slice(&[libc::SYS_read, libc::SYS_readv]);
     }
-    rodata.uring_call = libc::SYS_io_uring_enter;
+    rodata.async_calls = [libc::SYS_io_uring_enter, libc::SYS_io_submit];
     if let Some(plan) = &plan {
         uprobes::enable(open.open_object_mut(), "query", plan.way);
         if with_reader {
             uprobes::enable(open.open_object_mut(), "reader", plan.way);
         }
     }
-    let mut skeleton = open.load()?;
-    skeleton.attach()?;
+    let mut skeleton = open.load().or_refused()?;
+    skeleton.attach().or_refused()?;
     let _links = match &plan {
         Some(plan) => attach(&mut skeleton, plan, options.pid)?,
         None => Vec::new(),
     };
+    process.must_be_alive()?;
     let mut counter = Counter {
         skeleton: &mut skeleton,
         opened: Disks::new(),
         closed: Disks::new(),
-        process,
+        process: &process,
         process_ended: false,
     };
     let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
@@ -420,23 +418,14 @@ fn read_rows(skeleton: &skeleton::LadderSkel) -> Result<Vec<(Histogram, u64)>, F
         .iter()
         .map(|values| {
             let (mut counts, mut own) = (vec![0u64; BUCKETS], 0);
-            let mut histogram = Histogram { least_ns: u64::MAX, ..Default::default() };
+            let mut histogram = Histogram::default();
             for value in values {
-                let field = |n: usize| u64::from_ne_bytes(value[n * 8..n * 8 + 8].try_into().unwrap());
-                if field(0) == 0 {
-                    continue;
+                let [count, ns, least, most, own_ns] = words::<ROW_FIELDS>(value);
+                histogram.add([count, ns, least, most]);
+                own += own_ns;
+                for (count, added) in counts.iter_mut().zip(words::<BUCKETS>(&value[ROW_FIELDS * 8..])) {
+                    *count += added;
                 }
-                histogram.count += field(0);
-                histogram.sum_ns += field(1);
-                histogram.least_ns = histogram.least_ns.min(field(2));
-                histogram.most_ns = histogram.most_ns.max(field(3));
-                own += field(4);
-                for (bucket, count) in counts.iter_mut().enumerate() {
-                    *count += field(ROW_FIELDS + bucket);
-                }
-            }
-            if histogram.count == 0 {
-                histogram.least_ns = 0;
             }
             histogram.buckets = sparse(&counts);
             (histogram, own)
@@ -452,7 +441,7 @@ fn device(
     let map = &skeleton.maps.devices;
     let mut most: Option<(u64, u64)> = None;
     for key in map.keys() {
-        let values = map.lookup_percpu(&key, MapFlags::ANY)?.unwrap_or_default();
+        let values = map.lookup_percpu(&key, MapFlags::ANY).or_refused()?.unwrap_or_default();
         let followed = values.iter().map(|v| u64::from_ne_bytes(v[..8].try_into().unwrap())).sum();
         if most.is_none_or(|(_, before)| followed > before) {
             most = Some((u64::from_ne_bytes(key[..8].try_into().unwrap()), followed));
@@ -483,22 +472,4 @@ fn disks() -> Disks {
         Some((key, ((*fields.get(2)?).to_owned(), number(3)?, number(6)?)))
     };
     text.lines().filter_map(line).collect()
-}
-
-fn open_process(pid: u32) -> Result<OwnedFd, Failure> {
-    // SAFETY: a plain system call; a descriptor that it returns is ours.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0);
-        if fd < 0 {
-            let error = io::Error::last_os_error();
-            return Err(Failure::usage(format!("--pid {pid}: there is no such process ({error})")));
-        }
-        Ok(OwnedFd::from_raw_fd(fd as i32))
-    }
-}
-
-fn has_ended(process: &OwnedFd) -> bool {
-    let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid entry, and no waiting.
-    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }

@@ -7,13 +7,13 @@ use clap::{Parser, Subcommand};
 mod chains;
 mod cost;
 mod device;
-mod error;
 mod histogram;
 mod iolat;
 mod kernel_flags;
 mod ladder;
 mod offcpu;
 mod probe;
+mod refusal;
 mod runqlat;
 mod session;
 mod symbols;
@@ -44,7 +44,7 @@ enum Program {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    error::keep_libbpf_words();
+    refusal::keep_libbpf_words();
     let done = match arguments.program {
         Program::Probe => probe::run(),
         Program::Iolat(options) => iolat::run(&options),

@@ -16,10 +16,11 @@ use recording::{Kernel, Mapping, Modules, Recording, Sample};
 use serde::Serialize;
 
 use crate::chains::{self, Chain};
-use crate::error::Failure;
-use crate::session::{Counting, WindowOptions, now_ns, pid_namespace, run_window, write_result};
+use crate::refusal::OrRefused;
+use crate::session::{Counting, WindowOptions, constants, now_ns, run_window, write_result};
 use crate::tasks::{self, Task};
 use account::{Life, Row, STATES, Window};
+use observer::{Failure, Process};
 use raw::{KINDS, Key, Kind, LOSSES, NOT_KEPT, Sum};
 
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
@@ -32,8 +33,6 @@ const EVENTS: [&str; 2] = ["off-cpu", "off-cpu-count"];
 /// `enum gate_state`
 const OPEN: i32 = 1;
 const FROZEN: i32 = 2;
-/// The inode of the first pid namespace (PROC_PID_INIT_INO): there, pids are the kernel's own.
-const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// Frames in a stack at which the kernel cuts it.
 const DEEPEST: usize = 127;
 
@@ -94,7 +93,7 @@ struct Result_ {
 /// The skeleton behind its gate, and what /proc says at the gate's edges.
 struct Counter<'a, 'obj> {
     skeleton: &'a mut skeleton::OffcpuSkel<'obj>,
-    pid: u32,
+    process: &'a Process,
     opened: u64,
     closed: u64,
     at_open: BTreeMap<u32, Task>,
@@ -105,8 +104,8 @@ struct Counter<'a, 'obj> {
 
 impl Counter<'_, '_> {
     fn take_mappings(&mut self) {
-        let text = fs::read(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-        let process = nix::unistd::Pid::from_raw(self.pid as i32);
+        let text = fs::read(self.process.path("maps")).unwrap_or_default();
+        let process = nix::unistd::Pid::from_raw(self.process.pid() as i32);
         self.mappings.extend(self.modules.update(process, &recording::parse::maps(&text)));
     }
 }
@@ -114,7 +113,7 @@ impl Counter<'_, '_> {
 impl Counting for Counter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         if open {
-            self.at_open = tasks::tasks(self.pid);
+            self.at_open = tasks::tasks(self.process);
             self.opened = now_ns();
         }
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
@@ -126,7 +125,7 @@ impl Counting for Counter<'_, '_> {
         }
         if !open {
             self.closed = now_ns();
-            self.at_close = tasks::tasks(self.pid);
+            self.at_close = tasks::tasks(self.process);
         }
     }
 
@@ -138,35 +137,27 @@ impl Counting for Counter<'_, '_> {
 
 /// Counts for the window and writes the JSON, and the recording where one is wanted.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    if tasks::tasks(options.pid).is_empty() {
-        return Err(Failure::usage(format!("--pid {}: there is no such process", options.pid)));
-    }
-    let (pidns_dev, pidns_ino) = pid_namespace()?;
+    let process = Process::open(options.pid)?;
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::OffcpuSkelBuilder::default().open(&mut storage)?;
-    let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
-    rodata.pidns_dev = pidns_dev;
-    rodata.pidns_ino = pidns_ino;
-    rodata.target_tgid = options.pid;
+    let mut open = skeleton::OffcpuSkelBuilder::default().open(&mut storage).or_refused()?;
+    let rodata = constants!(open, process.pid());
     rodata.with_waker = i32::from(options.waker);
-    if pidns_ino == FIRST_PID_NAMESPACE {
-        open.maps.bss_data.as_deref_mut().expect("the program has variables").global_tgid = options.pid;
-    }
     if let Some(entries) = options.map_entries {
-        open.maps.threads.set_max_entries(entries)?;
-        open.maps.ends.set_max_entries(entries)?;
-        open.maps.sums.set_max_entries(entries)?;
-        open.maps.stacks.set_max_entries(entries)?;
+        open.maps.threads.set_max_entries(entries).or_refused()?;
+        open.maps.ends.set_max_entries(entries).or_refused()?;
+        open.maps.sums.set_max_entries(entries).or_refused()?;
+        open.maps.stacks.set_max_entries(entries).or_refused()?;
     }
     let kernel = Kernel::running();
-    let mut skeleton = open.load()?;
-    skeleton.attach()?;
-    let attached = tasks::tasks(options.pid).into_iter();
+    let mut skeleton = open.load().or_refused()?;
+    skeleton.attach().or_refused()?;
+    process.must_be_alive()?;
+    let attached = tasks::tasks(&process).into_iter();
     let attached =
-        attached.map(|(tid, task)| (tid, (task, tasks::blocked(options.pid, tid, &kernel)))).collect();
+        attached.map(|(tid, task)| (tid, (task, tasks::blocked(&process, tid, &kernel)))).collect();
     let mut counter = Counter {
         skeleton: &mut skeleton,
-        pid: options.pid,
+        process: &process,
         opened: 0,
         closed: 0,
         at_open: BTreeMap::new(),

@@ -9,7 +9,8 @@ use std::time::Duration;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use serde::Serialize;
 
-use crate::error::Failure;
+use crate::refusal::OrRefused;
+use observer::Failure;
 
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
 mod skeleton {
@@ -83,13 +84,13 @@ fn explain(failure: &Failure, words: &str) -> String {
 
 fn attempt(kind: &str) -> Result<(), Failure> {
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::ProbeSkelBuilder::default().open(&mut storage)?;
+    let mut open = skeleton::ProbeSkelBuilder::default().open(&mut storage).or_refused()?;
     let name = format!("try_{kind}");
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = program.name().to_string_lossy() == name;
         program.set_autoload(wanted);
     }
-    let skeleton = open.load()?;
+    let skeleton = open.load().or_refused()?;
     let progs = &skeleton.progs;
     let program = match kind {
         "tp_btf" => &progs.try_tp_btf,
@@ -103,9 +104,9 @@ fn attempt(kind: &str) -> Result<(), Failure> {
             func_name: Some("ioflame_ebpf_probe_target".into()),
             ..Default::default()
         };
-        program.attach_uprobe_with_opts(-1, "/proc/self/exe", 0, options)?
+        program.attach_uprobe_with_opts(-1, "/proc/self/exe", 0, options).or_refused()?
     } else {
-        program.attach()?
+        program.attach().or_refused()?
     };
     // What each of them sits on: a switch, a read, our own function.
     thread::sleep(Duration::from_millis(1));

@@ -8,10 +8,10 @@ use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
-use crate::error::Failure;
-use crate::histogram::{BUCKETS, Histogram, read_all, read_counts, sparse};
-use crate::session::{Counting, WindowOptions, pid_namespace, run_window, write_result};
-use crate::tasks;
+use crate::histogram::{Histogram, read_rows};
+use crate::refusal::OrRefused;
+use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use observer::{Failure, Process};
 
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
 mod skeleton {
@@ -20,8 +20,6 @@ mod skeleton {
 
 const KINDS: [&str; 3] = ["woken", "preempted", "started"];
 const LOSSES: [&str; 4] = ["lost_thread", "no_start", "negative", "overflow"];
-/// The inode of the first pid namespace (PROC_PID_INIT_INO): there, pids are the kernel's own.
-const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 #[derive(Args)]
 pub struct Options {
@@ -64,58 +62,29 @@ impl Counting for Counter<'_, '_> {
 
 /// Counts for the window and writes the JSON.
 pub fn run(options: &Options) -> Result<(), Failure> {
-    if tasks::tasks(options.pid).is_empty() {
-        return Err(Failure::usage(format!("--pid {}: there is no such process", options.pid)));
-    }
-    let (pidns_dev, pidns_ino) = pid_namespace()?;
+    let process = Process::open(options.pid)?;
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::RunqlatSkelBuilder::default().open(&mut storage)?;
-    let rodata = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
-    rodata.pidns_dev = pidns_dev;
-    rodata.pidns_ino = pidns_ino;
-    rodata.target_tgid = options.pid;
-    if pidns_ino == FIRST_PID_NAMESPACE {
-        open.maps.bss_data.as_deref_mut().expect("the program has variables").global_tgid = options.pid;
-    }
+    let mut open = skeleton::RunqlatSkelBuilder::default().open(&mut storage).or_refused()?;
+    constants!(open, process.pid());
     if let Some(entries) = options.map_entries {
-        open.maps.waits.set_max_entries(entries)?;
+        open.maps.waits.set_max_entries(entries).or_refused()?;
     }
-    let mut skeleton = open.load()?;
-    skeleton.attach()?;
+    let mut skeleton = open.load().or_refused()?;
+    skeleton.attach().or_refused()?;
+    process.must_be_alive()?;
     let (start_ns, end_ns) =
         run_window(&options.window, Duration::from_secs(1), &mut Counter(&mut skeleton))?;
-    let counts = read_counts(&skeleton.maps.histogram, 0, KINDS.len() * BUCKETS)?;
-    let sums = read_all(&skeleton.maps.sums, 0, KINDS.len())?;
-    let mut waits = BTreeMap::new();
-    for (slot, kind) in KINDS.into_iter().enumerate() {
-        let buckets = sparse(&counts[slot * BUCKETS..(slot + 1) * BUCKETS]);
-        waits.insert(kind, Histogram { buckets, ..totals(&sums[slot]) });
-    }
+    let rows = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, KINDS.len())?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = Result_ {
         backend: "co-re",
         pid: options.pid,
         start_ns,
         end_ns,
-        waits,
+        waits: KINDS.into_iter().zip(rows).collect(),
         voluntary: bss.voluntary,
         involuntary: bss.involuntary,
         losses: LOSSES.into_iter().zip(bss.losses).collect(),
     };
     write_result(&options.window, &result)
-}
-
-/// Count, sum, shortest and longest over the CPUs.
-fn totals(values: &[Vec<u8>]) -> Histogram {
-    let mut total = Histogram::default();
-    for value in values {
-        let field = |n: usize| u64::from_ne_bytes(value[n * 8..n * 8 + 8].try_into().unwrap());
-        if field(0) > 0 {
-            total.least_ns = if total.count == 0 { field(2) } else { total.least_ns.min(field(2)) };
-            total.count += field(0);
-            total.sum_ns += field(1);
-            total.most_ns = total.most_ns.max(field(3));
-        }
-    }
-    total
 }

@@ -16,7 +16,7 @@ use std::{fs, io, thread};
 use clap::Args;
 use serde::Serialize;
 
-use crate::error::Failure;
+use observer::Failure;
 
 #[derive(Args)]
 pub struct WindowOptions {
@@ -157,3 +157,17 @@ pub fn pid_namespace() -> Result<(u64, u64), Failure> {
     let namespace = fs::metadata("/proc/self/ns/pid")?;
     Ok((namespace.st_dev(), namespace.st_ino()))
 }
+
+/// The constants of an open skeleton, with those that every program has (`bpf/common.h`) filled in; each skeleton has a
+/// type of its own for them. pid: the process, 0 for programs that keep a set of them
+macro_rules! constants {
+    ($open:expr, $pid:expr) => {{
+        let (pidns_dev, pidns_ino) = $crate::session::pid_namespace()?;
+        let rodata = $open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+        rodata.pidns_dev = pidns_dev;
+        rodata.pidns_ino = pidns_ino;
+        rodata.target_tgid = $pid;
+        rodata
+    }};
+}
+pub(crate) use constants;

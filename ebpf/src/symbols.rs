@@ -9,7 +9,7 @@ use cpp_demangle::{DemangleOptions, Symbol};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use serde::Deserialize;
 
-use crate::error::Failure;
+use observer::Failure;
 
 /// Which functions matter, by engine: `symbols/ENGINE.toml`.
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,8 @@ use std::fs;
 use clap::Args;
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::error::Failure;
+use crate::refusal::OrRefused;
+use observer::{Failure, Process};
 
 #[derive(Args)]
 pub struct TargetOptions {
@@ -22,15 +23,7 @@ impl TargetOptions {
     /// Every process there is to look at now. Usage error when one that was named does not run.
     pub fn processes(&self) -> Result<Vec<u32>, Failure> {
         for pid in &self.pids {
-            if start_time(*pid).is_none() {
-                return Err(Failure::usage(format!("--pid {pid}: no such process")));
-            }
-            if thread_group(*pid) != Some(*pid) {
-                return Err(Failure::usage(format!(
-                    "--pid {pid} is a thread of process {}; name the process",
-                    thread_group(*pid).unwrap_or_default()
-                )));
-            }
+            Process::open(*pid)?;
         }
         let mut found: BTreeSet<u32> = self.pids.iter().copied().collect();
         if self.children {
@@ -54,7 +47,7 @@ impl TargetOptions {
     /// one whose number was given to another process since `processes` is refused.
     pub fn enter(&self, map: &impl MapCore, started: &[(u32, u64)]) -> Result<(), Failure> {
         for (pid, time) in started {
-            map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)?;
+            map.update(&pid.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::ANY).or_refused()?;
             if start_time(*pid) != Some(*time) {
                 map.delete(&pid.to_ne_bytes()).ok();
                 if self.pids.contains(pid) {
@@ -85,12 +78,6 @@ fn start_time(pid: u32) -> Option<u64> {
         return None;
     }
     fields.get(19)?.parse().ok()
-}
-
-fn thread_group(pid: u32) -> Option<u32> {
-    let text = fs::read(format!("/proc/{pid}/status")).ok()?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
 /// Every process with its parent.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use observer::Process;
 use recording::Kernel;
 use recording::parse;
 
@@ -16,9 +17,9 @@ pub struct Task {
 }
 
 /// The threads that are there now, by tid; none when the process is gone.
-pub fn tasks(pid: u32) -> BTreeMap<u32, Task> {
+pub fn tasks(process: &Process) -> BTreeMap<u32, Task> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(process.path("task")).into_iter().flatten().flatten() {
         let tid = entry.file_name().to_str().and_then(|name| name.parse().ok());
         // A thread may end while it is looked at.
         if let Some((tid, task)) = tid.and_then(|tid| Some((tid, task(&entry.path())?))) {
@@ -46,8 +47,8 @@ pub struct Blocked {
     pub user: Vec<u64>,
 }
 
-pub fn blocked(pid: u32, tid: u32, kernel: &Kernel) -> Blocked {
-    let read = |name: &str| fs::read(format!("/proc/{pid}/task/{tid}/{name}")).unwrap_or_default();
+pub fn blocked(process: &Process, tid: u32, kernel: &Kernel) -> Blocked {
+    let read = |name: &str| fs::read(process.path(&format!("task/{tid}/{name}"))).unwrap_or_default();
     let frames = parse::kernel_stack(&read("stack"));
     let addresses = frames.iter().map_while(|frame| Some(kernel.address_of(&frame.function)? + frame.offset));
     Blocked {

@@ -10,8 +10,9 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, UprobeMultiOpts, UprobeOpts};
 use serde::Serialize;
 
-use crate::error::Failure;
+use crate::refusal::OrRefused;
 use crate::symbols::Function;
+use observer::Failure;
 
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
 mod skeleton {
@@ -122,7 +123,9 @@ pub fn attach(
                         session: true,
                         ..Default::default()
                     };
-                    links.push(program.attach_uprobe_multi_with_opts(pid as i32, file, "", options)?);
+                    links.push(
+                        program.attach_uprobe_multi_with_opts(pid as i32, file, "", options).or_refused()?,
+                    );
                 }
                 Way::Pair => {
                     for (place, function) in places {
@@ -132,7 +135,11 @@ pub fn attach(
                             ..Default::default()
                         };
                         let offset = function.offset as usize;
-                        links.push(program.attach_uprobe_with_opts(pid as i32, file, offset, options)?);
+                        links.push(
+                            program
+                                .attach_uprobe_with_opts(pid as i32, file, offset, options)
+                                .or_refused()?,
+                        );
                     }
                 }
             }
@@ -161,9 +168,9 @@ pub fn way_and_cost(asked: Option<Way>) -> Result<(Way, Trap), Failure> {
 /// Watches all `functions` until they were called often enough or `limit` is over; calls by function.
 pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Result<Vec<Calls>, Failure> {
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage)?;
+    let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
     enable(open.open_object_mut(), "call", way);
-    let mut skeleton = open.load()?;
+    let mut skeleton = open.load().or_refused()?;
     let _links = attach(skeleton.object_mut(), "call", way, pid, functions)?;
     set_gate(&mut skeleton, true);
     let begun = Instant::now();
@@ -180,7 +187,8 @@ pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Res
 fn read_calls(skeleton: &skeleton::UprobeSkel, functions: usize) -> Result<Vec<Calls>, Failure> {
     let mut calls = vec![Calls::default(); functions];
     for (place, calls) in calls.iter_mut().enumerate() {
-        let values = skeleton.maps.calls.lookup_percpu(&(place as u32).to_ne_bytes(), MapFlags::ANY)?;
+        let values =
+            skeleton.maps.calls.lookup_percpu(&(place as u32).to_ne_bytes(), MapFlags::ANY).or_refused()?;
         for value in values.unwrap_or_default() {
             calls.outer += u64::from_ne_bytes(value[..8].try_into().unwrap());
             calls.inner += u64::from_ne_bytes(value[8..16].try_into().unwrap());
@@ -210,9 +218,9 @@ fn trap_cost(way: Way) -> Result<Trap, Failure> {
 
 fn trapped_ns(name: &str, way: Way, target: Target) -> Result<f64, Failure> {
     let mut storage = MaybeUninit::uninit();
-    let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage)?;
+    let mut open = skeleton::UprobeSkelBuilder::default().open(&mut storage).or_refused()?;
     enable(open.open_object_mut(), name, way);
-    let mut skeleton = open.load()?;
+    let mut skeleton = open.load().or_refused()?;
     let ours = crate::symbols::own_function(target.0)?;
     let mut links =
         attach(skeleton.object_mut(), name, way, std::process::id(), std::slice::from_ref(&ours))?;

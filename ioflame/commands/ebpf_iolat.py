@@ -10,7 +10,7 @@ from pathlib import Path
 from collectors.counters import device_of
 from ebpf.backends import BACKENDS
 from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
-from ioflame.commands.ebpf_program import EbpfProgram, Shown
+from ioflame.commands.ebpf_program import EbpfProgram, Shown, add_backend
 from ioflame.errors import UsageError
 from ioflame.latency import read_io_latency
 from ioflame.observer import Observer
@@ -56,11 +56,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DEVICE|DIR",
         help="a block device (/dev/nvme0n1), or a directory on one (default: the current one)",
     )
-    parser.add_argument(
-        "--backend",
-        default=os.environ.get("EBPF") or "auto",
-        help=f"auto (the first that works here), or one of {', '.join(BACKENDS)} (default: EBPF, or auto)",
-    )
+    add_backend(parser, BACKENDS)
 
 
 def _device(text: str) -> tuple[int, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
-from ioflame.commands.ebpf_program import EbpfProgram, Shown
+from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_checks, ladder_observer
+from ioflame.commands.ebpf_program import EbpfProgram, Shown, add_backend
 from ioflame.errors import UsageError
 from ioflame.ladder import read_ladder
 from ioflame.observer import Observer
@@ -65,6 +65,7 @@ query - queue - dev      91.71  not in iostat nor the device's own figures
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_backend(parser, LADDER_BACKENDS)
     parser.add_argument(
         "--sample", type=int, default=8, metavar="N", help="follow one query in N (default: 8; 1 is each)"
     )
@@ -80,7 +81,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _observer(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
     if len(arguments.pid) != 1 or arguments.children:
         raise UsageError("the ladder follows one process", mend="one --pid, without --children")
-    request = LadderRequest(arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader)
+    request = LadderRequest(
+        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.backend
+    )
     return ladder_observer(request, children, out)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ioflame.checks import Check
 from ioflame.observer import Observer
 from ioflame.process import Children
 
-__all__ = ("EbpfProgram", "Shown")
+__all__ = ("EbpfProgram", "Shown", "add_backend")
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,12 @@ class EbpfProgram:
     add_arguments: Callable[[argparse.ArgumentParser], None]
     observer: Callable[[argparse.Namespace, Children, Path], Observer]
     show: Callable[[Path], Shown]
+
+
+def add_backend(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """--backend, for a program that has several: `names`, in the order of preference."""
+    parser.add_argument(
+        "--backend",
+        default=os.environ.get("EBPF") or "auto",
+        help=f"auto (the first that works here), or one of {', '.join(names)} (default: EBPF, or auto)",
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ebpf.runqlat import run_queue_observer
+from ebpf.runqlat import RUN_QUEUE_BACKENDS, run_queue_observer
 from ioflame.commands.ebpf_offcpu import one_pid
-from ioflame.commands.ebpf_program import EbpfProgram, Shown
+from ioflame.commands.ebpf_program import EbpfProgram, Shown, add_backend
 from ioflame.observer import Observer
 from ioflame.offcpu import read_run_queue
 from ioflame.process import Children
@@ -33,11 +33,13 @@ context switches: 108,100 voluntary, 5,192 involuntary (37,587/s)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_backend(parser, RUN_QUEUE_BACKENDS)
     parser.add_argument("--map-entries", type=int, help=argparse.SUPPRESS)
 
 
 def _observer(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
-    return run_queue_observer(children, one_pid(arguments), out, map_entries=arguments.map_entries)
+    pid, entries = one_pid(arguments), arguments.map_entries
+    return run_queue_observer(children, pid, out, map_entries=entries, backend=arguments.backend)
 
 
 def _show(path: Path) -> Shown:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -21,7 +20,7 @@ from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageEr
 from ioflame.pmp import Locks, Pmp, read_pmp, write
 from ioflame.process import Children, interruptible
 from ioflame.progress import Reporter, shown_path, terminal_width
-from ioflame.run import Files, check_writable
+from ioflame.run import Files, check_writable, new_directory
 from viz.columns import folded
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import read_categorised
@@ -117,7 +116,7 @@ def _sample(plan: PmpPlan, arguments: argparse.Namespace, reporter: Reporter) ->
     check_writable(out)
     interrupted = False
     with Children() as children:
-        directory = _new_directory(out, arguments.pid)
+        directory = new_directory(out, f"pmp-{arguments.pid}")
         sampling = Sampling(children, plan, arguments.pid, directory)
         try:
             with reporter.stage(f"sampling process {arguments.pid}: {sampling.what}", arguments.seconds):
@@ -131,18 +130,6 @@ def _sample(plan: PmpPlan, arguments: argparse.Namespace, reporter: Reporter) ->
         finally:
             sampling.detach()
     return directory, interrupted
-
-
-def _new_directory(out: Path, pid: int) -> Path:
-    stem = f"{time.strftime('%Y%m%dT%H%M%S')}-pmp-{pid}"
-    for suffix in ("", *(f"-{n}" for n in range(2, 100))):
-        directory = out / (stem + suffix)
-        try:
-            directory.mkdir()
-            return directory
-        except FileExistsError:
-            continue
-    raise UsageError(f"{out} already holds 99 directories named {stem}", mend="--out ELSEWHERE")
 
 
 def analyse_pmp(directory: Path, rules: str, reporter: Reporter) -> tuple[Pmp, Locks]:

@@ -181,9 +181,9 @@ UNBUILT = ("unshare", "--mount", "sh", "-c", f'{HIDE_LOADER} && exec "$@"', "sh"
 
 @pytest.mark.needs("unshare")
 def test_an_observer_that_cannot_watch_leaves_the_rest_whole(ioflame: Ioflame, place: Path, tmp_path: Path) -> None:
-    arguments = [*on_the_database(place, "smoke", 1), "--collect", "perf ladder"]
+    arguments = [*on_the_database(place, "smoke", 1), "--collect", "perf offcpu"]
     code, text, run = profile(ioflame, arguments, tmp_path, prefix=UNBUILT)
-    (check,) = [check for check in run.record.checks if check.name == "ladder"]
+    (check,) = [check for check in run.record.checks if check.name == "offcpu"]
     assert check.verdict is Verdict.FAILED  # it was asked for by name
     assert "make setup" in check.mend
     assert f"-> {check.mend}" in text

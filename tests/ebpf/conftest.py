@@ -1,11 +1,12 @@
-"""A disk of our own, so that every request on it is one that a test has sent."""
+"""A disk of our own, so that every request on it is one that a test has sent; processes that wait in known ways."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 _SIZE = 64 << 20
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,95 @@ def run_fio(disk: Disk, *options: str) -> FioCounts:
     return FioCounts(
         reads=sum(job["read"]["total_ios"] for job in jobs), writes=sum(job["write"]["total_ios"] for job in jobs)
     )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A file of 16 MiB to read with O_DIRECT."""
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(1 << 20) * 16)
+    return path
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """waiting.c, with frame pointers, so that its callers are seen."""
+    return compiled(tmp_path_factory, "waiting.c", "-fno-omit-frame-pointer", "-pthread")
+
+
+def compiled(tmp_path_factory: pytest.TempPathFactory, source: str, *flags: str) -> Path:
+    """The program of a C file beside this one."""
+    path = Path(__file__).with_name(source)
+    out = tmp_path_factory.mktemp(path.stem) / path.stem
+    _run("cc", "-O1", "-Wall", "-Werror", *flags, "-o", str(out), str(path))
+    return out
+
+
+@pytest.fixture
+def start(program: Path) -> Iterator[Start]:
+    """Starts it; returns once its threads run."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*modes: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen([program, "120", *modes], stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) == process.pid
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+DB_FLAGS = [
+    "--num=200000",
+    "--key_size=20",
+    "--value_size=400",
+    "--block_size=8192",
+    "--block_align=1",
+    "--compression_type=none",
+    "--cache_index_and_filter_blocks=1",
+    "--bloom_bits=10",
+    "--write_buffer_size=16777216",
+    "--target_file_size_base=16777216",
+]
+# A cache of a few blocks: nearly every query reads.
+DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
+
+
+@pytest.fixture(scope="session")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A RocksDB of 80 MB."""
+    path = tmp_path_factory.mktemp("rocksdb") / "db"
+    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={path}", "--disable_wal=1", *DB_FLAGS]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
+    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`."""
+    threads, *flags = request.param
+    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
+    process = subprocess.Popen(
+        [*command, "--duration=600", *DB_FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while _cpu_seconds(process.pid) < 2.0 and time.monotonic() < deadline:
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _run(*argv: str) -> subprocess.CompletedProcess[str]:

@@ -196,7 +196,7 @@ def test_full_maps_are_an_error(tmp_path: Path, loop: Disk) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--pid", "999999999"], "no such process"),
+        (["--pid", "999999999"], "there is no process"),
         (["--pid", "1", "--device", "/nowhere"], "lsblk"),
         (["--pid", "1", "--device", "/proc"], "no block device"),
         (["--pid", "1", "--seconds", "0"], "--seconds"),

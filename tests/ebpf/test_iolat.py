@@ -76,6 +76,24 @@ def test_counts_are_those_of_fio_and_of_diskstats(loop: Disk, tmp_path: Path, mo
     assert sum(kind.count for kind in kinds) == sum(counted)
 
 
+@pytest.mark.parametrize("engine", ["pvsync", "pvsync2", "io_uring", "libaio"])
+def test_however_a_request_is_asked_for_it_is_the_processes(loop: Disk, tmp_path: Path, engine: str) -> None:
+    options = (f"--ioengine={engine}", "--iodepth=8", "--rw=randrw", "--bs=8k", f"--number_ios={_FEW}")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
+    counted = latency.row("read", "process").total.count, latency.row("write", "process").total.count
+    assert fio.reads + fio.writes == _FEW
+    assert counted[0] <= fio.reads and counted[1] <= fio.writes
+    assert sum(counted) + unseen(latency) == _FEW
+    assert check(latency, "iolat coverage").verdict is Verdict.OK
+
+
+def test_io_uring_by_a_thread_of_the_kernels_own_is_the_processes(loop: Disk, tmp_path: Path) -> None:
+    options = ("--ioengine=io_uring", "--sqthread_poll=1", "--iodepth=8", "--rw=randread", f"--number_ios={_FEW}")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, "--bs=4k", *options))
+    assert fio.reads == _FEW
+    assert latency.row("read", "process").total.count + unseen(latency) == _FEW
+
+
 def test_four_jobs_on_one_and_the_same_block(loop: Disk, tmp_path: Path) -> None:
     options = ("--rw=randread", "--numjobs=4", "--bs=4k", "--size=4k", f"--io_size={_FEW * 4}k")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))

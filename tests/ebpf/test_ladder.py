@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from ioflame.errors import HostError, UsageError
 from ioflame.ladder import STAGES, Ladder, read_ladder
 from ioflame.process import Children
 from tests.conftest import Ioflame
+from tests.ebpf.conftest import DIRECT
 from viz.ladder import engine_latency_us, ladder_text
 
 pytestmark = pytest.mark.needs("co-re")
@@ -28,11 +27,11 @@ _FEW, _MANY = 211, 1009
 
 
 class Standin:
-    """The stand-in engine as a process: orders in, counts out."""
+    """The stand-in engine as a process: orders in, counts out. prefix: a command that runs it."""
 
-    def __init__(self, binary: Path, data: Path) -> None:
+    def __init__(self, binary: Path, data: Path, *prefix: str) -> None:
         self._process = subprocess.Popen(
-            [binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [*prefix, binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         assert self._answer() == "ready"
 
@@ -62,13 +61,6 @@ def build(tmp_path: Path, shape: int, *flags: str) -> Path:
     command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", str(binary), str(SOURCE), "-pthread"]
     subprocess.run(command, check=True, capture_output=True)
     return binary
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "data"
-    path.write_bytes(os.urandom(1 << 20) * 16)
-    return path
 
 
 def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", sample: int = 1) -> Ladder:
@@ -224,7 +216,7 @@ def test_a_process_that_is_not_there_is_refused(tmp_path: Path) -> None:
     gone.wait()
     with Children() as children:
         observer = ladder_observer(LadderRequest(gone.pid), children, tmp_path / "ladder.json")
-        with pytest.raises(UsageError, match="no such process"):
+        with pytest.raises(UsageError, match="there is no process"):
             observer.attach()
         observer.detach()
 
@@ -246,53 +238,6 @@ def test_without_root_it_says_what_it_needs(burner: subprocess.Popen[str]) -> No
         with_all.unlink()
     assert done.returncode == HostError.exit_code
     assert "run it as root" in done.stderr
-
-
-FLAGS = [
-    "--num=200000",
-    "--key_size=20",
-    "--value_size=400",
-    "--block_size=8192",
-    "--block_align=1",
-    "--compression_type=none",
-    "--cache_index_and_filter_blocks=1",
-    "--bloom_bits=10",
-    "--write_buffer_size=16777216",
-    "--target_file_size_base=16777216",
-]
-DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
-
-
-@pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("ladder") / "db"
-    command = ["db_bench", "--benchmarks=fillseq,flush,waitforcompaction", f"--db={path}", "--disable_wal=1", *FLAGS]
-    subprocess.run(command, check=True, capture_output=True)
-    return path
-
-
-@pytest.fixture
-def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
-    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`."""
-    threads, *flags = request.param
-    command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
-    process = subprocess.Popen(
-        [*command, "--duration=600", *FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while cpu_seconds(process.pid) < 2.0 and time.monotonic() < deadline:
-            assert process.poll() is None
-            time.sleep(0.05)
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ladder_of(pid: int, tmp_path: Path, ioflame: Ioflame, *options: str) -> tuple[Ladder, str]:

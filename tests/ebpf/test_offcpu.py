@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,38 +17,11 @@ from folding.offcpu import categorise_off_cpu, fold_off_cpu
 from ioflame.checks import Verdict
 from ioflame.offcpu import OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
 from ioflame.process import Children
+from tests.ebpf.conftest import DB_FLAGS, DIRECT, Start
 
 pytestmark = pytest.mark.needs("co-re")
 
-Start = Callable[..., subprocess.Popen[str]]
 SECONDS = 1.0
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """waiting.c, with frame pointers, so that its callers are seen."""
-    out = tmp_path_factory.mktemp("waiting") / "waiting"
-    source = Path(__file__).with_name("waiting.c")
-    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", out, source], check=True)
-    return out
-
-
-@pytest.fixture
-def start(program: Path) -> Iterator[Start]:
-    """Starts it; returns once its threads run."""
-    started: list[subprocess.Popen[str]] = []
-
-    def begin(*modes: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen([program, "120", *modes], stdout=subprocess.PIPE, text=True)
-        started.append(process)
-        assert process.stdout is not None
-        assert int(process.stdout.readline()) == process.pid
-        return process
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
 
 
 def observe(pid: int, directory: Path, seconds: float = SECONDS, **options: bool | int) -> OffCpu:
@@ -63,12 +35,12 @@ def observe(pid: int, directory: Path, seconds: float = SECONDS, **options: bool
     return read_off_cpu(directory / "off.json")
 
 
-def queue_of(pid: int, directory: Path, seconds: float = SECONDS, **options: int) -> RunQueue:
+def queue_of(pid: int, directory: Path, map_entries: int | None = None) -> RunQueue:
     with Children() as children:
-        observer = run_queue_observer(children, pid, directory / "queue.json", **options)
+        observer = run_queue_observer(children, pid, directory / "queue.json", map_entries=map_entries)
         observer.attach()
         observer.open()
-        time.sleep(seconds)  # the window itself
+        time.sleep(SECONDS)  # the window itself
         observer.close()
         observer.detach()
     return read_run_queue(directory / "queue.json")
@@ -181,21 +153,11 @@ def test_the_waker_stands_on_what_it_woke(start: Start, tmp_path: Path) -> None:
     assert any(stack.frames[-1] == "[interrupt]" for stack in wakers("sleep"))
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A RocksDB of 40 MB, larger than the cache it is read with."""
-    directory = tmp_path_factory.mktemp("db")
-    argv = ["db_bench", "--benchmarks=fillseq,compact", f"--db={directory}", "--num=100000", "--value_size=400"]
-    subprocess.run([*argv, "--compression_type=none", "--disable_wal=1"], check=True, capture_output=True)
-    return directory
-
-
 @pytest.mark.needs("db_bench")
 @pytest.mark.parametrize("threads", [1, 4, 8])
-def test_on_and_off_the_cpu_are_all_the_time_of_db_bench(database: Path, tmp_path: Path, threads: int) -> None:
-    argv = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={database}", "--num=100000"]
-    argv += ["--value_size=400", "--compression_type=none", "--use_direct_reads=1", "--cache_size=1048576"]
-    argv += [f"--threads={threads}", "--duration=60", "--statistics=0"]
+def test_on_and_off_the_cpu_are_all_the_time_of_db_bench(db: Path, tmp_path: Path, threads: int) -> None:
+    argv = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", *DB_FLAGS, *DIRECT]
+    argv += [f"--threads={threads}", "--duration=60"]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while _reads(process.pid) < 2000:
@@ -254,9 +216,9 @@ def test_a_process_that_ends_keeps_what_was_seen_of_it(start: Start, tmp_path: P
 
 def test_run_queue_waits_are_those_of_the_scheduler(start: Start, tmp_path: Path) -> None:
     process = start("sleep", "lock", "spin", "churn")
-    before = _switches(process.pid)
+    before = switches(process.pid)
     queue = queue_of(process.pid, tmp_path)
-    after = _switches(process.pid)
+    after = switches(process.pid)
     assert not [check for check in queue.checks() if check.verdict is Verdict.FAILED]
     assert queue.waits["woken"].count > 300
     assert queue.waits["started"].count >= 64
@@ -273,7 +235,8 @@ def test_a_full_map_of_waits_is_told(start: Start, tmp_path: Path) -> None:
     assert Verdict.FAILED in {check.verdict for check in queue.checks()}
 
 
-def _switches(pid: int) -> int:
+def switches(pid: int) -> int:
+    """Context switches of the threads that a process has now."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:

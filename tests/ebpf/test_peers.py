@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from ebpf.runqlat import run_queue_observer
 from ioflame.observer import Observer
 from ioflame.offcpu import read_off_cpu, read_run_queue
 from ioflame.process import Child, Children
+from tests.ebpf.conftest import Start
 
 pytestmark = pytest.mark.needs("co-re")
 
@@ -27,26 +28,10 @@ _SECONDS = 2.0
 _TRACEFS = "[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec"
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """waiting.c, with frame pointers."""
-    out = tmp_path_factory.mktemp("waiting") / "waiting"
-    source = Path(__file__).with_name("waiting.c")
-    subprocess.run(["cc", "-O1", "-fno-omit-frame-pointer", "-pthread", "-o", out, source], check=True)
-    return out
-
-
 @pytest.fixture
-def waiting(program: Path) -> Iterator[int]:
+def waiting(start: Start) -> int:
     """The pid of a process whose threads sleep 2 ms at a time and contend for a lock."""
-    process = subprocess.Popen([program, "120", "sleep", "lock"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        assert int(process.stdout.readline()) == process.pid
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
+    return start("sleep", "lock").pid
 
 
 def beside(tool: Sequence[str], links: int, out: Path, observer: Callable[[Children], Observer]) -> str:

@@ -5,7 +5,6 @@
 //! ```
 
 mod clock;
-mod error;
 mod machine;
 mod output;
 mod sampler;
@@ -15,7 +14,7 @@ mod target;
 mod tracer;
 
 use clap::Parser;
-use error::Failure;
+use observer::Failure;
 use output::Output;
 use recording::{Kernel, LARGEST_STACK, Recording, Registers};
 use sampler::{Callgraph, Plan, Sampler};

@@ -1,8 +1,8 @@
 //! Where samples go: the recording, a line of JSON each, and the totals.
 
-use crate::error::Failure;
 use crate::sampler::{Taken, User};
 use crate::stats::{Tally, Thread, WaitPlace};
+use observer::Failure;
 use recording::parse::KernelFrame;
 use recording::{CONTEXT_KERNEL, CONTEXT_USER, Copied, Kernel, Mapping, Recording, Sample};
 use serde::Serialize;

@@ -1,7 +1,6 @@
 //! Rounds over all threads of the target: look, stop, copy, let go; one thread at a time.
 
 use crate::clock;
-use crate::error::Failure;
 use crate::machine::{self, NOT_RESTARTED};
 use crate::output::Output;
 use crate::stack::{self, Window};
@@ -10,6 +9,7 @@ use crate::target::{Look, Target};
 use crate::tracer::{End, Event, Refusal, Tracer};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use observer::Failure;
 use recording::{Kernel, Modules, parse};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,20 +1,18 @@
-//! The process to be sampled, read through one open `/proc/PID`: a later process with the same number is another
-//! directory, and reads of this one fail from then on.
+//! The process to be sampled, and what /proc says of it and of its threads.
 
-use crate::error::Failure;
 use crate::machine::NOT_RESTARTED;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
+use observer::{Failure, Process};
 use recording::parse::{self, KernelFrame, Mapping, Stat, Syscall};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::AsRawFd;
 
 pub struct Target {
     pub pid: Pid,
-    directory: File,
+    process: Process,
     buffer: Vec<u8>,
 }
 
@@ -44,10 +42,9 @@ impl Look {
 
 impl Target {
     pub fn open(pid: i32) -> Result<Self, Failure> {
-        let directory = File::open(format!("/proc/{pid}")).map_err(|_| {
-            Failure::usage(format!("there is no process {pid}\n  to mend: --pid <a running process; see ps>"))
-        })?;
-        let mut target = Self { pid: Pid::from_raw(pid), directory, buffer: Vec::new() };
+        let number = u32::try_from(pid).map_err(|_| Failure::usage(format!("--pid {pid} is no process")))?;
+        let process = Process::open(number)?;
+        let mut target = Self { pid: Pid::from_raw(pid), process, buffer: Vec::new() };
         target.check()?;
         Ok(target)
     }
@@ -56,13 +53,6 @@ impl Target {
     fn check(&mut self) -> Result<(), Failure> {
         let pid = self.pid;
         let status = self.read("status").unwrap_or_default();
-        if let Some(leader) =
-            status_number(&status, b"Tgid").filter(|&leader| leader != i64::from(pid.as_raw()))
-        {
-            return Err(Failure::usage(format!(
-                "{pid} is a thread of process {leader}\n  to mend: --pid {leader}"
-            )));
-        }
         if pid == Pid::this() {
             return Err(Failure::usage(format!("process {pid} is this sampler itself")));
         }
@@ -118,8 +108,7 @@ impl Target {
 
     /// The threads of now; empty once the process has ended.
     pub fn threads(&self) -> Vec<Pid> {
-        let path = format!("/proc/self/fd/{}/task", self.directory.as_raw_fd());
-        let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+        let Ok(entries) = std::fs::read_dir(self.process.path("task")) else { return Vec::new() };
         let tid = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw);
         entries.filter_map(|entry| tid(entry.ok()?)).collect()
     }
@@ -127,7 +116,7 @@ impl Target {
     /// Whether `tid` is a thread of this process still, and not of another that came after it.
     pub fn owns(&self, tid: Pid) -> bool {
         let path = format!("task/{tid}");
-        nix::sys::stat::fstatat(&self.directory, path.as_str(), AtFlags::empty()).is_ok()
+        nix::sys::stat::fstatat(self.process.directory(), path.as_str(), AtFlags::empty()).is_ok()
     }
 
     pub fn maps(&mut self) -> Option<Vec<Mapping>> {
@@ -154,7 +143,7 @@ impl Target {
     }
 
     fn read(&mut self, name: &str) -> Result<Vec<u8>, Errno> {
-        let file = openat(&self.directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+        let file = openat(self.process.directory(), name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?;
         self.buffer.clear();
         let error = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(0));
         File::from(file).read_to_end(&mut self.buffer).map_err(error)?;

@@ -2,7 +2,8 @@
 
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::error::Failure;
+use crate::refusal::OrRefused;
+use observer::Failure;
 
 /// Numbers of stacks that stand for none: not there, and not kept.
 pub const NOT_KEPT: u64 = 1;
@@ -133,7 +134,7 @@ type Entry = (Vec<u8>, Vec<u8>);
 pub fn entries(map: &impl MapCore) -> Result<Vec<Entry>, Failure> {
     let mut found = Vec::new();
     for key in map.keys() {
-        if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
+        if let Some(value) = map.lookup(&key, MapFlags::ANY).or_refused()? {
             found.push((key, value));
         }
     }

@@ -1,0 +1,68 @@
+"""A process held on to by its directory in /proc: once it has ended, whoever gets its number is not taken for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import weakref
+from pathlib import Path
+
+from ioflame.errors import UsageError
+
+__all__ = ("HeldProcess",)
+
+
+class HeldProcess:
+    """A running process. UsageError where there is none of that number."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        descriptors: list[int] = []
+        weakref.finalize(self, _close, descriptors)
+        try:
+            descriptors.append(os.pidfd_open(pid))
+            descriptors.append(os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY))
+        except OSError:
+            raise _none(pid) from None
+        self._handle, directory = descriptors
+        # Reads below it fail once the process is gone.
+        self._directory = Path(f"/proc/self/fd/{directory}")
+        # The two may be of different processes; one that is there still has had the number all the time.
+        if not self.alive:
+            raise _none(pid)
+
+    def path(self, name: str) -> Path:
+        """`/proc/PID/name` of this process and no other, for this process of ours to read."""
+        return self._directory / name
+
+    def stat(self, tid: int | None = None) -> list[bytes]:
+        """Fields of stat(5) from the third on; empty once it is gone. The name before them may hold anything."""
+        try:
+            text = self.path("stat" if tid is None else f"task/{tid}/stat").read_bytes()
+        except OSError:
+            return []
+        return text.rpartition(b")")[2].split()
+
+    @property
+    def alive(self) -> bool:
+        """False for a zombie, too."""
+        return self.stat()[:1] not in ([], [b"Z"], [b"X"])
+
+    def threads(self) -> list[int]:
+        try:
+            return sorted(int(entry.name) for entry in self.path("task").iterdir())
+        except OSError:
+            return []
+
+    def send(self, signum: signal.Signals) -> None:
+        """ProcessLookupError once it has ended."""
+        signal.pidfd_send_signal(self._handle, signum)
+
+
+def _none(pid: int) -> UsageError:
+    return UsageError(f"there is no process {pid}", mend="--pid <a running process; see ps>")
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
