@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, Request, sync_playwright
 
 NpmPackage = Callable[[str, str, str], Path]
 CHROMIUM = "/usr/bin/chromium"
@@ -34,12 +34,47 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+class Pages:
+    """Browser pages kept from test to test: to open one costs several times what the tests then do with it."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._free: dict[tuple[bool, bool], Page] = {}
+
+    def take(self, dark: bool, scripts: bool) -> Page:
+        """One that nobody has, as new: of the theme, with scripts or without."""
+        if kept := self._free.pop((dark, scripts), None):
+            return kept
+        context = self._browser.new_context(
+            color_scheme="dark" if dark else "light", java_script_enabled=scripts, accept_downloads=True
+        )
+        return context.new_page()
+
+    def give_back(self, page: Page, dark: bool, scripts: bool) -> None:
+        """What a test has left in it is taken away; a second one of its kind is closed."""
+        if (dark, scripts) in self._free or page.is_closed():
+            page.context.close()
+            return
+        if scripts:
+            page.evaluate("localStorage.clear()")
+        page.mouse.move(0, 0)
+        page.emulate_media(media="null", color_scheme="dark" if dark else "light")
+        page.goto("about:blank")
+        self._free[dark, scripts] = page
+
+
+@pytest.fixture(scope="session")
+def pages(chromium: Browser) -> Pages:
+    return Pages(chromium)
+
+
 class Opener:
     """Opens an SVG or a page from disk. What the page complains of or asks for is kept, and must be nothing."""
 
-    def __init__(self, browser: Browser, folder: Path) -> None:
-        self._browser = browser
+    def __init__(self, pages: Pages, folder: Path) -> None:
+        self._pages = pages
         self._folder = folder
+        self._taken: list[tuple[Page, bool, bool]] = []
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
@@ -71,29 +106,49 @@ class Opener:
     def _open(self, kind: str, text: str, width: int, height: int, dark: bool, scripts: bool, fragment: str) -> Page:
         file = self._folder / f"graph{len(self.requests)}.{kind}"
         file.write_text(text, encoding="utf-8")
-        context = self._browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            java_script_enabled=scripts,
-            accept_downloads=True,
-        )
-        page = context.new_page()
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: self.requests.append(request.url))
+        page = self._pages.take(dark, scripts)
+        self._taken.append((page, dark, scripts))
+        page.set_viewport_size({"width": width, "height": height})
+        for event, listen in self._listeners().items():
+            page.on(event, listen)  # type: ignore[call-overload]
         page.goto(file.as_uri() + fragment)
         return page
 
+    def _listeners(self) -> dict[str, Callable[..., None]]:
+        return {
+            "console": self._on_console,
+            "pageerror": self._on_error,
+            "dialog": self._on_dialog,
+            "request": self._on_request,
+        }
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        self.complaints.append(message.text)
+
+    def _on_error(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+
+    def _on_request(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def close(self) -> None:
+        for page, dark, scripts in self._taken:
+            self._pages.give_back(page, dark, scripts)
+            for event, listen in self._listeners().items():
+                page.remove_listener(event, listen)
+
 
 @pytest.fixture
-def chromium_page(chromium: Browser, tmp_path: Path) -> Iterator[Opener]:
-    opener = Opener(chromium, tmp_path)
+def chromium_page(pages: Pages, tmp_path: Path) -> Iterator[Opener]:
+    opener = Opener(pages, tmp_path)
     yield opener
-    for context in chromium.contexts:
-        context.close()
+    opener.close()
     assert opener.complaints == []
-    assert [url for url in opener.requests if not url.startswith(("file:", "blob:file:"))] == []
+    local = ("file:", "blob:file:", "about:blank")
+    assert [url for url in opener.requests if not url.startswith(local)] == []
 
 
 @pytest.fixture(scope="session")
