@@ -84,7 +84,7 @@ def _run(arguments: argparse.Namespace) -> int:
             print(render_checks(checks), file=sys.stderr)
         else:
             width = terminal_width(sys.stdout)
-            print(f"{folded(shown.text, width)}\n\n{render_checks(checks, width)}")
+            print(f"{folded(shown.text.rstrip(), width)}\n\n{render_checks(checks, width)}")
     if interrupted:
         return EXIT_INTERRUPTED
     return EXIT_CHECK_FAILED if worst(checks) is Verdict.FAILED else EXIT_OK
