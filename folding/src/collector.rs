@@ -80,6 +80,12 @@ impl Collector {
         Ok(Some(OpenSample { comm, weight: weight.unwrap_or(0), period: head.period, slice }))
     }
 
+    /// Samples like ones that were opened before, and passed.
+    pub fn opened(&mut self, samples: &EventTotals) {
+        let wanted = self.options.event.as_deref();
+        self.events.find(&samples.raw, wanted, self.part).0.absorb(samples);
+    }
+
     /// Whether several events are to be folded, so that nothing will come of it.
     pub fn is_ambiguous(&self) -> bool {
         self.events.selected() > 1

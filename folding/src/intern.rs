@@ -118,6 +118,14 @@ const EMPTY: Slot = Slot { tag: 0, id: u32::MAX };
 struct Span {
     start: usize,
     len: u32,
+    group: u32,
+}
+
+/// What the table keeps of a hash: where the sequence belongs, and most of what tells it from its neighbours.
+/// A larger table needs no more than this.
+fn tag(hash: u64, group: u32) -> u32 {
+    let hash = hash ^ u64::from(group).wrapping_mul(K0);
+    (hash ^ hash >> 32) as u32
 }
 
 /// An insert-only set of sequences, numbered from 0 in order of first sight.
@@ -163,17 +171,27 @@ impl<T: Item> Interner<T> {
         &self.arena[span.start..span.start + span.len as usize]
     }
 
+    /// The group of a sequence; 0 if it was given without one.
+    pub fn group(&self, id: u32) -> u32 {
+        self.spans[id as usize].group
+    }
+
     /// The number of `items`, and whether this call gave it.
     pub fn intern(&mut self, items: &[T]) -> (u32, bool) {
-        let hash = T::hash(items);
-        let (index, found) = self.probe(hash, items);
+        self.intern_in(0, items)
+    }
+
+    /// The same within a group: equal items of two groups have two numbers.
+    pub fn intern_in(&mut self, group: u32, items: &[T]) -> (u32, bool) {
+        let tag = tag(T::hash(items), group);
+        let (index, found) = self.probe(tag, group, items);
         if let Some(id) = found {
             return (id, false);
         }
         let id = self.spans.len() as u32;
-        self.spans.push(Span { start: self.arena.len(), len: items.len() as u32 });
+        self.spans.push(Span { start: self.arena.len(), len: items.len() as u32, group });
         self.arena.extend_from_slice(items);
-        self.slots[index] = Slot { tag: (hash >> 32) as u32, id };
+        self.slots[index] = Slot { tag, id };
         if self.spans.len() * 2 > self.slots.len() {
             self.rehash(self.slots.len() * 2);
         }
@@ -182,7 +200,7 @@ impl<T: Item> Interner<T> {
 
     /// The number of `items`, if they were seen.
     pub fn find(&self, items: &[T]) -> Option<u32> {
-        self.probe(T::hash(items), items).1
+        self.probe(tag(T::hash(items), 0), 0, items).1
     }
 
     /// Forgets everything, and gives the memory back.
@@ -191,17 +209,19 @@ impl<T: Item> Interner<T> {
     }
 
     /// The slot where `items` are or belong.
-    fn probe(&self, hash: u64, items: &[T]) -> (usize, Option<u32>) {
+    fn probe(&self, tag: u32, group: u32, items: &[T]) -> (usize, Option<u32>) {
         let mask = self.slots.len() - 1;
-        let tag = (hash >> 32) as u32;
-        let mut index = hash as usize & mask;
+        let mut index = tag as usize & mask;
         loop {
             let slot = self.slots[index];
             if slot.id == u32::MAX {
                 return (index, None);
             }
-            if slot.tag == tag && self.get(slot.id) == items {
-                return (index, Some(slot.id));
+            if slot.tag == tag {
+                let span = self.spans[slot.id as usize];
+                if span.group == group && self.arena[span.start..span.start + span.len as usize] == *items {
+                    return (index, Some(slot.id));
+                }
             }
             index = (index + 1) & mask;
         }
@@ -210,16 +230,15 @@ impl<T: Item> Interner<T> {
     /// Puts everything into a table of this size, a power of two.
     fn rehash(&mut self, slots: usize) {
         let mask = slots - 1;
-        let mut slots = vec![EMPTY; mask + 1];
-        for id in 0..self.spans.len() as u32 {
-            let hash = T::hash(self.get(id));
-            let mut index = hash as usize & mask;
-            while slots[index].id != u32::MAX {
+        let mut larger = vec![EMPTY; slots];
+        for &slot in self.slots.iter().filter(|slot| slot.id != u32::MAX) {
+            let mut index = slot.tag as usize & mask;
+            while larger[index].id != u32::MAX {
                 index = (index + 1) & mask;
             }
-            slots[index] = Slot { tag: (hash >> 32) as u32, id };
+            larger[index] = slot;
         }
-        self.slots = slots;
+        self.slots = larger;
     }
 }
 
@@ -254,6 +273,20 @@ mod tests {
         for n in 0..2000 {
             assert_eq!(set.find(&[n, n, n]), Some(n));
         }
+    }
+
+    #[test]
+    fn groups_keep_equal_items_apart() {
+        let mut set = Interner::<u8>::default();
+        for group in 0..500 {
+            assert_eq!(set.intern_in(group, b"main"), (2 * group, true));
+            assert_eq!(set.intern_in(group, b""), (2 * group + 1, true));
+        }
+        for group in 0..500 {
+            assert_eq!(set.intern_in(group, b"main"), (2 * group, false));
+            assert_eq!(set.group(2 * group + 1), group);
+        }
+        assert_eq!(set.find(b"main"), Some(0));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Kept within the interned name, so that two frames of one name and different objects are two: `name`, NUL,
 //! the details, NUL, a letter. Names without them are frames whose origin nobody told.
 
+use std::io::Write as _;
+
 /// A name with its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<'a> {
@@ -28,22 +30,28 @@ const COMMAND: u8 = b'C';
 /// Adds the details to a name. NULs, which no name, path or command has, become blanks.
 pub fn append(name: &mut Vec<u8>, origin: Origin) {
     name.iter_mut().filter(|b| **b == 0).for_each(|b| *b = b' ');
-    let clean = |bytes: &[u8]| bytes.iter().map(|&b| if b == 0 { b' ' } else { b }).collect::<Vec<_>>();
-    let (details, letter) = match origin {
+    let details = name.len() + 1;
+    // Writing to memory does not fail.
+    let (bytes, letter) = match origin {
         Origin::Unknown => return,
         Origin::Frame { dso, inlined, address } => {
-            let address = address.map_or(String::new(), |address| format!("{address:x}"));
-            let details = [address.as_bytes(), b"@", &clean(dso)].concat();
-            (details, if inlined { INLINED } else { FRAME })
+            let _ = match address {
+                Some(address) => write!(name, "\0{address:x}@"),
+                None => write!(name, "\0@"),
+            };
+            (dso, if inlined { INLINED } else { FRAME })
         }
         Origin::Command { comm, pid, tid } => {
-            let number = |id: Option<i64>| id.map_or(String::new(), |id| id.to_string());
-            let ids = format!("{}/{}/", number(pid), number(tid));
-            ([ids.as_bytes(), &clean(comm)].concat(), COMMAND)
+            name.push(0);
+            for id in [pid, tid] {
+                let _ = id.map_or(Ok(()), |id| write!(name, "{id}"));
+                name.push(b'/');
+            }
+            (comm, COMMAND)
         }
     };
-    name.push(0);
-    name.extend_from_slice(&details);
+    name.extend_from_slice(bytes);
+    name[details..].iter_mut().filter(|b| **b == 0).for_each(|b| *b = b' ');
     name.extend_from_slice(&[0, letter]);
 }
 

@@ -97,28 +97,53 @@ impl Profile {
     /// order does not depend on the order of the samples.
     pub fn sorted(&self) -> Vec<u32> {
         let rank = self.ranks();
-        let ranks = |stack| self.chain(stack).iter().map(|&id| rank[id as usize]);
-        let mut stacks: Vec<u32> = (0..self.stacks() as u32).collect();
-        stacks.sort_unstable_by(|&a, &b| ranks(a).cmp(ranks(b)));
-        stacks
+        self.sorted_by(|chain, depth| chain.get(depth).map_or(0, |&id| rank[id as usize]))
     }
 
-    /// The same from the leaf: as independent of the samples, and sooner done, for stacks differ at the leaf.
+    /// The same from the leaf.
     pub fn sorted_by_leaf(&self) -> Vec<u32> {
         let rank = self.ranks();
-        let ranks = |stack| self.chain(stack).iter().rev().map(|&id| rank[id as usize]);
-        let mut stacks: Vec<u32> = (0..self.stacks() as u32).collect();
-        stacks.sort_unstable_by(|&a, &b| ranks(a).cmp(ranks(b)));
-        stacks
+        self.sorted_by(|chain, depth| {
+            chain.len().checked_sub(depth + 1).map_or(0, |at| rank[chain[at] as usize])
+        })
     }
 
-    /// The place of each name in their order.
+    /// Sorts by one frame after the other, so that what stacks have in common is looked at once. `key` gives a frame's
+    /// place in the order, and 0 behind the last one.
+    fn sorted_by(&self, key: impl Fn(&[u32], usize) -> u32) -> Vec<u32> {
+        let mut stacks: Vec<(u32, u32)> = (0..self.stacks() as u32).map(|stack| (0, stack)).collect();
+        // Those that are the same up to some depth.
+        let mut alike = vec![(0..stacks.len(), 0)];
+        while let Some((range, depth)) = alike.pop() {
+            let group = &mut stacks[range.clone()];
+            let mut differ = false;
+            let mut last = None;
+            for (rank, stack) in group.iter_mut() {
+                *rank = key(self.chain(*stack), depth);
+                differ |= last.replace(*rank).is_some_and(|last| last != *rank);
+            }
+            if differ {
+                group.sort_unstable();
+            }
+            let mut start = range.start;
+            for run in group.chunk_by(|a, b| a.0 == b.0) {
+                let end = start + run.len();
+                if run.len() > 1 && run[0].0 > 0 {
+                    alike.push((start..end, depth + 1));
+                }
+                start = end;
+            }
+        }
+        stacks.into_iter().map(|(_, stack)| stack).collect()
+    }
+
+    /// The place of each name in their order, from 1.
     fn ranks(&self) -> Vec<u32> {
         let mut by_name: Vec<u32> = (0..self.names.len() as u32).collect();
         by_name.sort_unstable_by_key(|&id| self.names.get(id));
         let mut rank = vec![0_u32; by_name.len()];
         for (position, &id) in by_name.iter().enumerate() {
-            rank[id as usize] = position as u32;
+            rank[id as usize] = position as u32 + 1;
         }
         rank
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -50,14 +51,14 @@ class Program:
     cpu_seconds: list[float] = field(default_factory=list)
 
     def run(self, out: Path) -> None:
-        before = os.times()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         begin = time.perf_counter()
         with out.open("wb") as stdout:
             subprocess.run(self.argv, stdout=stdout, stderr=subprocess.DEVNULL, check=True)
         self.seconds.append(time.perf_counter() - begin)
-        after = os.times()
-        children = (after.children_user - before.children_user, after.children_system - before.children_system)
-        self.cpu_seconds.append(sum(children))
+        # Finer than os.times, which counts ticks.
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.cpu_seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
 
     def median(self) -> float:
         return statistics.median(self.seconds)
@@ -140,6 +141,13 @@ def at_most(work: str, whole: Program, part: Program, goal: float) -> None:
     """How many times the time of `part` does `whole` take?"""
     ratio = statistics.median(w / p for w, p in zip(whole.seconds, part.seconds, strict=True))
     row(work, f"{whole.median():.3f} s / {part.median():.3f} s", f"{ratio:.2f}x", f"<= {goal:g}x", ratio <= goal)
+
+
+def processor_time(work: str, whole: Program, part: Program) -> None:
+    """The same for the processors' time, which two threads do not make less; no goal."""
+    ratio = statistics.median(w / max(p, 0.001) for w, p in zip(whole.cpu_seconds, part.cpu_seconds, strict=True))
+    seconds = [statistics.median(program.cpu_seconds) for program in (whole, part)]
+    row(work, f"{seconds[0]:.3f} s / {seconds[1]:.3f} s CPU", f"{ratio:.2f}x", "", None)
 
 
 def in_turn(programs: Sequence[Program], source: Path, directory: Path, runs: int) -> None:

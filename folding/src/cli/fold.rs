@@ -145,30 +145,36 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     let mut collector = args.selection.read(&args.input, &options)?;
     let slices = collector.take_slices();
     let (profile, mut stats) = collector.finish()?;
-    let plain = if options.origins { profile.plain() } else { Profile::default() };
     if args.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
         return Err(Error::usage("--counts: the input does not tell numbers of samples"));
     }
-    let folded = if options.origins { &plain } else { &profile };
-    stats.unique_stacks = folded.stacks() as u64;
-
-    let shown = if format == output::Format::Folded { folded } else { &profile };
-    output::write(format, args.output.as_ref(), shown, &stats)?;
-    if let Some(path) = &args.pprof {
-        output::write(output::Format::Pprof, Some(path), &profile, &stats)?;
+    if args.slices.is_some() && slices.is_empty() && stats.weight > 0 {
+        return Err(Error::usage("--slices: the input does not tell the time of each sample"));
     }
-    if let Some(path) = &args.counts {
-        write_output(Some(path), |out| write_folded(folded, out, |tally| tally.samples.into()))?;
-    }
-    if let Some(path) = &args.slices {
-        if slices.is_empty() && stats.weight > 0 {
-            return Err(Error::usage("--slices: the input does not tell the time of each sample"));
+    // pprof says nothing of what is found out below.
+    let told = stats.clone();
+    let beside = || match &args.pprof {
+        Some(path) => output::write(output::Format::Pprof, Some(path), &profile, &told),
+        None => Ok(()),
+    };
+    let others = || -> Result<(), Error> {
+        let plain = if options.origins { profile.plain() } else { Profile::default() };
+        let folded = if options.origins { &plain } else { &profile };
+        stats.unique_stacks = folded.stacks() as u64;
+        let shown = if format == output::Format::Folded { folded } else { &profile };
+        output::write(format, args.output.as_ref(), shown, &stats)?;
+        if let Some(path) = &args.counts {
+            write_output(Some(path), |out| write_folded(folded, out, |tally| tally.samples.into()))?;
         }
-        write_output(Some(path), |out| slices.write(&profile, out))?;
-    }
-    if let Some(path) = &args.stats {
-        write_output(Some(path), |out| output::json(&stats, out))?;
-    }
+        if let Some(path) = &args.slices {
+            write_output(Some(path), |out| slices.write(&profile, out))?;
+        }
+        if let Some(path) = &args.stats {
+            write_output(Some(path), |out| output::json(&stats, out))?;
+        }
+        Ok(())
+    };
+    both(args.pprof.is_some() && args.selection.may_share(), beside, others)?;
     if !args.quiet {
         let _ = io::stderr().write_all(stats.summary().as_bytes());
     }
@@ -182,4 +188,23 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         }));
     }
     Ok(if stats.truncated_input.is_some() { EXIT_PARTIAL } else { EXIT_OK })
+}
+
+/// Does both, at the same time if that is allowed.
+fn both(
+    at_once: bool,
+    one: impl FnOnce() -> Result<(), Error> + Send,
+    other: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    if !at_once {
+        return one().and_then(|()| other());
+    }
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        match one.join() {
+            Ok(one) => one.and(other),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }

@@ -1,6 +1,5 @@
 //! Mangled names made readable, in the form `perf script` prints: no arguments, no return type.
 
-use crate::intern::Interner;
 use cpp_demangle::{DemangleOptions, DemangleWrite, ParseOptions, Symbol};
 use std::borrow::Cow;
 
@@ -8,30 +7,6 @@ use std::borrow::Cow;
 const LONGEST: usize = 16 << 10;
 const LONGEST_READABLE: usize = 256 << 10;
 const RECURSION: u32 = 96;
-
-/// Readable names, each made once.
-#[derive(Default)]
-pub struct Demangler {
-    mangled: Interner<u8>,
-    readable: Vec<Option<Box<[u8]>>>,
-}
-
-impl Demangler {
-    /// The readable form of a name.
-    pub fn name<'a>(&'a mut self, mangled: &'a [u8]) -> &'a [u8] {
-        if !is_mangled(mangled) {
-            return mangled;
-        }
-        let (id, new) = self.mangled.intern(mangled);
-        if new {
-            self.readable.push(match demangle(mangled) {
-                Cow::Borrowed(_) => None,
-                Cow::Owned(name) => Some(name.into_boxed_slice()),
-            });
-        }
-        self.readable[id as usize].as_deref().unwrap_or(mangled)
-    }
-}
 
 fn is_mangled(name: &[u8]) -> bool {
     let begins = name.starts_with(b"_Z") || name.starts_with(b"_R") || name.starts_with(b"_GLOBAL_");

@@ -7,6 +7,7 @@ mod entries;
 mod sections;
 
 use entries::{Reader, Units};
+use crate::intern::{IntMap, Interner};
 use gimli::{Dwarf, Unit};
 use sections::{Header, Package, Sections, Slice, Split};
 use std::collections::HashMap;
@@ -24,10 +25,10 @@ pub struct Inlines {
 }
 
 /// What was inlined at each address, as numbers of names, outermost first.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Inlined {
     /// As mangled as the file has them.
-    pub names: Vec<Vec<u8>>,
+    pub names: Interner<u8>,
     pub chains: Vec<Vec<u32>>,
 }
 
@@ -97,9 +98,8 @@ struct Found<'f> {
     /// Whether the function of an address was met.
     done: Vec<bool>,
     inlined: Inlined,
-    known: HashMap<Vec<u8>, u32>,
     /// Names by the entry that the unit refers to, and by the kind of reference.
-    names_of_unit: HashMap<(u8, usize), u32>,
+    names_of_unit: IntMap<u64, u32>,
 }
 
 impl<'f> Found<'f> {
@@ -107,9 +107,8 @@ impl<'f> Found<'f> {
         Self {
             addresses,
             done: vec![false; addresses.len()],
-            inlined: Inlined { names: Vec::new(), chains: vec![Vec::new(); addresses.len()] },
-            known: HashMap::new(),
-            names_of_unit: HashMap::new(),
+            inlined: Inlined { names: Interner::default(), chains: vec![Vec::new(); addresses.len()] },
+            names_of_unit: IntMap::default(),
         }
     }
 
@@ -120,13 +119,7 @@ impl<'f> Found<'f> {
     }
 
     fn name(&mut self, name: &[u8]) -> u32 {
-        if let Some(&known) = self.known.get(name) {
-            return known;
-        }
-        let id = self.inlined.names.len() as u32;
-        self.inlined.names.push(name.to_vec());
-        self.known.insert(name.to_vec(), id);
-        id
+        self.inlined.names.intern(name).0
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// What the recording says of its kernel.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     pub build_id: Option<Vec<u8>>,
     pub os_release: Vec<u8>,
@@ -102,37 +102,70 @@ fn moved(core: &Table, recorded: &Recorded) -> Option<u64> {
 
 /// The lines of kallsyms: address, type, name, and for modules `[module]`.
 fn parse(text: Vec<u8>) -> Kernel {
-    let mut core = Vec::new();
+    /// Shorter than nearly every line, so that the table need not grow.
+    const LINE: usize = 40;
+    let mut core = Builder::with_room(text.len() / LINE);
     let mut modules: HashMap<Vec<u8>, Builder> = HashMap::new();
-    let mut next = 0;
-    while next < text.len() {
-        let begin = next;
-        let end = memchr::memchr(b'\n', &text[begin..]).map_or(text.len(), |end| begin + end);
-        next = end + 1;
-        let Some((address, rest)) = number(&text[begin..end]) else { continue };
-        let [b' ', kind, b' ', rest @ ..] = rest else { continue };
-        if !matches!(kind.to_ascii_uppercase(), b'T' | b'W') {
-            continue;
-        }
-        let (name, module) = match memchr::memchr2(b'\t', b' ', rest) {
-            Some(end) => (&rest[..end], rest[end + 1..].trim_ascii()),
-            None => (rest, &b""[..]),
+    let mut begin = 0;
+    for end in memchr::memchr_iter(b'\n', &text).chain([text.len()]) {
+        let line = &text[begin..end];
+        begin = end + 1;
+        let Some((address, kind, rest)) = function(line) else { continue };
+        let (name, module) = match rest {
+            [.., b']'] => match memchr::memchr2(b'\t', b' ', rest) {
+                Some(end) => (&rest[..end], rest[end + 1..].trim_ascii()),
+                None => (rest, &b""[..]),
+            },
+            _ => (rest, &b""[..]),
         };
         let weak = kind.eq_ignore_ascii_case(&b'W');
         let binding = Binding { weak, global: kind.is_ascii_uppercase() && !weak };
         match module {
             b"" => {
                 let at = end - rest.len();
-                core.push((address, at..at + name.len(), binding));
+                core.push_at(address, 0, at..at + name.len(), binding);
             }
             b"[bpf]" | b"[__builtin__kprobes]" | b"[__builtin__ftrace]" => {}
             _ => modules.entry(module.to_vec()).or_default().push(address, 0, name, binding),
         }
     }
     let modules = modules.into_iter().map(|(name, builder)| (name, builder.build())).collect();
-    let mut builder = Builder::of_text(text);
-    core.into_iter().for_each(|(address, name, binding)| builder.push_at(address, 0, name, binding));
-    Kernel { core: builder.build(), moved: 0, modules }
+    Kernel { core: core.in_text(text).build(), moved: 0, modules }
+}
+
+/// Address, type and name of a line, if it is that of a function.
+fn function(line: &[u8]) -> Option<(u64, u8, &[u8])> {
+    let is_function = |kind: u8| matches!(kind, b'T' | b't' | b'W' | b'w');
+    // Addresses have 16 digits on every machine of 64 bits.
+    if let Some(([address @ .., b' ', kind, b' '], rest)) = line.split_first_chunk::<19>() {
+        if let Some(address) = sixteen_digits(address) {
+            return is_function(*kind).then_some((address, *kind, rest));
+        }
+    }
+    let (address, rest) = number(line)?;
+    let [b' ', kind, b' ', rest @ ..] = rest else { return None };
+    is_function(*kind).then_some((address, *kind, rest))
+}
+
+fn sixteen_digits(digits: &[u8; 16]) -> Option<u64> {
+    const WRONG: u8 = 0xff;
+    const VALUES: [u8; 256] = {
+        let mut values = [WRONG; 256];
+        let mut digit = 0;
+        while digit < 16 {
+            values[b"0123456789abcdef"[digit] as usize] = digit as u8;
+            values[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+            digit += 1;
+        }
+        values
+    };
+    let (mut number, mut all) = (0, 0);
+    for &digit in digits {
+        let value = VALUES[usize::from(digit)];
+        all |= value;
+        number = number << 4 | u64::from(value & 15);
+    }
+    (all != WRONG).then_some(number)
 }
 
 /// The hexadecimal number a line begins with.
@@ -193,6 +226,8 @@ mod tests {
         assert_eq!(find(0xffff_ffff_8100_002f).as_deref(), Some("inner"));
         assert_eq!(find(0xffff_ffff_c100_0000), None);
         assert_eq!(number(b"1fF g"), Some((0x1ff, &b" g"[..])));
+        assert_eq!(sixteen_digits(b"ffffFFFF81000030"), Some(0xffff_ffff_8100_0030));
+        assert_eq!(sixteen_digits(b"ffffffff8100003g"), None);
         assert_eq!([number(b""), number(b"g"), number(b"00112233445566778 f")], [None; 3]);
         assert_eq!(kernel.modules[&b"[ext4]"[..]].find(0xffff_ffff_c000_0001), Some(&b"mod_f"[..]));
     }

@@ -3,6 +3,7 @@
 //! A file is used only if its build id is the recorded one, where the recording has one. Everything that
 //! could not be used is told once, never passed over.
 
+mod ahead;
 mod debugdata;
 mod demangle;
 pub mod elf;
@@ -14,12 +15,12 @@ mod table;
 
 use crate::pool;
 use crate::unwind::Sections;
+use ahead::{Ahead, Job as Begun, Part as Read};
 use files::Found;
 use inlines::Inlines;
 use kernel::{Kernel, Recorded};
 pub use named::{Named, NamedFrame};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use table::{Binding, Builder, Table};
@@ -39,14 +40,6 @@ pub struct Wanted {
     pub addresses: Vec<u64>,
 }
 
-/// Some of the addresses wanted of one object, with their names.
-pub struct Answer {
-    /// Which of the wanted, and which of its addresses.
-    pub wanted: usize,
-    pub addresses: Range<usize>,
-    pub named: Named,
-}
-
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether inlined functions become frames.
@@ -64,9 +57,6 @@ impl Default for Options {
         Self { inlines: true, cache: home.map(|home| PathBuf::from(home).join(".debug")), host: true }
     }
 }
-
-/// Addresses that are worth a thread of their own.
-const LEAST_PIECE: usize = 256;
 
 enum Kind {
     File,
@@ -106,6 +96,9 @@ pub struct Symbols {
     recorded: Recorded,
     kernel: Option<Kernel>,
     core: Option<ObjectId>,
+    /// Whether anything was read ahead, and what was and is not used yet.
+    begun: bool,
+    ahead: Option<Ahead>,
     notes: Vec<String>,
 }
 
@@ -119,6 +112,8 @@ impl Symbols {
             recorded: Recorded::default(),
             kernel: None,
             core: None,
+            begun: false,
+            ahead: None,
             notes: Vec::new(),
         }
     }
@@ -127,6 +122,20 @@ impl Symbols {
     pub fn set_recorded(&mut self, build_ids: &HashMap<Vec<u8>, Vec<u8>>, os_release: &[u8]) {
         self.build_ids.clone_from(build_ids);
         self.recorded.os_release = os_release.to_vec();
+    }
+
+    /// Begins to read, in a thread of its own, what the recording's header says that samples were taken in.
+    pub fn begin(&mut self) {
+        if self.options.host && !self.begun {
+            self.begun = true;
+            self.recorded.build_id = self.kernel_build_id();
+            self.ahead = ahead::start(&self.build_ids, &self.recorded, &self.options);
+        }
+    }
+
+    fn kernel_build_id(&self) -> Option<Vec<u8>> {
+        let core = self.core.and_then(|core| self.build_id(core)).map(<[u8]>::to_vec);
+        core.or_else(|| self.build_ids.get(&b"[kernel.kallsyms]"[..]).cloned())
     }
 
     /// What there is to say about files that could not be used; each thing once.
@@ -204,30 +213,25 @@ impl Symbols {
         id.map(Vec::as_slice)
     }
 
-    /// Names addresses, those of one object or several pieces of them together.
-    pub fn name(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Answer> {
+    /// Names addresses: an answer for each object.
+    pub fn name(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Named> {
         for wanted in wanted {
             self.find(wanted.object);
         }
         let loaded = self.load(wanted, threads);
-        let mut pieces = Vec::new();
-        for (index, (wanted, loaded)) in wanted.iter().zip(&loaded).enumerate() {
-            let count = wanted.addresses.len();
-            let parts =
-                if loaded.inlines.is_some() { threads.clamp(1, count.div_ceil(LEAST_PIECE)) } else { 1 };
-            let size = count.div_ceil(parts).max(1);
-            let part = |start: usize| (index, start..(start + size).min(count));
-            pieces.extend((0..count).step_by(size).map(part));
-        }
         let this = &*self;
-        pool::each(&pieces, threads, |(index, addresses)| {
-            let of_piece = &wanted[*index].addresses[addresses.clone()];
-            let named = this.name_piece(wanted[*index].object, of_piece, &loaded[*index]);
-            Answer { wanted: *index, addresses: addresses.clone(), named }
-        })
+        let objects: Vec<_> = wanted.iter().zip(&loaded).collect();
+        let mut named = pool::each(&objects, threads, |(wanted, loaded)| {
+            this.named(wanted.object, &wanted.addresses, loaded)
+        });
+        // Names of templates take longer to be made readable than to be found.
+        let mangled: Vec<_> = named.iter().flat_map(Named::pieces).collect();
+        let mut readable = pool::each(&mangled, threads, |piece| piece.readable()).into_iter();
+        named.iter_mut().for_each(|named| named.take_readable(&mut readable));
+        named
     }
 
-    fn name_piece(&self, object: ObjectId, addresses: &[u64], loaded: &Loaded) -> Named {
+    fn named(&self, object: ObjectId, addresses: &[u64], loaded: &Loaded) -> Named {
         let object = &self.objects[object.0 as usize];
         let as_they_are = || addresses.iter().copied().map(Some).collect::<Vec<_>>();
         match object.kind {
@@ -250,6 +254,10 @@ impl Symbols {
         }
     }
 
+    fn kind(&self, wanted: &Wanted) -> &Kind {
+        &self.objects[wanted.object.0 as usize].kind
+    }
+
     /// Reads what the names need, each file once.
     fn load(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Loaded> {
         enum Part {
@@ -262,18 +270,38 @@ impl Symbols {
             Symbols(usize),
             Inlines(usize),
         }
-        let kind = |wanted: &Wanted| &self.objects[wanted.object.0 as usize].kind;
-        let of_kernel = wanted.iter().any(|wanted| matches!(kind(wanted), Kind::Kernel | Kind::Module));
+        let of_kernel = wanted.iter().any(|wanted| matches!(self.kind(wanted), Kind::Kernel | Kind::Module));
+        self.recorded.build_id = self.kernel_build_id();
+        let mut begun = HashMap::new();
+        for (job, part) in self.ahead.take().map_or_else(Vec::new, Ahead::finish) {
+            match (job, part) {
+                (Begun::Kernel { recorded, .. }, Read::Kernel(kernel, note)) => {
+                    if of_kernel && self.kernel.is_none() && recorded == self.recorded {
+                        self.notes.extend(note);
+                        self.kernel = Some(kernel);
+                    }
+                }
+                (Begun::File { path, build_id, .. }, Read::File(loaded)) => {
+                    begun.insert((path, build_id), loaded);
+                }
+                _ => {}
+            }
+        }
+        let mut loaded: Vec<Option<Loaded>> = Vec::new();
         let mut jobs = Vec::new();
         if of_kernel && self.kernel.is_none() && self.options.host {
-            let core = self.core.and_then(|core| self.build_id(core)).map(<[u8]>::to_vec);
-            self.recorded.build_id = core.or_else(|| self.build_ids.get(&b"[kernel.kallsyms]"[..]).cloned());
             jobs.push(Job::Kernel);
         }
         for (index, wanted) in wanted.iter().enumerate() {
-            if self.options.host && matches!(kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_)) {
+            let key = self.build_id(wanted.object).map(|id| (self.object_name(wanted.object).to_vec(), id.to_vec()));
+            let known = key.filter(|_| matches!(self.kind(wanted), Kind::File)).and_then(|key| begun.remove(&key));
+            if known.is_none()
+                && self.options.host
+                && matches!(self.kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_))
+            {
                 jobs.extend([Job::Inlines(index), Job::Symbols(index)]);
             }
+            loaded.push(known);
         }
         let this = &*self;
         let object = |index: usize| &this.objects[wanted[index].object.0 as usize];
@@ -288,13 +316,10 @@ impl Symbols {
                 _ => found(index).and_then(Found::symbols).unwrap_or_default(),
             }),
             Job::Inlines(index) => {
-                let path = found(index).and_then(|found| found.debug_info.as_ref());
-                Part::Inlines(
-                    path.filter(|_| this.options.inlines).and_then(|path| Inlines::load(path)).map(Box::new),
-                )
+                Part::Inlines(found(index).filter(|_| this.options.inlines).and_then(ahead::inlines))
             }
         });
-        let mut loaded: Vec<Loaded> = wanted.iter().map(|_| Loaded::default()).collect();
+        let mut loaded: Vec<Loaded> = loaded.into_iter().map(Option::unwrap_or_default).collect();
         for (job, part) in jobs.iter().zip(parts) {
             match (job, part) {
                 (_, Part::Kernel(kernel, note)) => {

@@ -1,8 +1,8 @@
 //! The names of many addresses of one object.
 
-use super::demangle::Demangler;
+use super::demangle::demangle;
 use super::inlines::{Inlined, Inlines};
-use std::collections::HashMap;
+use crate::intern::Interner;
 
 /// A frame: the number of its name, and whether it was inlined into the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +12,10 @@ pub struct NamedFrame {
 }
 
 /// What lies at some addresses: at each what was inlined there, innermost first, then the function itself.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Named {
+    mangled: Interner<u8>,
+    /// The readable names, once they were made.
     names: Vec<Box<[u8]>>,
     frames: Vec<NamedFrame>,
     ends: Vec<usize>,
@@ -28,22 +30,17 @@ impl Named {
     ) -> Self {
         let known: Vec<u64> = addresses.iter().copied().flatten().collect();
         let Inlined { names, chains } = inlines.map_or_else(Inlined::default, |inlines| inlines.at(&known));
-        let mut named = Self::default();
-        let mut numbers = Numbers::default();
-        let inlined: Vec<u32> = names.iter().map(|name| numbers.of(name, &mut named)).collect();
+        // What is inlined keeps its numbers.
+        let mut named = Self { mangled: names, ..Self::default() };
         let mut next = 0;
         for address in addresses {
             if address.is_some() {
                 let chain = chains.get(next).map_or(&[][..], Vec::as_slice);
-                let frame = |&outermost_first: &u32| NamedFrame {
-                    name: inlined[outermost_first as usize],
-                    inlined: true,
-                };
-                named.frames.extend(chain.iter().rev().map(frame));
+                named.frames.extend(chain.iter().rev().map(|&name| NamedFrame { name, inlined: true }));
                 next += 1;
             }
             let symbol = address.and_then(&symbol).unwrap_or(b"");
-            let name = numbers.of(symbol, &mut named);
+            let name = named.mangled.intern(symbol).0;
             named.frames.push(NamedFrame { name, inlined: false });
             named.ends.push(named.frames.len());
         }
@@ -56,31 +53,41 @@ impl Named {
         &self.frames[start..self.ends[address]]
     }
 
-    /// Readable; empty where there is no symbol.
+    /// Readable, once that was made; empty where there is no symbol.
     pub fn name(&self, number: u32) -> &[u8] {
-        &self.names[number as usize]
+        self.names.get(number as usize).map_or(b"", |name| name)
     }
 
     pub fn names(&self) -> usize {
-        self.names.len()
+        self.mangled.len()
+    }
+
+    /// The mangled names, a few at a time.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let names = self.names() as u32;
+        let piece = move |first: u32| Piece { mangled: &self.mangled, first, last: names.min(first + PIECE) };
+        (0..names).step_by(PIECE as usize).map(piece)
+    }
+
+    /// Takes as many readable names as there are mangled ones.
+    pub fn take_readable(&mut self, pieces: &mut impl Iterator<Item = Vec<Box<[u8]>>>) {
+        let count = self.names().div_ceil(PIECE as usize);
+        self.names = pieces.take(count).flatten().collect();
     }
 }
 
-/// The number of each mangled name.
-#[derive(Default)]
-struct Numbers {
-    known: HashMap<Vec<u8>, u32>,
-    demangler: Demangler,
+/// Names that one thread makes readable.
+const PIECE: u32 = 64;
+
+/// Some of the mangled names.
+pub struct Piece<'n> {
+    mangled: &'n Interner<u8>,
+    first: u32,
+    last: u32,
 }
 
-impl Numbers {
-    fn of(&mut self, mangled: &[u8], named: &mut Named) -> u32 {
-        if let Some(&number) = self.known.get(mangled) {
-            return number;
-        }
-        let number = named.names.len() as u32;
-        named.names.push(self.demangler.name(mangled).into());
-        self.known.insert(mangled.to_vec(), number);
-        number
+impl Piece<'_> {
+    pub fn readable(&self) -> Vec<Box<[u8]>> {
+        (self.first..self.last).map(|name| demangle(self.mangled.get(name)).into()).collect()
     }
 }

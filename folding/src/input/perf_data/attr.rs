@@ -52,6 +52,40 @@ pub struct Attr {
     pub sample_id_all: bool,
     pub name: Vec<u8>,
     pub ids: Vec<u64>,
+    pub layout: Layout,
+}
+
+/// Where the fields of fixed size stand in a sample, counted in bytes from the start of its body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    pub ip: Option<u16>,
+    pub tid: Option<u16>,
+    pub time: Option<u16>,
+    pub id: Option<u16>,
+    pub period: Option<u16>,
+    /// How long they are together.
+    pub len: u16,
+}
+
+impl Layout {
+    fn of(kinds: u64) -> Self {
+        use sample_type::{ADDR, CPU, ID, IDENTIFIER, IP, PERIOD, STREAM_ID, TID, TIME};
+        let mut len = 0;
+        let mut field = |bit| {
+            (kinds & bit != 0).then(|| {
+                len += 8;
+                len - 8
+            })
+        };
+        let identifier = field(IDENTIFIER);
+        let (ip, tid, time) = (field(IP), field(TID), field(TIME));
+        field(ADDR);
+        let id = identifier.or(field(ID));
+        field(STREAM_ID);
+        field(CPU);
+        let period = field(PERIOD);
+        Self { ip, tid, time, id, period, len }
+    }
 }
 
 impl Attr {
@@ -78,6 +112,7 @@ impl Attr {
             user_registers,
             period: (flags & FLAG_FREQUENCY == 0).then_some(period),
             sample_id_all: flags & FLAG_SAMPLE_ID_ALL != 0,
+            layout: Layout::of(sample_type),
             ..Self::default()
         };
         attr.name = attr.default_name();
@@ -86,6 +121,11 @@ impl Attr {
 
     pub fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
+    }
+
+    /// Whether its samples carry the values of counters, whose order matters.
+    pub fn reads_counters(&self) -> bool {
+        self.has(sample_type::READ)
     }
 
     /// What perf calls the event when the recording does not say.

@@ -27,20 +27,19 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
 
     let mut named = Frames { frames: Vec::new(), of_place: vec![0..0; places.len()] };
     let mut order = order.iter().peekable();
-    for answer in &answers {
-        let wanted = &wanted[answer.wanted];
+    for (wanted, answer) in wanted.iter().zip(&answers) {
         let dso = symbols.object_name(wanted.object);
         if let Some(build_id) = symbols.build_id(wanted.object) {
             collector.build_id(dso, build_id);
         }
-        let mut known = vec![[None; 2]; answer.named.names()];
-        for (index, &address) in wanted.addresses[answer.addresses.clone()].iter().enumerate() {
+        let mut known = vec![[None; 2]; answer.names()];
+        for (index, &address) in wanted.addresses.iter().enumerate() {
             let here = |id: &u32| (place(id).object, place(id).address) == (wanted.object, address);
             while let Some(&id) = order.next_if(|id| here(id)) {
                 let place = place(&id);
                 let start = named.frames.len();
-                for &NamedFrame { name, inlined } in answer.named.frames(index) {
-                    let symbol = answer.named.name(name);
+                for &NamedFrame { name, inlined } in answer.frames(index) {
+                    let symbol = answer.name(name);
                     let dso = (!inlined && (place.mapped || !symbol.is_empty())).then_some(&dso[..]);
                     let raw = RawFrame { symbol, dso, address: Some(place.printed()), inlined };
                     // What is said of an address without symbol depends on the address.

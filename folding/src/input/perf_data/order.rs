@@ -3,16 +3,29 @@
 //! Each processor has its buffer, and perf empties one after the other; a round ends when all were emptied.
 //! What is older than the newest record of the round before cannot be overtaken any more.
 
+use super::stream::{Needed, Place, kind};
+
 /// Bytes that may wait for their turn; a recording that never ends a round is sorted in pieces of this.
 const LIMIT: usize = 192 << 20;
+/// Bytes of the input that may be held for the sake of a few records in it, which are then copied.
+const STRAY: u64 = 8 << 20;
 
 #[derive(Clone, Copy)]
 struct Waiting {
     time: u64,
-    start: usize,
-    len: u32,
-    kind: u32,
+    start: u64,
+    len: u16,
     misc: u16,
+    kind: u16,
+    store: Store,
+}
+
+/// Where the body of a waiting record lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Store {
+    Input,
+    Unpacked,
+    Copied,
 }
 
 /// A record whose turn has come.
@@ -23,77 +36,153 @@ pub struct Ready<'a> {
     pub body: &'a [u8],
 }
 
-#[derive(Default)]
 pub struct Order {
     waiting: Vec<Waiting>,
-    bytes: Vec<u8>,
-    spare: Vec<u8>,
-    /// Bytes of records that were passed on.
-    gone: usize,
+    /// Bytes of the waiting records.
+    bytes: usize,
+    needed: Needed,
+    copies: Vec<u8>,
     newest: u64,
     newest_before: u64,
     /// Bytes that are worth a flush.
     least: usize,
+    /// Whether the waiting records stand in the order of their times.
+    in_order: bool,
+    /// How many of them are no samples.
+    changes: usize,
+    /// Samples may overtake each other, though no other record.
+    samples_overtake: bool,
 }
 
 impl Order {
     /// Rounds are passed on when so many bytes wait.
     pub fn in_pieces(least: usize) -> Self {
-        Self { least, ..Self::default() }
+        Self {
+            waiting: Vec::new(),
+            bytes: 0,
+            needed: Needed::NOTHING,
+            copies: Vec::new(),
+            newest: 0,
+            newest_before: 0,
+            least,
+            in_order: true,
+            changes: 0,
+            samples_overtake: false,
+        }
     }
 
-    pub fn push(&mut self, time: u64, kind: u32, misc: u16, body: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(body);
-        self.waiting.push(Waiting { time, start, len: body.len() as u32, kind, misc });
+    /// Where nothing comes of the order of samples among themselves, they need not be sorted.
+    pub fn let_samples_overtake(&mut self, may: bool) {
+        self.samples_overtake = may;
+    }
+
+    pub fn push(&mut self, time: u64, kind: u32, misc: u16, place: Place) {
+        self.in_order &= self.waiting.last().is_none_or(|last| last.time <= time);
+        self.changes += usize::from(kind != kind::SAMPLE);
+        self.needed.add(place);
+        self.bytes += usize::from(place.len);
+        let store = if place.unpacked { Store::Unpacked } else { Store::Input };
+        let Place { start, len, .. } = place;
+        self.waiting.push(Waiting { time, start, len, misc, kind: kind as u16, store });
         self.newest = self.newest.max(time);
     }
 
-    pub fn is_full(&self) -> bool {
-        self.bytes.len() > LIMIT || self.waiting.len() > LIMIT / 32
+    /// The first bytes that a waiting record lies in.
+    pub fn needed(&self) -> Needed {
+        self.needed
     }
 
-    /// A round ended: passes on what is older than the end of the round before.
-    pub fn round<E>(&mut self, each: impl FnMut(Ready) -> Result<(), E>) -> Result<(), E> {
+    pub fn is_full(&self) -> bool {
+        self.bytes > LIMIT || self.waiting.len() > LIMIT / 32
+    }
+
+    /// A round ended: passes on what is older than the end of the round before. `body` gives the bytes of a place.
+    pub fn round<'b, E>(
+        &mut self,
+        body: impl Fn(Place) -> &'b [u8],
+        each: impl FnMut(Ready) -> Result<(), E>,
+    ) -> Result<(), E> {
         let until = self.newest_before;
         self.newest_before = self.newest;
-        if self.bytes.len() < self.least { Ok(()) } else { self.flush(until, each) }
+        if self.bytes < self.least { Ok(()) } else { self.flush(until, body, each) }
     }
 
     /// Passes on everything.
-    pub fn finish<E>(&mut self, each: impl FnMut(Ready) -> Result<(), E>) -> Result<(), E> {
-        self.flush(u64::MAX, each)
+    pub fn finish<'b, E>(
+        &mut self,
+        body: impl Fn(Place) -> &'b [u8],
+        each: impl FnMut(Ready) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.flush(u64::MAX, body, each)
     }
 
-    fn flush<E>(&mut self, until: u64, mut each: impl FnMut(Ready) -> Result<(), E>) -> Result<(), E> {
-        // Stable: records of one time keep the order of the file.
-        self.waiting.sort_by_key(|record| record.time);
-        let ready = self.waiting.partition_point(|record| record.time <= until);
-        for record in &self.waiting[..ready] {
-            let body = &self.bytes[record.start..record.start + record.len as usize];
-            each(Ready { kind: record.kind, misc: record.misc, body })?;
+    fn flush<'b, E>(
+        &mut self,
+        until: u64,
+        body: impl Fn(Place) -> &'b [u8],
+        mut each: impl FnMut(Ready) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { waiting, copies, .. } = self;
+        if !self.in_order && !(self.samples_overtake && self.changes == 0) {
+            // Stable: records of one time keep the order of the file.
+            waiting.sort_by_key(|record| record.time);
+            self.in_order = true;
         }
-        self.gone += self.waiting[..ready].iter().map(|record| record.len as usize).sum::<usize>();
-        self.waiting.drain(..ready);
-        if self.waiting.is_empty() {
-            self.bytes.clear();
-            self.gone = 0;
-        } else if self.gone > self.bytes.len() / 2 {
-            self.close_up();
+        (self.bytes, self.changes, self.needed) = (0, 0, Needed::NOTHING);
+        let mut kept = 0;
+        for index in 0..waiting.len() {
+            let record = waiting[index];
+            let kind = u32::from(record.kind);
+            if record.time <= until {
+                each(Ready { kind, misc: record.misc, body: record.body(copies, &body) })?;
+                continue;
+            }
+            self.changes += usize::from(kind != kind::SAMPLE);
+            self.bytes += usize::from(record.len);
+            if let Some(place) = record.place() {
+                self.needed.add(place);
+            }
+            waiting[kept] = record;
+            kept += 1;
         }
+        waiting.truncate(kept);
+        self.in_order |= kept == 0;
         Ok(())
     }
 
-    /// Gives back the room of what is gone.
-    fn close_up(&mut self) {
-        self.spare.clear();
-        for record in &mut self.waiting {
-            let start = self.spare.len();
-            self.spare.extend_from_slice(&self.bytes[record.start..record.start + record.len as usize]);
-            record.start = start;
+    /// Lets go of the input, of which so many bytes are held, if little of it is waiting.
+    pub fn tidy<'b>(&mut self, held: u64, body: impl Fn(Place) -> &'b [u8]) {
+        if held < STRAY || held / 4 < self.bytes as u64 {
+            return;
         }
-        std::mem::swap(&mut self.bytes, &mut self.spare);
-        self.gone = 0;
+        let mut copies = Vec::with_capacity(self.bytes);
+        for record in &mut self.waiting {
+            let start = copies.len() as u64;
+            copies.extend_from_slice(record.body(&self.copies, &body));
+            (record.start, record.store) = (start, Store::Copied);
+        }
+        self.copies = copies;
+        self.needed = Needed::NOTHING;
+    }
+}
+
+impl Waiting {
+    fn place(&self) -> Option<Place> {
+        let &Self { start, len, store, .. } = self;
+        (store != Store::Copied).then_some(Place { start, len, unpacked: store == Store::Unpacked })
+    }
+
+    fn body<'b, 'c: 'd, 'd>(&self, copies: &'c [u8], body: &impl Fn(Place) -> &'b [u8]) -> &'d [u8]
+    where
+        'b: 'd,
+    {
+        match self.place() {
+            Some(place) => body(place),
+            None => {
+                let start = self.start as usize;
+                copies.get(start..start + usize::from(self.len)).unwrap_or(&[])
+            }
+        }
     }
 }
 
@@ -101,24 +190,60 @@ impl Order {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_record_waits_until_nothing_older_can_come() {
-        let mut order = Order::default();
+    /// An input of the numbers from 0, each a record.
+    const INPUT: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+    fn body(place: Place) -> &'static [u8] {
+        let start = place.start as usize;
+        &INPUT[start..start + usize::from(place.len)]
+    }
+
+    fn push(order: &mut Order, time: u64, kind: u32, record: u64) {
+        order.push(time, kind, 0, Place { start: record, len: 1, unpacked: false });
+    }
+
+    fn in_turn(order: &mut Order) -> Vec<u8> {
         let mut seen = Vec::new();
         let mut take = |record: Ready| -> Result<(), ()> {
             seen.push(record.body[0]);
             Ok(())
         };
-        for (time, body) in [(1, 1), (4, 4), (2, 2)] {
-            order.push(time, 9, 0, &[body]);
+        for (time, record) in [(1, 1), (4, 4), (2, 2)] {
+            push(order, time, kind::SAMPLE, record);
         }
-        order.round(&mut take).unwrap();
-        for (time, body) in [(3, 3), (6, 6), (5, 5)] {
-            order.push(time, 9, 0, &[body]);
+        order.round(body, &mut take).unwrap();
+        assert_eq!(order.needed().plain, 1);
+        for (time, record) in [(3, 3), (6, 6), (5, 5)] {
+            push(order, time, kind::SAMPLE, record);
         }
-        order.round(&mut take).unwrap();
-        order.push(6, 9, 0, &[7]);
-        order.finish(&mut take).unwrap();
-        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+        order.round(body, &mut take).unwrap();
+        assert_eq!(order.needed().plain, 5);
+        order.tidy(STRAY, body);
+        assert_eq!(order.needed(), Needed::NOTHING);
+        push(order, 6, kind::SAMPLE, 7);
+        order.finish(body, &mut take).unwrap();
+        seen
+    }
+
+    #[test]
+    fn a_record_waits_until_nothing_older_can_come() {
+        assert_eq!(in_turn(&mut Order::in_pieces(0)), [1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn samples_may_overtake_samples_only() {
+        let mut order = Order::in_pieces(0);
+        order.let_samples_overtake(true);
+        assert_eq!(in_turn(&mut order), [1, 4, 2, 3, 6, 5, 7]);
+        let mut seen = Vec::new();
+        for (time, kind, record) in [(9, kind::SAMPLE, 0), (7, kind::SAMPLE, 1), (8, kind::COMM, 2)] {
+            push(&mut order, time, kind, record);
+        }
+        let take = |record: Ready| -> Result<(), ()> {
+            seen.push((record.kind, record.body[0]));
+            Ok(())
+        };
+        order.finish(body, take).unwrap();
+        assert_eq!(seen, [(kind::SAMPLE, 1), (kind::COMM, 2), (kind::SAMPLE, 0)]);
     }
 }

@@ -44,33 +44,20 @@ impl Values<'_> {
 
 impl<'a> Sample<'a> {
     pub fn parse(body: &'a [u8], attr: &Attr) -> Option<Self> {
-        use sample_type::{
-            ADDR, BRANCH_STACK, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, RAW, READ, REGS_USER, STACK_USER,
-            STREAM_ID, TID, TIME,
+        use sample_type::{BRANCH_STACK, CALLCHAIN, RAW, READ, REGS_USER, STACK_USER};
+        let layout = attr.layout;
+        let (fixed, rest) = body.split_at_checked(layout.len.into())?;
+        let word = |at: Option<u16>| word_at(fixed, at?);
+        let ids = word(layout.tid);
+        let mut at = Bytes(rest);
+        let mut sample = Self {
+            ip: word(layout.ip),
+            pid: ids.map(|ids| ids as i32),
+            tid: ids.map(|ids| (ids >> 32) as i32),
+            time: word(layout.time),
+            period: word(layout.period).or(attr.period),
+            ..Self::default()
         };
-        let mut at = Bytes(body);
-        let mut sample = Self { period: attr.period, ..Self::default() };
-        if attr.has(IDENTIFIER) {
-            at.u64()?;
-        }
-        if attr.has(IP) {
-            sample.ip = Some(at.u64()?);
-        }
-        if attr.has(TID) {
-            sample.pid = Some(at.i32()?);
-            sample.tid = Some(at.i32()?);
-        }
-        if attr.has(TIME) {
-            sample.time = Some(at.u64()?);
-        }
-        for bit in [ADDR, ID, STREAM_ID, CPU] {
-            if attr.has(bit) {
-                at.u64()?;
-            }
-        }
-        if attr.has(PERIOD) {
-            sample.period = Some(at.u64()?);
-        }
         if attr.has(READ) {
             sample.values = read_values(&mut at, attr.read_format)?;
         }
@@ -129,12 +116,7 @@ fn read_values<'a>(at: &mut Bytes<'a>, format: u64) -> Option<Option<Values<'a>>
     Some((has(read_format::ID) == 1).then_some(Values { bytes: values, read_format: format }))
 }
 
-/// Where the time and the id of a sample stand, counted in bytes from the start of its body.
-pub fn offsets(sample_type: u64) -> (Option<usize>, Option<usize>) {
-    use sample_type::{ADDR, ID, IDENTIFIER, IP, TID, TIME};
-    let has = |bit| usize::from(sample_type & bit != 0);
-    let time = 8 * (has(IDENTIFIER) + has(IP) + has(TID));
-    let id = time + 8 * (has(TIME) + has(ADDR));
-    let id = if has(IDENTIFIER) == 1 { Some(0) } else { (has(ID) == 1).then_some(id) };
-    ((has(TIME) == 1).then_some(time), id)
+/// The number that stands there.
+pub fn word_at(body: &[u8], at: u16) -> Option<u64> {
+    body.get(at.into()..)?.first_chunk().copied().map(u64::from_le_bytes)
 }

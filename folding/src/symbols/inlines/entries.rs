@@ -48,6 +48,12 @@ fn start(header: &Header) -> usize {
     header.debug_info_offset().map_or(usize::MAX, |offset| offset.0)
 }
 
+/// Whether an entry may say where code lies; declarations do not.
+fn has_code(entry: &Abbreviation) -> bool {
+    let says = |name| name == gimli::DW_AT_low_pc || name == gimli::DW_AT_ranges;
+    entry.attributes().iter().any(|form| says(form.name()))
+}
+
 /// The attributes that say where code lies, and what it is called.
 #[derive(Default)]
 struct Attributes<'a> {
@@ -73,7 +79,7 @@ impl<'a> Reader<'_, 'a> {
         while left > 0 && !entries.is_empty() {
             let depth = entries.next_depth();
             let Some(entry) = entries.read_abbreviation()? else { continue };
-            if entry.tag() != gimli::DW_TAG_subprogram {
+            if entry.tag() != gimli::DW_TAG_subprogram || !has_code(entry) {
                 entries.skip_attributes(entry.attributes())?;
                 continue;
             }
@@ -193,12 +199,13 @@ impl<'a> Reader<'_, 'a> {
     /// The number of an inlined function's name; one without a name has an empty one.
     fn called(&self, offset: UnitOffset, attributes: &Attributes<'a>, found: &mut Found) -> u32 {
         // Most places of one function refer to one entry.
-        let key = match attributes.origin {
+        let (kind, origin) = match attributes.origin {
             Some(AttributeValue::UnitRef(origin)) => (0, origin.0),
             Some(AttributeValue::DebugInfoRef(origin)) => (1, origin.0),
             Some(AttributeValue::DebugInfoRefSup(origin)) => (2, origin.0),
             _ => (0, offset.0),
         };
+        let key = (origin as u64) << 2 | kind;
         if let Some(&known) = found.names_of_unit.get(&key) {
             return known;
         }

@@ -1,0 +1,109 @@
+//! Samples like those before: who took them, and which event, was worked out already.
+
+use super::attr::Attr;
+use super::chains::Weighed;
+use super::sample::Sample;
+use crate::collector::{Collector, Options, Weight};
+use crate::stats::EventTotals;
+use std::num::NonZeroU64;
+
+/// Threads that are remembered.
+const THREADS: usize = 64;
+
+/// What the collector said of the last sample of a thread.
+#[derive(Clone, Copy)]
+struct Last {
+    generation: u64,
+    event: usize,
+    pid: Option<i32>,
+    tid: Option<i32>,
+    slice: Option<u64>,
+    context: u32,
+}
+
+/// Contexts by thread, and the samples that were not shown to the collector one by one.
+pub struct Seen {
+    last: [Option<Last>; THREADS],
+    generation: u64,
+    /// By the number of the event.
+    totals: Vec<EventTotals>,
+    weight: Weight,
+    slice: Option<NonZeroU64>,
+    /// Each sample's time is asked for.
+    by_time: bool,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            last: [None; THREADS],
+            generation: 0,
+            totals: Vec::new(),
+            weight: Weight::default(),
+            slice: None,
+            by_time: false,
+        }
+    }
+}
+
+impl Seen {
+    pub fn begin(&mut self, attrs: &[Attr], options: &Options) {
+        self.forget();
+        // A pipe may tell the name of an event after the event itself.
+        self.totals.retain(|totals| totals.samples > 0);
+        let more = attrs.iter().skip(self.totals.len());
+        self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, 0)));
+        (self.weight, self.slice, self.by_time) = (options.weight, options.slice, options.time.is_some());
+    }
+
+    /// What is remembered does not hold any more.
+    pub fn forget(&mut self) {
+        self.generation += 1;
+    }
+
+    pub fn weighed(&self, sample: &Sample) -> Weighed {
+        let period = sample.period;
+        let weight = match self.weight {
+            Weight::Count => 1,
+            Weight::Period => period.unwrap_or(0),
+        };
+        Weighed { weight, period }
+    }
+
+    /// The context of a sample, which is counted, if one like it was seen.
+    pub fn find(&mut self, event: usize, sample: &Sample) -> Option<u32> {
+        let last = self.last[slot(sample)].as_ref()?;
+        let same = last.generation == self.generation
+            && last.event == event
+            && (last.pid, last.tid) == (sample.pid, sample.tid)
+            && self.slice.is_none_or(|length| sample.time.map(|time| time / length) == last.slice);
+        if !same {
+            return None;
+        }
+        let context = last.context;
+        self.totals.get_mut(event)?.count(match self.weight {
+            Weight::Count => Some(1),
+            Weight::Period => sample.period,
+        });
+        Some(context)
+    }
+
+    pub fn remember(&mut self, event: usize, sample: &Sample, slice: Option<u64>, context: u32) {
+        if !self.by_time {
+            let Sample { pid, tid, .. } = *sample;
+            let generation = self.generation;
+            self.last[slot(sample)] = Some(Last { generation, event, pid, tid, slice, context });
+        }
+    }
+
+    /// Tells the collector what was counted here.
+    pub fn tell(&mut self, collector: &mut Collector) {
+        for totals in self.totals.drain(..).filter(|totals| totals.samples > 0) {
+            collector.opened(&totals);
+        }
+    }
+}
+
+fn slot(sample: &Sample) -> usize {
+    sample.tid.unwrap_or(0) as usize % THREADS
+}

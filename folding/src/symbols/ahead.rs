@@ -1,0 +1,66 @@
+//! Symbols read while the records still are.
+//!
+//! The header of a recording lists the files in which samples were taken, so what will be needed is known before the
+//! first record is read.
+
+use super::files::{self, Found};
+use super::inlines::Inlines;
+use super::kernel::{self, Kernel, Recorded};
+use super::{Loaded, Options};
+use crate::dso;
+use crate::pool;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Something to read.
+pub enum Job {
+    Kernel { recorded: Recorded, cache: Option<PathBuf> },
+    File { path: Vec<u8>, build_id: Vec<u8>, options: Options },
+}
+
+/// What was read.
+pub enum Part {
+    Kernel(Kernel, Option<String>),
+    File(Loaded),
+}
+
+pub type Ahead = pool::Ahead<Job, Part>;
+
+/// Begins to read these files and the kernel's symbols, if there is anything to read.
+pub fn start(build_ids: &HashMap<Vec<u8>, Vec<u8>>, recorded: &Recorded, options: &Options) -> Option<Ahead> {
+    let mut jobs = Vec::new();
+    if build_ids.contains_key(&b"[kernel.kallsyms]"[..]) && recorded.reference.is_some() {
+        jobs.push(Job::Kernel { recorded: recorded.clone(), cache: options.cache.clone() });
+    }
+    let is_file = |path: &[u8]| path.starts_with(b"/") && !dso::is_kernel(path);
+    let mut files: Vec<_> = build_ids.iter().filter(|(path, _)| is_file(path)).collect();
+    files.sort();
+    let file = |(path, build_id): (&Vec<u8>, &Vec<u8>)| Job::File {
+        path: path.clone(),
+        build_id: build_id.clone(),
+        options: options.clone(),
+    };
+    jobs.extend(files.into_iter().map(file));
+    (!jobs.is_empty()).then(|| Ahead::start(jobs, read))
+}
+
+fn read(job: &Job) -> Part {
+    match job {
+        Job::Kernel { recorded, cache } => {
+            let (kernel, note) = kernel::load(recorded, cache.as_deref());
+            Part::Kernel(kernel, note)
+        }
+        Job::File { path, build_id, options } => {
+            let (found, _) = files::find(path, Some(build_id), options.cache.as_deref());
+            let found = found.as_ref();
+            Part::File(Loaded {
+                symbols: found.and_then(Found::symbols).unwrap_or_default(),
+                inlines: found.filter(|_| options.inlines).and_then(inlines),
+            })
+        }
+    }
+}
+
+pub fn inlines(found: &Found) -> Option<Box<Inlines>> {
+    found.debug_info.as_ref().and_then(|path| Inlines::load(path)).map(Box::new)
+}
