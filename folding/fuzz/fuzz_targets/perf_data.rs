@@ -50,6 +50,6 @@ fuzz_target!(|data: &[u8]| {
     let piped = flag(5);
     let one = told(read(bytes, &options, piped, 1));
     if flag(6) && flag(7) {
-        assert_eq!(one, told(read(bytes, &options, piped, 2)));
+        assert_eq!(one, told(read(bytes, &options, piped, 3)));
     }
 });

@@ -53,7 +53,7 @@ impl Batch {
             let mapped = Mapped { kernel, user, core: *core };
             let (context, _) = counter.context(*comm, *slice, mapped);
             let taken = Taken { weighed, misc, attr, sample: &sample };
-            counter.count(context, taken, Some((*machine, tables)));
+            counter.count(context, taken, Some((*machine, &**tables)));
         }
         self.bytes.clear();
     }

@@ -8,12 +8,12 @@
 //! Walking copied stacks and naming may be shared out among threads. Reading and putting in order is the work of one.
 
 mod attr;
+mod blocks;
 mod bytes;
 mod chains;
 mod counter;
 mod counters;
 mod header;
-mod held;
 mod machine;
 mod naming;
 mod order;
@@ -27,16 +27,20 @@ use crate::collector::Collector;
 use crate::error::Error;
 use crate::symbols::Options;
 use attr::Attr;
+use blocks::{Input, Reader, read_all};
 use bytes::Bytes;
 use header::Header;
 use order::{Order, Ready};
 use sample::word_at;
 use state::State;
 use std::io::{Read, Seek, SeekFrom};
+use std::sync::mpsc::{channel, sync_channel};
 use stream::{Record, Stream, kind};
 
 /// Bytes of records that are worth putting in order.
 const PIECE: usize = 1 << 18;
+/// Blocks read ahead.
+const AHEAD: usize = 4;
 
 /// Whether these first bytes of an input are those of a recording.
 pub fn is_recording(head: &[u8]) -> bool {
@@ -50,27 +54,35 @@ pub struct PerfData {
     /// Where records that are no samples keep their time, from their end.
     time_from_end: usize,
     order: Order,
+    threads: usize,
 }
 
 impl PerfData {
+    /// With one thread everything is done in turn. With two, symbols are read while records are, and the input is read
+    /// ahead. More of them walk copied stacks.
     pub fn new(symbols: Options, threads: usize) -> Self {
         Self {
             header: Header::default(),
             state: State::new(symbols, threads),
             time_from_end: 0,
             order: Order::in_pieces(PIECE),
+            threads,
         }
     }
 
     /// Reads a file, which may be one of either form.
-    pub fn read_file<F: Read + Seek>(&mut self, mut file: F, collector: &mut Collector) -> Result<(), Error> {
+    pub fn read_file<F: Read + Seek + Send>(
+        &mut self,
+        mut file: F,
+        collector: &mut Collector,
+    ) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::usage(format!("cannot read the recording: {error}"));
         let mut head = [0; 16];
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let have = read_up_to(&mut file, &mut head).map_err(failed)?;
         check_magic(&head[..have])?;
         if Bytes(&head[8..]).u64() == Some(header::PIPE_HEADER) {
-            return self.read_records(Stream::new(file, 16, None), collector);
+            return self.read_ahead(file, 16, None, collector);
         }
         let (data, trouble) = match self.header.read_file(&mut file).map_err(failed)? {
             Ok(found) => found,
@@ -89,7 +101,27 @@ impl PerfData {
         } else {
             Some(data.offset.saturating_add(data.size))
         };
-        self.read_records(Stream::new(file, data.offset, limit), collector)
+        self.read_ahead(file, data.offset, limit, collector)
+    }
+
+    /// Reads records, their bytes in a thread of its own if there may be one.
+    fn read_ahead<F: Read + Send>(
+        &mut self,
+        file: F,
+        offset: u64,
+        limit: Option<u64>,
+        collector: &mut Collector,
+    ) -> Result<(), Error> {
+        if self.threads <= 1 {
+            return self.read_records(Stream::new(Input::Here(file), offset, limit), collector);
+        }
+        std::thread::scope(|scope| {
+            let (full, take) = sync_channel(AHEAD);
+            let (give, empty) = channel();
+            scope.spawn(move || read_all(file, &full, &empty));
+            let input = Input::<F>::Ahead(Reader { full: take, empty: give });
+            self.read_records(Stream::new(input, offset, limit), collector)
+        })
     }
 
     fn read_records<R: Read>(
@@ -110,6 +142,7 @@ impl PerfData {
         }
         let state = &mut self.state;
         self.order.finish(|place| stream.body(place), |record| state.ordered(record, collector))?;
+        drop(stream);
         state.finish(collector);
         Ok(())
     }
@@ -188,7 +221,7 @@ impl Source for PerfData {
                  give the file: stackfold perf.data",
             ));
         }
-        self.read_records(Stream::new(input, 16, None), collector)
+        self.read_records(Stream::new(Input::Here(input), 16, None), collector)
     }
 }
 

@@ -7,13 +7,16 @@ use super::stream::{Needed, Place, kind};
 
 /// Bytes that may wait for their turn; a recording that never ends a round is sorted in pieces of this.
 const LIMIT: usize = 192 << 20;
-/// Bytes of the input that may be held for the sake of a few records in it, which are then copied.
-const STRAY: u64 = 8 << 20;
+/// Blocks of the input that may be held for the sake of a few records in them, which are then copied.
+const STRAY: u32 = 16;
+/// Bytes that wait in a block that is not held for a few records.
+const FEW: usize = 1 << 17;
 
 #[derive(Clone, Copy)]
 struct Waiting {
     time: u64,
-    start: u64,
+    block: u32,
+    start: u32,
     len: u16,
     misc: u16,
     kind: u16,
@@ -82,12 +85,12 @@ impl Order {
         self.needed.add(place);
         self.bytes += usize::from(place.len);
         let store = if place.unpacked { Store::Unpacked } else { Store::Input };
-        let Place { start, len, .. } = place;
-        self.waiting.push(Waiting { time, start, len, misc, kind: kind as u16, store });
+        let Place { block, start, len, .. } = place;
+        self.waiting.push(Waiting { time, block, start, len, misc, kind: kind as u16, store });
         self.newest = self.newest.max(time);
     }
 
-    /// The first bytes that a waiting record lies in.
+    /// The first blocks that a waiting record lies in.
     pub fn needed(&self) -> Needed {
         self.needed
     }
@@ -150,14 +153,14 @@ impl Order {
         Ok(())
     }
 
-    /// Lets go of the input, of which so many bytes are held, if little of it is waiting.
-    pub fn tidy<'b>(&mut self, held: u64, body: impl Fn(Place) -> &'b [u8]) {
-        if held < STRAY || held / 4 < self.bytes as u64 {
+    /// Lets go of the input, of which so many blocks are held, if little of it is waiting.
+    pub fn tidy<'b>(&mut self, held: u32, body: impl Fn(Place) -> &'b [u8]) {
+        if held < STRAY || self.bytes > held as usize * FEW {
             return;
         }
         let mut copies = Vec::with_capacity(self.bytes);
         for record in &mut self.waiting {
-            let start = copies.len() as u64;
+            let start = copies.len() as u32;
             copies.extend_from_slice(record.body(&self.copies, &body));
             (record.start, record.store) = (start, Store::Copied);
         }
@@ -168,8 +171,8 @@ impl Order {
 
 impl Waiting {
     fn place(&self) -> Option<Place> {
-        let &Self { start, len, store, .. } = self;
-        (store != Store::Copied).then_some(Place { start, len, unpacked: store == Store::Unpacked })
+        let &Self { block, start, len, store, .. } = self;
+        (store != Store::Copied).then_some(Place { block, start, len, unpacked: store == Store::Unpacked })
     }
 
     fn body<'b, 'c: 'd, 'd>(&self, copies: &'c [u8], body: &impl Fn(Place) -> &'b [u8]) -> &'d [u8]
@@ -198,8 +201,8 @@ mod tests {
         &INPUT[start..start + usize::from(place.len)]
     }
 
-    fn push(order: &mut Order, time: u64, kind: u32, record: u64) {
-        order.push(time, kind, 0, Place { start: record, len: 1, unpacked: false });
+    fn push(order: &mut Order, time: u64, kind: u32, record: u32) {
+        order.push(time, kind, 0, Place { block: record, start: record, len: 1, unpacked: false });
     }
 
     fn in_turn(order: &mut Order) -> Vec<u8> {

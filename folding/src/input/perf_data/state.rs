@@ -274,11 +274,13 @@ impl Taking {
         let &Recorded { event, taken, body } = recorded;
         let space = taken.sample.pid.and_then(|pid| self.machine.space(pid)).unwrap_or(&self.no_space);
         let tables = tables(space, machine, &mut self.tables, &mut self.symbols);
-        if self.threads == 1 {
-            self.counter.count(context, taken, Some((machine, tables)));
+        // One thread reads ahead. What is handed over has to be copied, so one walker gains nothing.
+        let walkers = self.threads.saturating_sub(1);
+        if walkers <= 1 {
+            self.counter.count(context, taken, Some((machine, &**tables)));
             return self.counter.take_large();
         }
-        let others = self.others.get_or_insert_with(|| Counters::start(self.threads));
+        let others = self.others.get_or_insert_with(|| Counters::start(walkers));
         let (comm, slice) = self.counter.of_context(context)?;
         let scene = Scene {
             comm,

@@ -4,8 +4,8 @@
 //! Records wait for their turn where they were read: what is not needed any more is told to the stream, not copied out
 //! of it.
 
+use super::blocks::{Blocks, Input};
 use super::bytes::Bytes;
-use super::held::Held;
 use std::io::Read;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
@@ -31,12 +31,7 @@ pub mod kind {
     pub const COMPRESSED2: u32 = 83;
 }
 
-/// Bytes asked of the input at once.
-const CHUNK: usize = 1 << 18;
-/// A record's own limit: its size has 16 bits.
 const HEADER: usize = 8;
-/// Bytes unpacked at once.
-const UNPACKED: usize = 1 << 18;
 
 /// A record, and where its body lies.
 #[derive(Clone, Copy, Debug)]
@@ -46,27 +41,28 @@ pub struct Record {
     pub place: Place,
 }
 
-/// Where the body of a record lies: in the input, or in what was unpacked of it.
+/// Where the body of a record lies: in a block of the input, or of what was unpacked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    pub start: u64,
+    pub block: u32,
+    pub start: u32,
     pub len: u16,
     pub unpacked: bool,
 }
 
-/// The first bytes that somebody waits for, of the input and of what was unpacked.
+/// The first blocks that somebody waits for, of the input and of what was unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
-    pub plain: u64,
-    pub unpacked: u64,
+    pub plain: u32,
+    pub unpacked: u32,
 }
 
 impl Needed {
-    pub const NOTHING: Self = Self { plain: u64::MAX, unpacked: u64::MAX };
+    pub const NOTHING: Self = Self { plain: u32::MAX, unpacked: u32::MAX };
 
     pub fn add(&mut self, place: Place) {
         let first = if place.unpacked { &mut self.unpacked } else { &mut self.plain };
-        *first = (*first).min(place.start);
+        *first = (*first).min(place.block);
     }
 }
 
@@ -78,8 +74,8 @@ pub struct Broken {
 }
 
 pub struct Stream<R> {
-    input: R,
-    plain: Held,
+    input: Input<R>,
+    plain: Blocks,
     /// Where the next record lies in the input.
     offset: u64,
     /// Where the records end, if the header says.
@@ -91,8 +87,7 @@ pub struct Stream<R> {
 #[derive(Default)]
 struct Packed {
     decoder: Option<Decoder<'static>>,
-    unpacked: Held,
-    at: u64,
+    unpacked: Blocks,
     /// Compressed bytes not unpacked yet.
     input: Vec<u8>,
     input_at: usize,
@@ -100,20 +95,33 @@ struct Packed {
     full: bool,
 }
 
+/// Kind, misc and length of the record that begins here.
+fn header(bytes: &[u8]) -> Option<(u32, u16, usize)> {
+    let word = bytes.first_chunk().copied().map(u64::from_le_bytes)?;
+    Some((word as u32, (word >> 32) as u16, (word >> 48) as usize))
+}
+
+/// Takes a record that is there.
+fn take(blocks: &mut Blocks, len: usize, unpacked: bool) -> Place {
+    let (block, start) = blocks.take(len);
+    Place { block, start: start + HEADER as u32, len: (len - HEADER) as u16, unpacked }
+}
+
 impl<R: Read> Stream<R> {
-    pub fn new(input: R, offset: u64, limit: Option<u64>) -> Self {
-        Self { input, plain: Held::from(offset), offset, limit, packed: Packed::default() }
+    pub fn new(input: Input<R>, offset: u64, limit: Option<u64>) -> Self {
+        Self { input, plain: Blocks::default(), offset, limit, packed: Packed::default() }
     }
 
     /// The bytes of a record that is still needed.
     pub fn body(&self, place: Place) -> &[u8] {
-        let held = if place.unpacked { &self.packed.unpacked } else { &self.plain };
-        held.get(place.start, place.len.into())
+        let blocks = if place.unpacked { &self.packed.unpacked } else { &self.plain };
+        blocks.get(place.block, place.start, place.len)
     }
 
-    /// How many bytes are held from the first one needed on.
-    pub fn held(&self, needed: Needed) -> u64 {
-        self.offset.saturating_sub(needed.plain) + self.packed.at.saturating_sub(needed.unpacked)
+    /// How many blocks are held from the first one needed on.
+    pub fn held(&self, needed: Needed) -> u32 {
+        let plain = self.plain.last().saturating_sub(needed.plain);
+        plain + self.packed.unpacked.last().saturating_sub(needed.unpacked)
     }
 
     /// The next record; `None` at the end. What lies before `needed` may be forgotten.
@@ -126,13 +134,10 @@ impl<R: Read> Stream<R> {
             let Record { kind, place, .. } = record;
             match kind {
                 kind::COMPRESSED | kind::COMPRESSED2 => {
-                    let body = self.plain.get(place.start, place.len.into());
-                    let Some(data) = packed_bytes(kind, body) else {
+                    let Some(data) = packed_bytes(kind, self.body(place)).map(<[u8]>::to_vec) else {
                         return Err(self.broken("a compressed record is shorter than it says".to_owned()));
                     };
-                    self.packed.input.clear();
-                    self.packed.input.extend_from_slice(data);
-                    self.packed.input_at = 0;
+                    (self.packed.input, self.packed.input_at) = (data, 0);
                 }
                 kind::AUXTRACE => {
                     let size = Bytes(self.body(place)).u64().unwrap_or(0);
@@ -149,18 +154,17 @@ impl<R: Read> Stream<R> {
     }
 
     /// The next record of the input itself.
-    fn plain(&mut self, needed: u64) -> Result<Option<Record>, Broken> {
+    fn plain(&mut self, needed: u32) -> Result<Option<Record>, Broken> {
         if self.limit.is_some_and(|limit| self.offset >= limit) {
             return Ok(None);
         }
         let have = self.fill(HEADER, needed)?;
-        if have < HEADER {
+        let Some((kind, misc, len)) = header(self.plain.rest()) else {
             if have == 0 && self.limit.is_none() {
                 return Ok(None);
             }
             return Err(self.broken(format!("the input ends, {have} bytes into a record's header")));
-        }
-        let Some((kind, misc, len)) = self.plain.record_at(self.offset) else { return Ok(None) };
+        };
         if len < HEADER {
             return Err(self.broken(format!("a record of kind {kind} says it is {len} bytes long")));
         }
@@ -168,35 +172,33 @@ impl<R: Read> Stream<R> {
         if have < len || self.limit.is_some_and(|limit| self.offset + len as u64 > limit) {
             return Err(self.broken(format!("a record of {len} bytes runs over the end, {have} are there")));
         }
-        let place =
-            Place { start: self.offset + HEADER as u64, len: (len - HEADER) as u16, unpacked: false };
         self.offset += len as u64;
-        Ok(Some(Record { kind, misc, place }))
+        Ok(Some(Record { kind, misc, place: take(&mut self.plain, len, false) }))
     }
 
     /// Makes `want` bytes ready from the next record on, or as many as there are; returns how many are.
-    fn fill(&mut self, want: usize, needed: u64) -> Result<usize, Broken> {
+    fn fill(&mut self, want: usize, needed: u32) -> Result<usize, Broken> {
         loop {
-            let have = (self.plain.end() - self.offset) as usize;
+            let have = self.plain.rest().len();
             if have >= want {
                 return Ok(want);
             }
-            let room = self.plain.room(CHUNK, needed.min(self.offset));
-            match self.input.read(room) {
-                Ok(0) => return Ok(have),
-                Ok(n) => self.plain.filled(n),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            match self.input.more(&mut self.plain, needed) {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.plain.rest().len()),
                 Err(error) => return Err(self.broken(format!("reading failed: {error}"))),
             }
         }
     }
 
-    fn skip(&mut self, mut size: u64, needed: u64) -> Result<(), Broken> {
+    fn skip(&mut self, mut size: u64, needed: u32) -> Result<(), Broken> {
         while size > 0 {
-            let have = self.fill(usize::try_from(size).unwrap_or(CHUNK).min(CHUNK), needed)?;
+            self.fill(1, needed)?;
+            let have = self.plain.rest().len().min(usize::try_from(size).unwrap_or(usize::MAX));
             if have == 0 {
                 return Err(self.broken("the input ends within data between records".to_owned()));
             }
+            self.plain.take(have);
             self.offset += have as u64;
             size -= have as u64;
         }
@@ -220,20 +222,18 @@ fn packed_bytes(kind: u32, body: &[u8]) -> Option<&[u8]> {
 
 impl Packed {
     /// The next record among the unpacked bytes; `None`: more compressed bytes are needed.
-    fn next(&mut self, needed: u64) -> Result<Option<Record>, String> {
+    fn next(&mut self, needed: u32) -> Result<Option<Record>, String> {
         if self.decoder.is_none() && self.input.is_empty() {
             return Ok(None);
         }
         loop {
-            if let Some((kind, misc, len)) = self.unpacked.record_at(self.at) {
+            let rest = self.unpacked.rest();
+            if let Some((kind, misc, len)) = header(rest) {
                 if len < HEADER {
                     return Err(format!("an unpacked record of kind {kind} says it is {len} bytes long"));
                 }
-                if self.unpacked.end() - self.at >= len as u64 {
-                    let start = self.at + HEADER as u64;
-                    self.at += len as u64;
-                    let place = Place { start, len: (len - HEADER) as u16, unpacked: true };
-                    return Ok(Some(Record { kind, misc, place }));
+                if rest.len() >= len {
+                    return Ok(Some(Record { kind, misc, place: take(&mut self.unpacked, len, true) }));
                 }
             }
             if !self.unpack(needed)? {
@@ -243,7 +243,7 @@ impl Packed {
     }
 
     /// Unpacks a piece; false when nothing came of it.
-    fn unpack(&mut self, needed: u64) -> Result<bool, String> {
+    fn unpack(&mut self, needed: u32) -> Result<bool, String> {
         if self.input_at >= self.input.len() && !self.full {
             return Ok(false);
         }
@@ -252,12 +252,14 @@ impl Packed {
             none => none.insert(Decoder::new().map_err(|error| format!("zstd: {error}"))?),
         };
         let mut input = InBuffer::around(&self.input[self.input_at..]);
-        let mut output = OutBuffer::around(self.unpacked.room(UNPACKED, needed.min(self.at)));
+        let room = self.unpacked.room(needed);
+        let size = room.len();
+        let mut output = OutBuffer::around(room);
         let result = decoder.run(&mut input, &mut output);
         let (read, written) = (input.pos(), output.pos());
         self.unpacked.filled(written);
         self.input_at += read;
-        self.full = written == UNPACKED;
+        self.full = written == size;
         result.map_err(|error| format!("compressed data that cannot be unpacked: {error}"))?;
         Ok(written > 0 || read > 0)
     }

@@ -1,0 +1,217 @@
+//! A long sequence of bytes in blocks, each kept as long as somebody needs it. Records lie whole in one block.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+
+/// Bytes read at once.
+const BLOCK: usize = 1 << 19;
+/// Room in front of a block for the beginning of a record that was cut; the length of a record has 16 bits.
+const FRONT: usize = 1 << 16;
+
+/// Part of the sequence.
+pub struct Block {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self { bytes: vec![0; FRONT + BLOCK], start: FRONT, end: FRONT }
+    }
+}
+
+impl Block {
+    /// Reads until the block is full or there is no more.
+    fn fill(&mut self, input: &mut impl Read) -> io::Result<()> {
+        (self.start, self.end) = (FRONT, FRONT);
+        loop {
+            match input.read(&mut self.bytes[self.end..]) {
+                Ok(0) => return Ok(()),
+                Ok(n) => self.end += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Room behind the end.
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+}
+
+/// The blocks still needed.
+#[derive(Default)]
+pub struct Blocks {
+    held: VecDeque<Block>,
+    /// The number of the first one.
+    first: u32,
+    /// Where the first record not taken yet lies in the last one.
+    at: usize,
+    spare: Vec<Block>,
+}
+
+impl Blocks {
+    /// The number of the last block.
+    pub fn last(&self) -> u32 {
+        (self.first + self.held.len() as u32).saturating_sub(1)
+    }
+
+    /// Bytes of a block that is held; none, if it is not.
+    pub fn get(&self, block: u32, start: u32, len: u16) -> &[u8] {
+        let block = self.held.get(block.wrapping_sub(self.first) as usize);
+        let start = start as usize;
+        block.and_then(|block| block.bytes.get(start..start + usize::from(len))).unwrap_or(&[])
+    }
+
+    /// The bytes not taken yet that are there.
+    pub fn rest(&self) -> &[u8] {
+        self.held.back().and_then(|last| last.bytes.get(self.at..last.end)).unwrap_or(&[])
+    }
+
+    /// Takes bytes; gives the place of the first one.
+    pub fn take(&mut self, len: usize) -> (u32, u32) {
+        let start = self.at as u32;
+        self.at += len;
+        (self.last(), start)
+    }
+
+    /// Room behind what is there. Blocks before `needed` may be used again.
+    pub fn room(&mut self, needed: u32) -> &mut [u8] {
+        if self.held.back().is_none_or(|last| last.end == last.bytes.len()) {
+            self.release(needed);
+            let mut block = self.spare.pop().unwrap_or_default();
+            (block.start, block.end) = (FRONT, FRONT);
+            self.push(block);
+        }
+        self.held.back_mut().map_or(&mut [], Block::room)
+    }
+
+    /// So much of the room was filled.
+    pub fn filled(&mut self, len: usize) {
+        if let Some(last) = self.held.back_mut() {
+            last.end = (last.end + len).min(last.bytes.len());
+        }
+    }
+
+    /// Adds a block, and puts before it what is left of the one before.
+    fn push(&mut self, mut block: Block) {
+        let rest = self.rest();
+        if let Some(start) = block.start.checked_sub(rest.len()) {
+            block.bytes[start..block.start].copy_from_slice(rest);
+            block.start = start;
+        }
+        self.at = block.start;
+        self.held.push_back(block);
+    }
+
+    /// Lets go of the blocks before `needed`.
+    fn release(&mut self, needed: u32) {
+        while self.first < needed.min(self.last()) {
+            self.spare.extend(self.held.pop_front());
+            self.first += 1;
+        }
+    }
+}
+
+/// Where the bytes come from.
+pub enum Input<R> {
+    Here(R),
+    /// Another thread reads them.
+    Ahead(Reader),
+}
+
+/// The near end of a thread that reads.
+pub struct Reader {
+    pub full: Receiver<io::Result<Block>>,
+    pub empty: Sender<Block>,
+}
+
+impl<R: Read> Input<R> {
+    /// Adds bytes; false at the end.
+    pub fn more(&mut self, blocks: &mut Blocks, needed: u32) -> io::Result<bool> {
+        match self {
+            Self::Here(input) => loop {
+                match input.read(blocks.room(needed)) {
+                    Ok(n) => {
+                        blocks.filled(n);
+                        return Ok(n > 0);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            },
+            Self::Ahead(reader) => {
+                blocks.release(needed);
+                for block in blocks.spare.drain(..) {
+                    // A thread that reached the end wants none.
+                    let _ = reader.empty.send(block);
+                }
+                let Ok(block) = reader.full.recv() else { return Ok(false) };
+                let block = block?;
+                let more = block.end > block.start;
+                blocks.push(block);
+                Ok(more)
+            }
+        }
+    }
+}
+
+/// Reads blocks to the end, as long as somebody takes them.
+pub fn read_all(mut input: impl Read, full: &SyncSender<io::Result<Block>>, empty: &Receiver<Block>) {
+    loop {
+        let mut block = empty.try_recv().unwrap_or_default();
+        let result = block.fill(&mut input);
+        let last = result.is_err() || block.end == block.start;
+        if full.send(result.map(|()| block)).is_err() || last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{channel, sync_channel};
+
+    /// Takes pieces of all lengths, keeps the last few, and looks at them again.
+    fn pieces_stay_whole(mut input: Input<&[u8]>, bytes: &[u8]) {
+        let mut blocks = Blocks::default();
+        let mut kept: VecDeque<(u32, u32, u16, usize)> = VecDeque::new();
+        let (mut taken, mut len) = (0, 1);
+        while taken < bytes.len() {
+            len = (len * 7 + 3) % 65_521;
+            len = len.min(bytes.len() - taken);
+            while blocks.rest().len() < len {
+                let needed = kept.front().map_or(u32::MAX, |piece| piece.0);
+                assert!(input.more(&mut blocks, needed).unwrap());
+            }
+            let (block, start) = blocks.take(len);
+            kept.push_back((block, start, len as u16, taken));
+            taken += len;
+            for &(block, start, len, from) in &kept {
+                assert!(blocks.get(block, start, len) == &bytes[from..from + usize::from(len)]);
+            }
+            if kept.len() > 40 {
+                kept.pop_front();
+            }
+        }
+        assert!(!input.more(&mut blocks, u32::MAX).unwrap());
+        assert!(blocks.held.len() + blocks.spare.len() < 10);
+    }
+
+    #[test]
+    fn records_are_whole_wherever_blocks_end() {
+        let bytes: Vec<u8> = (0..5 * BLOCK + 1234).map(|n| (n * 31 / 7) as u8).collect();
+        pieces_stay_whole(Input::Here(&bytes[..]), &bytes);
+        std::thread::scope(|scope| {
+            let (full, take) = sync_channel(2);
+            let (give, empty) = channel();
+            let input = &bytes[..];
+            scope.spawn(move || read_all(input, &full, &empty));
+            pieces_stay_whole(Input::Ahead(Reader { full: take, empty: give }), &bytes);
+        });
+    }
+}
