@@ -205,7 +205,7 @@ impl Taking {
         recorded: &Recorded,
         collector: &mut Collector,
     ) -> Result<(), Error> {
-        let &Recorded { event, taken, body } = recorded;
+        let &Recorded { event, taken, .. } = recorded;
         let sample = taken.sample;
         let context = match self.seen.find(event, sample) {
             Some(context) => context,
