@@ -123,7 +123,7 @@ impl Profile {
                 differ |= last.replace(*rank).is_some_and(|last| last != *rank);
             }
             if differ {
-                group.sort_unstable();
+                group.sort_unstable_by_key(|&(rank, _)| rank);
             }
             let mut start = range.start;
             for run in group.chunk_by(|a, b| a.0 == b.0) {

@@ -40,6 +40,11 @@ impl Message {
         values.for_each(|value| self.varint(value));
     }
 
+    /// A number of a packed field that is put together here.
+    pub fn element(&mut self, value: u64) {
+        self.varint(value);
+    }
+
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(value as u8 | 0x80);

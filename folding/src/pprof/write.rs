@@ -37,12 +37,14 @@ struct Writer<'p> {
     limits: Vec<u64>,
     /// Function and mapping of each name of the profile, made when first needed.
     known: Vec<Option<Known>>,
+    /// The location that holds a frame and nothing that was inlined into it, by name; 0 until it was needed.
+    alone: Vec<u32>,
     /// What each first frame of a stack says, by the number of its name.
     firsts: IntMap<u64, First>,
     tables: Message,
     /// Where a sample is put together.
     sample: Message,
-    chain: Vec<u64>,
+    chain: Message,
     lines: Vec<u32>,
 }
 
@@ -52,8 +54,6 @@ struct Known {
     mapping: u32,
     inlined: bool,
     address: u64,
-    /// The location that holds this frame and nothing that was inlined into it, once it was needed.
-    location: Option<u64>,
 }
 
 /// What the first frame of a stack says of all of it.
@@ -82,10 +82,11 @@ impl<'p> Writer<'p> {
             mappings: Interner::default(),
             limits: Vec::new(),
             known: vec![None; profile.names.len()],
+            alone: vec![0; profile.names.len()],
             firsts: IntMap::default(),
             tables: Message::default(),
             sample: Message::default(),
-            chain: Vec::new(),
+            chain: Message::default(),
             lines: Vec::new(),
         }
     }
@@ -130,7 +131,7 @@ impl<'p> Writer<'p> {
         })?;
         let values = [self.counted.then_some(tally.samples), self.weight.map(|_| weight as u64)];
         self.sample.clear();
-        self.sample.packed(sample::LOCATION, self.chain.iter().copied());
+        self.sample.bytes(sample::LOCATION, &self.chain.bytes);
         self.sample.packed(sample::VALUE, values.into_iter().flatten());
         if known.is_none() {
             let labels = self.labels(self.command(chain)).bytes;
@@ -178,31 +179,28 @@ impl<'p> Writer<'p> {
         key.clear();
         key.resize(HEAD, 0);
         for &name in root_first.iter().rev() {
-            let known = self.frame(name);
-            let alone = key.len() == HEAD && !known.inlined;
-            if let Some(location) = known.location.filter(|_| alone) {
-                self.chain.push(location);
+            let nothing_inlined = key.len() == HEAD;
+            if nothing_inlined && self.alone[name as usize] > 0 {
+                self.chain.element(self.alone[name as usize].into());
                 continue;
             }
+            let known = self.frame(name);
             key.push(known.function);
             if !known.inlined {
-                key[..HEAD].copy_from_slice(&[
-                    known.mapping,
-                    (known.address >> 32) as u32,
-                    known.address as u32,
-                ]);
+                let (high, low) = ((known.address >> 32) as u32, known.address as u32);
+                key[..HEAD].copy_from_slice(&[known.mapping, high, low]);
                 let location = self.location(&key);
-                self.chain.push(location);
+                self.chain.element(location.into());
                 key.truncate(HEAD);
-                if alone {
-                    self.known[name as usize] = Some(Known { location: Some(location), ..known });
+                if nothing_inlined {
+                    self.alone[name as usize] = location;
                 }
             }
         }
         if key.len() > HEAD {
             key[..HEAD].fill(0);
             let location = self.location(&key);
-            self.chain.push(location);
+            self.chain.element(location.into());
         }
         self.lines = key;
     }
@@ -217,7 +215,7 @@ impl<'p> Writer<'p> {
             _ => (&b""[..], false, 0),
         };
         let mapping = self.mapping(dso, address);
-        let known = Known { function: self.function(shown), mapping, inlined, address, location: None };
+        let known = Known { function: self.function(shown), mapping, inlined, address };
         self.known[name as usize] = Some(known);
         known
     }
@@ -271,12 +269,12 @@ impl<'p> Writer<'p> {
     }
 
     /// A mapping, the two halves of an address, and functions, innermost first.
-    fn location(&mut self, key: &[u32]) -> u64 {
+    fn location(&mut self, key: &[u32]) -> u32 {
         let (index, new) = self.locations.intern(key);
-        let id = u64::from(index) + 1;
+        let id = index + 1;
         if new {
             self.tables.message(top::LOCATION, |message| {
-                message.number(location::ID, id);
+                message.number(location::ID, id.into());
                 message.number(location::MAPPING, u64::from(key[0]));
                 message.number(location::ADDRESS, u64::from(key[1]) << 32 | u64::from(key[2]));
                 for &function in &key[HEAD..] {

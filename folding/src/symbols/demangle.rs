@@ -93,7 +93,7 @@ fn spell(name: &str) -> String {
     let mut rest = name.strip_suffix(" &&").or_else(|| name.strip_suffix(" &")).unwrap_or(name);
     while let Some(first) = rest.chars().next() {
         let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-        if rest.starts_with("std::") && !out.ends_with(is_word) {
+        if first == 's' && rest.starts_with("std::") && !out.ends_with(is_word) {
             let word = |short: &str| {
                 Some(rest.strip_prefix(short)?)
                     .filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
@@ -118,13 +118,14 @@ fn spell(name: &str) -> String {
                 continue;
             }
         }
-        let literal = LITERALS.iter().find_map(|(cast, suffix)| {
+        let casts = if first == '(' && depth > 0 { &LITERALS[..] } else { &[] };
+        let literal = casts.iter().find_map(|(cast, suffix)| {
             let value = rest.strip_prefix(cast)?;
             let digits =
                 value.len() - value.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit()).len();
             (digits > 0).then(|| (&value[..digits], suffix, &value[digits..]))
         });
-        if let Some((digits, suffix, behind)) = literal.filter(|_| depth > 0) {
+        if let Some((digits, suffix, behind)) = literal {
             out.push_str(digits);
             out.push_str(suffix);
             rest = behind;

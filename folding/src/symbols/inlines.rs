@@ -6,8 +6,8 @@
 mod entries;
 mod sections;
 
-use entries::{Reader, Units};
 use crate::intern::{IntMap, Interner};
+use entries::{Reader, Units};
 use gimli::{Dwarf, Unit};
 use sections::{Header, Package, Sections, Slice, Split};
 use std::collections::HashMap;

@@ -293,8 +293,11 @@ impl Symbols {
             jobs.push(Job::Kernel);
         }
         for (index, wanted) in wanted.iter().enumerate() {
-            let key = self.build_id(wanted.object).map(|id| (self.object_name(wanted.object).to_vec(), id.to_vec()));
-            let known = key.filter(|_| matches!(self.kind(wanted), Kind::File)).and_then(|key| begun.remove(&key));
+            let key = self
+                .build_id(wanted.object)
+                .map(|id| (self.object_name(wanted.object).to_vec(), id.to_vec()));
+            let known =
+                key.filter(|_| matches!(self.kind(wanted), Kind::File)).and_then(|key| begun.remove(&key));
             if known.is_none()
                 && self.options.host
                 && matches!(self.kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_))

@@ -282,7 +282,10 @@ impl Addresses {
         };
         let space = version << 3 | (mode as u64) << 1 | u64::from(returns);
         let slot = ((ip ^ space << 48).wrapping_mul(SPREAD) >> (64 - LAST_LOG2)) as usize;
-        if let (known_space, known_ip, place) = self.last[slot] && known_space == space && known_ip == ip {
+        if let (known_space, known_ip, place) = self.last[slot]
+            && known_space == space
+            && known_ip == ip
+        {
             return place;
         }
         if self.known.len() > ADDRESSES {

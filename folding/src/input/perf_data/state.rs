@@ -229,12 +229,7 @@ impl Taking {
     }
 
     /// Asks the collector whether a sample is wanted, and for its command.
-    fn open(
-        &mut self,
-        event: usize,
-        taken: Taken,
-        collector: &mut Collector,
-    ) -> Result<Option<u32>, Error> {
+    fn open(&mut self, event: usize, taken: Taken, collector: &mut Collector) -> Result<Option<u32>, Error> {
         let Taken { sample, attr, .. } = taken;
         let head = Head {
             comm: self.machine.comm(sample.tid.unwrap_or(-1)),
