@@ -1,12 +1,12 @@
 """stackfold on perf.data itself, against perf script and a folder behind it.
 
 Two recordings are made: db_bench with frame pointers, and a program in C++, built with `-g -O2`, with copied stacks.
-Times are medians of paired runs, wall clock, with the recording in the page cache. stackfold runs as it does by default:
-one thread reads the records, another the symbols meanwhile, where there are two processors. perf script and the
-yardstick have one thread, so what stackfold takes with one, and the time of the processors, stand below each.
+Times are medians of paired runs, wall clock, with the recording in the page cache. stackfold runs as it does by default
+where there are two processors: one thread takes the samples, while others read the file and the symbols. perf script
+and the yardstick have one thread, so what stackfold takes with one, and the processors' time, stand below.
 
-The yardstick (`folding/examples/chains.rs`) does less than any folder must: it knows no processes, puts nothing in order
-and names nothing.
+The yardstick (`folding/examples/chains.rs`) does less than any folder must: it knows no processes, puts nothing in
+order and names nothing.
 """
 
 from __future__ import annotations
