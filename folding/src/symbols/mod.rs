@@ -275,11 +275,11 @@ impl Symbols {
         let mut begun = HashMap::new();
         for (job, part) in self.ahead.take().map_or_else(Vec::new, Ahead::finish) {
             match (job, part) {
-                (Begun::Kernel { recorded, .. }, Read::Kernel(kernel, note)) => {
-                    if of_kernel && self.kernel.is_none() && recorded == self.recorded {
-                        self.notes.extend(note);
-                        self.kernel = Some(kernel);
-                    }
+                (Begun::Kernel { recorded, .. }, Read::Kernel(kernel, note))
+                    if of_kernel && self.kernel.is_none() && recorded == self.recorded =>
+                {
+                    self.notes.extend(note);
+                    self.kernel = Some(kernel);
                 }
                 (Begun::File { path, build_id, .. }, Read::File(loaded)) => {
                     begun.insert((path, build_id), loaded);

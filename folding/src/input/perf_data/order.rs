@@ -126,7 +126,8 @@ impl Order {
         mut each: impl FnMut(Ready) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { waiting, copies, .. } = self;
-        if !self.in_order && !(self.samples_overtake && self.changes == 0) {
+        let may_stay = self.in_order || self.samples_overtake && self.changes == 0;
+        if !may_stay {
             // Stable: records of one time keep the order of the file.
             waiting.sort_by_key(|record| record.time);
             self.in_order = true;
