@@ -37,9 +37,9 @@ pub struct Selection {
     /// What a sample weighs
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub weight: Weight,
-    /// Threads that fold; the result is the same for any number. Default: 2 for recordings, else 1
-    #[arg(long, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
+    /// Threads that fold; the result is the same for any number
+    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
+    pub threads: NonZeroUsize,
 }
 
 impl Selection {
@@ -50,12 +50,12 @@ impl Selection {
 
     /// Whether outputs may be written at the same time.
     pub fn may_share(&self) -> bool {
-        self.threads != Some(NonZeroUsize::MIN)
+        self.threads > NonZeroUsize::MIN
     }
 
     /// Reads all of an input.
     pub fn read(&self, path: &Path, options: &Options) -> Result<Collector, Error> {
-        read(path, self.input_format, options, self.threads)
+        read(path, self.input_format, options, self.threads.get())
     }
 }
 
@@ -79,12 +79,7 @@ fn begin(path: &Path) -> Result<(Vec<u8>, impl Read + Send), Error> {
     Ok((head, input))
 }
 
-fn read(
-    path: &Path,
-    format: Format,
-    options: &Options,
-    threads: Option<NonZeroUsize>,
-) -> Result<Collector, Error> {
+fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Result<Collector, Error> {
     let (head, input) = begin(path)?;
     let format = match format {
         Format::Auto if perf_data::is_recording(&head) => Format::PerfData,
@@ -94,8 +89,6 @@ fn read(
         told => told,
     };
     let mut input = head.chain(input);
-    let default = if format == Format::PerfData { recording_threads() } else { 1 };
-    let threads = threads.map_or(default, NonZeroUsize::get);
     if format == Format::PerfScript && threads > 1 {
         return parallel::read(&mut input, options, threads);
     }
@@ -114,9 +107,4 @@ fn read(
     };
     source.read(&mut input, &mut collector)?;
     Ok(collector)
-}
-
-/// One reads the records, one more the symbols meanwhile; further ones gain little.
-fn recording_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |processors| processors.get().min(2))
 }

@@ -58,8 +58,8 @@ pub struct PerfData {
 }
 
 impl PerfData {
-    /// With one thread everything is done in turn. With two, symbols are read while records are, and the input is read
-    /// ahead. More of them walk copied stacks.
+    /// With one thread everything is done in turn. With two, symbols are read while records are. More of them read the
+    /// input ahead, and walk copied stacks.
     pub fn new(symbols: Options, threads: usize) -> Self {
         Self {
             header: Header::default(),
@@ -112,7 +112,8 @@ impl PerfData {
         limit: Option<u64>,
         collector: &mut Collector,
     ) -> Result<(), Error> {
-        if self.threads <= 1 {
+        // Bytes that another processor read are slow to come by: for two threads it gains nothing.
+        if self.threads <= 2 {
             return self.read_records(Stream::new(Input::Here(file), offset, limit), collector);
         }
         std::thread::scope(|scope| {
