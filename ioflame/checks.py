@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ("Check", "Verdict", "fold_line", "render_checks", "worst")
+__all__ = ("NO_BREAK", "Check", "Verdict", "fold_line", "render_checks", "worst")
 
 
 class Verdict(Enum):
@@ -66,13 +66,18 @@ def render_checks(checks: Iterable[Check], width: int | None = None) -> str:
     return "\n".join(lines)
 
 
+# Between a name and its figure, which belong on one line.
+NO_BREAK = "\u00a0"
+
+
 def fold_line(line: str, width: int, indent: int) -> str:
     """`line` over several of at most `width` columns, the later ones indented; a longer word is left whole.
 
-    Where fewer than 20 columns would be left beside the indent, the text goes below it.
+    Where fewer than 20 columns would be left beside the indent, the text goes below it. NO_BREAK becomes a blank, at
+    which nothing is folded.
     """
     if len(line) <= width:
-        return line
+        return line.replace(NO_BREAK, " ")
     if width - indent < 20:
         begin = line[: len(line) - len(line.lstrip())][: width // 3]
         hang = begin + "  " if width > 12 else begin
@@ -84,7 +89,7 @@ def fold_line(line: str, width: int, indent: int) -> str:
 
 
 def _wrap(text: str, width: int, begin: str, hang: str) -> list[str]:
-    return textwrap.wrap(
+    lines = textwrap.wrap(
         text,
         width,
         initial_indent=begin,
@@ -92,3 +97,4 @@ def _wrap(text: str, width: int, begin: str, hang: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace(NO_BREAK, " ") for line in lines]

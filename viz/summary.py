@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioflame.checks import Verdict, fold_line, render_checks
+from ioflame.checks import NO_BREAK, Verdict, fold_line, render_checks
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
 from ioflame.run import Categories, ObserverCost, RunRecord
@@ -134,7 +134,7 @@ def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool)
 
 def _others(categories: Categories) -> str:
     named: Sequence[str] = [
-        f"{frame.frame} {100 * frame.weight / categories.total_weight:.2f}%"
+        f"{frame.frame}{NO_BREAK}{100 * frame.weight / categories.total_weight:.2f}%"
         for frame in categories.other_frames[:_OTHER_SHOWN]
     ]
     return ", ".join(named)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.checks import Check, Verdict, fold_line, render_checks, worst
+from ioflame.checks import NO_BREAK, Check, Verdict, fold_line, render_checks, worst
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.progress import fitted
 from ioflame.run import SCHEMA, Files, Run, RunRecord, Window, check_writable, open_run
@@ -72,6 +73,8 @@ def test_folded_checks_keep_every_word_within_the_width(width: int, values: list
     folded = render_checks(checks, width)
     assert folded.split() == render_checks(checks).split()
     assert fold_line("host: 2 x Model, " + "many words " * 9, 60, 9).startswith("host: 2 x Model, many")
+    held = fold_line("frames: " + ", ".join(f"name{NO_BREAK}{i}%" for i in range(99)), 60, 8)
+    assert NO_BREAK not in held and not re.search(r"^ *\d+%", held, re.MULTILINE) and "name 98%" in held
     for line in folded.splitlines():
         assert len(line.rstrip()) <= width or len(max(line.split(), key=len)) > width - 20
 
