@@ -47,7 +47,9 @@ def test_symbols_packed_in_a_stripped_library_complete_its_dynamic_ones(
 ) -> None:
     (tmp_path / "library.cc").write_text(LIBRARY)
     library, full, bare = (tmp_path / name for name in ("libwork.so", "full.so", "bare.so"))
-    command("g++", "-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-o", library, tmp_path / "library.cc")
+    # Leaf functions have none otherwise, and hide who called them.
+    frames = ["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"]
+    command("g++", "-O1", *frames, "-shared", "-fPIC", "-o", library, tmp_path / "library.cc")
     shutil.copy(library, full)
     shutil.copy(library, bare)
     command("strip", "--strip-all", bare)
