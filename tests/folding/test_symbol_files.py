@@ -98,22 +98,18 @@ def test_symbols_packed_in_a_program_are_found(build: Any, tmp_path: Path) -> No
     assert sum((ours & theirs).values()) > 0.5 * sum(ours.values()) > 0
 
 
-PACKERS = {
-    # dwp of binutils 2.40 crashes on DWARF 5.
-    "binutils": (["dwp", "-e"], "-gdwarf-4"),
-    "llvm": (["llvm-dwp", "-e"], "-gdwarf-5"),
-}
+# On DWARF 5 of gcc 12, dwp of binutils 2.40 crashes and llvm-dwp 14 does not end.
+PACKERS = {"binutils": "dwp", "llvm": "llvm-dwp"}
 
 
 @pytest.mark.parametrize(
     "packer", [pytest.param("binutils"), pytest.param("llvm", marks=pytest.mark.needs("llvm-dwp"))]
 )
 def test_split_debug_information_in_one_package_is_that_of_the_single_files(tmp_path: Path, packer: str) -> None:
-    pack, version = PACKERS[packer]
     program = tmp_path / "busy"
     # Two units with split information, so that the package has something to index.
     (tmp_path / "other.cc").write_text("int other_unit(int x) { return x + 1; }\n")
-    flags = ["-std=c++17", "-O1", "-g", version, "-gsplit-dwarf", "-fno-omit-frame-pointer"]
+    flags = ["-std=c++17", "-O1", "-g", "-gdwarf-4", "-gsplit-dwarf", "-fno-omit-frame-pointer"]
     for source in (SOURCE, tmp_path / "other.cc"):
         command("g++", *flags, "-c", source, "-o", tmp_path / f"{source.stem}.o")
     command("g++", "-o", program, *sorted(tmp_path.glob("*.o")), "-ldl")
@@ -123,12 +119,12 @@ def test_split_debug_information_in_one_package_is_that_of_the_single_files(tmp_
     marked = stacks(run("-q", "--inlines", data).stdout)
     inlined = b"(anonymous namespace)::hidden;turn_[i]"
     assert any(stack.endswith(inlined) for stack in marked)
-    command(*pack, program, "-o", f"{program}.dwp")
+    command(PACKERS[packer], "-e", program, "-o", f"{program}.dwp")
     for unit in single:
         unit.unlink()
     assert stacks(run("-q", "--inlines", data).stdout) == marked
     Path(f"{program}.dwp").unlink()
-    assert not any(b"_[i]" in stack for stack in stacks(run("-q", "--inlines", data).stdout))
+    assert not any(stack.endswith(inlined) for stack in stacks(run("-q", "--inlines", data).stdout))
 
 
 @pytest.mark.parametrize("how", ["zlib", "zlib-gnu", "zstd"])
