@@ -2,6 +2,7 @@
 # Writes inputs for the fuzz targets to begin with into corpus/, made by the real tools: gcc, objcopy, xz and perf.
 set -euo pipefail
 cd "$(dirname "$0")"
+stackfold=${STACKFOLD:-../../target/release/stackfold}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p corpus/{elf,perf_data,perf_script,stacks}
@@ -31,7 +32,7 @@ objcopy --strip-all --add-section=.gnu_debugdata="$scratch/small.xz" "$scratch/p
 
 cat >"$scratch/main.c" <<'C'
 void outer(void);
-int main(void) { for (int i = 0; i < 300; i++) outer(); }
+int main(void) { for (int i = 0; i < 2000; i++) outer(); }
 C
 gcc -O1 -g -fno-omit-frame-pointer -o "$scratch/main" "$scratch/main.c" "$scratch/f.c"
 recording() { # recording NAME FLAG...: behind the byte with the options
@@ -47,8 +48,8 @@ recording packed -z -e cpu-clock -F 99 -g
 recording events -e '{cpu-clock,page-faults}:S' -c 100000 -g
 
 # As the last target reads them: folded text, then pprof.
-cargo run -q --release --manifest-path ../Cargo.toml --bin stackfold -- -q "$scratch/fp" -o "$scratch/out.folded"
-cargo run -q --release --manifest-path ../Cargo.toml --bin stackfold -- -q "$scratch/fp" -o "$scratch/out.pb"
+"$stackfold" -q "$scratch/fp" -o "$scratch/out.folded"
+"$stackfold" -q "$scratch/fp" -o "$scratch/out.pb"
 { printf '\x01' && cat "$scratch/out.folded"; } >corpus/stacks/folded
 { printf '\x00' && cat "$scratch/out.pb"; } >corpus/stacks/pprof
 find corpus -type f | wc -l

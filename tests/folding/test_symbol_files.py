@@ -17,7 +17,10 @@ pytestmark = pytest.mark.needs("perf")
 LIBRARY = """
 static volatile unsigned sink;
 static __attribute__((noinline)) void only_here() { for (unsigned i = 0; i < 300000; i++) sink = sink + i; }
-extern "C" __attribute__((visibility("default"))) void library_work() { only_here(); sink = sink + 1; }
+extern "C" __attribute__((visibility("default"))) void library_work() {
+  only_here();
+  for (unsigned i = 0; i < 300000; i++) sink = sink + i;
+}
 """
 
 
@@ -68,12 +71,16 @@ def test_symbols_packed_in_a_stripped_library_complete_its_dynamic_ones(
     ours = of(packed)
     # The kernel has its names where its build id is in the record of its mapping.
     assert not any(b"[unknown]_[k]" in stack for stack in ours)
-    assert any(stack.endswith(b";library_work;only_here") for stack in ours), list(ours)[:3]
+    # A leaf function has no frame here, so its caller is hidden.
+    assert any(stack.endswith(b";main;only_here") for stack in ours), list(ours)[:3]
+    assert any(stack.endswith(b";main;library_work") for stack in ours), list(ours)[:3]
     assert ours == of(full.read_bytes())
-    assert any(stack.endswith(b";library_work;[libwork.so]") for stack in of(bare.read_bytes()))
+    stripped = of(bare.read_bytes())
+    assert any(stack.endswith(b";main;[libwork.so]") for stack in stripped)
+    assert any(stack.endswith(b";main;library_work") for stack in stripped)
     # A section that is damaged leaves what the dynamic table has.
     at = packed.index(b"\xfd7zXZ\0") + 64
-    assert of(packed[:at] + bytes(64) + packed[at + 64 :]) == of(bare.read_bytes())
+    assert of(packed[:at] + bytes(64) + packed[at + 64 :]) == stripped
 
 
 def test_symbols_packed_in_a_program_are_found(build: Any, tmp_path: Path) -> None:
@@ -91,22 +98,18 @@ def test_symbols_packed_in_a_program_are_found(build: Any, tmp_path: Path) -> No
     assert sum((ours & theirs).values()) > 0.5 * sum(ours.values()) > 0
 
 
-PACKERS = {
-    # dwp of binutils 2.40 crashes on DWARF 5.
-    "binutils": (["dwp", "-e"], "-gdwarf-4"),
-    "llvm": (["llvm-dwp", "-e"], "-gdwarf-5"),
-}
+# On DWARF 5 of gcc 12, dwp of binutils 2.40 crashes and llvm-dwp 14 does not end.
+PACKERS = {"binutils": "dwp", "llvm": "llvm-dwp"}
 
 
 @pytest.mark.parametrize(
     "packer", [pytest.param("binutils"), pytest.param("llvm", marks=pytest.mark.needs("llvm-dwp"))]
 )
 def test_split_debug_information_in_one_package_is_that_of_the_single_files(tmp_path: Path, packer: str) -> None:
-    pack, version = PACKERS[packer]
     program = tmp_path / "busy"
     # Two units with split information, so that the package has something to index.
     (tmp_path / "other.cc").write_text("int other_unit(int x) { return x + 1; }\n")
-    flags = ["-std=c++17", "-O1", "-g", version, "-gsplit-dwarf", "-fno-omit-frame-pointer"]
+    flags = ["-std=c++17", "-O1", "-g", "-gdwarf-4", "-gsplit-dwarf", "-fno-omit-frame-pointer"]
     for source in (SOURCE, tmp_path / "other.cc"):
         command("g++", *flags, "-c", source, "-o", tmp_path / f"{source.stem}.o")
     command("g++", "-o", program, *sorted(tmp_path.glob("*.o")), "-ldl")
@@ -116,12 +119,12 @@ def test_split_debug_information_in_one_package_is_that_of_the_single_files(tmp_
     marked = stacks(run("-q", "--inlines", data).stdout)
     inlined = b"(anonymous namespace)::hidden;turn_[i]"
     assert any(stack.endswith(inlined) for stack in marked)
-    command(*pack, program, "-o", f"{program}.dwp")
+    command(PACKERS[packer], "-e", program, "-o", f"{program}.dwp")
     for unit in single:
         unit.unlink()
     assert stacks(run("-q", "--inlines", data).stdout) == marked
     Path(f"{program}.dwp").unlink()
-    assert not any(b"_[i]" in stack for stack in stacks(run("-q", "--inlines", data).stdout))
+    assert not any(stack.endswith(inlined) for stack in stacks(run("-q", "--inlines", data).stdout))
 
 
 @pytest.mark.parametrize("how", ["zlib", "zlib-gnu", "zstd"])

@@ -55,7 +55,8 @@ impl Package {
         path.push(".dwp");
         let cache = ReadCache::new(std::fs::File::open(path).ok()?);
         let file = File::parse(&cache).ok()?;
-        let load = |id: SectionId| Ok(id.dwo_name().map_or_else(Vec::new, |name| section(&file, name)));
+        // All of them: a unit's part of each is cut out of it, and one that is missing would fail them all.
+        let load = |id: SectionId| Ok(id.dwo_name().map_or_else(Vec::new, |name| contents(&file, name)));
         let sections = DwarfPackageSections::load::<_, gimli::Error>(load).ok()?;
         file.is_little_endian().then_some(Self(sections))
     }
@@ -73,6 +74,11 @@ fn section<'a, R: ReadRef<'a>>(file: &File<'a, R>, name: &str) -> Vec<u8> {
     if USELESS.contains(&name.trim_end_matches(".dwo")) {
         return Vec::new();
     }
+    contents(file, name)
+}
+
+/// A section, unpacked; empty where there is none.
+fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, name: &str) -> Vec<u8> {
     let bytes = file.section_by_name(name).and_then(|section| {
         let packed = section.compressed_data().ok()?;
         match packed.format {
