@@ -199,9 +199,10 @@ def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
     share = rest / (rx_lat_us * 1e3)
     # What following adds to a followed query, the others do not have.
     allowed = _REST * rx_lat_us * 1e3 + ladder.probe_ns * (1 - 1 / ladder.sample)
+    why = "threads that were not reading for a while" if rest > 0 else "a query that is followed takes longer for it"
     yield Check(
         "ladder and engine",
         Verdict.OK if abs(rest) <= allowed else Verdict.WARN,
         f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, rx.lat {rx_lat_us:.2f} us ({100 * share:+.1f} %)",
-        "" if abs(rest) <= allowed else "the rest is outside of queries: threads that were not reading for a while",
+        "" if abs(rest) <= allowed else why,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ioflame.checks import Verdict
 from ioflame.host import describe_host
@@ -36,8 +36,13 @@ _OWN = ("directory", "out", "quiet")  # where a run was kept says nothing about 
 
 
 def differences(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
-    """What was asked, built or found that is not the same in all runs: its name, and the value in each."""
-    facts = [_facts(record) for record in records]
+    """What was asked, built or found that is not the same in all runs: its name, and the value in each.
+
+    A command that only some of them ran, such as the load of a database that the others found, is one row.
+    """
+    ran = [{command.name for command in record.commands} for record in records]
+    in_all = set.intersection(*ran)
+    facts = [_facts(record, in_all) for record in records]
     names = list(dict.fromkeys(name for one in facts for name in one))
     rows = [(name, [one.get(name, "-") for one in facts]) for name in names]
     return [(name, values) for name, values in rows if len(set(values)) > 1]
@@ -49,7 +54,8 @@ def barriers(views: Sequence[RunView]) -> list[str]:
     return [name for name in names if name in _MUST_AGREE or name.startswith(_SETTING)]
 
 
-def _facts(record: RunRecord) -> dict[str, str]:
+def _facts(record: RunRecord, in_all: Collection[str]) -> dict[str, str]:
+    """in_all: the commands whose flags can be compared, because every run has them"""
     profile = record.profile
     facts = {
         "event": profile.event if profile else "-",
@@ -67,6 +73,9 @@ def _facts(record: RunRecord) -> dict[str, str]:
     facts["host"] = describe_host(record.host) if record.host else "-"
     facts |= {f"host {name}": value for name, value in record.host.items() if name not in ("cpu", "cpus")}
     for command in record.commands:
+        if command.name not in in_all:
+            facts[f"command {command.name}"] = "ran"
+            continue
         for word in command.argv[1:]:
             flag, equals, value = word.partition("=")
             if not equals or flag in _NO_SETTING:

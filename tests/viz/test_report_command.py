@@ -125,6 +125,19 @@ def test_what_differs_is_found() -> None:
     assert differences([record(), record()]) == []
 
 
+def test_a_command_that_only_one_run_had_is_one_difference() -> None:
+    def ran(name: str, *flags: str) -> Command:
+        return Command(name, ["db_bench", *flags], 1, 0.0, 1.0, "exit code 0")
+
+    read = ran("db_bench readrandom", "--cache_size=1", "--seed=1")
+    one = record(commands=[ran("db_bench load", "--num=10", "--key_size=20"), read])
+    other = record(commands=[ran("db_bench readrandom", "--cache_size=2", "--seed=2")])
+    assert differences([one, other]) == [
+        ("command db_bench load", ["ran", "-"]),
+        ("setting db_bench readrandom --cache_size", ["1", "2"]),
+    ]
+
+
 @pytest.mark.needs("chromium")
 class TestSideBySide:
     @pytest.fixture
