@@ -19,6 +19,7 @@ _WIDTH, _HEIGHT = 1000, 320
 _LEFT, _RIGHT, _TOP, _FOOT = 62, 60, 34, 70
 _MOST_COLUMNS, _MOST_ROWS = 120, 48
 _LEVELS = 6
+_LINE = 13  # px from one name to the next above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,15 @@ def _draw(shown: Sequence[Column], window: str) -> str:
                 cells[_level(count, most)].append(f"M{left:.1f} {high:.1f}h{wide:.1f}v{low - high:.1f}h-{wide:.1f}z")
     lines = _axes(x, y, bottom)
     lines += [f'<path class="heat{level}" d="{"".join(path)}"/>' for level, path in enumerate(cells) if path]
+    lower = math.inf
     for percent, kind in ((50, "p50"), (99, "p99")):
-        lines += _percentile(shown, percent, kind, x, y)
+        path, last = _percentile(shown, percent, x, y)
+        # A line of the page's colour beneath keeps it apart from whatever cells it crosses.
+        lines += [f'<path class="over halo" d="{path}"/><path class="over {kind}" d="{path}"/>']
+        if last is not None:
+            # Where both lines end close together, the upper one's name goes above the lower one's.
+            lower = min(last[1], lower - _LINE)
+            lines.append(f'<text class="tick ink" x="{last[0] + 4:.1f}" y="{lower + 4:.1f}">{kind}</text>')
     lines += _key(most, bottom)
     lines.append(f'<text class="label" x="{_LEFT}" y="16">{text(window)}</text>')
     lines.append(
@@ -146,8 +154,10 @@ def _axes(x: Axis, y: Axis, bottom: float) -> list[str]:
     return lines
 
 
-def _percentile(shown: Sequence[Column], percent: float, kind: str, x: Axis, y: Axis) -> list[str]:
-    path, last = [], None
+def _percentile(shown: Sequence[Column], percent: float, x: Axis, y: Axis) -> tuple[str, tuple[float, float] | None]:
+    """The line as a path, and where it ends; None where the last column has nothing."""
+    path: list[str] = []
+    last = None
     for column in shown:
         value = column.latency.percentile(percent)
         if value is None:
@@ -156,9 +166,7 @@ def _percentile(shown: Sequence[Column], percent: float, kind: str, x: Axis, y: 
         begin, end, height = x.at(column.begin * 1e9), x.at(column.end * 1e9), y.at(value)
         path.append(f"{'M' if last is None else 'L'}{begin:.1f} {height:.1f}H{end:.1f}")
         last = (end, height)
-    mark = "" if last is None else f'<text class="tick ink" x="{last[0] + 4:.1f}" y="{last[1] + 4:.1f}">{kind}</text>'
-    # A line of the page's colour beneath keeps it apart from whatever cells it crosses.
-    return [f'<path class="over halo" d="{"".join(path)}"/><path class="over {kind}" d="{"".join(path)}"/>{mark}']
+    return "".join(path), last
 
 
 def _key(most: float, bottom: float) -> list[str]:

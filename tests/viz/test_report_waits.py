@@ -18,7 +18,7 @@ from tests.viz import observers
 from tests.viz.observers import QUERIES
 from tests.viz.runs import view
 from viz.axes import duration, linear_axis, log_axis
-from viz.heatmap import columns
+from viz.heatmap import columns, heat_map
 from viz.histograms import Named, bins, histograms
 from viz.ladder_plot import KINDS, LadderRow, gap_words, kind_of, ladder_plot
 from viz.observed import IDLE, Observed
@@ -148,6 +148,16 @@ def test_a_heat_map_has_every_read_of_its_owner() -> None:
     merged = columns(many, 10**9, "process")
     assert len(merged) <= 120 and sum(column.latency.count for column in merged) == 500 * 100
     assert merged[-1].end == pytest.approx(5.0)
+
+
+def test_names_of_percentiles_that_end_close_together_are_apart() -> None:
+    """All requests of the last column are in one bucket, so that both lines end at the same height."""
+    io = observers.io_latency()
+    shown = columns(io.slices, io.start_ns, "process")
+    near = Histogram(100, 10**7, 10**5, 10**5 + 10, [(10**5, 10**5 + 10, 100)])
+    plot = heat_map("title", [*shown[:-1], replace(shown[-1], latency=near)], "window", "note")
+    heights = [float(found) for found in re.findall(r'<text class="tick ink" x="[\d.]+" y="([\d.]+)">p\d\d<', plot)]
+    assert len(heights) == 2 and heights[0] - heights[1] >= 12
 
 
 def test_the_wall_clock_adds_up_by_category_and_state() -> None:
