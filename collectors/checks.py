@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from collectors.counters import device_of
 from collectors.perf import Plan, perf_version
 from ioflame.checks import Check, Verdict
+from ioflame.errors import HostError
 
-__all__ = ("host_checks", "perf_checks")
+__all__ = ("host_checks", "perf_checks", "queue_check", "queue_checks")
 
 _CPU = Path("/sys/devices/system/cpu")
 _STEAL_WARN = 0.01
@@ -81,6 +84,37 @@ def host_checks() -> Iterator[Check]:
     else:
         yield Check("CPU boost", Verdict.OK, "off")
     yield _steal_check()
+
+
+def queue_checks(directory: Path) -> Iterator[Check]:
+    """The queues of the disk that holds `directory`; nothing where no block device does."""
+    with contextlib.suppress(HostError, OSError):
+        device = device_of(directory)
+        check = queue_check(Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve())
+        if check is not None:
+            yield check
+
+
+def queue_check(block_device: Path) -> Check | None:
+    """Whether each CPU has a hardware queue of its own. None for a device without any (dm, md).
+
+    block_device: its directory in sysfs, a partition's or a disk's; `mq/N/cpu_list` has the CPUs that share queue N.
+    """
+    disk = block_device.parent if (block_device / "partition").exists() else block_device
+    queues = [(queue / "cpu_list").read_text().split(",") for queue in sorted((disk / "mq").glob("*"))]
+    cpus = sum(map(len, queues))
+    if not cpus:
+        return None
+    value = f"{len(queues)} for {cpus} CPU{'s' * (cpus != 1)} ({disk.name})"
+    if len(queues) >= cpus:
+        return Check("disk queues", Verdict.OK, value)
+    return Check(
+        "disk queues",
+        Verdict.NOTE,
+        value,
+        "a thread on a CPU that does not take its completions is woken by another: QPS depends on where threads run",
+        "CPUS=<one of them>, the fastest, for runs that are to be compared",
+    )
 
 
 def _setting(name: str, path: Path, wanted: str, otherwise: str) -> Check:

@@ -35,6 +35,7 @@ __all__ = (
     "MapRows",
     "read_histograms",
     "read_maps",
+    "read_totals",
     "require_first_pid_namespace",
     "script",
     "try_bpftrace",
@@ -215,6 +216,11 @@ def read_maps(text: str) -> Mapping[str, MapRows]:
             else:
                 rows.append(((), int(value)))
     return maps
+
+
+def read_totals(maps: Mapping[str, MapRows]) -> dict[str, int]:
+    """Each map's values added up over its keys."""
+    return {name: sum(value for _, value in rows) for name, rows in maps.items()}
 
 
 def read_histograms(maps: Mapping[str, MapRows], name: str) -> dict[int, Histogram]:

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, MapRows, read_maps, require_first_pid_namespace
+from ebpf.bpftrace import (
+    BpftraceObserver,
+    BpftraceRun,
+    Edge,
+    MapRows,
+    read_maps,
+    read_totals,
+    require_first_pid_namespace,
+)
 from ebpf.buckets import bounds, histogram
 from ebpf.descendants import descendants
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
@@ -83,7 +91,7 @@ def _disk_number(device: Device) -> int:
 def decode(text: str, device: Device, pids: list[int], children: bool, window: tuple[int, int]) -> IoLatency:
     """The script's maps as an IoLatency without diskstats; text: bpftrace's `-f json` output."""
     maps = read_maps(text)
-    one = {name: sum(count for _, count in rows) for name, rows in maps.items()}
+    one = read_totals(maps)
     ended = one.get("ended", 0)
     rows = _rows(maps)
     kinds = _kinds(maps)

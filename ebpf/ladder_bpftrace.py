@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, read_histograms, read_maps, require_first_pid_namespace
+from ebpf.bpftrace import (
+    BpftraceObserver,
+    BpftraceRun,
+    Edge,
+    read_histograms,
+    read_maps,
+    read_totals,
+    require_first_pid_namespace,
+)
 from ebpf.diskstats import all_disk_counts, device_of_number
 from ioflame.held_process import HeldProcess
 from ioflame.histogram import Histogram
@@ -45,7 +53,7 @@ def decode(text: str, pid: int, window: tuple[int, int], disks: tuple[_Disks, _D
     text: bpftrace's `-f json` output; disks: the counters of every disk at the window's edges
     """
     maps = read_maps(text)
-    one = {name: sum(count for _, count in rows) for name, rows in maps.items()}
+    one = read_totals(maps)
     rungs = {number: _rung(number, held) for number, held in read_histograms(maps, "rung").items()}
     return Ladder(
         backend="bpftrace",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, read_histograms, read_maps, require_first_pid_namespace
+from ebpf.bpftrace import (
+    BpftraceObserver,
+    BpftraceRun,
+    Edge,
+    read_histograms,
+    read_maps,
+    read_totals,
+    require_first_pid_namespace,
+)
 from ebpf.observer import CoreObserver
 from ioflame.held_process import HeldProcess
 from ioflame.histogram import Histogram
@@ -56,7 +64,7 @@ def _bpftrace(children: Children, pid: int, out: Path) -> Observer:
 def decode(text: str, pid: int, window: tuple[int, int]) -> RunQueue:
     """The script's maps; text: bpftrace's `-f json` output."""
     maps = read_maps(text)
-    one = {name: sum(count for _, count in rows) for name, rows in maps.items()}
+    one = read_totals(maps)
     waits = read_histograms(maps, "wait")
     return RunQueue(
         backend="bpftrace",

@@ -12,6 +12,7 @@ from ioflame.errors import MeasurementError
 from ioflame.offcpu import STATES, OffStack
 from ioflame.process import capture
 from ioflame.run import Files
+from ioflame.whole import write_whole
 
 __all__ = ("categorise_off_cpu", "fold_off_cpu", "folded_line", "off_cpu_stacks")
 
@@ -34,7 +35,7 @@ def fold_off_cpu(recording: Path) -> list[OffStack]:
     """
     directory = recording.parent
     for event, name in (_TIME, _COUNT):
-        _replace(directory / name, _fold(recording, event))
+        write_whole(directory / name, _fold(recording, event))
     stacks = off_cpu_stacks(recording)
     _write(directory / Files.OFF_CPU_FOLDED, ((folded_line(stack), stack.ns) for stack in stacks))
     _write(directory / Files.OFF_CPU_COUNTS, ((folded_line(stack), stack.count) for stack in stacks))
@@ -115,11 +116,4 @@ def _write(path: Path, rows: Iterable[tuple[str, int]]) -> None:
     for line, weight in rows:
         sums[line] += weight
     text = "".join(f"{line} {weight}\n" for line, weight in sorted(sums.items()))
-    _replace(path, text.encode("utf-8", "surrogateescape"))
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Writes it whole or not at all."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(data)
-    partial.replace(path)
+    write_whole(path, text.encode("utf-8", "surrogateescape"))

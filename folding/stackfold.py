@@ -17,6 +17,7 @@ from ioflame.errors import MeasurementError
 from ioflame.process import capture, tool_path
 from ioflame.run import Categories, Files, read_categories
 from ioflame.stats import share_intervals
+from ioflame.whole import write_whole
 
 __all__ = (
     "Comparison",
@@ -155,10 +156,7 @@ def categorise(directory: Path, rules: str, view: str) -> Categories:
         data["slices"] = _weights_by_second(directory, rules, view, [row["name"] for row in data["rows"]])
         for row, interval in zip(data["rows"], share_intervals([data["slices"]]), strict=True):
             row["interval"] = None if interval is None else asdict(interval)
-    path = directory / Files.of_view(view)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(data, indent=1) + "\n")
-    partial.replace(path)
+    write_whole(directory / Files.of_view(view), (json.dumps(data, indent=1) + "\n").encode())
     return read_categories(directory, view)
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.run import new_directory
+from ioflame.whole import write_json
 from ioflame.writes import Writes
 
 __all__ = ("Baseline", "ExperimentRecord", "ExperimentRun", "StepRecord")
@@ -111,6 +112,4 @@ class ExperimentRun:
 
     def save(self) -> None:
         """Writes the record whole or not at all."""
-        partial = self.directory / (_NAME + ".part")
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(self.record), indent=2) + b"\n")
-        partial.replace(self.directory / _NAME)
+        write_json(self.directory / _NAME, self.record)

@@ -14,6 +14,7 @@ import msgspec
 
 from ioflame.errors import MeasurementError
 from ioflame.run import Files
+from ioflame.whole import write_json
 
 __all__ = (
     "SCHEMA",
@@ -230,9 +231,7 @@ def read_locks(directory: Path) -> Locks:
 
 def write(result: Pmp | Locks, path: Path) -> None:
     """Writes a result whole or not at all."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
-    partial.replace(path)
+    write_json(path, result)
 
 
 def _read(path: Path, form: Any) -> Any:

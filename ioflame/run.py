@@ -17,6 +17,7 @@ import msgspec
 from ioflame.checks import Check
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.stats import Interval
+from ioflame.whole import write_json
 
 __all__ = (
     "SCHEMA",
@@ -341,10 +342,7 @@ class Run:
 
     def save(self) -> None:
         """Writes `run.json` whole or not at all, so that a reader never sees half a record."""
-        data = msgspec.json.format(msgspec.json.encode(self.record), indent=2)
-        partial = self.path(Files.RECORD + ".part")
-        partial.write_bytes(data + b"\n")
-        partial.replace(self.path(Files.RECORD))
+        write_json(self.path(Files.RECORD), self.record)
 
     def save_series(self, series: list[Window]) -> None:
         """Keeps the counters second by second (`series.json`), for plots and intervals."""

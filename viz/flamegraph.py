@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from ioflame.whole import write_whole
 from viz.drawing import MARGIN, ROW, WIDTH, Key, draw_foot, draw_frames, draw_head, layout
 from viz.frames import OTHER, FrameTree, Stack, printable
 from viz.labels import shorter_forms
@@ -56,10 +57,7 @@ class FlamegraphOptions:
 
 def write_flamegraph(stacks: Iterable[Stack], options: FlamegraphOptions, out: Path) -> None:
     """Write the flame graph of `stacks` to `out`, whole or not at all."""
-    text = flamegraph(stacks, options)
-    part = out.with_name(out.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(out)
+    write_whole(out, flamegraph(stacks, options).encode())
 
 
 def flamegraph(stacks: Iterable[Stack], options: FlamegraphOptions) -> str:

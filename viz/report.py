@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ioflame.errors import MeasurementError
+from ioflame.whole import write_whole
 from viz.compare import barriers, comparison
 from viz.flame import flame
 from viz.frames import FrameTree, Stack, printable
@@ -50,9 +51,7 @@ _EARLY = (
 
 def write_page(page: str, out: Path) -> None:
     """Writes the page whole or not at all."""
-    part = out.with_name(out.name + ".part")
-    part.write_text(page, encoding="utf-8")
-    part.replace(out)
+    write_whole(out, page.encode())
 
 
 def render_report(views: Sequence[RunView]) -> str:

@@ -11,7 +11,7 @@ from ioflame.checks import Check, Verdict
 from ioflame.sizes import format_bytes
 from workloads.engine import EngineBuild
 
-__all__ = ("build_checks", "disk_checks", "existing", "free_bytes", "queue_check")
+__all__ = ("build_checks", "disk_checks", "existing", "free_bytes")
 
 _BLOCK = 4096
 
@@ -81,11 +81,8 @@ def existing(directory: Path) -> Path:
 
 
 def disk_checks(directory: Path) -> Iterator[Check]:
-    """Free space, the disk's queues, and whether O_DIRECT reads work in the database's directory."""
+    """Free space, and whether O_DIRECT reads work in the database's directory."""
     yield Check("disk space", Verdict.OK, f"{format_bytes(free_bytes(directory))} free for {directory}")
-    queues = _queues_of(directory)
-    if queues is not None:
-        yield queues
     if not os.access(existing(directory), os.W_OK):
         yield Check(
             "DB_DIR",
@@ -106,36 +103,6 @@ def disk_checks(directory: Path) -> Iterator[Check]:
             "reads would come from the page cache, not from the device",
             "DB_DIR=<a directory on a disk with ext4, xfs or btrfs>",
         )
-
-
-def queue_check(block_device: Path) -> Check | None:
-    """Whether each CPU has a hardware queue of its own. None for a device without any (dm, md).
-
-    block_device: its directory in sysfs, a partition's or a disk's; `mq/N/cpu_list` has the CPUs that share queue N.
-    """
-    disk = block_device.parent if (block_device / "partition").exists() else block_device
-    queues = [(queue / "cpu_list").read_text().split(",") for queue in sorted((disk / "mq").glob("*"))]
-    cpus = sum(map(len, queues))
-    if not cpus:
-        return None
-    value = f"{len(queues)} for {cpus} CPU{'s' * (cpus != 1)} ({disk.name})"
-    if len(queues) >= cpus:
-        return Check("disk queues", Verdict.OK, value)
-    return Check(
-        "disk queues",
-        Verdict.NOTE,
-        value,
-        "a thread on a CPU that does not take its completions is woken by another: QPS depends on where threads run",
-        "CPUS=<one of them>, the fastest, for runs that are to be compared",
-    )
-
-
-def _queues_of(directory: Path) -> Check | None:
-    number = existing(directory).stat().st_dev
-    try:
-        return queue_check(Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve(strict=True))
-    except OSError:
-        return None  # tmpfs, overlayfs, btrfs: no block device of that number
 
 
 def _direct_read_error(directory: Path) -> str | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.checks import host_checks, perf_checks
+from collectors.checks import host_checks, perf_checks, queue_checks
 from collectors.perf import Plan, plan_recording
 from ebpf.checks import ebpf_checks
 from ioflame.checks import Check, Verdict, render_checks, worst
 from ioflame.errors import EXIT_HOST, EXIT_OK, HostError
 from ioflame.options import add_profile_arguments, profile_options
 from ioflame.progress import terminal_width
-from workloads.checks import build_checks, disk_checks
+from workloads.checks import build_checks, disk_checks, existing
 from workloads.engine import EngineBuild
 from workloads.registry import engine_named
 
@@ -22,7 +23,15 @@ __all__ = ("add_parser", "gather", "run")
 
 def gather(plan: Plan, build: EngineBuild, db_dir: Path) -> list[Check]:
     """Every room's checks for one profile."""
-    return [*perf_checks(plan), *host_checks(), *ebpf_checks(), *disk_checks(db_dir), *build_checks(build)]
+    return [*perf_checks(plan), *_place_checks(db_dir), *build_checks(build)]
+
+
+def _place_checks(db_dir: Path) -> Iterator[Check]:
+    """Those of the host and of the database's place, which need neither perf nor an engine."""
+    yield from host_checks()
+    yield from ebpf_checks()
+    yield from queue_checks(existing(db_dir))
+    yield from disk_checks(db_dir)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         checks += perf_checks(plan_recording(options.event, options.frequency, options.callgraph))
     except HostError as error:
         checks.append(Check("perf", Verdict.BLOCKED, error.what, error.means, error.mend))
-    checks += [*host_checks(), *ebpf_checks(), *disk_checks(options.db_dir or Path("db").absolute())]
+    checks += _place_checks(options.db_dir or Path("db").absolute())
     try:
         checks += build_checks(engine.inspect(engine.find_binary(options.db_bench)))
     except HostError as error:

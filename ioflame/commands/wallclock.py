@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from folding.offcpu import categorise_off_cpu, fold_off_cpu
 from ioflame.commands.ebpf_program import Shown
 from ioflame.offcpu import STATES, OffCpu, OffStack, WallClock, WallRow, read_off_cpu
 from ioflame.run import Categories, Files, Run, read_categories
+from ioflame.whole import write_json
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import Stack
 from viz.scales import scaled_weight
@@ -40,10 +39,7 @@ def analyse_off_cpu(
     stacks = fold_off_cpu(recording)
     _draw(stacks, off, title, subtitle, directory / Files.OFF_CPU_FLAMEGRAPH)
     clock = wall_clock(off, stacks, rules, on_cpu, queries)
-    path = directory / Files.WALL_CLOCK
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(msgspec.json.format(msgspec.json.encode(clock), indent=2) + b"\n")
-    partial.replace(path)
+    write_json(directory / Files.WALL_CLOCK, clock)
     return clock, stacks
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors.pmp_stacksampler import stacksampler_binary
+from ioflame.held_process import HeldProcess
 from ioflame.stats import median
 from tests.bench.common import DB_FLAGS, database, machine, say
 
@@ -159,12 +160,12 @@ def attached(observer: Observer, pid: int, directory: Path) -> Iterator[None]:
 
 def hold(pid: int) -> int:
     """Keeps every thread of the process on the CPU that its busiest one runs on, which it returns."""
-    tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    busiest = max(tasks, key=lambda task: int((task / "schedstat").read_text().split()[0]))
-    # proc(5): field 39 is the processor; the fields after the name in parentheses begin with the third
-    cpu = int((busiest / "stat").read_text().rpartition(")")[2].split()[36])
-    for task in tasks:
-        os.sched_setaffinity(int(task.name), {cpu})
+    process = HeldProcess(pid)
+    threads = process.threads()
+    busiest = max(threads, key=lambda tid: int(process.path(f"task/{tid}/schedstat").read_text().split()[0]))
+    cpu = int(process.stat(busiest)[36])  # proc(5): field 39 is the processor
+    for tid in threads:
+        os.sched_setaffinity(tid, {cpu})
     return cpu
 
 

@@ -1,5 +1,6 @@
 //! A long sequence of bytes in blocks, each kept as long as somebody needs it. Records lie whole in one block.
 
+use super::read_up_to;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
@@ -25,15 +26,9 @@ impl Default for Block {
 impl Block {
     /// Reads until the block is full or there is no more.
     fn fill(&mut self, input: &mut impl Read) -> io::Result<()> {
-        (self.start, self.end) = (FRONT, FRONT);
-        loop {
-            match input.read(&mut self.bytes[self.end..]) {
-                Ok(0) => return Ok(()),
-                Ok(n) => self.end += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.start = FRONT;
+        self.end = FRONT + read_up_to(input, &mut self.bytes[FRONT..])?;
+        Ok(())
     }
 
     /// Room behind the end.

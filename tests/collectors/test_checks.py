@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from collectors.checks import queue_check
 from ioflame.checks import Verdict
-from workloads.checks import queue_check
 
 
 def queues(disk: Path, *lists: str) -> Path:
