@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioflame.errors import HostError, MeasurementError
+from ioflame.observer import attached
 from ioflame.process import Child, Children, capture, tool_path
 
 __all__ = (
@@ -150,13 +151,10 @@ def with_dwarf(plan: Plan, reason: str) -> Plan:
 def record_for(children: Children, plan: Plan, pid: int, out: Path, seconds: float) -> None:
     """Records for `seconds`, as a trial. MeasurementError or HostError when perf fails."""
     recording = Recording(children, plan, pid, out, out.with_suffix(".log"), name="perf record (trial)")
-    try:
-        recording.attach()
+    with attached(recording):
         recording.open()
         time.sleep(seconds)
         recording.close()
-    finally:
-        recording.detach()
 
 
 class Recording:
@@ -179,8 +177,8 @@ class Recording:
         self._ack, ack_write = os.pipe()
         argv = [*self._argv, "-D", "-1", "--control", f"fd:{command_read},{ack_write}"]
         try:
-            self._child = self._children.add(
-                Child(self._name, argv, stderr=self._log, stop_signal=signal.SIGINT, pass_fds=(command_read, ack_write))
+            self._child = self._children.start(
+                self._name, argv, stderr=self._log, stop_signal=signal.SIGINT, pass_fds=(command_read, ack_write)
             )
         finally:
             os.close(command_read)

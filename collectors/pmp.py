@@ -83,8 +83,9 @@ class Sampling:
         self._answers, answer_write = os.pipe()
         control = ["--control", f"/dev/fd/{order_read}", "--answers", f"/dev/fd/{answer_write}"]
         try:
-            child = Child(self._name, [*self._argv, *control], stderr=self._log, pass_fds=(order_read, answer_write))
-            self._child = self._children.add(child)
+            self._child = self._children.start(
+                self._name, [*self._argv, *control], stderr=self._log, pass_fds=(order_read, answer_write)
+            )
         finally:
             os.close(order_read)
             os.close(answer_write)

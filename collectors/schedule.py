@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 from collectors.counters import ProcessProbe, Snapshot, delta
 from collectors.queries import QueryReport
 from collectors.warmup import CACHE_FILLS, what_is_missing
-from ioflame.errors import IoflameError, MeasurementError
-from ioflame.observer import Observer
+from ioflame.errors import MeasurementError
+from ioflame.observer import Observer, attached
 from ioflame.process import Child
 from ioflame.progress import Reporter
 from ioflame.run import Window
@@ -86,18 +85,10 @@ class Schedule:
 
     def observed(self, observer: Observer, seconds: float) -> None:
         """A window of the observer's; what it raises goes on to the caller once it is detached."""
-        with self._reporter.stage(f"{observer.kind} window: {observer.what}", seconds):
-            try:
-                observer.attach()
-                observer.open()
-                self._window(observer.kind, seconds)
-                observer.close()
-            except BaseException:
-                # What went wrong first is what the user has to know.
-                with contextlib.suppress(IoflameError):
-                    observer.detach()
-                raise
-            observer.detach()
+        with self._reporter.stage(f"{observer.kind} window: {observer.what}", seconds), attached(observer):
+            observer.open()
+            self._window(observer.kind, seconds)
+            observer.close()
 
     def _window(self, kind: str, seconds: float) -> None:
         first = slice_first = self._probe.snapshot()

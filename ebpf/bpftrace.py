@@ -93,10 +93,8 @@ class BpftraceRun:
         arguments = [control if argument == "CONTROL" else argument for argument in self._arguments]
         settings = [f"{name}={value}" for name, value in _SETTINGS.items()]
         argv = ["env", *settings, "bpftrace", "-B", "line", "-f", "json", str(self._path), *arguments]
-        self._child = self._children.add(
-            Child(
-                self._name, [*_tracefs_prefix(), *argv], stdout=self._out, stderr=self._log, stop_signal=signal.SIGINT
-            )
+        self._child = self._children.start(
+            self._name, [*_tracefs_prefix(), *argv], stdout=self._out, stderr=self._log, stop_signal=signal.SIGINT
         )
         deadline = time.monotonic() + _READY_SECONDS
         while '"ready' not in self.text:

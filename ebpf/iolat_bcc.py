@@ -64,8 +64,8 @@ class BccIoLatency:
         for stage, options in (("device", []), ("total", ["-Q"])):
             text = self._text(stage)
             argv = ["biolatency", "-F", *options, "-d", self._device.name, _INTERVAL]
-            self._runs[stage] = self._children.add(
-                Child(f"biolatency {stage}", argv, stdout=text, stop_signal=signal.SIGINT)
+            self._runs[stage] = self._children.start(
+                f"biolatency {stage}", argv, stdout=text, stop_signal=signal.SIGINT
             )
         time.sleep(_SETTLE_SECONDS)
         for stage, run in self._runs.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ioflame.binaries import built_binary
 from ioflame.errors import HostError, IoflameError, error_of_child
-from ioflame.process import Child, Children
+from ioflame.process import Children
 
 __all__ = ("Tracer", "tracer_binary")
 
@@ -45,8 +45,8 @@ class Tracer:
         self._answers, answer_write = os.pipe()
         argv = [str(binary), program, *arguments, "--control", f"{order_read},{answer_write}", "-o", str(out)]
         try:
-            self.child = children.add(
-                Child(self._name, argv, stderr=log, stop_signal=signal.SIGINT, pass_fds=(order_read, answer_write))
+            self.child = children.start(
+                self._name, argv, stderr=log, stop_signal=signal.SIGINT, pass_fds=(order_read, answer_write)
             )
         finally:
             os.close(order_read)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ioflame import __version__
-from ioflame.commands import analyse, catalogue, doctor, ebpf, experiment, flamegraph, pmp, profile, report
 from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError
 
 __all__ = ("main",)
@@ -42,14 +43,31 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ioflame {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    from ioflame.commands import analyse, catalogue, doctor, ebpf, experiment, flamegraph, pmp, profile, report
+
     for command in (profile, doctor, analyse, experiment, ebpf, pmp, catalogue, report, flamegraph):
         command.add_parser(commands)
     return parser
 
 
+@contextlib.contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """Within: SIGINT ends us as it ends other programs. While modules load, there is nothing to clean up or to say."""
+    raising = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if raising:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if raising:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed once, without a traceback, and end with their own exit code."""
-    arguments = _parser().parse_args(argv)
+    with _ended_at_once():
+        parser = _parser()
+    arguments = parser.parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A bar or a name that the user's encoding lacks is printed as `?`, and is no end of a measurement.
         sys.stdout.reconfigure(errors="replace")

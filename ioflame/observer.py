@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Protocol
 
-__all__ = ("NullObserver", "Observer")
+from ioflame.errors import IoflameError
+
+__all__ = ("NullObserver", "Observer", "attached")
 
 
 class Observer(Protocol):
@@ -48,3 +52,16 @@ class NullObserver:
     def close(self) -> None: ...
 
     def detach(self) -> None: ...
+
+
+@contextlib.contextmanager
+def attached(observer: Observer) -> Iterator[None]:
+    """Attached within, detached afterwards. What is raised is what went wrong first, not what followed from it."""
+    try:
+        observer.attach()
+        yield
+    except BaseException:
+        with contextlib.suppress(IoflameError):
+            observer.detach()
+        raise
+    observer.detach()

@@ -193,8 +193,20 @@ class Children:
     def __init__(self) -> None:
         self._children: list[Child] = []
 
-    def add(self, child: Child) -> Child:
-        self._children.append(child)
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        pass_fds: Sequence[int] = (),
+    ) -> Child:
+        """Starts a Child (its parameters) and knows it from then on: no signal comes in between."""
+        with _deferred_interrupts():
+            child = Child(name, argv, stdout=stdout, stderr=stderr, stop_signal=stop_signal, pass_fds=pass_fds)
+            self._children.append(child)
         return child
 
     def __iter__(self) -> Iterator[Child]:
@@ -209,12 +221,22 @@ class Children:
             child.stop()
 
 
+class _Interrupts:
+    """Whether an interrupt is raised where it arrives, and the one that waits when it is not."""
+
+    deferred = False
+    waiting: KeyboardInterrupt | None = None
+
+
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Within: SIGTERM and SIGHUP arrive as KeyboardInterrupt, as SIGINT does, so that one path cleans up."""
 
     def interrupt(signum: int, _frame: object) -> None:
-        raise KeyboardInterrupt(signal.Signals(signum).name)
+        error = KeyboardInterrupt(signal.Signals(signum).name)
+        if not _Interrupts.deferred:
+            raise error
+        _Interrupts.waiting = error
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # A shell that starts us in the background ignores SIGINT for us; a profile must still be stoppable.
@@ -224,3 +246,16 @@ def interruptible() -> Iterator[None]:
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
+
+
+@contextlib.contextmanager
+def _deferred_interrupts() -> Iterator[None]:
+    """Within: an interrupt of `interruptible` waits for the end of the block. Not to be nested."""
+    _Interrupts.deferred = True
+    try:
+        yield
+    finally:
+        _Interrupts.deferred = False
+        waiting, _Interrupts.waiting = _Interrupts.waiting, None
+    if waiting is not None:
+        raise waiting

@@ -241,7 +241,7 @@ class Database:
         )  # fmt: skip
         argv = self._engine.command(self._build.path, step, parameters)
         with reporter.stage(what, expected):
-            child = children.add(Child(f"db_bench {step}", argv, stdout=log))
+            child = children.start(f"db_bench {step}", argv, stdout=log)
             code = child.wait(max(bound, 120))
             if code is None:
                 child.stop()

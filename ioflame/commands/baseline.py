@@ -12,7 +12,7 @@ from ioflame.commands.job import Job
 from ioflame.cpus import held_on
 from ioflame.errors import MeasurementError
 from ioflame.experiment import Baseline
-from ioflame.process import Child, Children
+from ioflame.process import Children
 from ioflame.progress import Reporter
 from workloads.database import Database
 from workloads.engine import StepParameters
@@ -42,7 +42,7 @@ def look_at_requests(job: Job, database: Database, children: Children, reporter:
     )  # fmt: skip
     log = directory / "requests.log"
     argv = held_on(job.options.cpus, job.engine.command(job.build.path, "readrandom", parameters))
-    child = children.add(Child("db_bench readrandom", argv, stdout=log))
+    child = children.start("db_bench readrandom", argv, stdout=log)
     probe = ProcessProbe(child.pid, device_of(job.db_dir))
     schedule = Schedule(child, probe, QueryReport(report), log, reporter)
     schedule.wait_until_reading()
@@ -73,7 +73,7 @@ def run_baseline(
     out, log = directory / f"{name}.json", directory / f"{name}.log"
     before, own_before = read_counts(device), _read_by_children()
     with reporter.stage(f"fio, {users} user{'s' * (users != 1)}", seconds + 2):
-        child = children.add(Child("fio", argv, stdout=out, stderr=log))
+        child = children.start("fio", argv, stdout=out, stderr=log)
         code = child.wait(seconds + 120)
         if code is None:
             child.stop()

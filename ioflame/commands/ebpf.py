@@ -17,7 +17,7 @@ from ioflame.checks import Check, Verdict, render_checks, worst
 from ioflame.commands import ebpf_iolat, ebpf_ladder, ebpf_offcpu, ebpf_runqlat
 from ioflame.commands.ebpf_program import EbpfProgram
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
-from ioflame.observer import Observer
+from ioflame.observer import Observer, attached
 from ioflame.process import Children, interruptible
 from ioflame.progress import Reporter, terminal_width
 from viz.columns import folded
@@ -94,24 +94,23 @@ def _observe(observer: Observer, pids: Sequence[int], seconds: float, ended: lis
     """The window; True when a signal ended it early. It also ends early when every process has ended."""
     interrupted = False
     told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
-    # A moving line on a terminal; elsewhere one line, once it counts, for who waits for that.
     reporter = Reporter.on_terminal()
-    try:
+    with contextlib.ExitStack() as stack:
         with reporter.stage(f"attach {observer.what}"):
-            observer.attach()
+            stack.enter_context(attached(observer))
         observer.open()
         begun = time.monotonic()
-        if not sys.stderr.isatty():
-            print(told, file=sys.stderr, flush=True)
+        all_ended = False
         try:
+            # A moving line on a terminal; elsewhere one line, once it counts, for who waits for that.
+            if not sys.stderr.isatty():
+                print(told, file=sys.stderr, flush=True)
             with reporter.stage(told, seconds):
                 all_ended = _wait(pids, seconds)
         except KeyboardInterrupt:
-            interrupted, all_ended = True, False
+            interrupted = True
         lasted = time.monotonic() - begun
         observer.close()
-    finally:
-        observer.detach()
     if interrupted or all_ended:
         why = "it was interrupted" if interrupted else "every process has ended"
         verdict = Verdict.NOTE if interrupted else Verdict.WARN

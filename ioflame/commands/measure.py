@@ -145,7 +145,7 @@ def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
         cache_type=job.options.cache_type,
     )
     argv = held_on(job.options.cpus, job.engine.command(job.build.path, job.options.workload, parameters))
-    return children.add(Child(f"db_bench {job.options.workload}", argv, stdout=run.path(Files.ENGINE_LOG)))
+    return children.start(f"db_bench {job.options.workload}", argv, stdout=run.path(Files.ENGINE_LOG))
 
 
 def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children) -> None:

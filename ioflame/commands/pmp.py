@@ -17,6 +17,7 @@ from collectors.pmp import PmpPlan, Sampling
 from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_categorised
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.observer import attached
 from ioflame.pmp import Locks, Pmp, read_pmp, write
 from ioflame.process import Children, interruptible
 from ioflame.progress import Reporter, shown_path, terminal_width
@@ -118,17 +119,14 @@ def _sample(plan: PmpPlan, arguments: argparse.Namespace, reporter: Reporter) ->
     with Children() as children:
         directory = new_directory(out, f"pmp-{arguments.pid}")
         sampling = Sampling(children, plan, arguments.pid, directory)
-        try:
-            with reporter.stage(f"sampling process {arguments.pid}: {sampling.what}", arguments.seconds):
-                try:
-                    sampling.attach()
-                    sampling.open()
-                    sampling.wait(arguments.seconds)
-                except KeyboardInterrupt:
-                    interrupted = True
-                sampling.close()
-        finally:
-            sampling.detach()
+        doing = f"sampling process {arguments.pid}: {sampling.what}"
+        with reporter.stage(doing, arguments.seconds), attached(sampling):
+            sampling.open()
+            try:
+                sampling.wait(arguments.seconds)
+            except KeyboardInterrupt:
+                interrupted = True
+            sampling.close()
     return directory, interrupted
 
 

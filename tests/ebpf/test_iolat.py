@@ -128,8 +128,8 @@ def test_percentiles_are_those_of_biolatency_in_the_same_window(loop: Disk, tmp_
     def load() -> FioCounts:
         name = Path(loop.path).name
         with Children() as children:
-            biolatency = children.add(
-                Child("biolatency", ["biolatency", "-F", "-d", name, "86400"], stdout=text, stop_signal=signal.SIGINT)
+            biolatency = children.start(
+                "biolatency", ["biolatency", "-F", "-d", name, "86400"], stdout=text, stop_signal=signal.SIGINT
             )
             # It begins to count once its probes sit: a load that both have seen whole begins after that.
             for _ in range(200):

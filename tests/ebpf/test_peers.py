@@ -18,7 +18,7 @@ from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from ioflame.observer import Observer
 from ioflame.offcpu import read_off_cpu, read_run_queue
-from ioflame.process import Child, Children
+from ioflame.process import Children
 from tests.ebpf.conftest import Start
 
 pytestmark = pytest.mark.needs("co-re")
@@ -39,7 +39,7 @@ def beside(tool: Sequence[str], links: int, out: Path, observer: Callable[[Child
     with Children() as children:
         ours = observer(children)
         ours.attach()
-        peer = children.add(Child(tool[0], list(tool), stdout=out, stop_signal=signal.SIGINT))
+        peer = children.start(tool[0], list(tool), stdout=out, stop_signal=signal.SIGINT)
         while _links(peer.pid) < links:
             assert peer.running
             time.sleep(0.01)

@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.process import Child, Children, capture, tool_path
+from ioflame.process import Child, Children, capture, interruptible, tool_path
 
 
 def alive(pid: int) -> bool:
@@ -22,8 +23,8 @@ def alive(pid: int) -> bool:
 
 def test_leaving_the_block_stops_what_still_runs_the_newest_first() -> None:
     with Children() as children:
-        first = children.add(Child("first", ["sleep", "1000"]))
-        second = children.add(Child("second", ["sleep", "1000"]))
+        first = children.start("first", ["sleep", "1000"])
+        second = children.start("second", ["sleep", "1000"])
         assert alive(first.pid)
         assert alive(second.pid)
     assert first.returncode == second.returncode == -signal.SIGTERM
@@ -32,10 +33,28 @@ def test_leaving_the_block_stops_what_still_runs_the_newest_first() -> None:
     assert second.ended <= first.ended
 
 
+class Interrupting(list[str]):
+    """A command line during whose reading the user presses Ctrl-C."""
+
+    def __iter__(self) -> Iterator[str]:
+        signal.raise_signal(signal.SIGINT)
+        return super().__iter__()
+
+
+def test_a_child_that_is_started_while_a_signal_comes_is_stopped_with_the_others() -> None:
+    children = Children()
+    with pytest.raises(KeyboardInterrupt), interruptible(), children:
+        children.start("sleeper", Interrupting(["sleep", "1000"]))
+    (child,) = children
+    assert child.returncode == -signal.SIGTERM
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        signal.raise_signal(signal.SIGINT)
+
+
 def test_children_are_stopped_when_the_block_raises() -> None:
     children = Children()
     with pytest.raises(MeasurementError), children:
-        child = children.add(Child("sleeper", ["sleep", "1000"]))
+        child = children.start("sleeper", ["sleep", "1000"])
         raise MeasurementError("something failed")
     assert not alive(child.pid)
 
