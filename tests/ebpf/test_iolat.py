@@ -46,14 +46,20 @@ def check(latency: IoLatency, name: str) -> Check:
     return next(check for check in io_latency_checks(latency) if check.name == name)
 
 
-def unseen(latency: IoLatency) -> int:
-    """Requests that the kernel completed without raising an event: told by their address being used again, or by being
-    in flight on a device that nobody uses any more. They come in bursts: at most 1 in 10, or the test has failed.
+def assert_whole(counted: int, sent: int, latency: IoLatency) -> None:
+    """Every request that was sent was counted, but for those that the kernel completed without raising an event.
+
+    They are told by their address being used again, or by being in flight on a device that nobody uses any more; where
+    not even their start raised one, by /proc/diskstats alone. They come in bursts: at most 1 in 10, and of the last
+    kind 1 in 50, or the test has failed.
     """
-    lost = latency.losses["no_end"] + latency.facts["unfinished"]
-    assert lost <= 0.1 * sum(row.total.count for row in latency.rows)
     assert not any(n for name, n in latency.losses.items() if name != "no_end")
-    return lost
+    assert latency.diskstats is not None
+    disk = latency.diskstats.outer
+    assert disk.read.requests + disk.write.requests == sent
+    told = latency.losses["no_end"] + latency.facts["unfinished"]
+    assert 0 <= sent - counted - told <= 0.02 * sent
+    assert sent - counted <= 0.1 * sent
 
 
 @pytest.mark.parametrize("size", ["4k", "8k", "64k"])
@@ -65,7 +71,7 @@ def test_counts_are_those_of_fio_and_of_diskstats(loop: Disk, tmp_path: Path, mo
     assert fio.reads + fio.writes == jobs * _FEW
     counted = latency.row("read", "process").total.count, latency.row("write", "process").total.count
     assert counted[0] <= fio.reads and counted[1] <= fio.writes
-    assert sum(counted) + unseen(latency) == jobs * _FEW
+    assert_whole(sum(counted), jobs * _FEW, latency)
     assert latency.diskstats is not None
     assert latency.diskstats.outer.read.requests == fio.reads
     assert latency.diskstats.outer.write.requests == fio.writes
@@ -83,7 +89,7 @@ def test_however_a_request_is_asked_for_it_is_the_processes(loop: Disk, tmp_path
     counted = latency.row("read", "process").total.count, latency.row("write", "process").total.count
     assert fio.reads + fio.writes == _FEW
     assert counted[0] <= fio.reads and counted[1] <= fio.writes
-    assert sum(counted) + unseen(latency) == _FEW
+    assert_whole(sum(counted), _FEW, latency)
     assert check(latency, "iolat coverage").verdict is Verdict.OK
 
 
@@ -91,14 +97,14 @@ def test_io_uring_by_a_thread_of_the_kernels_own_is_the_processes(loop: Disk, tm
     options = ("--ioengine=io_uring", "--sqthread_poll=1", "--iodepth=8", "--rw=randread", f"--number_ios={_FEW}")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, "--bs=4k", *options))
     assert fio.reads == _FEW
-    assert latency.row("read", "process").total.count + unseen(latency) == _FEW
+    assert_whole(latency.row("read", "process").total.count, _FEW, latency)
 
 
 def test_four_jobs_on_one_and_the_same_block(loop: Disk, tmp_path: Path) -> None:
     options = ("--rw=randread", "--numjobs=4", "--bs=4k", "--size=4k", f"--io_size={_FEW * 4}k")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
     assert fio.reads == 4 * _FEW
-    assert latency.row("read", "process").total.count + unseen(latency) == fio.reads
+    assert_whole(latency.row("read", "process").total.count, fio.reads, latency)
 
 
 def test_stages_add_up_and_the_mean_is_that_of_diskstats(loop: Disk, tmp_path: Path) -> None:
@@ -106,7 +112,8 @@ def test_stages_add_up_and_the_mean_is_that_of_diskstats(loop: Disk, tmp_path: P
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
     row = latency.row("read", "process")
     assert row.queue.count == row.device.count == row.total.count
-    assert row.total.count + unseen(latency) == fio.reads == _MANY
+    assert fio.reads == _MANY
+    assert_whole(row.total.count, _MANY, latency)
     assert row.queue.sum_ns + row.device.sum_ns == row.total.sum_ns
     assert latency.diskstats is not None
     disk = latency.diskstats.outer.read.mean_ns
@@ -175,7 +182,7 @@ def test_a_partition_is_told_apart_from_its_disk(tmp_path: Path, loop: Disk) -> 
 
     fio, latency = traced(partition, tmp_path, load)
     assert latency.device.partition and fio.reads == _FEW
-    assert latency.count("read") + unseen(latency) == fio.reads
+    assert_whole(latency.count("read"), fio.reads, latency)
     assert check(latency, "iolat coverage").verdict is Verdict.OK
 
 
@@ -192,7 +199,8 @@ def test_a_device_without_requests_is_followed_by_its_bios(zram: Disk, tmp_path:
 def test_threads_that_come_and_go_belong_to_their_process(loop: Disk, tmp_path: Path) -> None:
     options = ("--thread", "--rw=randread", "--bs=4k", "--numjobs=64", "--number_ios=17", "--group_reporting")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
-    assert fio.reads == 64 * 17 == latency.row("read", "process").total.count + unseen(latency)
+    assert fio.reads == 64 * 17
+    assert_whole(latency.row("read", "process").total.count, fio.reads, latency)
 
 
 def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
@@ -207,10 +215,10 @@ def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
     assert latency.diskstats is not None
     disk = latency.diskstats.outer.read
-    assert latency.count("read") + unseen(latency) == disk.requests
+    assert_whole(latency.count("read"), disk.requests, latency)
     assert disk.requests + disk.merged == fio.reads
     traced_bytes = sum(kind.count * kind.bytes for kind in latency.kinds if kind.operation == "read")
-    assert traced_bytes == disk.sectors * 512 or unseen(latency)
+    assert traced_bytes == disk.sectors * 512 or latency.count("read") < disk.requests
 
 
 @pytest.mark.needs("bpftrace")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
+import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,36 @@ def record(data: Path, options: list[str], *command: str | Path) -> Path:
     argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
     subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL)
     return data
+
+
+@contextlib.contextmanager
+def recording(data: Path, options: list[str], *command: str | Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """perf while it records a command, and the number of the command's process, which runs already."""
+    argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as perf:
+        try:
+            while not (found := _child_of(perf.pid, Path(command[0]))):
+                assert perf.poll() is None
+                time.sleep(0.001)
+            yield perf, found
+            _, words = perf.communicate()
+            assert perf.returncode == 0, words
+        finally:
+            perf.kill()
+
+
+def _child_of(parent: int, binary: Path) -> int | None:
+    """The process that `parent` has started and that has become `binary`."""
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{child}/exe").samefile(binary):
+                return int(child)
+    return None
+
+
+def cpu_ns(pid: int) -> int:
+    """The CPU time of a process of one thread, in ns."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
 def run(*arguments: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import random
 import re
+import signal
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.folding.recordings import by_text, checked, direct, record, run, share_of_differences, stacks, stats
+from tests.folding.recordings import (
+    by_text,
+    checked,
+    cpu_ns,
+    direct,
+    record,
+    recording,
+    run,
+    share_of_differences,
+    stacks,
+    stats,
+)
 
 pytestmark = pytest.mark.needs("perf")
 
@@ -63,9 +76,15 @@ def test_text_with_more_fields_gives_the_same_stacks(build: Any, tmp_path: Path)
 
 
 def test_lost_samples_are_told_and_those_that_came_are_all_counted(build: Any, tmp_path: Path) -> None:
-    # Sixteen stacks fill the buffer.
+    # Sixteen stacks fill the buffer, and perf does not empty it while the program runs for a hundred samples.
     options = ["-e", "cpu-clock", "-F", "5000", "-m", "64", "--call-graph", "dwarf,16384"]
-    data = record(tmp_path / "perf.data", options, build("nofp"), "1500")
+    data = tmp_path / "perf.data"
+    with recording(data, options, build("nofp"), "1500") as (perf, program):
+        perf.send_signal(signal.SIGSTOP)
+        begun = cpu_ns(program)
+        while cpu_ns(program) < begun + 20_000_000:
+            time.sleep(0.001)
+        perf.send_signal(signal.SIGCONT)
     found = stats(data, tmp_path)
     assert found["samples"] > 0 and found["lost_samples"] > 0
     assert b"perf lost" in run(data).stderr
