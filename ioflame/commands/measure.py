@@ -125,6 +125,7 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     result = job.engine.parse_result(log.read_text(errors="replace"), job.options.workload)
     if result is not None:
         record.engine_result = {n: float(v) for n, v in vars(result).items() if v is not None}
+    record.missing.clear()
     run.save()
 
 
@@ -165,12 +166,13 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
     missing[:] = [f"plain and {', '.join(job.collect)} windows"]
     schedule.plain(job.duration)
     for place, name in enumerate(job.collect):
-        missing[:] = [f"the {later} window" for later in job.collect[place:]]
+        later = [f"the {other} window" for other in job.collect[place + 1 :]]
+        missing[:] = [f"the {name} window", *later]
         _observe(name, Watched(job, run, children, child, plan), schedule)
-        missing[:] = ["the plain window after the last observer's"]
+        missing[:] = [f"the plain window after the {name} window", *later]
         schedule.plain(job.duration)
+    missing[:] = ["the engine's closing line: how many keys it found"]
     schedule.finish()
-    missing.clear()
 
 
 def _observe(name: str, watched: Watched, schedule: Schedule) -> None:

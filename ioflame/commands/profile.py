@@ -62,7 +62,7 @@ def _profile(job: Job, reporter: Reporter) -> int:
     except KeyboardInterrupt:
         keep(run, children, "interrupted")
         reporter.warn(f"interrupted; every process started here was stopped. Kept: {run.directory}")
-        reporter.warn(f"missing: {'; '.join(run.record.missing)}")
+        reporter.warn(f"missing: {'; '.join(run.record.missing) or 'the analysis; every window was measured'}")
         if run.path(Files.PERF_DATA).exists():
             reporter.warn(f"to fold what was recorded: {analyse_command(run)}")
         return EXIT_INTERRUPTED

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,11 +108,19 @@ def test_a_killed_db_bench_ends_the_run_and_keeps_the_windows(
     assert not (tmp_path / "latest").exists()
 
 
-def interrupted(ioflame: Ioflame, arguments: list[str], within: str, signum: signal.Signals) -> str:
-    """Its last words, once it was interrupted within a stage and has left no process."""
+def interrupted(
+    ioflame: Ioflame,
+    arguments: list[str],
+    within: str,
+    signum: signal.Signals,
+    ready: Callable[[], bool] = lambda: True,
+) -> str:
+    """Its last words, once it was interrupted within a stage, when `ready`, and has left no process."""
     process = ioflame.start(*arguments)
     wait_for(process, within)
-    time.sleep(0.5)  # somewhere within the stage: any moment must do
+    while not ready():
+        assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signum)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -123,7 +132,12 @@ def interrupted(ioflame: Ioflame, arguments: list[str], within: str, signum: sig
 def test_an_interrupt_stops_the_children_and_says_what_is_missing(
     ioflame: Ioflame, short: list[str], tmp_path: Path
 ) -> None:
-    err = interrupted(ioflame, [*short, "--out", str(tmp_path)], "perf window", signal.SIGINT)
+    def recorded() -> bool:
+        """perf has written samples: more than the processes and mappings that it begins with."""
+        return any(path.stat().st_size > 1_000_000 for path in tmp_path.glob(f"2*/{Files.PERF_DATA}"))
+
+    words = [*short, "--duration", "30", "--out", str(tmp_path)]
+    err = interrupted(ioflame, words, "perf window", signal.SIGINT, recorded)
     record = only_run(tmp_path)
     assert [w.kind for w in record.windows] == ["warm-up", "plain"]
     assert record.missing
@@ -134,6 +148,23 @@ def test_an_interrupt_stops_the_children_and_says_what_is_missing(
     code, out, _ = ioflame.run("analyse", directory)
     assert code == 1
     assert "Missing from this run" in out
+
+
+def test_interrupted_between_two_observers_the_later_ones_are_missing(
+    ioflame: Ioflame, short: list[str], tmp_path: Path
+) -> None:
+    process = ioflame.start(*short, "--collect", "perf null", "--out", tmp_path)
+    wait_for(process, "perf window")
+    wait_for(process, "plain window")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    record = only_run(tmp_path)
+    assert [w.kind for w in record.windows] == ["warm-up", "plain", "perf"]
+    expected = ["the plain window after the perf window (interrupted)", "the null window (interrupted)"]
+    assert record.missing == expected
+    assert f"missing: {'; '.join(expected)}" in err
+    assert ioflame.left_behind() == []
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
