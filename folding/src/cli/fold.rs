@@ -181,7 +181,8 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     if stats.samples == 0 && stats.weight == 0 {
         let filters = args.options().filters();
         return Err(Error::partial(match (stats.filtered_samples, stats.filtered_weight) {
-            (0, 0) => "no samples in the input: is it the text of perf script, and did perf script succeed?"
+            (0, 0) => "no samples in the input. A recording: what was recorded used no CPU while it lasted. \
+                       Text: is it that of perf script, and did perf script succeed?"
                 .to_owned(),
             (0, weight) => format!("none of the weight, {weight}, passed {filters}"),
             (n, _) => format!("none of the {n} samples passed {filters}"),
