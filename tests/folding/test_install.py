@@ -9,7 +9,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_stackfold_installs_from_elsewhere_and_runs(tmp_path: Path) -> None:
-    install = ["cargo", "install", "--quiet", "--locked", "--debug", "--path", str(ROOT / "folding")]
+    # Into the workspace's own target directory: what other tests have built is not built again.
+    install = ["cargo", "install", "--quiet", "--locked", "--debug", "--target-dir", str(ROOT / "target")]
+    install += ["--path", str(ROOT / "folding")]
     subprocess.run([*install, "--root", str(tmp_path)], check=True, cwd=tmp_path)
     installed = [path.name for path in (tmp_path / "bin").iterdir()]
     assert installed == ["stackfold"]

@@ -40,7 +40,7 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
         assert stats.weight == comparison.folded == comparison.reported > 10**8
         assert sum(weight_by_thread_name(directory).values()) == stats.weight
         assert comparison.differences == []
-        assert comparison.symbols > 10
+        assert comparison.symbols >= 5
         counts = (directory / Files.SAMPLE_COUNTS).read_bytes().splitlines()
         assert sum(int(line.rpartition(b" ")[2]) for line in counts) == stats.samples
         stacks = (directory / Files.FOLDED).read_bytes().splitlines()
