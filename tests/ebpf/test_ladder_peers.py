@@ -20,6 +20,9 @@ from tests.ebpf.conftest import DIRECT
 pytestmark = pytest.mark.needs("co-re", "bpftrace", "db_bench")
 
 _SECONDS = 2.0
+# The kernel skips a program of bpftrace's on a CPU that is in the middle of another: the end of a request that comes
+# just then. One in eight on two busy CPUs with four threads.
+_LEAST = 0.75
 # As ladder.bt's head says to look for them.
 _QUERY = re.compile(r"\b_ZN7rocksdb6DBImpl3GetE\w*basic_string\w*$", re.MULTILINE)
 _READER = re.compile(r"\b_ZNK7rocksdb22RandomAccessFileReader4ReadE\w*$", re.MULTILINE)
@@ -68,8 +71,8 @@ def test_the_script_for_people_has_the_same_parts(reader: int, tmp_path: Path) -
     assert sum(sums.values()) == total
     ladder = read_ladder(tmp_path / "ladder.json")
     # Of the queries that read once; what the kernel keeps from it, it counts.
-    assert 0.9 * ladder.total.count <= queries <= ladder.total.count
-    assert odd <= 0.1 * ladder.finished
+    assert _LEAST * ladder.total.count <= queries <= ladder.total.count
+    assert queries + odd >= 0.98 * ladder.total.count
     agree(ladder, {name: sums[name] / queries for name in STAGES})
 
 
@@ -93,7 +96,8 @@ def test_the_backend_has_the_same_parts(reader: int, tmp_path: Path) -> None:
     assert not [check for check in ladder_checks(script) if check.verdict is Verdict.FAILED]
     assert sum(rung.sum_ns for rung in script.stages) == script.total.sum_ns
     assert script.queries == pytest.approx(core.queries, rel=0.02)
-    assert script.total.count >= 0.9 * core.total.count
+    assert script.total.count >= _LEAST * core.total.count
+    assert script.total.count + script.of_class("disorder").count >= 0.98 * core.total.count
     assert script.threads == core.threads
     agree(core, {rung.name: rung.mean_ns for rung in script.stages})
     for percent in (50, 90, 99):
