@@ -1,0 +1,63 @@
+//! The disk that followed reads go to, by the kernel's own counters.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use libbpf_rs::{MapCore, MapFlags};
+use serde::Serialize;
+
+use super::skeleton::LadderSkel;
+use crate::refusal::OrRefused;
+use observer::Failure;
+
+/// The disk that most followed reads went to, by its counters in /proc/diskstats at the window's edges.
+#[derive(Serialize)]
+pub struct Device {
+    major: u32,
+    minor: u32,
+    name: String,
+    followed: u64,
+    reads: u64,
+    read_ms: u64,
+}
+
+/// By number: name, reads completed and milliseconds that they took.
+pub type Disks = BTreeMap<(u32, u32), (String, u64, u64)>;
+
+/// The disk of most followed reads, with what it counted between two looks; None where that is not known.
+pub fn device(skeleton: &LadderSkel, opened: &Disks, closed: &Disks) -> Result<Option<Device>, Failure> {
+    let map = &skeleton.maps.devices;
+    let mut most: Option<(u64, u64)> = None;
+    for key in map.keys() {
+        let values = map.lookup_percpu(&key, MapFlags::ANY).or_refused()?.unwrap_or_default();
+        let followed = values.iter().map(|v| u64::from_ne_bytes(v[..8].try_into().unwrap())).sum();
+        if most.is_none_or(|(_, before)| followed > before) {
+            most = Some((u64::from_ne_bytes(key[..8].try_into().unwrap()), followed));
+        }
+    }
+    let Some((number, followed)) = most else { return Ok(None) };
+    let (major, minor) = ((number >> 32) as u32, number as u32);
+    let (Some(before), Some(after)) = (opened.get(&(major, minor)), closed.get(&(major, minor))) else {
+        return Ok(None);
+    };
+    Ok(Some(Device {
+        major,
+        minor,
+        name: after.0.clone(),
+        followed,
+        reads: after.1 - before.1,
+        read_ms: after.2.wrapping_sub(before.2),
+    }))
+}
+
+/// Every disk.
+pub fn disks() -> Disks {
+    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
+    let line = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |n: usize| fields.get(n)?.parse::<u64>().ok();
+        let key = (number(0)? as u32, number(1)? as u32);
+        Some((key, ((*fields.get(2)?).to_owned(), number(3)?, number(6)?)))
+    };
+    text.lines().filter_map(line).collect()
+}
