@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 
 MINIMUM_PYTHON="3.11"
 MINIMUM_RUST="1.88"
+# rustc's packer of split debug information: the one that takes DWARF 5 of gcc.
+THORIN_VERSION="0.10.1"
 dev=0
 [[ "${1:-}" == "--dev" ]] && dev=1
 
@@ -56,7 +58,7 @@ if ((dev)); then
   need bpftool bpftool
   need xmllint libxml2-utils
   need pngquant pngquant
-  # Debug information of many units packed into one file, of DWARF 5 as well.
+  # Debug information of many units packed into one file.
   need llvm-dwp llvm
 fi
 
@@ -145,3 +147,7 @@ for crate in "${crates[@]}"; do
 done
 ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; two minutes on two cores)"
 cargo build -q --release --locked "${packages[@]}"
+if ((dev)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
+  say "building thorin $THORIN_VERSION, which packs split debug information for the tests"
+  cargo install -q --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin
+fi

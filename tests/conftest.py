@@ -24,6 +24,7 @@ settings.register_profile("ioflame", deadline=None)
 settings.load_profile("ioflame")
 
 ROOT = Path(__file__).parent.parent
+DEV_TOOLS = ROOT / "target" / "dev-tools" / "bin"
 
 
 def _runs(*argv: str) -> bool:
@@ -37,6 +38,8 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "node": lambda: shutil.which("node") is not None,
     "xmllint": lambda: shutil.which("xmllint") is not None,
     "llvm-dwp": lambda: shutil.which("llvm-dwp") is not None,
+    "thorin": (DEV_TOOLS / "thorin").exists,
+    "clang": lambda: shutil.which("clang++") is not None,
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
     "fio": lambda: shutil.which("fio") is not None,
@@ -52,6 +55,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
+    "x86_64": lambda: os.uname().machine == "x86_64",
     "seccomp": lambda: sys.platform == "linux" and os.uname().machine == "x86_64",
 }
 
