@@ -39,6 +39,8 @@ fuzz_target!(|data: &[u8]| {
     }
     assert_eq!(named, wanted[0].addresses.len());
 
+    // Some that point into the stack.
+    let general = std::array::from_fn(|number| BASE + 8 * number as u64);
     for offset in [0, 0x1000, len & !0xfff] {
         let Some((sections, bias)) = symbols.unwind(object, offset) else { continue };
         for machine in [Machine::X86_64, Machine::Aarch64] {
@@ -48,7 +50,7 @@ fuzz_target!(|data: &[u8]| {
             let mut walker = Walker::default();
             for &address in &wanted[0].addresses {
                 let ip = BASE.wrapping_add(address);
-                let registers = Registers { ip, sp: BASE, fp: BASE + 64, lr: BASE + len / 2 };
+                let registers = Registers { ip, sp: BASE, fp: BASE + 64, lr: BASE + len / 2, general };
                 let (first, _) = walker.walk(&tables, registers, data);
                 assert_eq!(first, ip);
             }

@@ -1,9 +1,12 @@
 //! Call chains from a copy of the user stack, its registers and the unwind tables of the mapped files.
 
+mod cfa;
 mod sections;
 
+pub use cfa::General;
 pub use sections::Sections;
 
+use cfa::Walked;
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder};
@@ -33,6 +36,11 @@ impl Machine {
         }
     }
 
+    /// The numbers that perf gives to the registers of x86-64, in DWARF's order.
+    pub fn general(self) -> Option<[u32; 16]> {
+        (self == Self::X86_64).then_some([0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23])
+    }
+
     /// The machine this program was built for.
     pub fn own() -> Option<Self> {
         Self::of_name(std::env::consts::ARCH.as_bytes())
@@ -54,6 +62,8 @@ pub struct Registers {
     pub sp: u64,
     pub fp: u64,
     pub lr: u64,
+    /// Of x86-64, all of them by DWARF's number; 0 where one was not recorded.
+    pub general: General,
 }
 
 /// A file in an address space.
@@ -65,7 +75,10 @@ pub struct Mapped {
 }
 
 /// The files of one address space, as the unwinder wants them. Threads share it.
-pub struct Tables(Unwinders);
+pub struct Tables {
+    unwinders: Unwinders,
+    files: cfa::Files,
+}
 
 enum Unwinders {
     X86_64(UnwinderX86_64<Arc<[u8]>>),
@@ -77,6 +90,8 @@ pub struct Walker {
     x86_64: Vec<CacheX86_64>,
     aarch64: Vec<CacheAarch64>,
     frames: Vec<u64>,
+    /// Of each frame that was left: the address to look it up by, and its stack pointer.
+    left: Vec<(u64, u64)>,
 }
 
 impl Default for Walker {
@@ -86,6 +101,7 @@ impl Default for Walker {
             x86_64: (0..caches).map(|_| CacheX86_64::new()).collect(),
             aarch64: (0..caches).map(|_| CacheAarch64::new()).collect(),
             frames: Vec::new(),
+            left: Vec::new(),
         }
     }
 }
@@ -95,39 +111,52 @@ impl Walker {
     /// then where each call returns to.
     pub fn walk(&mut self, tables: &Tables, registers: Registers, stack: &[u8]) -> (u64, &[u64]) {
         self.frames.clear();
-        let Registers { ip, sp, fp, lr } = registers;
+        self.left.clear();
+        let Registers { ip, sp, fp, lr, general } = registers;
         let mut read = |address: u64| {
             let at = usize::try_from(address.checked_sub(sp).ok_or(())?).map_err(|_| ())?;
             let word = stack.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
             Ok(u64::from_le_bytes(word.try_into().map_err(|_| ())?))
         };
-        let frames = &mut self.frames;
-        match &tables.0 {
+        let (frames, left) = (&mut self.frames, &mut self.left);
+        match &tables.unwinders {
             Unwinders::X86_64(unwinder) => {
                 let registers = UnwindRegsX86_64::new(ip, sp, fp);
-                walk(unwinder, ip, registers, &mut self.x86_64, &mut read, frames);
+                let files = &tables.files;
+                walk(unwinder, ip, registers, &mut self.x86_64, &mut read, frames, |at, registers, read| {
+                    left.push((at.address_for_lookup(), registers.sp()));
+                    Walked { files, general: &general, frames: left }.leave(registers, read)
+                });
             }
             Unwinders::Aarch64(unwinder) => {
                 let mask = PtrAuthMask::from_max_known_address(unwinder.max_known_code_address());
                 let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, lr, sp, fp);
-                walk(unwinder, ip, registers, &mut self.aarch64, &mut read, frames);
+                walk(unwinder, ip, registers, &mut self.aarch64, &mut read, frames, |_, _, _| None);
             }
         }
         (ip, &self.frames)
     }
 }
 
-fn walk<U: Unwinder>(
+/// `leave` may leave a frame in the unwinder's place: it gives the address that the frame returns to.
+fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     unwinder: &U,
     ip: u64,
     mut registers: U::UnwindRegs,
     caches: &mut [U::Cache],
-    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    read: &mut R,
     frames: &mut Vec<u64>,
+    mut leave: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Option<u64>,
 ) {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut at = FrameAddress::from_instruction_pointer(ip);
     while frames.len() < DEEPEST {
+        if let Some(return_address) = leave(at, &mut registers, read) {
+            let Some(next) = FrameAddress::from_return_address(return_address) else { return };
+            frames.push(return_address);
+            at = next;
+            continue;
+        }
         let cache = (at.address_for_lookup().wrapping_mul(SPREAD) >> (64 - CACHES_LOG2)) as usize;
         match unwinder.unwind_frame(at, &mut registers, &mut caches[cache], read) {
             Ok(Some(return_address)) => {
@@ -142,11 +171,13 @@ fn walk<U: Unwinder>(
 
 impl Tables {
     pub fn new(machine: Machine, files: Vec<Mapped>) -> Self {
+        let of_machine = files.iter().filter(|_| machine == Machine::X86_64);
+        let of_machine = cfa::Files::new(of_machine);
         let modules = files.into_iter().map(|file| {
             let Mapped { range, bias, sections } = file;
             Module::new(String::new(), range, bias, sections.explicit())
         });
-        Self(match machine {
+        let unwinders = match machine {
             Machine::X86_64 => {
                 let mut unwinder = UnwinderX86_64::new();
                 modules.for_each(|module| unwinder.add_module(module));
@@ -157,7 +188,8 @@ impl Tables {
                 modules.for_each(|module| unwinder.add_module(module));
                 Unwinders::Aarch64(unwinder)
             }
-        })
+        };
+        Self { unwinders, files: of_machine }
     }
 }
 
@@ -174,7 +206,7 @@ mod tests {
         // saved frame pointer, return address; twice
         let words: [u64; 6] = [7, 7, sp + 32, 0x40_1000, sp + 4096, 0x40_2000];
         let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let registers = Registers { ip: 0x40_0010, sp, fp: sp + 16, lr: 0 };
+        let registers = Registers { ip: 0x40_0010, sp, fp: sp + 16, lr: 0, general: General::default() };
         let mut walk = |stack: &[u8]| {
             let (ip, returns) = walker.walk(&tables, registers, stack);
             (ip, returns.to_vec())

@@ -1,8 +1,10 @@
 //! The parts of an ELF file that say how to unwind its functions.
 
+use super::cfa::{Frames, Function};
 use framehop::ExplicitModuleSectionInfo;
+use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian};
 use object::read::{File, ReadCache, ReadRef};
-use object::{Object, ObjectSection};
+use object::{Architecture, Object, ObjectSection};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ pub struct Sections {
     eh_frame: Section,
     eh_frame_hdr: Section,
     debug_frame: Section,
+    /// Functions that framehop does not follow everywhere.
+    elsewhere: Vec<Function>,
 }
 
 impl Sections {
@@ -37,13 +41,42 @@ impl Sections {
             let bytes = file.section_by_name(name)?.uncompressed_data().ok()?;
             Some((range(name)?, Arc::from(&bytes[..])))
         };
-        Self {
+        let mut sections = Self {
             text: range(".text"),
             got: range(".got"),
             eh_frame: whole(".eh_frame"),
             eh_frame_hdr: whole(".eh_frame_hdr"),
             debug_frame: whole(".debug_frame"),
+            elsewhere: Vec::new(),
+        };
+        if file.architecture() == Architecture::X86_64 {
+            sections.elsewhere = sections.frames().map(|frames| frames.elsewhere()).unwrap_or_default();
         }
+        sections
+    }
+
+    /// Functions that framehop does not follow everywhere, in order; those of `.eh_frame` alone.
+    pub fn elsewhere(&self) -> &[Function] {
+        &self.elsewhere
+    }
+
+    /// What `.eh_frame` describes.
+    pub fn frames(&self) -> Option<Frames<'_>> {
+        const ADDRESS: u8 = 8;
+        let (range, bytes) = self.eh_frame.as_ref()?;
+        let mut eh_frame = EhFrame::new(bytes, LittleEndian);
+        eh_frame.set_address_size(ADDRESS);
+        let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
+        let mut bases = BaseAddresses::default()
+            .set_eh_frame(range.start)
+            .set_text(start(&self.text))
+            .set_got(start(&self.got));
+        let mut header = None;
+        if let Some((range, bytes)) = &self.eh_frame_hdr {
+            bases = bases.set_eh_frame_hdr(range.start);
+            header = EhFrameHdr::new(bytes, LittleEndian).parse(&bases, ADDRESS).ok();
+        }
+        Some(Frames { bytes, eh_frame, header, bases })
     }
 
     /// The same for the unwinder; the bytes are shared.

@@ -95,5 +95,7 @@ fn registers(attr: &Attr, sample: &Sample, machine: unwind::Machine) -> Option<R
         return None;
     }
     let [ip, sp, fp, lr] = machine.registers().map(|number| sample.register(attr, number));
-    Some(Registers { ip: ip?, sp: sp?, fp: fp.unwrap_or(0), lr: lr.unwrap_or(0) })
+    let general = machine.general().map(|numbers| numbers.map(|n| sample.register(attr, n).unwrap_or(0)));
+    let general = general.unwrap_or_default();
+    Some(Registers { ip: ip?, sp: sp?, fp: fp.unwrap_or(0), lr: lr.unwrap_or(0), general })
 }

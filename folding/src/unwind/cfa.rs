@@ -1,0 +1,333 @@
+//! Frames whose place framehop cannot compute (x86-64). It follows the stack and the frame pointer, and no expression
+//! that reads memory; code that aligns its stack keeps its frame elsewhere: `_dl_runtime_resolve_xsavec` at `rbx + 32`,
+//! the ciphers of OpenSSL at `rax + 8`, or where `[rsp + 56]` points.
+//!
+//! The formulas are those of DWARF 5, section 6.4. What a register held when a function made its call is found by
+//! asking each function further in whether, and where, it saved it.
+
+use super::Sections;
+use framehop::x86_64::UnwindRegsX86_64;
+use gimli::{
+    BaseAddresses, CallFrameInstruction, CfaRule, CieOrFde, CommonInformationEntry, EhFrame, EndianSlice,
+    Error, EvaluationResult, Expression, FrameDescriptionEntry, LittleEndian, Location, Operation,
+    ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, Value, X86_64,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Entry<'a> = FrameDescriptionEntry<Slice<'a>>;
+
+/// Registers by DWARF's number.
+pub type General = [u64; 16];
+
+/// Those that a function gives back as it found them, beside stack and frame pointer.
+const KEPT: [Register; 5] = [X86_64::RBX, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15];
+/// Steps of an expression; it could go round for ever.
+const STEPS: u32 = 256;
+
+/// The description of a file's frames.
+pub struct Frames<'a> {
+    /// The section `.eh_frame`.
+    pub bytes: &'a [u8],
+    pub eh_frame: EhFrame<Slice<'a>>,
+    /// The table to search it by.
+    pub header: Option<ParsedEhFrameHdr<Slice<'a>>>,
+    pub bases: BaseAddresses,
+}
+
+/// A function with such frames: its addresses in the file, and where it is described.
+#[derive(Clone, Debug)]
+pub struct Function {
+    pub range: Range<u64>,
+    pub entry: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// The functions that framehop does not follow everywhere, in order.
+    pub fn elsewhere(&self) -> Vec<Function> {
+        let mut found = Vec::new();
+        let mut common: Option<CommonInformationEntry<Slice>> = None;
+        // To read every entry would take as long as to fold a small recording; few hold such bytes.
+        let mut hints = hints(self.bytes).peekable();
+        let mut entries = self.eh_frame.entries(&self.bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(partial) = entry else { continue };
+            while hints.next_if(|hint| *hint < partial.offset()).is_some() {}
+            let Some(next) = hints.peek() else { break };
+            // Its length does not count itself: 4 bytes, 12 of the largest.
+            if *next - partial.offset() >= partial.entry_len().saturating_add(12) {
+                continue;
+            }
+            let entry = partial.parse(|section, bases, offset| match &common {
+                Some(common) if common.offset() == offset.0 => Ok(common.clone()),
+                _ => section
+                    .cie_from_offset(bases, offset)
+                    .inspect(|entry: &CommonInformationEntry<_>| common = Some(entry.clone())),
+            });
+            let Ok(entry) = entry else { continue };
+            if self.is_elsewhere(&entry) {
+                let range = entry.initial_address()..entry.end_address();
+                found.push(Function { range, entry: entry.offset() });
+            }
+        }
+        found.sort_by_key(|function| function.range.start);
+        found
+    }
+
+    fn is_elsewhere(&self, entry: &Entry<'a>) -> bool {
+        let mut instructions = entry.instructions(&self.eh_frame, &self.bases);
+        std::iter::from_fn(|| instructions.next().ok().flatten()).any(|instruction| match instruction {
+            CallFrameInstruction::DefCfa { register, .. }
+            | CallFrameInstruction::DefCfaRegister { register } => !is_followed(register),
+            CallFrameInstruction::DefCfaExpression { expression } => {
+                let expression = expression.get(&self.eh_frame);
+                expression.is_ok_and(|expression| needs_more(expression, entry))
+            }
+            _ => false,
+        })
+    }
+
+    fn entry(&self, offset: usize) -> Option<Entry<'a>> {
+        self.eh_frame.fde_from_offset(&self.bases, offset.into(), EhFrame::cie_from_offset).ok()
+    }
+
+    fn entry_of(&self, address: u64) -> Option<Entry<'a>> {
+        let table = self.header.as_ref()?.table()?;
+        let place = table.lookup(address, &self.bases).ok()?;
+        self.entry(table.pointer_to_offset(place).ok()?.0)
+    }
+}
+
+/// Where bytes lie that may be an instruction with another register than stack or frame pointer, or with an expression.
+fn hints(section: &[u8]) -> impl Iterator<Item = usize> {
+    let followed = |register: u8| is_followed(Register(register.into()));
+    // `DW_CFA_def_cfa_sf` is left out: it is for frames below a register, which no compiler writes.
+    memchr::memchr3_iter(
+        gimli::DW_CFA_def_cfa.0,
+        gimli::DW_CFA_def_cfa_register.0,
+        gimli::DW_CFA_def_cfa_expression.0,
+        section,
+    )
+    .filter(move |&at| {
+        let register = section.get(at + 1).copied().unwrap_or_default();
+        section[at] == gimli::DW_CFA_def_cfa_expression.0
+            || u16::from(register) < X86_64::RA.0 && !followed(register)
+    })
+}
+
+/// Whether framehop knows what the register held.
+fn is_followed(register: Register) -> bool {
+    [X86_64::RSP, X86_64::RBP, X86_64::RA].contains(&register)
+}
+
+fn needs_more(expression: Expression<Slice>, entry: &Entry) -> bool {
+    let mut operations = expression.operations(entry.cie().encoding());
+    std::iter::from_fn(|| operations.next().ok().flatten()).any(|operation| match operation {
+        Operation::Deref { .. } => true,
+        Operation::RegisterOffset { register, .. } => !is_followed(register),
+        _ => false,
+    })
+}
+
+/// A file in an address space, as far as this module needs it.
+struct File {
+    range: Range<u64>,
+    /// What to add to the file's own addresses.
+    bias: u64,
+    sections: Arc<Sections>,
+}
+
+/// The files of one address space, in order.
+#[derive(Default)]
+pub struct Files {
+    files: Vec<File>,
+    /// Where such functions lie, in order, with their file and where they are described in it.
+    functions: Vec<(Range<u64>, usize, usize)>,
+}
+
+impl Files {
+    pub fn new<'m>(mapped: impl Iterator<Item = &'m super::Mapped>) -> Self {
+        let file = |file: &super::Mapped| File {
+            range: file.range.clone(),
+            bias: file.bias,
+            sections: Arc::clone(&file.sections),
+        };
+        let mut files: Vec<File> = mapped.map(file).collect();
+        files.sort_by_key(|file| file.range.start);
+        let mut functions = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            let here = file.sections.elsewhere().iter().map(|function| {
+                let Range { start, end } = function.range;
+                (start.wrapping_add(file.bias)..end.wrapping_add(file.bias), index, function.entry)
+            });
+            functions.extend(here.filter(|(range, ..)| file.range.contains(&range.start)));
+        }
+        functions.sort_by_key(|(range, ..)| range.start);
+        Self { files, functions }
+    }
+
+    /// The function around an address that framehop does not follow everywhere.
+    fn function(&self, address: u64) -> Option<(&File, usize)> {
+        let after = self.functions.partition_point(|(range, ..)| range.start <= address);
+        let (range, file, entry) = self.functions.get(after.checked_sub(1)?)?;
+        range.contains(&address).then(|| (&self.files[*file], *entry))
+    }
+
+    fn file(&self, address: u64) -> Option<&File> {
+        let after = self.files.partition_point(|file| file.range.start <= address);
+        self.files.get(after.checked_sub(1)?).filter(|file| file.range.contains(&address))
+    }
+}
+
+/// What is known of the frames so far, innermost first.
+pub struct Walked<'w> {
+    pub files: &'w Files,
+    /// Registers at the innermost.
+    pub general: &'w General,
+    /// Address to look each up by, and its stack pointer; the last is the frame to leave.
+    pub frames: &'w [(u64, u64)],
+}
+
+impl Walked<'_> {
+    /// Leaves the last frame if framehop cannot: the address it returns to. `registers` are then those of the caller.
+    pub fn leave(
+        &self,
+        registers: &mut UnwindRegsX86_64,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<u64> {
+        let &(address, sp) = self.frames.last()?;
+        let (file, entry) = self.files.function(address)?;
+        let frames = file.sections.frames()?;
+        let entry = frames.entry(entry)?;
+        let mut context = UnwindContext::new();
+        let row = row(&frames, &entry, &mut context, address.wrapping_sub(file.bias))?;
+        match row.cfa() {
+            CfaRule::RegisterAndOffset { register, .. } if is_followed(*register) => return None,
+            CfaRule::Expression(expression)
+                if !needs_more(expression.get(&frames.eh_frame).ok()?, &entry) =>
+            {
+                return None;
+            }
+            _ => {}
+        }
+        let mut scene = Scene { walked: self, frames: &frames, entry: &entry, registers, read };
+        let cfa = scene.cfa(row.cfa()).filter(|cfa| *cfa > sp)?;
+        let back = scene.restored(row.register(X86_64::RA)?, cfa, None)?;
+        let bp = scene.registers.bp();
+        let bp = row.register(X86_64::RBP).map_or(Some(bp), |rule| scene.restored(rule, cfa, Some(bp)))?;
+        *registers = UnwindRegsX86_64::new(back, cfa, bp);
+        Some(back)
+    }
+
+    /// What a register held when the last frame was executing.
+    fn held(&self, register: Register, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
+        let mut value = *self.general.get(usize::from(register.0))?;
+        if self.frames.len() > 1 && !KEPT.contains(&register) {
+            return None;
+        }
+        // Each function but the last may have saved it, relative to its own frame, which ends where its caller's stack does.
+        for step in self.frames.windows(2) {
+            let (address, cfa) = (step[0].0, step[1].1);
+            let file = self.files.file(address)?;
+            let address = address.wrapping_sub(file.bias);
+            let frames = file.sections.frames()?;
+            let entry = frames.entry_of(address)?;
+            let mut context = UnwindContext::new();
+            match row(&frames, &entry, &mut context, address)?.register(register) {
+                None | Some(RegisterRule::SameValue) => {}
+                Some(RegisterRule::Offset(offset)) => value = read(cfa.wrapping_add_signed(offset)).ok()?,
+                Some(_) => return None,
+            }
+        }
+        Some(value)
+    }
+}
+
+fn row<'c>(
+    frames: &Frames,
+    entry: &Entry,
+    context: &'c mut UnwindContext<usize>,
+    address: u64,
+) -> Option<&'c UnwindTableRow<usize>> {
+    entry.unwind_info_for_address(&frames.eh_frame, &frames.bases, context, address).ok()
+}
+
+/// Where rules are computed: a frame, what it is described by, and the stack.
+struct Scene<'s, 'w, 'a, R> {
+    walked: &'s Walked<'w>,
+    frames: &'s Frames<'a>,
+    entry: &'s Entry<'a>,
+    registers: &'s UnwindRegsX86_64,
+    read: &'s mut R,
+}
+
+impl<R: FnMut(u64) -> Result<u64, ()>> Scene<'_, '_, '_, R> {
+    fn register(&mut self, register: Register) -> Option<u64> {
+        match register {
+            X86_64::RSP => Some(self.registers.sp()),
+            X86_64::RBP => Some(self.registers.bp()),
+            X86_64::RA => Some(self.registers.ip()),
+            other => self.walked.held(other, self.read),
+        }
+    }
+
+    fn cfa(&mut self, rule: &CfaRule<usize>) -> Option<u64> {
+        match rule {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                Some(self.register(*register)?.wrapping_add_signed(*offset))
+            }
+            CfaRule::Expression(expression) => {
+                self.value(expression.get(&self.frames.eh_frame).ok()?, None).ok().flatten()
+            }
+        }
+    }
+
+    /// What the caller has in a register; `now` is what is in it here.
+    fn restored(&mut self, rule: RegisterRule<usize>, cfa: u64, now: Option<u64>) -> Option<u64> {
+        let section = &self.frames.eh_frame;
+        match rule {
+            RegisterRule::SameValue => now,
+            RegisterRule::Offset(offset) => (self.read)(cfa.wrapping_add_signed(offset)).ok(),
+            RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(offset)),
+            RegisterRule::Register(register) => self.register(register),
+            RegisterRule::Expression(expression) => {
+                let place = self.value(expression.get(section).ok()?, Some(cfa)).ok()??;
+                (self.read)(place).ok()
+            }
+            RegisterRule::ValExpression(expression) => {
+                self.value(expression.get(section).ok()?, Some(cfa)).ok().flatten()
+            }
+            _ => None,
+        }
+    }
+
+    /// What an expression comes to, begun with `cfa` on its stack.
+    fn value(&mut self, expression: Expression<Slice>, cfa: Option<u64>) -> Result<Option<u64>, Error> {
+        let mut evaluation = expression.evaluation(self.entry.cie().encoding());
+        evaluation.set_max_iterations(STEPS);
+        if let Some(cfa) = cfa {
+            evaluation.set_initial_value(cfa);
+        }
+        let mut result = evaluation.evaluate()?;
+        loop {
+            let value = match result {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register, .. } => self.register(register),
+                EvaluationResult::RequiresMemory { address, size: 8, space: None, .. } => {
+                    (self.read)(address).ok()
+                }
+                _ => None,
+            };
+            let Some(value) = value.map(Value::Generic) else { return Ok(None) };
+            result = match result {
+                EvaluationResult::RequiresRegister { .. } => evaluation.resume_with_register(value)?,
+                _ => evaluation.resume_with_memory(value)?,
+            };
+        }
+        Ok(match evaluation.as_result().last().map(|piece| &piece.location) {
+            Some(Location::Address { address }) => Some(*address),
+            _ => None,
+        })
+    }
+}
