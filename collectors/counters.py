@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ioflame.errors import HostError, MeasurementError
-from ioflame.run import Counters
+from ioflame.record import Counters
 
 __all__ = ("Device", "ProcessProbe", "Snapshot", "delta", "device_of", "logical_block_size", "read_counts")
 

@@ -19,10 +19,10 @@ from collectors import pmp_gdb, pmp_stacksampler
 from collectors.activity import Moment, between, moment
 from collectors.pmp_plan import PmpPlan
 from ioflame.errors import IoflameError, MeasurementError, UsageError, error_of_child
+from ioflame.files import Files
 from ioflame.held_process import HeldProcess
 from ioflame.pmp import Pmp, write
 from ioflame.process import Child, Children
-from ioflame.run import Files
 
 __all__ = ("SAMPLERS", "PmpPlan", "Sampler", "Sampling", "sampler_named")
 

@@ -22,11 +22,11 @@ from pathlib import Path
 from collectors.gdb_stacks import stacks_by_thread
 from collectors.pmp_plan import PmpPlan
 from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
+from ioflame.files import Files
 from ioflame.held_process import HeldProcess
 from ioflame.pmp import SCHEMA, STATE_FRAMES, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
 from ioflame.pmp import write as write_result
 from ioflame.process import tool_path
-from ioflame.run import Files
 
 __all__ = ("Gdb",)
 

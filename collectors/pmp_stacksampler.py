@@ -6,7 +6,7 @@ from pathlib import Path
 
 from collectors.pmp_plan import PmpPlan
 from ioflame.binaries import built_binary
-from ioflame.run import Files
+from ioflame.files import Files
 
 __all__ = ("StackSampler", "stacksampler_binary")
 

@@ -13,7 +13,7 @@ from ioflame.errors import MeasurementError
 from ioflame.observer import Observer, attached
 from ioflame.process import Child
 from ioflame.progress import Reporter
-from ioflame.run import Window
+from ioflame.record import Window
 
 __all__ = ("Schedule",)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from folding.stackfold import stackfold_binary
 from ioflame.errors import MeasurementError
+from ioflame.files import Files
 from ioflame.offcpu import STATES, OffStack
 from ioflame.process import capture
-from ioflame.run import Files
 from ioflame.whole import write_whole
 
 __all__ = ("categorise_off_cpu", "fold_off_cpu", "folded_line", "off_cpu_stacks")

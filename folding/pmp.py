@@ -7,8 +7,8 @@ from pathlib import Path
 
 from folding.stackfold import FoldStats, read_stats, stackfold_binary
 from ioflame.errors import MeasurementError
+from ioflame.files import Files
 from ioflame.process import capture
-from ioflame.run import Files
 
 __all__ = ("fold_pmp", "pmp_categorised", "state_of")
 

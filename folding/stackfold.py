@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from ioflame.binaries import built_binary
+from ioflame.categories import Categories, read_categories
 from ioflame.errors import MeasurementError
+from ioflame.files import Files
 from ioflame.process import capture, tool_path
-from ioflame.run import Categories, Files, read_categories
 from ioflame.stats import share_intervals
 from ioflame.whole import write_whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ioflame.run import ObserverCost, Window
+from ioflame.record import ObserverCost, Window
 from ioflame.stats import Interval
 
 __all__ = ("observer_costs",)

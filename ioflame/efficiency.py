@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ioflame.categories import Categories
 from ioflame.experiment import Baseline, ExperimentRecord, StepRecord
 from ioflame.metrics import cpu_profiled, figures, slice_columns
-from ioflame.run import Categories, RunRecord, Window
+from ioflame.record import RunRecord, Window
 from ioflame.stats import Draws, Resamples, derive, predicted_iops, share_draws
 
 __all__ = ("FIO", "CategoryShare", "MeasuredStep", "Row", "baselines", "baselines_beside", "fio_figures", "rows")

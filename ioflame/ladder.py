@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ioflame.histogram import Histogram
-from ioflame.latency import read_result
+from ioflame.whole import read_json
 
 __all__ = (
     "CLASSES",
@@ -236,4 +236,4 @@ class Ladder:
 
 def read_ladder(path: Path) -> Ladder:
     """`ladder.json`. MeasurementError when it is missing or of another form."""
-    return read_result(path, Ladder)
+    return read_json(path, Ladder)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
-import msgspec
-
-from ioflame.errors import MeasurementError
 from ioflame.histogram import Histogram
+from ioflame.whole import read_json
 
 __all__ = (
     "Device",
@@ -22,10 +19,7 @@ __all__ = (
     "IoSlice",
     "ProgramCost",
     "read_io_latency",
-    "read_result",
 )
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -177,16 +171,6 @@ class IoLatency:
         return sum(row.total.count for row in self.rows if row.operation == operation)
 
 
-def read_result(path: Path, form: type[_T]) -> _T:
-    """A result file of the given form. MeasurementError when it is missing or of another form."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=form)
-    except OSError as error:
-        raise MeasurementError(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
-        raise MeasurementError(f"{path} is not a file of {form.__name__}: {error}") from None
-
-
 def read_io_latency(path: Path) -> IoLatency:
     """`iolat.json`. MeasurementError when it is missing or of another form."""
-    return read_result(path, IoLatency)
+    return read_json(path, IoLatency)

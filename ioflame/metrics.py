@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ioflame.run import ProfileFacts, Window
+from ioflame.record import ProfileFacts, Window
 from ioflame.stats import Draws, Interval, Resamples
 
 __all__ = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ioflame.checks import Check, Verdict
 from ioflame.histogram import Histogram
-from ioflame.latency import read_result
+from ioflame.whole import read_json
 
 __all__ = (
     "STATES",
@@ -280,14 +280,14 @@ class WallClock:
 
 def read_off_cpu(path: Path) -> OffCpu:
     """MeasurementError where the file is missing or of another form."""
-    return read_result(path, OffCpu)
+    return read_json(path, OffCpu)
 
 
 def read_run_queue(path: Path) -> RunQueue:
     """MeasurementError where the file is missing or of another form."""
-    return read_result(path, RunQueue)
+    return read_json(path, RunQueue)
 
 
 def read_wall_clock(path: Path) -> WallClock:
     """MeasurementError where the file is missing or of another form."""
-    return read_result(path, WallClock)
+    return read_json(path, WallClock)

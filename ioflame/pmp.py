@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import TypeVar
 
 from ioflame.errors import MeasurementError
-from ioflame.run import Files
-from ioflame.whole import write_json
+from ioflame.files import Files
+from ioflame.whole import read_json, write_json
 
 __all__ = (
     "SCHEMA",
@@ -32,6 +30,8 @@ __all__ = (
     "read_pmp",
     "write",
 )
+
+_T = TypeVar("_T", "Pmp", "Locks")
 
 SCHEMA = 1
 # The leaf frame of a stack, by the state of its thread before it was stopped.
@@ -219,14 +219,12 @@ class Locks:
 
 def read_pmp(directory: Path) -> Pmp:
     """`pmp.json` of a run directory; MeasurementError when it is missing or of another form."""
-    found: Pmp = _read(directory / Files.PMP, Pmp)
-    return found
+    return _of_schema(directory / Files.PMP, Pmp)
 
 
 def read_locks(directory: Path) -> Locks:
     """`locks.json` of a run directory; MeasurementError when it is missing or of another form."""
-    found: Locks = _read(directory / Files.LOCKS, Locks)
-    return found
+    return _of_schema(directory / Files.LOCKS, Locks)
 
 
 def write(result: Pmp | Locks, path: Path) -> None:
@@ -234,13 +232,8 @@ def write(result: Pmp | Locks, path: Path) -> None:
     write_json(path, result)
 
 
-def _read(path: Path, form: Any) -> Any:
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=form)
-    except OSError as error:
-        raise MeasurementError(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
-        raise MeasurementError(f"{path} is not what ioflame pmp writes: {error}") from None
+def _of_schema(path: Path, form: type[_T]) -> _T:
+    found = read_json(path, form, "what ioflame pmp writes")
     if found.schema != SCHEMA:
         raise MeasurementError(f"{path} has schema {found.schema}; this ioflame reads schema {SCHEMA}")
     return found

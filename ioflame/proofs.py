@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ioflame.categories import Category
 from ioflame.checks import Check, Verdict
-from ioflame.run import Category, RunRecord
+from ioflame.record import RunRecord
 
 __all__ = ("bloom_proof", "tree_proofs")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ioflame.checks import Check, Verdict
 from ioflame.metrics import window_metrics
-from ioflame.run import ProfileFacts, RunRecord, Window
+from ioflame.record import ProfileFacts, RunRecord, Window
 
 __all__ = ("run_verdicts",)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from ioflame.categories import Categories
 from ioflame.checks import Verdict
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND
-from ioflame.run import Categories, RunRecord
+from ioflame.record import RunRecord
 from viz.figures import HEADLINE, interval_text
 from viz.ladder_panel import ladders_compared
 from viz.ladder_plot import LadderRow

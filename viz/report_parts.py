@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ioflame.categories import Categories, Category
 from ioflame.checks import Check, Verdict, worst
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
-from ioflame.run import Categories, Category, RunRecord, Window
+from ioflame.record import RunRecord, Window
 from viz.figures import HEADLINE, WINDOW_COLUMNS, interval_text
 from viz.frames import Stack
 from viz.intervals import wilson

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ioflame.categories import Categories
 from ioflame.checks import NO_BREAK, Verdict, fold_line, render_checks
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
-from ioflame.run import Categories, ObserverCost, RunRecord
+from ioflame.record import ObserverCost, RunRecord
 from viz.columns import aligned, folded
 from viz.figures import HEADLINE, WINDOW_COLUMNS, interval_text
 from viz.tables import OwnerRow, owner_table, summary_block

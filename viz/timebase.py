@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ioflame.run import Window
+from ioflame.record import Window
 
 __all__ = ("TimeBase", "align", "read_rates", "time_base")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ioflame.run import Counters, Window
+from ioflame.record import Counters, Window
 from viz.markup import copy_tools, figure, svg_button, table, text
 from viz.timebase import TimeBase, time_base
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
-from ioflame.run import SeedRange
+from ioflame.record import SeedRange
 from ioflame.sizes import format_bytes, format_count
 from workloads.engine import DatabaseShape, Engine, EngineBuild, StepParameters, Tree
 from workloads.seeds import SeedLedger

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from ioflame.errors import MeasurementError
-from ioflame.run import SeedRange
+from ioflame.record import SeedRange
 
 __all__ = ("SeedLedger",)
 

@@ -21,16 +21,19 @@ from folding.stackfold import (
     fold,
     weight_by_thread_name,
 )
+from ioflame.categories import Categories, read_categories
 from ioflame.checks import Check, Verdict, worst
 from ioflame.commands.observers import show_observed
 from ioflame.commands.report import write_report
 from ioflame.costs import observer_costs
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError
+from ioflame.files import Files
 from ioflame.host import describe_host
 from ioflame.metrics import cpu_profiled, metric_intervals, weight_by_time, window_metrics
 from ioflame.progress import Reporter, shown_path, terminal_width
 from ioflame.proofs import bloom_proof, tree_proofs
-from ioflame.run import Categories, Files, ProfileFacts, Run, open_run, read_categories
+from ioflame.record import ProfileFacts
+from ioflame.run import Run, open_run
 from ioflame.verdicts import run_verdicts
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import read_categorised

@@ -9,10 +9,10 @@ from ebpf.offcpu import off_cpu_observer
 from ioflame.commands.ebpf_program import EbpfProgram, Shown
 from ioflame.commands.wallclock import analyse_off_cpu
 from ioflame.errors import UsageError
+from ioflame.files import Files
 from ioflame.observer import Observer
 from ioflame.offcpu import read_off_cpu
 from ioflame.process import Children
-from ioflame.run import Files
 from viz.wallclock import off_cpu_table, stack_list, wall_clock_table
 
 __all__ = ("PROGRAM", "one_pid")

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from collectors.perf import with_dwarf
+from ioflame.categories import read_categories
 from ioflame.checks import Verdict, render_checks, worst
 from ioflame.commands.baseline import look_at_requests, run_baseline
 from ioflame.commands.job import Job, new_record, resolve
@@ -21,10 +22,12 @@ from ioflame.commands.plan import plan_lines
 from ioflame.efficiency import MeasuredStep
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.experiment import SCHEMA, Baseline, ExperimentRecord, ExperimentRun, StepRecord
+from ioflame.files import Files
 from ioflame.options import add_profile_arguments, profile_options
 from ioflame.process import Children, interruptible, tool_path
 from ioflame.progress import Reporter, terminal_width
-from ioflame.run import Files, Run, RunRecord, open_run, read_categories
+from ioflame.record import RunRecord
+from ioflame.run import Run, open_run
 from viz.efficiency import render_efficiency
 from viz.report_tsv import render_report_tsv
 from workloads.database import Database, locked

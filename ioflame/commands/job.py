@@ -17,7 +17,8 @@ from ioflame.errors import HostError, UsageError
 from ioflame.host import host_facts
 from ioflame.options import ProfileOptions
 from ioflame.progress import Reporter, terminal_width
-from ioflame.run import SCHEMA, Expectation, RunRecord, check_writable
+from ioflame.record import SCHEMA, Expectation, RunRecord
+from ioflame.run import check_writable
 from ioflame.sizes import format_bytes, format_count
 from workloads.checks import existing, free_bytes
 from workloads.database import is_loaded

@@ -16,9 +16,11 @@ from ioflame.commands.job import Job, describe_database, describe_tree
 from ioflame.commands.observers import Watched, observer_named
 from ioflame.cpus import held_on
 from ioflame.errors import HostError, IoflameError, MeasurementError
+from ioflame.files import Files
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
-from ioflame.run import Command, Files, Run, RunRecord, SeedRange, Unobserved
+from ioflame.record import Command, RunRecord, SeedRange, Unobserved
+from ioflame.run import Run
 from workloads.database import Database
 from workloads.engine import StepParameters
 

@@ -21,13 +21,15 @@ from ioflame.commands.job import Job
 from ioflame.commands.pmp import analyse_pmp
 from ioflame.commands.wallclock import show_off_cpu
 from ioflame.errors import IoflameError
+from ioflame.files import Files
 from ioflame.ladder import read_ladder
 from ioflame.latency import read_io_latency
 from ioflame.metrics import window_metrics
 from ioflame.observer import NullObserver, Observer
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
-from ioflame.run import Files, ProfileFacts, Run
+from ioflame.record import ProfileFacts
+from ioflame.run import Run
 from viz.ladder import ladder_text
 from viz.layers import layers_text
 from viz.pmp import render_locks, render_pmp

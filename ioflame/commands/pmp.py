@@ -17,11 +17,12 @@ from collectors.pmp import PmpPlan, Sampling
 from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_categorised
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.files import Files
 from ioflame.observer import attached
 from ioflame.pmp import Locks, Pmp, read_pmp, write
 from ioflame.process import Children, interruptible
 from ioflame.progress import Reporter, shown_path, terminal_width
-from ioflame.run import Files, check_writable, new_directory
+from ioflame.run import check_writable, new_directory
 from viz.columns import folded
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import read_categorised

@@ -12,10 +12,11 @@ from ioflame.commands.analyse import analyse_command, conclude
 from ioflame.commands.job import Job, new_record, resolve
 from ioflame.commands.measure import keep, measure
 from ioflame.errors import EXIT_INTERRUPTED, IoflameError
+from ioflame.files import Files
 from ioflame.options import add_profile_arguments, profile_options
 from ioflame.process import Children, interruptible
 from ioflame.progress import Reporter
-from ioflame.run import Files, Run
+from ioflame.run import Run
 from workloads.database import Database, locked
 
 __all__ = ("add_parser", "run")

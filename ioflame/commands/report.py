@@ -9,10 +9,12 @@ import argparse
 from pathlib import Path
 
 from folding.stackfold import categorise, categorise_stacks
+from ioflame.categories import Categories, read_categories
 from ioflame.commands.report_observed import read_observed
 from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
+from ioflame.files import Files
 from ioflame.progress import Reporter, shown_path
-from ioflame.run import Categories, Files, Run, open_run, read_categories
+from ioflame.run import Run, open_run
 from viz.details import detailed, undetailed_weight
 from viz.frames import Stack, read_categorised, read_folded
 from viz.pprof import read_pprof

@@ -9,12 +9,13 @@ from typing import TypeVar
 from folding.offcpu import off_cpu_stacks
 from folding.pmp import pmp_categorised
 from ioflame.errors import IoflameError
+from ioflame.files import Files
 from ioflame.ladder import read_ladder
 from ioflame.latency import read_io_latency
 from ioflame.metrics import window_metrics
 from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
 from ioflame.pmp import read_locks, read_pmp
-from ioflame.run import Files, Run
+from ioflame.run import Run
 from viz.frames import Stack, read_categorised
 from viz.observed import Observed, by_state
 

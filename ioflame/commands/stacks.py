@@ -12,8 +12,8 @@ from pathlib import Path
 
 from folding.stackfold import stackfold_binary
 from ioflame.errors import MeasurementError, UsageError
+from ioflame.files import Files
 from ioflame.process import Output, capture
-from ioflame.run import Files
 from viz.details import detailed
 from viz.frames import Stack, read_categorised, read_folded
 from viz.pprof import read_pprof

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from folding.offcpu import categorise_off_cpu, fold_off_cpu
+from ioflame.categories import Categories, read_categories
 from ioflame.commands.ebpf_program import Shown
+from ioflame.files import Files
 from ioflame.offcpu import STATES, OffCpu, OffStack, WallClock, WallRow, read_off_cpu
-from ioflame.run import Categories, Files, Run, read_categories
+from ioflame.run import Run
 from ioflame.whole import write_json
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import Stack

@@ -17,9 +17,9 @@ from collectors.gdb_stacks import frame_name, stacks_by_thread
 from collectors.pmp import PmpPlan, Sampling, sampler_named
 from folding.pmp import fold_pmp
 from ioflame.errors import HostError, UsageError
+from ioflame.files import Files
 from ioflame.pmp import Pmp, read_pmp
 from ioflame.process import Children
-from ioflame.run import Files
 from tests.collectors.conftest import StartThreads, thread_states
 
 

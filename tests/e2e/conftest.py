@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.run import RunRecord, open_run
+from ioflame.record import RunRecord
+from ioflame.run import open_run
 
 KEYS = "400000"
 

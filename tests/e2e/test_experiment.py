@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ioflame.experiment import ExperimentRun
-from ioflame.run import Files, open_run
+from ioflame.files import Files
+from ioflame.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 from viz.report_tsv import HEADER

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.run import Files, RunRecord, open_run
+from ioflame.files import Files
+from ioflame.record import RunRecord
+from ioflame.run import open_run
 from tests.conftest import Ioflame
 
 pytestmark = pytest.mark.needs("perf", "db_bench")

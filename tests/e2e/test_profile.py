@@ -10,9 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ioflame.categories import read_categories
 from ioflame.checks import Verdict
+from ioflame.files import Files
 from ioflame.metrics import window_metrics
-from ioflame.run import Files, Run, Window, open_run, read_categories
+from ioflame.record import Window
+from ioflame.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.conftest import KEYS, Finished
 

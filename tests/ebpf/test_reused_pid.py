@@ -17,12 +17,12 @@ from ebpf.ladder import LadderRequest, ladder_observer
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from folding.pmp import fold_pmp
+from ioflame.files import Files
 from ioflame.ladder import read_ladder
 from ioflame.latency import read_io_latency
 from ioflame.offcpu import read_off_cpu, read_run_queue
 from ioflame.pmp import read_pmp
 from ioflame.process import Children
-from ioflame.run import Files
 from tests.ebpf.conftest import Disk, Start, compiled
 from tests.ebpf.test_ladder import Standin, build
 from tests.ebpf.test_offcpu import adds_up, switches

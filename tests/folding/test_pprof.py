@@ -11,8 +11,8 @@ import pytest
 
 from collectors.perf import Plan, record_for
 from folding.stackfold import fold, stackfold_binary
+from ioflame.files import Files
 from ioflame.process import Children
-from ioflame.run import Files
 from tests.folding.recordings import record, stats
 
 pytestmark = pytest.mark.needs("go")

@@ -11,8 +11,8 @@ import pytest
 from collectors.perf import Plan, record_for
 from folding.stackfold import compare_with_perf_report, fold, weight_by_thread_name
 from ioflame.errors import MeasurementError
+from ioflame.files import Files
 from ioflame.process import Children
-from ioflame.run import Files
 
 pytestmark = pytest.mark.needs("perf")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ioflame.costs import observer_costs
-from ioflame.run import Counters, Window
+from ioflame.record import Counters, Window
 
 SECOND = 1_000_000_000
 NOTHING = Counters(0.0, *[0] * 17)

@@ -11,7 +11,7 @@ from ioflame.metrics import (
     weight_by_time,
     window_metrics,
 )
-from ioflame.run import ProfileFacts
+from ioflame.record import ProfileFacts
 from ioflame.stats import Resamples
 from tests.records import window
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from ioflame.categories import Category
 from ioflame.checks import Verdict
 from ioflame.proofs import bloom_proof, tree_proofs
-from ioflame.run import SCHEMA, Category, Expectation, RunRecord
+from ioflame.record import SCHEMA, Expectation, RunRecord
 from tests.records import window
 
 TWO = "L6 8 files 333 MiB, L7 73 files 3801 MiB"

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from ioflame.checks import NO_BREAK, Check, Verdict, fold_line, render_checks, worst
 from ioflame.errors import MeasurementError, UsageError
+from ioflame.files import Files
 from ioflame.progress import fitted
-from ioflame.run import SCHEMA, Files, Run, RunRecord, Window, check_writable, open_run
+from ioflame.record import SCHEMA, RunRecord, Window
+from ioflame.run import Run, check_writable, open_run
 from tests.records import counters
 
 

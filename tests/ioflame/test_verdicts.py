@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ioflame.checks import Verdict
-from ioflame.run import SCHEMA, ProfileFacts, RunRecord, Unobserved
+from ioflame.record import SCHEMA, ProfileFacts, RunRecord, Unobserved
 from ioflame.verdicts import run_verdicts
 from tests.records import window
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ioflame.categories import Categories, Category
 from ioflame.checks import Check, Verdict
-from ioflame.run import Categories, Category, ProfileFacts, RunRecord, Window
+from ioflame.record import ProfileFacts, RunRecord, Window
 from tests.records import SECOND, window
 from tests.viz.samples import CATEGORIES, stacks
 from viz.frames import Stack

@@ -9,10 +9,11 @@ from itertools import zip_longest
 
 import pytest
 
+from ioflame.categories import Categories, Category
 from ioflame.checks import Check, Verdict
 from ioflame.efficiency import MeasuredStep, Row, rows
 from ioflame.experiment import Baseline, ExperimentRecord, StepRecord
-from ioflame.run import SCHEMA, Categories, Category, ProfileFacts, RunRecord, Window
+from ioflame.record import SCHEMA, ProfileFacts, RunRecord, Window
 from tests.records import window
 from viz.efficiency import render_efficiency
 

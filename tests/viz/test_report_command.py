@@ -16,7 +16,9 @@ from playwright.sync_api import Page
 
 from ioflame.cli import main
 from ioflame.commands.report import write_report
-from ioflame.run import Command, Files, ObserverCost, Run, Unobserved
+from ioflame.files import Files
+from ioflame.record import Command, ObserverCost, Unobserved
+from ioflame.run import Run
 from ioflame.stats import Interval
 from tests.records import SECOND
 from tests.viz.conftest import Opener

@@ -8,10 +8,11 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ioflame.categories import Categories, OtherFrame
 from ioflame.checks import Check, Verdict
 from ioflame.histogram import Histogram
 from ioflame.offcpu import STATES, StateTotal
-from ioflame.run import Categories, ObserverCost, OtherFrame, RunRecord, Unobserved
+from ioflame.record import ObserverCost, RunRecord, Unobserved
 from ioflame.stats import Interval
 from tests.viz import observers
 from tests.viz.runs import record, view
