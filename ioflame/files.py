@@ -6,7 +6,7 @@ __all__ = ("Files",)
 
 
 class Files:
-    """Each is written by one stage, which replaces no other."""
+    """Fixed names; `of_view` gives those of the category views."""
 
     RECORD = "run.json"
     PERF_DATA = "perf.data"
