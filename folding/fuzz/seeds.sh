@@ -23,6 +23,16 @@ build dwarf4 -g -gdwarf-4
 build frames -g -fno-asynchronous-unwind-tables -funwind-tables -Wl,--no-eh-frame-hdr
 build split -g -gsplit-dwarf
 cp "$scratch"/*.dwo corpus/elf/
+# Frames in another register, and where an expression says.
+cat >"$scratch/aligned.s" <<'S'
+aligned: .cfi_startproc
+  push %rbx; .cfi_adjust_cfa_offset 8; .cfi_rel_offset %rbx, 0
+  mov %rsp, %rbx; .cfi_def_cfa_register %rbx; call aligned
+  .cfi_escape 0x0f, 5, 0x77, 16, 0x06, 0x23, 8
+  .cfi_escape 0x10, 6, 2, 0x76, 8
+  call aligned; ret; .cfi_endproc
+S
+gcc -shared -nostdlib -o corpus/elf/aligned "$scratch/aligned.s"
 for how in zlib zlib-gnu zstd; do
   objcopy --compress-debug-sections="$how" "$scratch/dwarf5" "corpus/elf/$how"
 done

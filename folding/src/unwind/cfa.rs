@@ -124,7 +124,8 @@ fn is_followed(register: Register) -> bool {
 fn needs_more(expression: Expression<Slice>, entry: &Entry) -> bool {
     let mut operations = expression.operations(entry.cie().encoding());
     std::iter::from_fn(|| operations.next().ok().flatten()).any(|operation| match operation {
-        Operation::Deref { .. } => true,
+        // framehop would go round for ever.
+        Operation::Deref { .. } | Operation::Skip { .. } | Operation::Bra { .. } => true,
         Operation::RegisterOffset { register, .. } => !is_followed(register),
         _ => false,
     })
@@ -136,6 +137,25 @@ struct File {
     /// What to add to the file's own addresses.
     bias: u64,
     sections: Arc<Sections>,
+}
+
+impl File {
+    /// What describes the frame at an address in a function, if framehop does not follow it there.
+    fn unfollowed<'f, 'c>(
+        &'f self,
+        entry: usize,
+        address: u64,
+        context: &'c mut UnwindContext<usize>,
+    ) -> Option<(Frames<'f>, Entry<'f>, &'c UnwindTableRow<usize>)> {
+        let frames = self.sections.frames()?;
+        let entry = frames.entry(entry)?;
+        let row = row(&frames, &entry, context, address.wrapping_sub(self.bias))?;
+        let followed = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, .. } => is_followed(*register),
+            CfaRule::Expression(expression) => !needs_more(expression.get(&frames.eh_frame).ok()?, &entry),
+        };
+        (!followed).then_some((frames, entry, row))
+    }
 }
 
 /// The files of one address space, in order.
@@ -189,35 +209,32 @@ pub struct Walked<'w> {
     pub frames: &'w [(u64, u64)],
 }
 
+/// Where a frame returns to.
+pub enum Caller {
+    /// For framehop to find out.
+    Followed,
+    At(u64),
+    /// The tables say, but what they build on is not known: a stack that was cut, or damage.
+    Unknown,
+}
+
 impl Walked<'_> {
-    /// Leaves the last frame if framehop cannot: the address it returns to. `registers` are then those of the caller.
+    /// Leaves the last frame if framehop cannot. `registers` are then those of the caller.
     pub fn leave(
         &self,
         registers: &mut UnwindRegsX86_64,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Option<u64> {
-        let &(address, sp) = self.frames.last()?;
-        let (file, entry) = self.files.function(address)?;
-        let frames = file.sections.frames()?;
-        let entry = frames.entry(entry)?;
+    ) -> Caller {
+        let &(address, sp) = self.frames.last().expect("the frame to leave");
+        let Some((file, entry)) = self.files.function(address) else { return Caller::Followed };
         let mut context = UnwindContext::new();
-        let row = row(&frames, &entry, &mut context, address.wrapping_sub(file.bias))?;
-        match row.cfa() {
-            CfaRule::RegisterAndOffset { register, .. } if is_followed(*register) => return None,
-            CfaRule::Expression(expression)
-                if !needs_more(expression.get(&frames.eh_frame).ok()?, &entry) =>
-            {
-                return None;
-            }
-            _ => {}
-        }
+        let Some((frames, entry, row)) = file.unfollowed(entry, address, &mut context) else {
+            return Caller::Followed;
+        };
         let mut scene = Scene { walked: self, frames: &frames, entry: &entry, registers, read };
-        let cfa = scene.cfa(row.cfa()).filter(|cfa| *cfa > sp)?;
-        let back = scene.restored(row.register(X86_64::RA)?, cfa, None)?;
-        let bp = scene.registers.bp();
-        let bp = row.register(X86_64::RBP).map_or(Some(bp), |rule| scene.restored(rule, cfa, Some(bp)))?;
+        let Some((cfa, bp, back)) = scene.caller(row, sp) else { return Caller::Unknown };
         *registers = UnwindRegsX86_64::new(back, cfa, bp);
-        Some(back)
+        Caller::At(back)
     }
 
     /// What a register held when the last frame was executing.
@@ -270,6 +287,15 @@ impl<R: FnMut(u64) -> Result<u64, ()>> Scene<'_, '_, '_, R> {
             X86_64::RA => Some(self.registers.ip()),
             other => self.walked.held(other, self.read),
         }
+    }
+
+    /// The caller's stack and frame pointer, and the address to return to.
+    fn caller(&mut self, row: &UnwindTableRow<usize>, sp: u64) -> Option<(u64, u64, u64)> {
+        let cfa = self.cfa(row.cfa()).filter(|cfa| *cfa > sp)?;
+        let back = self.restored(row.register(X86_64::RA)?, cfa, None)?;
+        let bp = self.registers.bp();
+        let bp = row.register(X86_64::RBP).map_or(Some(bp), |rule| self.restored(rule, cfa, Some(bp)))?;
+        Some((cfa, bp, back))
     }
 
     fn cfa(&mut self, rule: &CfaRule<usize>) -> Option<u64> {

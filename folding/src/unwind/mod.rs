@@ -6,7 +6,7 @@ mod sections;
 pub use cfa::General;
 pub use sections::Sections;
 
-use cfa::Walked;
+use cfa::{Caller, Walked};
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder};
@@ -131,14 +131,16 @@ impl Walker {
             Unwinders::Aarch64(unwinder) => {
                 let mask = PtrAuthMask::from_max_known_address(unwinder.max_known_code_address());
                 let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, lr, sp, fp);
-                walk(unwinder, ip, registers, &mut self.aarch64, &mut read, frames, |_, _, _| None);
+                walk(unwinder, ip, registers, &mut self.aarch64, &mut read, frames, |_, _, _| {
+                    Caller::Followed
+                });
             }
         }
         (ip, &self.frames)
     }
 }
 
-/// `leave` may leave a frame in the unwinder's place: it gives the address that the frame returns to.
+/// `leave` may leave a frame in the unwinder's place.
 fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     unwinder: &U,
     ip: u64,
@@ -146,26 +148,25 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     caches: &mut [U::Cache],
     read: &mut R,
     frames: &mut Vec<u64>,
-    mut leave: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Option<u64>,
+    mut leave: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Caller,
 ) {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut at = FrameAddress::from_instruction_pointer(ip);
     while frames.len() < DEEPEST {
-        if let Some(return_address) = leave(at, &mut registers, read) {
-            let Some(next) = FrameAddress::from_return_address(return_address) else { return };
-            frames.push(return_address);
-            at = next;
-            continue;
-        }
-        let cache = (at.address_for_lookup().wrapping_mul(SPREAD) >> (64 - CACHES_LOG2)) as usize;
-        match unwinder.unwind_frame(at, &mut registers, &mut caches[cache], read) {
-            Ok(Some(return_address)) => {
-                let Some(next) = FrameAddress::from_return_address(return_address) else { return };
-                frames.push(return_address);
-                at = next;
+        let return_address = match leave(at, &mut registers, read) {
+            Caller::At(return_address) => return_address,
+            Caller::Unknown => return,
+            Caller::Followed => {
+                let cache = (at.address_for_lookup().wrapping_mul(SPREAD) >> (64 - CACHES_LOG2)) as usize;
+                match unwinder.unwind_frame(at, &mut registers, &mut caches[cache], read) {
+                    Ok(Some(return_address)) => return_address,
+                    Ok(None) | Err(_) => return,
+                }
             }
-            Ok(None) | Err(_) => return,
-        }
+        };
+        let Some(next) = FrameAddress::from_return_address(return_address) else { return };
+        frames.push(return_address);
+        at = next;
     }
 }
 
