@@ -93,9 +93,10 @@ impl<'a> Frames<'a> {
     }
 
     fn entry_of(&self, address: u64) -> Option<Entry<'a>> {
-        let table = self.header.as_ref()?.table()?;
-        let place = table.lookup(address, &self.bases).ok()?;
-        self.entry(table.pointer_to_offset(place).ok()?.0)
+        let header = self.header.as_ref()?;
+        let place = header.table()?.lookup(address, &self.bases).ok()?.direct().ok()?;
+        let offset = place.checked_sub(header.eh_frame_ptr().direct().ok()?)?;
+        self.entry(usize::try_from(offset).ok()?)
     }
 }
 

@@ -83,6 +83,8 @@ fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, name: &str) -> Vec<u8> {
         let packed = section.compressed_data().ok()?;
         match packed.format {
             CompressionFormat::Zlib => unpacked(packed.data, packed.uncompressed_size),
+            // Zstandard: a block of 128 KiB takes 4 bytes at least.
+            _ if packed.uncompressed_size / (32 << 10) > packed.data.len() as u64 => None,
             _ => Some(packed.decompress().ok()?.into_owned()),
         }
     });
