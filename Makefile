@@ -77,6 +77,7 @@ lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
 	$(BIN)/lint-imports --no-logo
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy -q --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -q --locked --manifest-path folding/fuzz/Cargo.toml --target-dir target -- -D warnings
 	shellcheck $(SHELL_SCRIPTS)
 
 # IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
