@@ -90,7 +90,12 @@ fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Resul
     };
     let mut input = head.chain(input);
     if format == Format::PerfScript && threads > 1 {
-        return parallel::read(&mut input, options, threads);
+        // Standard input may have been read from by others.
+        let file = regular_file(path).filter(|_| path != Path::new("-"));
+        return match file {
+            Some(file) => parallel::read_file(&file, options, threads),
+            None => parallel::read(&mut input, options, threads),
+        };
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;

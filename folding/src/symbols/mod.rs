@@ -9,6 +9,7 @@ mod demangle;
 pub mod elf;
 mod files;
 mod inlines;
+mod kallsyms;
 mod kernel;
 mod named;
 mod table;
@@ -373,8 +374,8 @@ fn perf_map(pid: i32) -> Table {
     let mut builder = Builder::default();
     let small = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
     for line in std::fs::read(&path).ok().filter(|_| small).unwrap_or_default().split(|&byte| byte == b'\n') {
-        let entry = kernel::number(line).and_then(|(start, rest)| {
-            let (size, rest) = kernel::number(rest.strip_prefix(b" ")?)?;
+        let entry = kallsyms::number(line).and_then(|(start, rest)| {
+            let (size, rest) = kallsyms::number(rest.strip_prefix(b" ")?)?;
             Some((start, size, rest.strip_prefix(b" ")?))
         });
         if let Some((start, size, name)) = entry {

@@ -45,16 +45,6 @@ impl Builder {
         Self { entries: Vec::new(), text }
     }
 
-    /// Room for so many symbols.
-    pub fn with_room(symbols: usize) -> Self {
-        Self { entries: Vec::with_capacity(symbols), text: Vec::new() }
-    }
-
-    /// The text that the names added so far are part of.
-    pub fn in_text(self, text: Vec<u8>) -> Self {
-        Self { text, ..self }
-    }
-
     pub fn text(&self) -> &[u8] {
         &self.text
     }
