@@ -11,6 +11,7 @@ mod samples;
 
 use crate::error::Error;
 use crate::events::Events;
+use crate::intern::IntMap;
 use crate::profile::Profile;
 use crate::slices::Slices;
 use crate::stats::{EventTotals, Stats};
@@ -39,6 +40,8 @@ pub struct Collector {
     /// Flags of names that came folded.
     flags: Vec<u8>,
     last_comms: [Option<LastComm>; 8],
+    /// The numbers of commands' names without their origins.
+    plain_comms: IntMap<u64, u32>,
     scratch: Vec<u32>,
     part: u64,
     told: Option<(Option<String>, String)>,
@@ -69,6 +72,7 @@ impl Collector {
             self.profile = Profile::default();
             self.slices = Slices::default();
             self.last_comms = Default::default();
+            self.plain_comms.clear();
         }
         if !selected || ambiguous {
             return Ok(None);
@@ -125,7 +129,11 @@ impl Collector {
 
     /// So many different chains follow, with so many frames together.
     pub fn expect(&mut self, chains: usize, frames: usize) {
-        self.profile.reserve(chains, frames);
+        if self.options.located {
+            self.profile.located.stacks.reserve(chains, frames);
+        } else {
+            self.profile.reserve(chains, frames);
+        }
     }
 
     pub fn options(&self) -> &Options {

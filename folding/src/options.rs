@@ -94,11 +94,19 @@ pub struct Options {
     pub dso: bool,
     /// Keep what folded text has no place for: objects, threads, which frames are inlined.
     pub origins: bool,
+    /// Keep, besides, the stacks of a recording by the places of their instructions, with threads; frames' names have
+    /// no origins then. Not for options that cut stacks.
+    pub located: bool,
     /// Functions inlined into others become no frames; for inputs that would have to find them out.
     pub no_inlines: bool,
 }
 
 impl Options {
+    /// Whether stacks lose frames, at either end.
+    pub fn cut_stacks(&self) -> bool {
+        self.from.is_some() || !self.skip_after.is_empty() || self.max_depth.is_some()
+    }
+
     /// The filters in words, for a message that nothing passed them.
     pub fn filters(&self) -> String {
         let given = [

@@ -35,10 +35,11 @@ pub fn append(name: &mut Vec<u8>, origin: Origin) {
     let (bytes, letter) = match origin {
         Origin::Unknown => return,
         Origin::Frame { dso, inlined, address } => {
-            let _ = match address {
-                Some(address) => write!(name, "\0{address:x}@"),
-                None => write!(name, "\0@"),
-            };
+            name.push(0);
+            if let Some(address) = address {
+                push_hex(name, address);
+            }
+            name.push(b'@');
             (dso, if inlined { INLINED } else { FRAME })
         }
         Origin::Command { comm, pid, tid } => {
@@ -53,6 +54,12 @@ pub fn append(name: &mut Vec<u8>, origin: Origin) {
     name.extend_from_slice(bytes);
     name[details..].iter_mut().filter(|b| **b == 0).for_each(|b| *b = b' ');
     name.extend_from_slice(&[0, letter]);
+}
+
+/// In lower case, without leading zeros. Every place of a recording has an address, so formatting would cost.
+fn push_hex(out: &mut Vec<u8>, number: u64) {
+    let digits = (64 - (number | 1).leading_zeros()).div_ceil(4);
+    out.extend((0..digits).rev().map(|digit| b"0123456789abcdef"[(number >> (4 * digit)) as usize & 15]));
 }
 
 /// The name, and where it comes from.

@@ -1,22 +1,20 @@
 //! Weighted stacks: what every input folds into and every output reads.
 
 use crate::intern::Interner;
+use crate::located::Located;
 use crate::origin;
+use crate::stacks::Stacks;
 use std::collections::HashMap;
 
-/// What one stack holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub weight: u128,
-    pub samples: u64,
-}
+pub use crate::stacks::Tally;
 
 /// Different stacks, root first, the command being the first frame.
 #[derive(Default)]
 pub struct Profile {
     pub names: Interner<u8>,
-    chains: Interner<u32>,
-    tallies: Vec<Tally>,
+    stacks: Stacks,
+    /// The same stacks by place, where the input and the options give them.
+    pub located: Located,
     /// The build ids of objects, by name, where the input tells them.
     pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -24,23 +22,15 @@ pub struct Profile {
 impl Profile {
     /// Makes room for this many stacks more, which have so many frames together.
     pub fn reserve(&mut self, stacks: usize, frames: usize) {
-        self.chains.reserve(stacks, frames);
-        self.tallies.reserve(stacks);
+        self.stacks.reserve(stacks, frames);
     }
 
     /// Adds to the stack made of these names, root first; gives its number.
     pub fn add(&mut self, chain: &[u32], weight: u128, samples: u64) -> u32 {
-        let (id, new) = self.chains.intern(chain);
-        if new {
-            self.tallies.push(Tally::default());
-        }
-        let tally = &mut self.tallies[id as usize];
-        tally.weight = tally.weight.saturating_add(weight);
-        tally.samples = tally.samples.saturating_add(samples);
-        id
+        self.stacks.add(chain, weight, samples)
     }
 
-    /// Adds all stacks of another profile; gives the number of each here.
+    /// Adds all stacks of another profile, which has none by place; gives the number of each here.
     pub fn absorb(&mut self, other: &Profile) -> Vec<u32> {
         for (object, id) in &other.build_ids {
             self.build_ids.entry(object.clone()).or_insert_with(|| id.clone());
@@ -70,75 +60,38 @@ impl Profile {
 
     /// What the stack holds, if it was seen.
     pub fn find_mut(&mut self, chain: &[u32]) -> Option<&mut Tally> {
-        let id = self.chains.find(chain)?;
-        self.tallies.get_mut(id as usize)
+        self.stacks.find_mut(chain)
     }
 
     pub fn stacks(&self) -> usize {
-        self.tallies.len()
+        self.stacks.len()
     }
 
     pub fn chain(&self, stack: u32) -> &[u32] {
-        self.chains.get(stack)
+        self.stacks.chain(stack)
     }
 
     pub fn tally(&self, stack: u32) -> Tally {
-        self.tallies[stack as usize]
+        self.stacks.tally(stack)
     }
 
     pub fn total(&self) -> Tally {
-        self.tallies.iter().fold(Tally::default(), |sum, one| Tally {
-            weight: sum.weight.saturating_add(one.weight),
-            samples: sum.samples.saturating_add(one.samples),
-        })
+        self.stacks.total()
     }
 
     /// The stacks in the order of their frames' names, frame by frame: siblings stay together, and the
     /// order does not depend on the order of the samples.
     pub fn sorted(&self) -> Vec<u32> {
-        let rank = self.ranks();
-        self.sorted_by(|chain, depth| chain.get(depth).map_or(0, |&id| rank[id as usize]))
+        self.stacks.sorted(&self.ranks())
     }
 
     /// The same from the leaf.
     pub fn sorted_by_leaf(&self) -> Vec<u32> {
-        let rank = self.ranks();
-        self.sorted_by(|chain, depth| {
-            chain.len().checked_sub(depth + 1).map_or(0, |at| rank[chain[at] as usize])
-        })
-    }
-
-    /// Sorts by one frame after the other, so that what stacks have in common is looked at once. `key` gives a frame's
-    /// place in the order, and 0 behind the last one.
-    fn sorted_by(&self, key: impl Fn(&[u32], usize) -> u32) -> Vec<u32> {
-        let mut stacks: Vec<(u32, u32)> = (0..self.stacks() as u32).map(|stack| (0, stack)).collect();
-        // Those that are the same up to some depth.
-        let mut alike = vec![(0..stacks.len(), 0)];
-        while let Some((range, depth)) = alike.pop() {
-            let group = &mut stacks[range.clone()];
-            let mut differ = false;
-            let mut last = None;
-            for (rank, stack) in group.iter_mut() {
-                *rank = key(self.chain(*stack), depth);
-                differ |= last.replace(*rank).is_some_and(|last| last != *rank);
-            }
-            if differ {
-                group.sort_unstable_by_key(|&(rank, _)| rank);
-            }
-            let mut start = range.start;
-            for run in group.chunk_by(|a, b| a.0 == b.0) {
-                let end = start + run.len();
-                if run.len() > 1 && run[0].0 > 0 {
-                    alike.push((start..end, depth + 1));
-                }
-                start = end;
-            }
-        }
-        stacks.into_iter().map(|(_, stack)| stack).collect()
+        self.stacks.sorted_from_end(&self.ranks())
     }
 
     /// The place of each name in their order, from 1.
-    fn ranks(&self) -> Vec<u32> {
+    pub fn ranks(&self) -> Vec<u32> {
         let mut by_name: Vec<u32> = (0..self.names.len() as u32).collect();
         by_name.sort_unstable_by_key(|&id| self.names.get(id));
         let mut rank = vec![0_u32; by_name.len()];

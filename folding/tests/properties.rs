@@ -180,6 +180,7 @@ fn options() -> impl Strategy<Value = Options> {
                 addrs,
                 dso,
                 origins,
+                located: false,
                 no_inlines: false,
                 event: None,
                 label: Label::Comm,

@@ -132,6 +132,7 @@ impl Args {
             addrs: self.addrs,
             dso: self.dso,
             origins: false,
+            located: false,
             no_inlines: self.no_inlines,
             ..self.selection.options()
         }
@@ -140,8 +141,9 @@ impl Args {
 
 pub fn run(args: &Args) -> Result<u8, Error> {
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
-    let options =
-        Options { origins: format == output::Format::Pprof || args.pprof.is_some(), ..args.options() };
+    let options = args.options();
+    let origins = format == output::Format::Pprof || args.pprof.is_some();
+    let options = Options { origins, located: origins && !options.cut_stacks(), ..options };
     let mut collector = args.selection.read(&args.input, &options)?;
     let slices = collector.take_slices();
     let (profile, mut stats) = collector.finish()?;
@@ -158,8 +160,9 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         None => Ok(()),
     };
     let others = || -> Result<(), Error> {
-        let plain = if options.origins { profile.plain() } else { Profile::default() };
-        let folded = if options.origins { &plain } else { &profile };
+        let with_origins = options.origins && profile.located.stacks.is_empty();
+        let plain = if with_origins { profile.plain() } else { Profile::default() };
+        let folded = if with_origins { &plain } else { &profile };
         stats.unique_stacks = folded.stacks() as u64;
         let shown = if format == output::Format::Folded { folded } else { &profile };
         output::write(format, args.output.as_ref(), shown, &stats)?;

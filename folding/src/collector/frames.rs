@@ -1,6 +1,6 @@
 //! The names of frames, and what is known of a frame besides its name.
 
-use super::Collector;
+use super::{Collector, Samples};
 use crate::dso;
 use crate::names;
 use crate::origin::{self, Origin};
@@ -42,6 +42,15 @@ impl FrameRef {
 impl Collector {
     /// Gives a frame its name.
     pub fn frame(&mut self, raw: &RawFrame) -> FrameRef {
+        self.frame_with(raw, self.options.origins)
+    }
+
+    /// The same without its origin, which its site will tell.
+    pub fn plain_frame(&mut self, raw: &RawFrame) -> FrameRef {
+        self.frame_with(raw, false)
+    }
+
+    fn frame_with(&mut self, raw: &RawFrame, with_origin: bool) -> FrameRef {
         let dso = raw.dso.unwrap_or(b"");
         let dso_known = !dso.is_empty() && dso != b"[unknown]";
         let kernel = if dso_known {
@@ -74,7 +83,7 @@ impl Collector {
         } else if self.options.jit && dso::is_jit(dso) {
             name.extend_from_slice(b"_[j]");
         }
-        if self.options.origins {
+        if with_origin {
             origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined, address: None });
         }
         let root = if unknown { roots::Root::default() } else { roots::root(raw.symbol) };
@@ -96,6 +105,36 @@ impl Collector {
         let (dso, inlined, address) = (raw.dso.unwrap_or(b""), raw.inlined, raw.address);
         origin::append(&mut name, Origin::Frame { dso, inlined, address });
         FrameRef { name: self.profile.names.intern(&name).0, ..frame }
+    }
+}
+
+impl Collector {
+    /// The number of an object, for [`Self::site`].
+    pub fn object(&mut self, name: &[u8]) -> u32 {
+        self.profile.located.object(name)
+    }
+
+    /// The number of a place in an object (0: not known), and of what runs there: plain frames, innermost first.
+    pub fn site(&mut self, object: u32, address: u64, frames: &[FrameRef]) -> u32 {
+        self.profile.located.site(object, address, frames.iter().map(|frame| frame.name))
+    }
+
+    /// Takes the frames that several open samples have in common, and their sites, leaf first.
+    pub fn close_located(
+        &mut self,
+        samples: &Samples,
+        leaf_first: &[FrameRef],
+        sites: impl Iterator<Item = u32>,
+    ) {
+        let Samples { comm, weight, count, .. } = *samples;
+        let names = &mut self.profile.names;
+        let plain = self.plain_comms.entry(comm.into()).or_insert_with(|| {
+            let shown = origin::split(names.get(comm)).0.to_vec();
+            names.intern(&shown).0
+        });
+        let by_name = Samples { comm: *plain, ..*samples };
+        self.profile.located.add(comm, sites, weight, count);
+        self.close_all(&by_name, leaf_first);
     }
 }
 

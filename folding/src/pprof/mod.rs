@@ -5,7 +5,9 @@
 //! step or a copy of the schema, and save some hundred lines.
 
 mod fields;
+mod names;
 mod read;
+mod tables;
 mod wire;
 mod write;
 

@@ -20,29 +20,52 @@ impl Message {
     }
 
     pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
+        self.begin_bytes(field, bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
     pub fn message(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
-        let mut inner = Self::default();
-        fill(&mut inner);
-        self.bytes(field, &inner.bytes);
+        self.varint(u64::from(field) << 3 | 2);
+        // Nearly every message is short enough for one byte.
+        let start = self.bytes.len() + 1;
+        self.bytes.push(0);
+        fill(self);
+        let len = self.bytes.len() - start;
+        if len < 0x80 {
+            self.bytes[start - 1] = len as u8;
+        } else {
+            let mut prefix = Self::default();
+            prefix.varint(len as u64);
+            self.bytes.splice(start - 1..start, prefix.bytes);
+        }
+    }
+
+    /// What stands before so many bytes of a field.
+    pub fn begin_bytes(&mut self, field: u32, len: usize) {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(len as u64);
+    }
+
+    /// A field of bytes that were put together before, in several pieces.
+    pub fn pieces(&mut self, field: u32, pieces: &[&[u8]]) {
+        self.begin_bytes(field, pieces.iter().map(|piece| piece.len()).sum());
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
     }
 
     /// Numbers one behind the other, in a field of bytes.
     pub fn packed(&mut self, field: u32, values: impl Iterator<Item = u64> + Clone) {
         let len: usize =
             values.clone().map(|value| (64 - (value | 1).leading_zeros()).div_ceil(7) as usize).sum();
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(len as u64);
+        self.begin_bytes(field, len);
         values.for_each(|value| self.varint(value));
     }
 
     /// A number of a packed field that is put together here.
-    pub fn element(&mut self, value: u64) {
-        self.varint(value);
+    #[inline]
+    pub fn element(&mut self, Element(word): Element) {
+        let len = self.bytes.len() + (word >> 56) as usize;
+        self.bytes.extend_from_slice(&word.to_le_bytes());
+        self.bytes.truncate(len);
     }
 
     fn varint(&mut self, mut value: u64) {
@@ -51,6 +74,22 @@ impl Message {
             value >>= 7;
         }
         self.bytes.push(value as u8);
+    }
+}
+
+/// A number up to 32 bits as it is written, and in the highest byte how many bytes that are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Element(u64);
+
+impl Element {
+    pub fn new(mut value: u32) -> Self {
+        let (mut word, mut len) = (0, 0);
+        while value >= 0x80 {
+            word |= u64::from(value & 0x7f | 0x80) << (8 * len);
+            value >>= 7;
+            len += 1;
+        }
+        Self(word | u64::from(value) << (8 * len) | (len + 1) << 56)
     }
 }
 
@@ -156,16 +195,35 @@ mod tests {
         message.number(3, u64::MAX);
         message.bytes(16, b"name");
         message.packed(4, [0, 127, 128, u64::MAX].into_iter());
+        message.message(5, |inner| inner.bytes(1, &[7; 300]));
+        message.message(6, |inner| inner.message(1, |inner| inner.number(2, 3)));
         let fields: Vec<_> = Fields(&message.bytes).collect::<Result<_, _>>().expect("well-formed");
         assert_eq!(fields[..2], [(1, Value::Number(300)), (3, Value::Number(u64::MAX))]);
         assert_eq!(fields[2], (16, Value::Bytes(b"name")));
         let mut numbers = Vec::new();
         fields[3].1.numbers(&mut numbers).expect("packed");
         assert_eq!(numbers, [0, 127, 128, u64::MAX]);
+        fn first(value: Value<'_>) -> Result<(u32, Value<'_>), Malformed> {
+            Fields(value.bytes()).next().expect("a field")
+        }
+        assert!(matches!(first(fields[4].1), Ok((1, Value::Bytes(bytes))) if *bytes == [7; 300]));
+        assert!(matches!(first(fields[5].1), Ok((1, Value::Bytes(b"\x10\x03")))));
         assert_eq!(
             Fields(b"\x0d\x01\x02\x03\x04\x11\x01\0\0\0\0\0\0\0").last(),
             Some(Ok((2, Value::Number(1))))
         );
+    }
+
+    #[test]
+    fn elements_are_numbers_put_together_before() {
+        let values = [0, 1, 127, 128, 300, 16_383, 16_384, 2_097_151, 2_097_152, 1 << 28, u32::MAX];
+        let mut chain = Message::default();
+        values.iter().for_each(|&value| chain.element(Element::new(value)));
+        let mut packed = Message::default();
+        packed.packed(1, values.iter().map(|&value| value.into()));
+        let mut pieces = Message::default();
+        pieces.pieces(1, &[&chain.bytes[..5], &chain.bytes[5..]]);
+        assert_eq!(pieces.bytes, packed.bytes);
     }
 
     #[test]

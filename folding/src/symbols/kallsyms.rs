@@ -39,13 +39,13 @@ impl Lines {
     }
 
     fn name(&self, start: u32) -> &[u8] {
-        function(self.line(start)).map_or(b"", |function| split_module(function.rest).0)
+        function(self.line(start), &mut High::default()).map_or(b"", |function| split_module(function.rest).0)
     }
 }
 
 fn address_at(text: &[u8], start: u32) -> u64 {
     let line = text.get(start as usize..).unwrap_or(&[]);
-    let address = line.first_chunk().and_then(sixteen_digits);
+    let address = line.first_chunk().and_then(|digits| High::default().sixteen_digits(digits));
     address.or_else(|| number(line).map(|(address, _)| address)).unwrap_or(0)
 }
 
@@ -56,12 +56,13 @@ pub fn parse(text: Vec<u8>) -> (Lines, HashMap<Vec<u8>, Table>) {
     const LINE: usize = 40;
     let mut starts = Vec::with_capacity(text.len() / LINE);
     let mut modules: HashMap<Vec<u8>, Builder> = HashMap::new();
+    let mut high = High::default();
     let (mut begin, mut last, mut in_order) = (0, 0, true);
     for end in memchr::memchr_iter(b'\n', &text).chain([text.len()]) {
         let start = begin;
         let line = &text[start..end];
         begin = end + 1;
-        let Some(Function { address, kind, rest }) = function(line) else { continue };
+        let Some(Function { address, kind, rest }) = function(line, &mut high) else { continue };
         let (name, module) = split_module(rest);
         match module {
             b"" => {
@@ -104,14 +105,14 @@ struct Function<'l> {
     rest: &'l [u8],
 }
 
-fn function(line: &[u8]) -> Option<Function<'_>> {
+fn function<'l>(line: &'l [u8], high: &mut High) -> Option<Function<'l>> {
     let is_function = |kind: u8| matches!(kind, b'T' | b't' | b'W' | b'w');
     // Addresses have 16 digits on every machine of 64 bits.
     if let Some(([address @ .., b' ', kind, b' '], rest)) = line.split_first_chunk::<19>() {
         if !is_function(*kind) {
             return None;
         }
-        if let Some(address) = sixteen_digits(address) {
+        if let Some(address) = high.sixteen_digits(address) {
             return Some(Function { address, kind: *kind, rest });
         }
     }
@@ -120,10 +121,26 @@ fn function(line: &[u8]) -> Option<Function<'_>> {
     is_function(*kind).then_some(Function { address, kind: *kind, rest })
 }
 
-fn sixteen_digits(digits: &[u8; 16]) -> Option<u64> {
-    let (high, low) = digits.split_at(8);
-    let eight = |digits: &[u8]| eight_digits(u64::from_be_bytes(*digits.first_chunk()?));
-    Some(eight(high)? << 32 | eight(low)?)
+/// The upper half of an address, as it is written and what it is: the same for most lines.
+struct High {
+    digits: [u8; 8],
+    value: u64,
+}
+
+impl Default for High {
+    fn default() -> Self {
+        Self { digits: *b"00000000", value: 0 }
+    }
+}
+
+impl High {
+    fn sixteen_digits(&mut self, digits: &[u8; 16]) -> Option<u64> {
+        let (high, low) = (digits.first_chunk::<8>()?, digits.last_chunk::<8>()?);
+        if *high != self.digits {
+            *self = Self { digits: *high, value: eight_digits(u64::from_be_bytes(*high))? << 32 };
+        }
+        Some(self.value | eight_digits(u64::from_be_bytes(*low))?)
+    }
 }
 
 /// Hexadecimal digits, all eight at once.
@@ -199,6 +216,7 @@ mod tests {
 
     #[test]
     fn addresses_are_hexadecimal() {
+        let sixteen_digits = |digits: &[u8; 16]| High::default().sixteen_digits(digits);
         assert_eq!(number(b"1fF g"), Some((0x1ff, &b" g"[..])));
         assert_eq!([number(b""), number(b"g"), number(b"00112233445566778 f")], [None; 3]);
         assert_eq!(sixteen_digits(b"ffffFFFF81000030"), Some(0xffff_ffff_8100_0030));

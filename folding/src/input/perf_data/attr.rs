@@ -65,11 +65,14 @@ pub struct Layout {
     pub period: Option<u16>,
     /// How long they are together.
     pub len: u16,
+    /// Whether a call chain follows them, and nothing else.
+    pub only_chain: bool,
 }
 
 impl Layout {
     fn of(kinds: u64) -> Self {
-        use sample_type::{ADDR, CPU, ID, IDENTIFIER, IP, PERIOD, STREAM_ID, TID, TIME};
+        use sample_type::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, STREAM_ID, TID, TIME};
+        const FIXED: u64 = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
         let mut len = 0;
         let mut field = |bit| {
             (kinds & bit != 0).then(|| {
@@ -84,7 +87,7 @@ impl Layout {
         field(STREAM_ID);
         field(CPU);
         let period = field(PERIOD);
-        Self { ip, tid, time, id, period, len }
+        Self { ip, tid, time, id, period, len, only_chain: kinds & !FIXED == CALLCHAIN }
     }
 }
 

@@ -25,32 +25,43 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
     wanted.iter_mut().for_each(|wanted| wanted.addresses.dedup());
     let answers = symbols.name(&wanted, threads);
 
+    let located = collector.options().located;
     let mut named = Frames { frames: Vec::new(), of_place: vec![0..0; places.len()] };
+    let mut sites = vec![0; if located { places.len() } else { 0 }];
     let mut order = order.iter().peekable();
     for (wanted, answer) in wanted.iter().zip(&answers) {
         let dso = symbols.object_name(wanted.object);
         if let Some(build_id) = symbols.build_id(wanted.object) {
             collector.build_id(dso, build_id);
         }
+        let object = if located { collector.object(dso) } else { 0 };
         let mut known = vec![[None; 2]; answer.names()];
         for (index, &address) in wanted.addresses.iter().enumerate() {
             let here = |id: &u32| (place(id).object, place(id).address) == (wanted.object, address);
             while let Some(&id) = order.next_if(|id| here(id)) {
                 let place = place(&id);
                 let start = named.frames.len();
+                let mut in_object = false;
                 for &NamedFrame { name, inlined } in answer.frames(index) {
                     let symbol = answer.name(name);
                     let dso = (!inlined && (place.mapped || !symbol.is_empty())).then_some(&dso[..]);
+                    in_object = dso.is_some();
                     let raw = RawFrame { symbol, dso, address: Some(place.printed()), inlined };
+                    let mut make = || {
+                        if located { collector.plain_frame(&raw) } else { collector.frame(&raw) }
+                    };
                     // What is said of an address without symbol depends on the address.
                     let frame = if symbol.is_empty() || !place.mapped {
-                        collector.frame(&raw)
+                        make()
                     } else {
-                        let slot = &mut known[name as usize][usize::from(inlined)];
-                        *slot.get_or_insert_with(|| collector.frame(&raw))
+                        *known[name as usize][usize::from(inlined)].get_or_insert_with(make)
                     };
-                    let located = collector.options().origins && !inlined;
-                    named.frames.push(if located { collector.at_address(frame, &raw) } else { frame });
+                    let at_address = collector.options().origins && !located && !inlined;
+                    named.frames.push(if at_address { collector.at_address(frame, &raw) } else { frame });
+                }
+                if located {
+                    let object = if in_object { object } else { 0 };
+                    sites[id as usize] = collector.site(object, place.printed(), &named.frames[start..]);
                 }
                 named.of_place[id as usize] = start..named.frames.len();
             }
@@ -60,7 +71,13 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
     for &id in order {
         let start = named.frames.len();
         let address = Some(place(&id).printed());
-        named.frames.push(collector.frame(&RawFrame { address, ..RawFrame::default() }));
+        let raw = RawFrame { address, ..RawFrame::default() };
+        if located {
+            named.frames.push(collector.plain_frame(&raw));
+            sites[id as usize] = collector.site(0, 0, &named.frames[start..]);
+        } else {
+            named.frames.push(collector.frame(&raw));
+        }
         named.of_place[id as usize] = start..named.frames.len();
     }
     if collector.options().origins {
@@ -72,7 +89,11 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
     for (samples, chain) in chains.counted() {
         stack.clear();
         chain.iter().for_each(|&id| stack.extend_from_slice(named.of(id)));
-        collector.close_all(samples, &stack);
+        if located {
+            collector.close_located(samples, &stack, chain.iter().map(|&id| sites[id as usize]));
+        } else {
+            collector.close_all(samples, &stack);
+        }
     }
 }
 

@@ -58,6 +58,11 @@ impl<'a> Sample<'a> {
             period: word(layout.period).or(attr.period),
             ..Self::default()
         };
+        if layout.only_chain {
+            let count = at.u64()?;
+            sample.callchain = Some(at.words(count)?);
+            return Some(sample);
+        }
         if attr.has(READ) {
             sample.values = read_values(&mut at, attr.read_format)?;
         }

@@ -158,6 +158,15 @@ impl<R: Read> Stream<R> {
         if self.limit.is_some_and(|limit| self.offset >= limit) {
             return Ok(None);
         }
+        let rest = self.plain.rest();
+        if let Some((kind, misc, len)) = header(rest) {
+            // Nearly every record is there as a whole.
+            let within = self.limit.is_none_or(|limit| self.offset + len as u64 <= limit);
+            if (HEADER..=rest.len()).contains(&len) && within {
+                self.offset += len as u64;
+                return Ok(Some(Record { kind, misc, place: take(&mut self.plain, len, false) }));
+            }
+        }
         let have = self.fill(HEADER, needed)?;
         let Some((kind, misc, len)) = header(self.plain.rest()) else {
             if have == 0 && self.limit.is_none() {

@@ -1,0 +1,89 @@
+//! Stacks by the places of their instructions: what pprof tells of a recording beyond the names of its frames.
+
+use crate::intern::Interner;
+use crate::stacks::Stacks;
+
+/// What stands before the names in the key of a site.
+const HEAD: usize = 3;
+
+/// A place in an object, and what runs there.
+pub struct Site<'a> {
+    /// The number of the object; 0 if it is not known.
+    pub object: u32,
+    /// As the object counts it.
+    pub address: u64,
+    /// The numbers of the frames' names: what was inlined there, innermost first, then the function itself.
+    pub names: &'a [u32],
+}
+
+/// Stacks of sites, beside the same stacks by name.
+#[derive(Default)]
+pub struct Located {
+    objects: Interner<u8>,
+    sites: Interner<u32>,
+    /// The number of the command's name, then those of the sites, leaf first.
+    pub stacks: Stacks,
+    key: Vec<u32>,
+}
+
+impl Located {
+    /// Behind the highest number of an object.
+    pub fn objects(&self) -> usize {
+        self.objects.len() + 1
+    }
+
+    pub fn sites(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// The number of an object.
+    pub fn object(&mut self, name: &[u8]) -> u32 {
+        self.objects.intern(name).0 + 1
+    }
+
+    /// The number of a site.
+    pub fn site(&mut self, object: u32, address: u64, names: impl Iterator<Item = u32>) -> u32 {
+        self.key.clear();
+        self.key.extend([object, (address >> 32) as u32, address as u32]);
+        self.key.extend(names);
+        self.sites.intern(&self.key).0
+    }
+
+    /// Adds to the stack of a command and of sites, leaf first.
+    pub fn add(&mut self, command: u32, sites: impl Iterator<Item = u32>, weight: u128, samples: u64) {
+        self.key.clear();
+        self.key.push(command);
+        self.key.extend(sites);
+        self.stacks.add(&self.key, weight, samples);
+    }
+
+    pub fn object_name(&self, object: u32) -> &[u8] {
+        object.checked_sub(1).map_or(b"", |object| self.objects.get(object))
+    }
+
+    pub fn get(&self, site: u32) -> Site<'_> {
+        let key = self.sites.get(site);
+        Site { object: key[0], address: u64::from(key[1]) << 32 | u64::from(key[2]), names: &key[HEAD..] }
+    }
+
+    /// The sites in an order that depends on nothing but them: by object and address. `rank` gives the place of a name
+    /// in the order of names.
+    pub fn sorted_sites(&self, rank: &[u32]) -> Vec<u32> {
+        let mut objects: Vec<u32> = (0..self.objects.len() as u32).collect();
+        objects.sort_unstable_by_key(|&object| self.objects.get(object));
+        let mut of_object = vec![0; objects.len() + 1];
+        for (place, &object) in objects.iter().enumerate() {
+            of_object[object as usize + 1] = place as u32 + 1;
+        }
+        let place = |id| {
+            let site = self.get(id);
+            (of_object[site.object as usize], site.address, id)
+        };
+        let mut sites: Vec<_> = (0..self.sites.len() as u32).map(place).collect();
+        sites.sort_unstable_by(|a, b| {
+            let names = |id| self.get(id).names.iter().map(|&name| rank[name as usize]);
+            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| names(a.2).cmp(names(b.2)))
+        });
+        sites.into_iter().map(|(_, _, id)| id).collect()
+    }
+}
