@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::hint::black_box;
 
 /// What an [`Interner`] can hold.
 pub trait Item: Copy + Eq {
@@ -108,11 +109,11 @@ impl Hasher for IntHasher {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    tag: u32,
+    tag: Tag,
     id: u32,
 }
 
-const EMPTY: Slot = Slot { tag: 0, id: u32::MAX };
+const EMPTY: Slot = Slot { tag: Tag(0), id: u32::MAX };
 
 #[derive(Clone, Copy)]
 struct Span {
@@ -123,9 +124,14 @@ struct Span {
 
 /// What the table keeps of a hash: where the sequence belongs, and most of what tells it from its neighbours.
 /// A larger table needs no more than this.
-fn tag(hash: u64, group: u32) -> u32 {
-    let hash = hash ^ u64::from(group).wrapping_mul(K0);
-    (hash ^ hash >> 32) as u32
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tag(u32);
+
+impl Tag {
+    pub fn of<T: Item>(group: u32, items: &[T]) -> Self {
+        let hash = T::hash(items) ^ u64::from(group).wrapping_mul(K0);
+        Self((hash ^ hash >> 32) as u32)
+    }
 }
 
 /// An insert-only set of sequences, numbered from 0 in order of first sight.
@@ -183,7 +189,11 @@ impl<T: Item> Interner<T> {
 
     /// The same within a group: equal items of two groups have two numbers.
     pub fn intern_in(&mut self, group: u32, items: &[T]) -> (u32, bool) {
-        let tag = tag(T::hash(items), group);
+        self.intern_tagged(Tag::of(group, items), group, items)
+    }
+
+    /// The same with the tag of the items.
+    pub fn intern_tagged(&mut self, tag: Tag, group: u32, items: &[T]) -> (u32, bool) {
         let (index, found) = self.probe(tag, group, items);
         if let Some(id) = found {
             return (id, false);
@@ -200,7 +210,28 @@ impl<T: Item> Interner<T> {
 
     /// The number of `items`, if they were seen.
     pub fn find(&self, items: &[T]) -> Option<u32> {
-        self.probe(tag(T::hash(items), 0), 0, items).1
+        self.probe(Tag::of(0, items), 0, items).1
+    }
+
+    /// Fetches the memory in which sequences with these tags will be looked for. A table that is larger than the
+    /// processor's caches makes each lookup wait; here the waits are at the same time. `ids` takes the numbers that the
+    /// sequences probably have.
+    pub fn fetch(&self, tags: impl Iterator<Item = Tag>, ids: &mut Vec<u32>) {
+        /// Items of a line of the cache, of 8 bytes or fewer.
+        const APART: usize = 64;
+        let mask = self.slots.len() - 1;
+        ids.clear();
+        ids.extend(tags.map(|tag| self.slots[tag.0 as usize & mask].id));
+        // The second step for all, then the third: within one sequence each has to wait for the one before.
+        for id in ids.iter() {
+            black_box(self.spans.get(*id as usize).map(|span| span.start));
+        }
+        for span in ids.iter().filter_map(|&id| self.spans.get(id as usize)) {
+            let items = self.arena.get(span.start..span.start + span.len as usize).unwrap_or(&[]);
+            items.iter().step_by(APART).for_each(|item| {
+                black_box(*item);
+            });
+        }
     }
 
     /// Forgets everything, and gives the memory back.
@@ -209,9 +240,9 @@ impl<T: Item> Interner<T> {
     }
 
     /// The slot where `items` are or belong.
-    fn probe(&self, tag: u32, group: u32, items: &[T]) -> (usize, Option<u32>) {
+    fn probe(&self, tag: Tag, group: u32, items: &[T]) -> (usize, Option<u32>) {
         let mask = self.slots.len() - 1;
-        let mut index = tag as usize & mask;
+        let mut index = tag.0 as usize & mask;
         loop {
             let slot = self.slots[index];
             if slot.id == u32::MAX {
@@ -232,7 +263,7 @@ impl<T: Item> Interner<T> {
         let mask = slots - 1;
         let mut larger = vec![EMPTY; slots];
         for &slot in self.slots.iter().filter(|slot| slot.id != u32::MAX) {
-            let mut index = slot.tag as usize & mask;
+            let mut index = slot.tag.0 as usize & mask;
             while larger[index].id != u32::MAX {
                 index = (index + 1) & mask;
             }

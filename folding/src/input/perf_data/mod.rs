@@ -17,6 +17,7 @@ mod header;
 mod machine;
 mod naming;
 mod order;
+mod recorded;
 mod sample;
 mod seen;
 mod state;
