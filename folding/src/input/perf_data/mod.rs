@@ -54,6 +54,8 @@ pub struct PerfData {
     state: State,
     /// Where records that are no samples keep their time, from their end.
     time_from_end: usize,
+    /// Where samples keep theirs, from their beginning, if all are of one event.
+    sample_time: Option<u16>,
     order: Order,
     threads: usize,
 }
@@ -66,6 +68,7 @@ impl PerfData {
             header: Header::default(),
             state: State::new(symbols, threads),
             time_from_end: 0,
+            sample_time: None,
             order: Order::in_pieces(PIECE),
             threads,
         }
@@ -153,6 +156,10 @@ impl PerfData {
     fn prepare(&mut self, collector: &Collector) {
         let attrs = &self.header.attrs;
         self.time_from_end = attrs.first().map_or(0, Attr::time_from_end);
+        self.sample_time = match &attrs[..] {
+            [only] => only.layout.time,
+            _ => None,
+        };
         self.order.let_samples_overtake(matches!(&attrs[..], [only] if !only.reads_counters()));
         self.state.prepare(&self.header, collector.options());
     }
@@ -202,7 +209,9 @@ impl PerfData {
     /// The time of a record, 0 if it has none.
     fn time(&self, kind: u32, body: &[u8]) -> u64 {
         if kind == kind::SAMPLE {
-            let at = self.state.events.of(body).and_then(|(_, attr)| attr.layout.time);
+            let at = self
+                .sample_time
+                .or_else(|| self.state.events.of(body).and_then(|(_, attr)| attr.layout.time));
             return at.and_then(|at| word_at(body, at)).unwrap_or(0);
         }
         let at = if self.time_from_end > 0 { body.len().checked_sub(self.time_from_end) } else { None };

@@ -43,8 +43,8 @@ impl Values<'_> {
 }
 
 impl<'a> Sample<'a> {
+    #[inline]
     pub fn parse(body: &'a [u8], attr: &Attr) -> Option<Self> {
-        use sample_type::{BRANCH_STACK, CALLCHAIN, RAW, READ, REGS_USER, STACK_USER};
         let layout = attr.layout;
         let (fixed, rest) = body.split_at_checked(layout.len.into())?;
         let word = |at: Option<u16>| word_at(fixed, at?);
@@ -63,6 +63,13 @@ impl<'a> Sample<'a> {
             sample.callchain = Some(at.words(count)?);
             return Some(sample);
         }
+        sample.take_rest(at, attr)
+    }
+
+    /// What has no fixed place.
+    fn take_rest(self, mut at: Bytes<'a>, attr: &Attr) -> Option<Self> {
+        use sample_type::{BRANCH_STACK, CALLCHAIN, RAW, READ, REGS_USER, STACK_USER};
+        let mut sample = self;
         if attr.has(READ) {
             sample.values = read_values(&mut at, attr.read_format)?;
         }

@@ -55,6 +55,7 @@ pub struct Events {
 
 impl Events {
     /// The event a sample belongs to, and its number.
+    #[inline]
     pub fn of(&self, body: &[u8]) -> Option<(usize, &Attr)> {
         if let [only] = &self.attrs[..] {
             return Some((0, only));
