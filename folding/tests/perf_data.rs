@@ -8,6 +8,7 @@ use stackfold::collector::{Collector, Label, Options, Weight};
 use stackfold::error::Error;
 use stackfold::input::{PerfData, Source};
 use stackfold::output::write_folded;
+use stackfold::pprof::{Pprof, write_pprof};
 use stackfold::stats::Stats;
 use stackfold::symbols;
 use std::io::Cursor;
@@ -76,6 +77,37 @@ fn names_and_maps_are_those_of_the_samples_time() {
         "{:?}",
         stats.notes
     );
+}
+
+#[test]
+fn pprof_tells_the_same_of_stacks_by_place_and_by_name() {
+    let bytes = file(&[Event::default()], &life());
+    for addrs in [false, true] {
+        let plain = Options { addrs, kernel: true, ..Options::default() };
+        let (text, stats) = fold(&bytes, plain.clone()).expect("a recording");
+        let read_back = |located| {
+            let options = Options { origins: true, located, ..plain.clone() };
+            let mut collector = Collector::new(options);
+            no_symbols().read_file(Cursor::new(&bytes[..]), &mut collector).expect("a recording");
+            let (profile, _) = collector.finish().expect("one event");
+            let mut folded = Vec::new();
+            let by_name = profile.plain();
+            write_folded(if located { &profile } else { &by_name }, &mut folded, |tally| tally.weight)
+                .expect("memory");
+            assert_eq!(String::from_utf8_lossy(&folded), text, "{located}");
+            let mut pprof = Vec::new();
+            write_pprof(&profile, &stats, &mut pprof).expect("memory");
+            let mut collector = Collector::new(Options { label: Label::Tid, ..plain.clone() });
+            Pprof.read(&mut &pprof[..], &mut collector).expect("a pprof");
+            let (profile, _) = collector.finish().expect("one event");
+            let mut threads = Vec::new();
+            write_folded(&profile, &mut threads, |tally| tally.weight).expect("memory");
+            String::from_utf8(threads).expect("text")
+        };
+        let by_place = read_back(true);
+        assert_eq!(by_place, read_back(false));
+        assert!(by_place.contains("parent-10/10;[program"), "{by_place}");
+    }
 }
 
 #[test]

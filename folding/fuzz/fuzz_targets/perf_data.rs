@@ -45,6 +45,7 @@ fuzz_target!(|data: &[u8]| {
         kernel: true,
         addrs: flag(3),
         origins: flag(4),
+        located: flag(4) && flag(3),
         ..Options::default()
     };
     let piped = flag(5);
