@@ -152,13 +152,13 @@ fn eight_digits(text: u64) -> Option<u64> {
     }
     // The top bit of each byte tells whether it is at least what is added to 0x80.
     let at_least = |bytes: u64, least: u8| bytes + u64::from(0x80 - least) * EACH;
-    let small = text | 0x20 * EACH;
+    let small = text | (0x20 * EACH);
     let digit = at_least(text, b'0') ^ at_least(text, b'9' + 1);
     let letter = at_least(small, b'a') ^ at_least(small, b'f' + 1);
     if (digit | letter) & TOP != TOP {
         return None;
     }
-    let mut value = (text & 0x0f * EACH) + 9 * (text >> 6 & EACH);
+    let mut value = (text & (0x0f * EACH)) + 9 * (text >> 6 & EACH);
     value = (value | value >> 4) & 0x00ff_00ff_00ff_00ff;
     value = (value | value >> 8) & 0x0000_ffff_0000_ffff;
     Some((value | value >> 16) & 0xffff_ffff)
