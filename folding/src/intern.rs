@@ -6,14 +6,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::hint::black_box;
 
 /// What an [`Interner`] can hold.
 pub trait Item: Copy + Eq {
     fn hash(items: &[Self]) -> u64;
-
-    /// Something made of the item, so that looking at it does something.
-    fn bits(self) -> u64;
 }
 
 const K0: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -32,10 +28,6 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 impl Item for u8 {
-    fn bits(self) -> u64 {
-        self.into()
-    }
-
     /// Two lanes of 16 bytes, so that the multiplications of a long line overlap.
     fn hash(items: &[u8]) -> u64 {
         let (mut a, mut b) = (K0 ^ items.len() as u64, K1);
@@ -60,10 +52,6 @@ fn tail(b: u64, rest: &[u8]) -> u64 {
 }
 
 impl Item for u32 {
-    fn bits(self) -> u64 {
-        self.into()
-    }
-
     fn hash(items: &[u32]) -> u64 {
         let mut a = K0 ^ items.len() as u64;
         let mut quads = items.chunks_exact(4);
@@ -80,10 +68,6 @@ impl Item for u32 {
 }
 
 impl Item for u64 {
-    fn bits(self) -> u64 {
-        self
-    }
-
     fn hash(items: &[u64]) -> u64 {
         let (mut a, mut b) = (K0 ^ items.len() as u64, K1);
         let mut quads = items.chunks_exact(4);
@@ -124,11 +108,11 @@ impl Hasher for IntHasher {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    tag: Tag,
+    tag: u32,
     id: u32,
 }
 
-const EMPTY: Slot = Slot { tag: Tag(0), id: u32::MAX };
+const EMPTY: Slot = Slot { tag: 0, id: u32::MAX };
 
 #[derive(Clone, Copy)]
 struct Span {
@@ -139,14 +123,9 @@ struct Span {
 
 /// What the table keeps of a hash: where the sequence belongs, and most of what tells it from its neighbours.
 /// A larger table needs no more than this.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tag(u32);
-
-impl Tag {
-    pub fn of<T: Item>(group: u32, items: &[T]) -> Self {
-        let hash = T::hash(items) ^ u64::from(group).wrapping_mul(K0);
-        Self((hash ^ hash >> 32) as u32)
-    }
+fn tag(hash: u64, group: u32) -> u32 {
+    let hash = hash ^ u64::from(group).wrapping_mul(K0);
+    (hash ^ hash >> 32) as u32
 }
 
 /// An insert-only set of sequences, numbered from 0 in order of first sight.
@@ -204,11 +183,7 @@ impl<T: Item> Interner<T> {
 
     /// The same within a group: equal items of two groups have two numbers.
     pub fn intern_in(&mut self, group: u32, items: &[T]) -> (u32, bool) {
-        self.intern_tagged(Tag::of(group, items), group, items)
-    }
-
-    /// The same with the tag of the items.
-    pub fn intern_tagged(&mut self, tag: Tag, group: u32, items: &[T]) -> (u32, bool) {
+        let tag = tag(T::hash(items), group);
         let (index, found) = self.probe(tag, group, items);
         if let Some(id) = found {
             return (id, false);
@@ -225,27 +200,7 @@ impl<T: Item> Interner<T> {
 
     /// The number of `items`, if they were seen.
     pub fn find(&self, items: &[T]) -> Option<u32> {
-        self.probe(Tag::of(0, items), 0, items).1
-    }
-
-    /// Fetches the memory in which sequences with these tags will be looked for. A table that is larger than the
-    /// processor's caches makes each lookup wait; here the waits are at the same time. `ids` takes the numbers that the
-    /// sequences probably have.
-    pub fn fetch(&self, tags: impl Iterator<Item = Tag>, ids: &mut Vec<u32>) {
-        /// Items of a line of the cache, of 8 bytes or fewer.
-        const APART: usize = 64;
-        let mask = self.slots.len() - 1;
-        ids.clear();
-        ids.extend(tags.map(|tag| self.slots[tag.0 as usize & mask].id));
-        // The second step for all, then the third: within one sequence each has to wait for the one before.
-        let spans = || ids.iter().filter_map(|&id| self.spans.get(id as usize));
-        let mut seen = 0;
-        spans().for_each(|span| seen ^= span.start as u64);
-        for span in spans() {
-            let items = self.arena.get(span.start..span.start + span.len as usize).unwrap_or(&[]);
-            items.iter().step_by(APART).for_each(|item| seen ^= item.bits());
-        }
-        black_box(seen);
+        self.probe(tag(T::hash(items), 0), 0, items).1
     }
 
     /// Forgets everything, and gives the memory back.
@@ -254,9 +209,9 @@ impl<T: Item> Interner<T> {
     }
 
     /// The slot where `items` are or belong.
-    fn probe(&self, tag: Tag, group: u32, items: &[T]) -> (usize, Option<u32>) {
+    fn probe(&self, tag: u32, group: u32, items: &[T]) -> (usize, Option<u32>) {
         let mask = self.slots.len() - 1;
-        let mut index = tag.0 as usize & mask;
+        let mut index = tag as usize & mask;
         loop {
             let slot = self.slots[index];
             if slot.id == u32::MAX {
@@ -277,7 +232,7 @@ impl<T: Item> Interner<T> {
         let mask = slots - 1;
         let mut larger = vec![EMPTY; slots];
         for &slot in self.slots.iter().filter(|slot| slot.id != u32::MAX) {
-            let mut index = slot.tag.0 as usize & mask;
+            let mut index = slot.tag as usize & mask;
             while larger[index].id != u32::MAX {
                 index = (index + 1) & mask;
             }
@@ -321,25 +276,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fetched_together_is_the_same() {
-        let mut set = Interner::<u8>::default();
-        let items: Vec<Vec<u8>> = (0..3000_u32).map(|n| n.to_le_bytes().repeat(n as usize % 50)).collect();
-        let mut ids = Vec::new();
-        for group in 0..2 {
-            for some in items.chunks(7) {
-                let tags = || some.iter().map(|items| Tag::of(group, items));
-                set.fetch(tags(), &mut ids);
-                for (tag, items) in tags().zip(some) {
-                    let (id, _) = set.intern_tagged(tag, group, items);
-                    assert_eq!(set.intern_in(group, items), (id, false));
-                }
-                set.fetch(tags(), &mut ids);
-                assert_eq!(ids.len(), some.len());
-            }
-        }
-    }
-
-    #[test]
     fn groups_keep_equal_items_apart() {
         let mut set = Interner::<u8>::default();
         for group in 0..500 {
@@ -372,10 +308,6 @@ mod tests {
     impl Item for Colliding {
         fn hash(_: &[Self]) -> u64 {
             7
-        }
-
-        fn bits(self) -> u64 {
-            self.0.into()
         }
     }
 

@@ -6,7 +6,6 @@
 
 use super::bytes::words;
 use super::machine::Space;
-use super::recorded::{Recorded, Weighed};
 use crate::collector::Samples;
 use crate::intern::{IntMap, Interner};
 use crate::symbols::ObjectId;
@@ -89,6 +88,42 @@ pub struct Mapped<'a> {
     pub core: Option<ObjectId>,
 }
 
+/// What a sample weighs.
+#[derive(Clone, Copy, Debug)]
+pub struct Weighed {
+    pub weight: u64,
+    pub period: Option<u64>,
+}
+
+/// What the samples of one recorded chain weigh together.
+#[derive(Clone, Copy)]
+struct Tally {
+    weight: u128,
+    count: u64,
+    largest: u64,
+    /// The shortest and the longest period; the other way round if there was none.
+    periods: (u64, u64),
+}
+
+impl Tally {
+    const NOTHING: Self = Self { weight: 0, count: 0, largest: 0, periods: (u64::MAX, 0) };
+
+    fn add(&mut self, sample: Weighed) {
+        self.weight = self.weight.saturating_add(sample.weight.into());
+        self.count += 1;
+        self.largest = self.largest.max(sample.weight);
+        if let Some(period) = sample.period {
+            self.periods = (self.periods.0.min(period), self.periods.1.max(period));
+        }
+    }
+
+    fn samples(&self, comm: u32, slice: Option<u64>) -> Samples {
+        let Self { weight, count, largest, periods } = *self;
+        let periods = (periods.0 <= periods.1).then_some(periods);
+        Samples { comm, slice, weight, count, largest, periods }
+    }
+}
+
 /// Where samples were taken that weigh together if their chains are the same.
 struct Context {
     comm: u32,
@@ -104,7 +139,9 @@ pub struct Chains {
     contexts: Vec<Context>,
     /// By command, slice of time, and versions of the spaces.
     known: HashMap<(u32, Option<u64>, u64, u64), u32>,
-    recorded: Recorded,
+    /// Chains as they were recorded, by their contexts: addresses and marks, 8 bytes each.
+    recorded: Interner<u8>,
+    tallies: Vec<Tally>,
     addresses: Addresses,
     /// Settled: the command, the two halves of the slice of time, then the places, leaf first.
     chains: Interner<u32>,
@@ -137,15 +174,21 @@ impl Chains {
 
     /// Counts a sample.
     pub fn count(&mut self, context: u32, chain: &[u8], sample: Weighed) {
-        self.recorded.count(context, chain, sample);
-        if self.recorded.bytes() > RECORDED {
+        let (id, new) = self.recorded.intern_in(context, chain);
+        if new {
+            self.tallies.push(Tally::NOTHING);
+        }
+        if let Some(tally) = self.tallies.get_mut(id as usize) {
+            tally.add(sample);
+        }
+        if new && self.recorded.arena_len() > RECORDED {
             self.settle();
         }
     }
 
     /// Makes places of the addresses.
     pub fn settle(&mut self) {
-        let (recorded, tallies) = std::mem::take(&mut self.recorded).counted();
+        let (recorded, tallies) = (std::mem::take(&mut self.recorded), std::mem::take(&mut self.tallies));
         let mut chain = std::mem::take(&mut self.scratch);
         for (id, tally) in tallies.iter().enumerate() {
             let id = id as u32;

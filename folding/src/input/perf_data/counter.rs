@@ -2,9 +2,8 @@
 
 use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
 use super::chains::{
-    CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, Chains, Key, Mapped, branch_calls, has_user_part,
+    CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, Chains, Key, Mapped, Weighed, branch_calls, has_user_part,
 };
-use super::recorded::Weighed;
 use super::sample::Sample;
 use crate::unwind::{self, Registers, Tables, Walker};
 

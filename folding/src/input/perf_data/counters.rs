@@ -2,10 +2,9 @@
 //! no walk is counted by the thread that reads.
 
 use super::attr::Attr;
-use super::chains::{Chains, Mapped};
+use super::chains::{Chains, Mapped, Weighed};
 use super::counter::{Counter, Taken};
 use super::machine::Space;
-use super::recorded::Weighed;
 use super::sample::Sample;
 use crate::symbols::ObjectId;
 use crate::unwind::{self, Tables};

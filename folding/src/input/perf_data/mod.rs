@@ -17,7 +17,6 @@ mod header;
 mod machine;
 mod naming;
 mod order;
-mod recorded;
 mod sample;
 mod seen;
 mod state;

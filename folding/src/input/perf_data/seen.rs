@@ -1,7 +1,7 @@
 //! Samples like those before: who took them, and which event, was worked out already.
 
 use super::attr::Attr;
-use super::recorded::Weighed;
+use super::chains::Weighed;
 use super::sample::Sample;
 use crate::collector::{Collector, Options, Weight};
 use crate::stats::EventTotals;
