@@ -1,8 +1,8 @@
 """stackfold on perf.data itself, against perf script and a folder behind it.
 
 Two recordings are made: db_bench with frame pointers, and a program in C++, built with `-g -O2`, with copied stacks.
-Times are medians of paired runs, wall clock, with the recording in the page cache. All programs have one thread where
-nothing else is said; the processors' time stands below.
+Times are medians of paired runs, wall clock, with the recording in the page cache. Each row of stackfold says how many
+threads it had; the other programs have one each. The processors' time stands below.
 
 The yardstick (`folding/examples/chains.rs`) does less than any folder must: it knows no processes, puts nothing in
 order and names nothing.
@@ -97,14 +97,14 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     say(f"runs     medians of {runs} paired runs, in turn; a ratio is the median of the pairs' ratios\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(data)]
-    direct = Program("stackfold perf.data", [stackfold, "-q", str(data)])
+    direct = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(data)])
     two = Program("stackfold --threads 2", [stackfold, "-q", "--threads", "2", str(data)])
     alone = Program("records and chains alone", [str(YARDSTICK), str(data)])
     peer = piped("perf script | inferno -n 1", script, [inferno(), "-n", "1"])
     with_pprof = Program("folded and pprof", [*direct.argv, "--pprof", str(directory / "out.pb.gz")])
     pprof_by_two = Program("the same, --threads 2", [*two.argv, "--pprof", str(directory / "out.pb.gz")])
     in_turn([direct, two, alone, with_pprof, peer, pprof_by_two], data, directory, runs)
-    compare("perf.data, fp, against perf script | inferno", peer, direct, 10)
+    compare("fp, 1 thread, against perf script | inferno", peer, direct, 10)
     at_most("against reading records and hashing chains alone", direct, alone, 2)
     processor_time("the same, processor time", direct, alone)
     compare("--threads 2 against 1", direct, two, 1)
@@ -124,14 +124,15 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     say(f"\ninput    {size:.0f} MB, {samples_of(stacks)} samples: templates.cc with debug information, copied stacks\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(stacks)]
-    direct = Program("stackfold perf.data", [stackfold, "-q", str(stacks)])
+    direct = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(stacks)])
     two = Program("stackfold --threads 2", [stackfold, "-q", "--threads", "2", str(stacks)])
-    plain = Program("stackfold --no-inlines", [stackfold, "-q", "--no-inlines", str(stacks)])
+    plain = Program("stackfold --no-inlines", [stackfold, "-q", "--threads", "1", "--no-inlines", str(stacks)])
     by_text = piped("perf script | stackfold", script, [stackfold, "-q"])
     no_inline = piped("perf script --no-inline | stackfold", [*script, "--no-inline"], [stackfold, "-q"])
     in_turn([direct, two, plain, no_inline, by_text], stacks, directory, runs)
-    compare("dwarf, inlines, against perf script's defaults", by_text, direct, 100)
-    compare("dwarf, inlines, against perf script --no-inline", no_inline, direct, 3)
+    compare("dwarf, inlines, 1 thread, against perf script's", by_text, direct, 100)
+    compare("the same, 2 threads", by_text, two, 100)
+    compare("dwarf, inlines, 1 thread, against --no-inline", no_inline, direct, 3)
     processor_time("the same, processor time", no_inline, direct)
-    compare("dwarf, no inlines on either side", no_inline, plain, 3)
+    compare("dwarf, no inlines on either side, 1 thread", no_inline, plain, 3)
     compare("--threads 2 against 1", direct, two, 1)

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 /// Names longer than this are left as they are; a demangled name can be far longer than the mangled one.
 const LONGEST: usize = 16 << 10;
 const LONGEST_READABLE: usize = 256 << 10;
+/// How many times as long as mangled names readable ones are, most of them at most.
+const READABLE: usize = 8;
 const RECURSION: u32 = 96;
 
 fn is_mangled(name: &[u8]) -> bool {
@@ -35,9 +37,9 @@ fn cpp(name: &[u8]) -> Option<String> {
     let limits = ParseOptions::default().recursion_limit(RECURSION);
     let symbol = Symbol::new_with_options(name, &limits).ok()?;
     let form = DemangleOptions::new().no_params().no_return_type().recursion_limit(RECURSION);
-    let mut name = Limited(String::new());
-    symbol.structured_demangle(&mut name, &form).ok()?;
-    let name = literal_operator(&name.0).unwrap_or(name.0);
+    let mut readable = Limited(String::with_capacity(name.len() * READABLE));
+    symbol.structured_demangle(&mut readable, &form).ok()?;
+    let name = literal_operator(&readable.0).unwrap_or(readable.0);
     Some(spell(thunk(&name).as_deref().unwrap_or(&name)))
 }
 
@@ -91,7 +93,13 @@ fn spell(name: &str) -> String {
     let mut depth = 0_usize;
     // What a member function says of its object is no part of its name.
     let mut rest = name.strip_suffix(" &&").or_else(|| name.strip_suffix(" &")).unwrap_or(name);
-    while let Some(first) = rest.chars().next() {
+    loop {
+        // Everything else stays as it is.
+        let same = rest.bytes().position(|byte| matches!(byte, b's' | b'(' | b'<' | b'>'));
+        let (same, from) = rest.split_at(same.unwrap_or(rest.len()));
+        out.push_str(same);
+        rest = from;
+        let Some(first) = rest.chars().next() else { break };
         let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
         if first == 's' && rest.starts_with("std::") && !out.ends_with(is_word) {
             let word = |short: &str| {

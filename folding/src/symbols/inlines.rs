@@ -5,6 +5,7 @@
 
 mod entries;
 mod sections;
+mod steps;
 
 use crate::intern::{IntMap, Interner};
 use entries::{Reader, Units};
@@ -114,8 +115,11 @@ impl<'f> Found<'f> {
 
     /// Those of some addresses that lie in a range.
     fn within<'u>(&self, some: &'u [usize], range: &Range<u64>) -> &'u [usize] {
-        let before = |bound: u64| some.partition_point(|&index| self.addresses[index] < bound);
-        some.get(before(range.start)..before(range.end)).unwrap_or(&[])
+        let from = some.partition_point(|&index| self.addresses[index] < range.start);
+        let some = some.get(from..).unwrap_or(&[]);
+        // Most functions hold none or few.
+        let len = some.iter().position(|&index| self.addresses[index] >= range.end);
+        &some[..len.unwrap_or(some.len())]
     }
 
     fn name(&mut self, name: &[u8]) -> u32 {

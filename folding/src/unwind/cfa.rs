@@ -165,7 +165,13 @@ pub struct Files {
     files: Vec<File>,
     /// Where such functions lie, in order, with their file and where they are described in it.
     functions: Vec<(Range<u64>, usize, usize)>,
+    /// Whether one may lie in a page of memory: asked for every frame, and nearly never so.
+    pages: Vec<bool>,
 }
+
+/// Pages that are told apart.
+const PAGES: u64 = 1 << 12;
+const PAGE_LOG2: u32 = 12;
 
 impl Files {
     pub fn new<'m>(mapped: impl Iterator<Item = &'m super::Mapped>) -> Self {
@@ -185,11 +191,21 @@ impl Files {
             functions.extend(here.filter(|(range, ..)| file.range.contains(&range.start)));
         }
         functions.sort_by_key(|(range, ..)| range.start);
-        Self { files, functions }
+        let mut pages = vec![false; if functions.is_empty() { 0 } else { PAGES as usize }];
+        for (Range { start, end }, ..) in &functions {
+            let (first, last) = (start >> PAGE_LOG2, end >> PAGE_LOG2);
+            // A damaged one may be as long as it likes.
+            (first..=last).take(pages.len()).for_each(|page| pages[(page % PAGES) as usize] = true);
+        }
+        Self { files, functions, pages }
     }
 
     /// The function around an address that framehop does not follow everywhere.
     fn function(&self, address: u64) -> Option<(&File, usize)> {
+        let page = (address >> PAGE_LOG2) % PAGES;
+        if !self.pages.get(page as usize).is_some_and(|&may| may) {
+            return None;
+        }
         let after = self.functions.partition_point(|(range, ..)| range.start <= address);
         let (range, file, entry) = self.functions.get(after.checked_sub(1)?)?;
         range.contains(&address).then(|| (&self.files[*file], *entry))

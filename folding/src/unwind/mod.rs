@@ -15,9 +15,10 @@ use std::sync::Arc;
 
 /// Frames of one stack; a damaged one may have any number.
 const DEEPEST: usize = 8192;
-/// Rules kept ready, as a power of two: framehop keeps about 500 in one cache, and a storage engine has
-/// thousands of places that calls return to.
-const CACHES_LOG2: u32 = 4;
+/// Caches of rules, as a power of two: framehop keeps about 500 in one, each in the one slot that its address has.
+/// Programs have thousands of places that calls return to and that are sampled, and finding a rule costs a hundred
+/// times what using it does.
+const CACHES_LOG2: u32 = 6;
 
 /// Whose registers they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::Found;
 use super::sections::{self, Header, Slice};
+use super::steps::{Entry, Steps};
 use gimli::{
     Abbreviation, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, Error, RangeListsOffset, Unit,
     UnitOffset,
@@ -48,12 +49,6 @@ fn start(header: &Header) -> usize {
     header.debug_info_offset().map_or(usize::MAX, |offset| offset.0)
 }
 
-/// Whether an entry may say where code lies; declarations do not.
-fn has_code(entry: &Abbreviation) -> bool {
-    let says = |name| name == gimli::DW_AT_low_pc || name == gimli::DW_AT_ranges;
-    entry.attributes().iter().any(|form| says(form.name()))
-}
-
 /// The attributes that say where code lies, and what it is called.
 #[derive(Default)]
 struct Attributes<'a> {
@@ -71,32 +66,28 @@ pub struct Reader<'u, 'a> {
     pub unit: &'u Unit<Slice<'a>>,
 }
 
-impl<'a> Reader<'_, 'a> {
+impl<'u, 'a> Reader<'u, 'a> {
     /// Finds the functions of a unit's addresses, and what was inlined into them there.
     pub fn functions(&self, of_unit: &[usize], found: &mut Found) -> Result<(), Error> {
-        let mut entries = self.unit.entries_raw(None)?;
+        let mut steps = Steps::new(self.unit)?;
         let mut left = of_unit.len();
-        while left > 0 && !entries.is_empty() {
-            let depth = entries.next_depth();
-            let Some(entry) = entries.read_abbreviation()? else { continue };
-            if entry.tag() != gimli::DW_TAG_subprogram || !has_code(entry) {
-                entries.skip_attributes(entry.attributes())?;
+        let mut here = Vec::new();
+        while left > 0 {
+            let Some(entry) = steps.next(isize::MIN)? else { break };
+            if entry.inlined {
+                // Of a function that none of the addresses is in.
+                steps.skip_attributes(&entry)?;
                 continue;
             }
-            let attributes = self.attributes(&mut entries, entry)?;
-            let mut here = Vec::new();
-            self.ranges(&attributes, |range| {
-                // Of functions that were made one by the linker, the first has the address.
-                here.extend(found.within(of_unit, &range).iter().filter(|&&index| !found.done[index]));
-            })?;
+            self.held(&mut steps, &entry, of_unit, found, &mut here)?;
+            // Of functions that were made one by the linker, the first has the address.
+            here.retain(|&index| !found.done[index]);
             if here.is_empty() {
                 continue;
             }
-            here.sort_unstable();
-            here.dedup();
             here.iter().for_each(|&index| found.done[index] = true);
             left = left.saturating_sub(here.len());
-            self.inlined(&mut entries, depth, &here, found)?;
+            self.inlined(&mut steps, entry.depth, &here, found)?;
         }
         Ok(())
     }
@@ -104,48 +95,59 @@ impl<'a> Reader<'_, 'a> {
     /// Reads what is below a function's entry, which holds the addresses `here`.
     fn inlined(
         &self,
-        entries: &mut EntriesRaw<Slice<'a>>,
+        steps: &mut Steps<'u, 'a>,
         function: isize,
         here: &[usize],
         found: &mut Found,
     ) -> Result<(), Error> {
         // The depths of the inlined functions around the entry.
         let mut around: Vec<isize> = Vec::new();
-        while entries.next_depth() > function && !entries.is_empty() {
-            let depth = entries.next_depth();
-            let offset = entries.next_offset();
-            let Some(entry) = entries.read_abbreviation()? else { continue };
-            around.truncate(around.partition_point(|&outer| outer < depth));
-            match entry.tag() {
-                gimli::DW_TAG_inlined_subroutine => {
-                    let attributes = self.attributes(entries, entry)?;
-                    let mut met = Vec::new();
-                    self.ranges(&attributes, |range| met.extend_from_slice(found.within(here, &range)))?;
-                    // An address is in an inlined function only if it is in those around it.
-                    met.retain(|&index| found.inlined.chains[index].len() == around.len());
-                    met.sort_unstable();
-                    met.dedup();
-                    if !met.is_empty() {
-                        let name = self.called(offset, &attributes, found);
-                        met.iter().for_each(|&index| found.inlined.chains[index].push(name));
-                    }
-                    if entry.has_children() {
-                        around.push(depth);
-                    }
+        let mut met = Vec::new();
+        while let Some(entry) = steps.next(function)? {
+            around.truncate(around.partition_point(|&outer| outer < entry.lowest));
+            if !entry.inlined {
+                // A function within a function has code of its own.
+                steps.skip_attributes(&entry)?;
+                while let Some(entry) = steps.next(entry.depth)? {
+                    steps.skip_attributes(&entry)?;
                 }
-                gimli::DW_TAG_subprogram => {
-                    // A function within a function has code of its own.
-                    entries.skip_attributes(entry.attributes())?;
-                    while entries.next_depth() > depth && !entries.is_empty() {
-                        if let Some(entry) = entries.read_abbreviation()? {
-                            entries.skip_attributes(entry.attributes())?;
-                        }
-                    }
-                }
-                _ => entries.skip_attributes(entry.attributes())?,
+                continue;
+            }
+            let attributes = self.held(steps, &entry, here, found, &mut met)?;
+            // An address is in an inlined function only if it is in those around it.
+            met.retain(|&index| found.inlined.chains[index].len() == around.len());
+            if let Some(attributes) = attributes.filter(|_| !met.is_empty()) {
+                let name = self.called(entry.offset, &attributes, found);
+                met.iter().for_each(|&index| found.inlined.chains[index].push(name));
+            }
+            if entry.shape.has_children() {
+                around.push(entry.depth);
             }
         }
         Ok(())
+    }
+
+    /// Gives those of some addresses that lie in the code of an entry, in order, and its attributes if there are any.
+    fn held(
+        &self,
+        steps: &mut Steps<'u, 'a>,
+        entry: &Entry,
+        some: &[usize],
+        found: &Found,
+        held: &mut Vec<usize>,
+    ) -> Result<Option<Attributes<'a>>, Error> {
+        held.clear();
+        if let Some(range) = &entry.code
+            && found.within(some, range).is_empty()
+        {
+            steps.skip_attributes(entry)?;
+            return Ok(None);
+        }
+        let attributes = steps.attributes(|entries| self.attributes(entries, entry.shape))?;
+        self.ranges(&attributes, |range| held.extend_from_slice(found.within(some, &range)))?;
+        held.sort_unstable();
+        held.dedup();
+        Ok(Some(attributes))
     }
 
     fn attributes(

@@ -6,11 +6,12 @@ use gimli::{
     LittleEndian, SectionId, Unit,
 };
 use libdeflater::Decompressor;
-use object::read::{CompressionFormat, File, ReadCache, ReadRef};
+use object::read::{CompressedData, CompressionFormat, File, ReadCache, ReadRef};
 use object::{Object, ObjectSection};
 use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 pub type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -22,19 +23,21 @@ pub struct Sections(DwarfSections<Vec<u8>>);
 impl Sections {
     /// Those of a file, and where that of the sections it shares with others is (dwz).
     pub fn read(path: &Path) -> Option<(Self, Option<PathBuf>)> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let source = std::fs::File::open(path).ok()?;
+        let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
-        let load = |id: SectionId| Ok::<_, Infallible>(section(&file, id.name()));
+        let load = |id: SectionId| Ok::<_, Infallible>(section(&file, &source, id.name()));
         let Ok(sections) = DwarfSections::load(load);
         file.is_little_endian().then(|| (Self(sections), shared_file(&file, path)))
     }
 
     /// Those of a file of split units (`.dwo`).
     pub fn split(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let source = std::fs::File::open(path).ok()?;
+        let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
         let load = |id: SectionId| {
-            Ok::<_, Infallible>(id.dwo_name().map_or_else(Vec::new, |name| section(&file, name)))
+            Ok::<_, Infallible>(id.dwo_name().map_or_else(Vec::new, |name| section(&file, &source, name)))
         };
         let Ok(sections) = DwarfSections::load(load);
         file.is_little_endian().then_some(Self(sections))
@@ -53,10 +56,12 @@ impl Package {
     pub fn read(binary: &Path) -> Option<Self> {
         let mut path = binary.as_os_str().to_owned();
         path.push(".dwp");
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let source = std::fs::File::open(path).ok()?;
+        let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
         // All of them: a unit's part of each is cut out of it, and one that is missing would fail them all.
-        let load = |id: SectionId| Ok(id.dwo_name().map_or_else(Vec::new, |name| contents(&file, name)));
+        let load =
+            |id: SectionId| Ok(id.dwo_name().map_or_else(Vec::new, |name| contents(&file, &source, name)));
         let sections = DwarfPackageSections::load::<_, gimli::Error>(load).ok()?;
         file.is_little_endian().then_some(Self(sections))
     }
@@ -68,24 +73,34 @@ impl Package {
 }
 
 /// What names and inlined functions need; the large rest (lines, locations, macros) stays in the file.
-fn section<'a, R: ReadRef<'a>>(file: &File<'a, R>, name: &str) -> Vec<u8> {
+fn section<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name: &str) -> Vec<u8> {
     const USELESS: [&str; 6] =
         [".debug_line", ".debug_loc", ".debug_loclists", ".debug_macinfo", ".debug_macro", ".debug_names"];
     if USELESS.contains(&name.trim_end_matches(".dwo")) {
         return Vec::new();
     }
-    contents(file, name)
+    contents(file, source, name)
 }
 
-/// A section, unpacked; empty where there is none.
-fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, name: &str) -> Vec<u8> {
+/// A section, unpacked; empty where there is none. `file` was read from `source`: what is large is read from there, as
+/// it would be kept twice otherwise.
+fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name: &str) -> Vec<u8> {
     let bytes = file.section_by_name(name).and_then(|section| {
-        let packed = section.compressed_data().ok()?;
-        match packed.format {
-            CompressionFormat::Zlib => unpacked(packed.data, packed.uncompressed_size),
+        let place = section.compressed_file_range().ok()?;
+        // A damaged file may say that a section is longer than the file.
+        let len = source.metadata().ok()?.len().checked_sub(place.offset)?;
+        let size = Some(place.compressed_size).filter(|&size| size <= len)?;
+        let mut data = vec![0; usize::try_from(size).ok()?];
+        source.read_exact_at(&mut data, place.offset).ok()?;
+        let (format, uncompressed_size) = (place.format, place.uncompressed_size);
+        match format {
+            CompressionFormat::None => Some(data),
+            CompressionFormat::Zlib => unpacked(&data, uncompressed_size),
             // Zstandard: a block of 128 KiB takes 4 bytes at least.
-            _ if packed.uncompressed_size / (32 << 10) > packed.data.len() as u64 => None,
-            _ => Some(packed.decompress().ok()?.into_owned()),
+            _ if uncompressed_size / (32 << 10) > data.len() as u64 => None,
+            _ => Some(
+                CompressedData { format, data: &data, uncompressed_size }.decompress().ok()?.into_owned(),
+            ),
         }
     });
     bytes.unwrap_or_default()
