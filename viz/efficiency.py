@@ -128,11 +128,12 @@ def _database_table(found: Sequence[Row], width: int | None) -> str:
             ends = [_end(intervals.get(name), end, digits) for name, digits in _COLUMNS.items()]
             if any(ends):
                 table.append(["", "", what, *ends, "", ""])
+    alone = all(len(row.repeats) == 1 for row in found)
     return "\n".join([
         "RocksDB (plain windows; usPer, syPer and cpuPer per storage read, as in the source document)",
         aligned(table, width),
         "  from, to: 95 % interval, by bootstrap over the repeats and the seconds of their plain windows;",
-        "  one run tells nothing of what differs from run to run (REPEATS=3 does)",
+        *(["  one run tells nothing of what differs from run to run (REPEATS=3 does)"] if alone else []),
         *(f"  {name}: {LEGEND[name]}" for name in ("qps", "iops", "reqsz", "rx.lat", "io.lat")),
         "  io.eff: iops / fio's iops with as many users; us.inc, cpu.inc: CPU us per read beyond fio's;",
         "  fio's: the runs that stand before and after the step, which had the device as the step had it",

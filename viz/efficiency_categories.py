@@ -54,8 +54,8 @@ def _movement(first: CategoryShare, last: CategoryShare) -> str:
 # What the source document's table shows from its first to its last step.
 _PUBLISHED_ORDERS = (("bloom", "falls"), ("libc+k", "rises"))
 _WHY = {
-    "none seen": "no difference seen: the intervals overlap; REPEATS=3 or a larger DURATION narrows them",
-    "-": "too few seconds to tell: a larger DURATION or REPEATS=3",
+    "none seen": "no difference seen: the intervals overlap; more REPEATS or a larger DURATION narrow them",
+    "-": "too few seconds to tell: a larger DURATION or more REPEATS",
 }
 
 
