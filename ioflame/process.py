@@ -90,45 +90,19 @@ def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) 
 
 
 class Child:
-    """A process of ours: started at once, known by its pid, stopped by a signal to that pid.
-
-    argv:        the command line
-    stdout:      the file its standard output goes to (None: thrown away)
-    stderr:      the file its standard error goes to (None: with stdout)
-    stop_signal: what asks it to end and keep its work (SIGINT for perf and bpftrace, SIGTERM otherwise)
-    """
+    """A process of ours, started by `Children.start`: known by its pid, stopped by a signal to that pid."""
 
     def __init__(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-        stop_signal: signal.Signals = signal.SIGTERM,
-        pass_fds: Sequence[int] = (),
+        self, name: str, argv: Sequence[str], process: subprocess.Popen[bytes], stop_signal: signal.Signals
     ) -> None:
         self.name = name
         self.argv = list(argv)
         self.stop_signal = stop_signal
-        guard = [tool_path("setpriv", "util-linux"), "--pdeathsig", stop_signal.name.removeprefix("SIG")]
-        with contextlib.ExitStack() as files:
-            out = files.enter_context(stdout.open("wb")) if stdout else subprocess.DEVNULL
-            err = files.enter_context(stderr.open("wb")) if stderr else subprocess.STDOUT
-            self._process = subprocess.Popen(
-                [*guard, *self.argv],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=_environment(),
-                process_group=0,
-                pass_fds=pass_fds,
-            )
+        self._process = process
         self.started = time.time()
         self.ended: float | None = None
-        self._await_guard(guard[0])
 
-    def _await_guard(self, guard: str) -> None:
+    def await_guard(self, guard: str) -> None:
         """Returns when the guard has become the command: until then our death would not end it."""
         deadline = time.monotonic() + 5.0
         while self.running and time.monotonic() < deadline:
@@ -203,10 +177,30 @@ class Children:
         stop_signal: signal.Signals = signal.SIGTERM,
         pass_fds: Sequence[int] = (),
     ) -> Child:
-        """Starts a Child (its parameters) and knows it from then on: no signal comes in between."""
-        with _deferred_interrupts():
-            child = Child(name, argv, stdout=stdout, stderr=stderr, stop_signal=stop_signal, pass_fds=pass_fds)
-            self._children.append(child)
+        """Starts a process and knows it from then on: no signal comes in between.
+
+        argv:        the command line
+        stdout:      the file its standard output goes to (None: thrown away)
+        stderr:      the file its standard error goes to (None: with stdout)
+        stop_signal: what asks it to end and keep its work (SIGINT for perf and bpftrace, SIGTERM otherwise)
+        """
+        guard = [tool_path("setpriv", "util-linux"), "--pdeathsig", stop_signal.name.removeprefix("SIG")]
+        with contextlib.ExitStack() as files:
+            out = files.enter_context(stdout.open("wb")) if stdout else subprocess.DEVNULL
+            err = files.enter_context(stderr.open("wb")) if stderr else subprocess.STDOUT
+            with _deferred_interrupts():
+                process = subprocess.Popen(
+                    [*guard, *argv],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env=_environment(),
+                    process_group=0,
+                    pass_fds=pass_fds,
+                )
+                child = Child(name, argv, process, stop_signal)
+                self._children.append(child)
+        child.await_guard(guard[0])
         return child
 
     def __iter__(self) -> Iterator[Child]:

@@ -18,6 +18,7 @@ from collectors.pmp import PmpPlan, Sampling, sampler_named
 from folding.pmp import fold_pmp
 from ioflame.errors import HostError, UsageError
 from ioflame.files import Files
+from ioflame.observer import attached
 from ioflame.pmp import Pmp, read_pmp
 from ioflame.process import Children
 from tests.collectors.conftest import StartThreads, thread_states
@@ -26,13 +27,10 @@ from tests.collectors.conftest import StartThreads, thread_states
 def sample(plan: PmpPlan, pid: int, directory: Path, seconds: float) -> Pmp:
     with Children() as children:
         sampling = Sampling(children, plan, pid, directory)
-        try:
-            sampling.attach()
+        with attached(sampling):
             sampling.open()
             sampling.wait(seconds)
             sampling.close()
-        finally:
-            sampling.detach()
     return read_pmp(directory)
 
 

@@ -15,6 +15,7 @@ from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
 from ebpf.iolat_bcc import parse_biolatency
 from ioflame.checks import Check, Verdict, worst
 from ioflame.latency import IoLatency, read_io_latency
+from ioflame.observer import attached
 from ioflame.process import Child, Children
 from tests.ebpf.conftest import Disk, FioCounts, disk_of, run_fio
 
@@ -32,13 +33,10 @@ def traced(
     with Children() as children:
         request = IoLatencyRequest([os.getpid()], disk.number, children=True, backend=backend)
         observer = io_latency_observer(request, children, out)
-        try:
-            observer.attach()
+        with attached(observer):
             observer.open()
             fio = load()
             observer.close()
-        finally:
-            observer.detach()
     return fio, read_io_latency(out)
 
 

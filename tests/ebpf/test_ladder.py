@@ -14,6 +14,7 @@ from ebpf.tracer import tracer_binary
 from ioflame.checks import Check, Verdict
 from ioflame.errors import HostError, UsageError
 from ioflame.ladder import STAGES, Ladder, read_ladder
+from ioflame.observer import attached
 from ioflame.process import Children
 from tests.conftest import Ioflame
 from tests.ebpf.conftest import DIRECT
@@ -69,15 +70,12 @@ def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", s
     engine.order("go")
     with Children() as children:
         observer = ladder_observer(LadderRequest(engine.pid, sample, start), children, out)
-        try:
-            observer.attach()
+        with attached(observer):
             engine.query("stop")
             observer.open()
             for order in orders:
                 engine.query(order)
             observer.close()
-        finally:
-            observer.detach()
     return read_ladder(out)
 
 

@@ -12,6 +12,7 @@ import pytest
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ioflame.checks import Check, Verdict
 from ioflame.ladder import STAGES, Ladder, read_ladder
+from ioflame.observer import attached
 from ioflame.process import Children
 from viz.ladder import ladder_text
 
@@ -43,13 +44,10 @@ def follow(fio: subprocess.Popen[str], out: Path, backend: str, *options: str) -
     with Children() as children:
         request = LadderRequest(fio.pid, 1, "syscall", backend=backend)
         observer = ladder_observer(request, children, out)
-        try:
-            observer.attach()
+        with attached(observer):
             observer.open()
             _, errors = fio.communicate(" ".join((*options, f"--number_ios={_FEW}")) + "\n")
             observer.close()
-        finally:
-            observer.detach()
     assert fio.returncode == 0, errors
     return read_ladder(out)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.process import Child, Children, capture, interruptible, tool_path
+from ioflame.process import Children, capture, interruptible, tool_path
 
 
 def alive(pid: int) -> bool:
@@ -65,7 +65,7 @@ def test_a_child_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     code = (
         "import signal,time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('{}','w').write('x')\ntime.sleep(1000)"
     )
-    child = Child("stubborn", [sys.executable, "-c", code.format(said)])
+    child = Children().start("stubborn", [sys.executable, "-c", code.format(said)])
     assert said.read_text() == "x"  # returns once the child ignores the signal
     assert child.stop(grace=0.2) == -signal.SIGKILL
     assert child.describe_end() == "killed by SIGKILL"
@@ -75,8 +75,8 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> Non
     pids = tmp_path / "pids"
     os.mkfifo(pids)
     code = (
-        "from ioflame.process import Child\nimport time\n"
-        f"c = Child('c', ['sleep', '1000'])\nopen({str(pids)!r}, 'w').write(str(c.pid))\ntime.sleep(1000)"
+        "from ioflame.process import Children\nimport time\n"
+        f"c = Children().start('c', ['sleep', '1000'])\nopen({str(pids)!r}, 'w').write(str(c.pid))\ntime.sleep(1000)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     pid = int(pids.read_text())
@@ -92,7 +92,9 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> Non
 
 
 def test_output_goes_to_the_files_named(tmp_path: Path) -> None:
-    child = Child("words", ["sh", "-c", "echo out; echo err >&2"], stdout=tmp_path / "out", stderr=tmp_path / "err")
+    child = Children().start(
+        "words", ["sh", "-c", "echo out; echo err >&2"], stdout=tmp_path / "out", stderr=tmp_path / "err"
+    )
     assert child.wait(10) == 0
     assert (tmp_path / "out").read_text() == "out\n"
     assert (tmp_path / "err").read_text() == "err\n"

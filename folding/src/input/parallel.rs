@@ -15,6 +15,7 @@ use crate::collector::{Collector, Options};
 use crate::error::Error;
 use std::fs::File;
 use std::io::Read;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a file that one thread takes at once.
 const PART: u64 = 1 << 20;
@@ -32,6 +33,11 @@ trait Part: Read {
 
     /// Leaves nothing to anybody.
     fn stop(&mut self);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A thread that panicked is found out when it is joined.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Worker<P> {

@@ -1,13 +1,13 @@
 //! Parts of a file: every thread reads its own, at the same time as the others.
 
-use super::Part;
+use super::{Part, lock};
 use crate::input::perf_script::last_cut;
 use crate::intern::IntMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes in which the last cut is looked for at first: more than nearly every sample has.
 const WINDOW: u64 = 1 << 14;
@@ -21,11 +21,6 @@ pub struct Parts<'f> {
     /// Where parts begin, by their numbers.
     cuts: Mutex<IntMap<u64, u64>>,
     failure: Mutex<Option<String>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panicked is found out when it is joined.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'f> Parts<'f> {

@@ -1,6 +1,6 @@
 //! Parts of an input that can only be read in order, a pipe above all: one thread reads at a time.
 
-use super::Part;
+use super::{Part, lock};
 use crate::input::perf_script::last_cut;
 use std::io::{self, ErrorKind, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -64,11 +64,6 @@ pub struct Piece<'s, 'i> {
     number: u64,
     /// The input ended before the part did.
     holds_the_end: bool,
-}
-
-fn lock<'s, 'i>(shared: &'s Mutex<Shared<'i>>) -> MutexGuard<'s, Shared<'i>> {
-    // A thread that panicked is found out when it is joined.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'s, 'i> Piece<'s, 'i> {
