@@ -193,7 +193,11 @@ class Recording:
         self._order("disable")
 
     def _order(self, order: str) -> None:
-        os.write(self._command, f"{order}\n".encode())
+        try:
+            os.write(self._command, f"{order}\n".encode())
+        except BrokenPipeError:
+            # perf ends with the process that it records.
+            raise self._failure(f"perf ended before it could {order}") from None
         ready, _, _ = select.select([self._ack], [], [], _ACK_SECONDS)
         # perf acknowledges with "ack\n"; an end of file means that it is gone.
         if not ready or not os.read(self._ack, 64):

@@ -17,6 +17,17 @@ const volatile u64 pidns_dev = 0;
 const volatile u64 pidns_ino = 0;
 const volatile u32 target_tgid = 0;
 
+/* The value of a key, which begins as `fresh`; NULL where the map is full. Two CPUs may both find it missing: one of them
+ * adds it, and each then looks it up. */
+static __always_inline void *find_or_add(void *map, const void *key, const void *fresh)
+{
+	void *value = bpf_map_lookup_elem(map, key);
+	if (value)
+		return value;
+	bpf_map_update_elem(map, key, fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, key);
+}
+
 /* Buckets: exact below 32 ns, then each power of two in 32 parts, so a bucket is at most 1/32 (3.1 %) wide. */
 #define SUB_BITS 5
 #define SUB (1 << SUB_BITS)

@@ -170,12 +170,7 @@ static __always_inline void end(u64 key, struct flight *flight)
 	}
 	count(operation, own, TOTAL, flight->started, now);
 	struct kind kind = { operation, flight->flags & ~REQ_OP_MASK, flight->bytes, own };
-	struct kind_sum *sum = bpf_map_lookup_elem(&kinds, &kind);
-	if (!sum) {
-		struct kind_sum none = {};
-		bpf_map_update_elem(&kinds, &kind, &none, BPF_NOEXIST);
-		sum = bpf_map_lookup_elem(&kinds, &kind);
-	}
+	struct kind_sum none = {}, *sum = find_or_add(&kinds, &kind, &none);
 	if (sum) {
 		sum->count++;
 		sum->bytes += flight->bytes;

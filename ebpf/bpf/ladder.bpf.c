@@ -265,10 +265,10 @@ static __always_inline void finish(struct thread *thread, u64 now)
 			if (there)
 				count(stage, thread->at[stage], thread->at[stage + 1], thread->own[stage]);
 		}
-		u64 one = 1, *n = bpf_map_lookup_elem(&devices, &thread->device);
+		u64 none = 0, *n = find_or_add(&devices, &thread->device, &none);
 		if (n)
 			ADD(*n, 1);
-		else if (bpf_map_update_elem(&devices, &thread->device, &one, BPF_NOEXIST))
+		else
 			bump(LOST_DEVICE);
 	}
 	count(ROW_CLASS + class, thread->at[QUERY], now, own);

@@ -152,8 +152,7 @@ static __always_inline u64 take_stack(void *ctx, u64 flags)
 	}
 	if (hash <= NOT_KEPT)
 		hash = 2;
-	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, stack, BPF_NOEXIST) &&
-	    !bpf_map_lookup_elem(&stacks, &hash)) {
+	if (!find_or_add(&stacks, &hash, stack)) {
 		lose(LOST_STACK);
 		return NOT_KEPT;
 	}
@@ -179,12 +178,7 @@ static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 
 		.state = state,
 	};
 	__builtin_memcpy(key.waker, thread->waker, sizeof(key.waker));
-	struct sum *sum = bpf_map_lookup_elem(&sums, &key);
-	if (!sum) {
-		struct sum none = {};
-		bpf_map_update_elem(&sums, &key, &none, BPF_NOEXIST);
-		sum = bpf_map_lookup_elem(&sums, &key);
-	}
+	struct sum none = {}, *sum = find_or_add(&sums, &key, &none);
 	if (sum) {
 		__sync_fetch_and_add(&sum->ns, ns);
 		__sync_fetch_and_add(&sum->count, 1);
@@ -206,16 +200,15 @@ static __always_inline struct thread *thread_of(struct task_struct *task, int *i
 	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
 	if (thread)
 		return thread;
-	*is_new = 1;
 	struct end *none = bpf_map_lookup_elem(&blank, &zero);
 	if (!none)
 		return 0;
-	if (bpf_map_update_elem(&threads, &pid, &none->thread, BPF_NOEXIST)) {
-		lose(LOST_THREAD);
-		return 0;
-	}
+	/* Another CPU that wakes the thread may have added it meanwhile. */
+	*is_new = !bpf_map_update_elem(&threads, &pid, &none->thread, BPF_NOEXIST);
 	thread = bpf_map_lookup_elem(&threads, &pid);
-	if (thread)
+	if (!thread)
+		lose(LOST_THREAD);
+	else if (*is_new)
 		thread->tid = ids_of(task).tid;
 	return thread;
 }

@@ -43,6 +43,8 @@ pub struct Collector {
     /// The numbers of commands' names without their origins.
     plain_comms: IntMap<u64, u32>,
     scratch: Vec<u32>,
+    /// Samples of one stack, put together by the names of their commands.
+    by_name: Vec<Samples>,
     part: u64,
     told: Option<(Option<String>, String)>,
 }
@@ -129,11 +131,7 @@ impl Collector {
 
     /// So many different chains follow, with so many frames together.
     pub fn expect(&mut self, chains: usize, frames: usize) {
-        if self.options.located {
-            self.profile.located.stacks.reserve(chains, frames);
-        } else {
-            self.profile.reserve(chains, frames);
-        }
+        self.profile.reserve(chains, frames);
     }
 
     pub fn options(&self) -> &Options {

@@ -203,6 +203,11 @@ impl<T: Item> Interner<T> {
         self.probe(tag(T::hash(items), 0), 0, items).1
     }
 
+    /// Every sequence, in the order of their numbers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[T]> {
+        self.spans.iter().map(|span| &self.arena[span.start..span.start + span.len as usize])
+    }
+
     /// Forgets everything, and gives the memory back.
     pub fn clear(&mut self) {
         *self = Self::default();

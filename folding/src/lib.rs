@@ -10,7 +10,8 @@
 //! Everything is bytes: symbols, commands and paths need not be UTF-8. Memory grows with the number of
 //! different stacks, never with the number of samples.
 
-#![forbid(unsafe_code)]
+// One function maps recordings into memory.
+#![deny(unsafe_code)]
 
 pub mod categories;
 pub mod check;
@@ -33,6 +34,7 @@ mod pool;
 pub mod pprof;
 pub mod profile;
 pub mod roots;
+pub mod runs;
 pub mod slices;
 pub mod stacks;
 pub mod stats;

@@ -1,7 +1,8 @@
 //! Stacks by the places of their instructions: what pprof tells of a recording beyond the names of its frames.
 
 use crate::intern::Interner;
-use crate::stacks::Stacks;
+use crate::runs::Runs;
+use crate::stacks::{Stacks, Tally};
 
 /// What stands before the names in the key of a site.
 const HEAD: usize = 3;
@@ -16,13 +17,17 @@ pub struct Site<'a> {
     pub names: &'a [u32],
 }
 
+/// The number of a chain, that of a command's name, and what they weigh together.
+pub type Counted = (u32, u32, Tally);
+
 /// Stacks of sites, beside the same stacks by name.
 #[derive(Default)]
 pub struct Located {
     objects: Interner<u8>,
     sites: Interner<u32>,
-    /// The number of the command's name, then those of the sites, leaf first.
-    pub stacks: Stacks,
+    /// The numbers of the sites of each chain, leaf first.
+    chains: Runs<u32>,
+    counted: Vec<Counted>,
     key: Vec<u32>,
 }
 
@@ -49,12 +54,40 @@ impl Located {
         self.sites.intern(&self.key).0
     }
 
-    /// Adds to the stack of a command and of sites, leaf first.
-    pub fn add(&mut self, command: u32, sites: impl Iterator<Item = u32>, weight: u128, samples: u64) {
-        self.key.clear();
-        self.key.push(command);
-        self.key.extend(sites);
-        self.stacks.add(&self.key, weight, samples);
+    /// Adds chains of sites, each leaf first, and what was counted of each.
+    pub fn add(&mut self, chains: Runs<u32>, counted: Vec<Counted>) {
+        if self.counted.is_empty() {
+            (self.chains, self.counted) = (chains, counted);
+            return;
+        }
+        // Seldom: only if the input has more different chains than are named at once.
+        let (mut all, mut tallies) = (Interner::default(), Stacks::default());
+        let old = (std::mem::take(&mut self.chains), std::mem::take(&mut self.counted));
+        for (chains, counted) in [old, (chains, counted)] {
+            let numbers: Vec<u32> = chains.iter().map(|chain| all.intern(chain).0).collect();
+            for (chain, command, Tally { weight, samples }) in counted {
+                tallies.add(&[numbers[chain as usize], command], weight, samples);
+            }
+        }
+        all.iter().for_each(|chain| self.chains.add(|sites| sites.extend_from_slice(chain)));
+        self.counted.extend((0..tallies.len() as u32).filter_map(|id| match tallies.chain(id) {
+            &[chain, command] => Some((chain, command, tallies.tally(id))),
+            _ => None,
+        }));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.counted.is_empty()
+    }
+
+    /// The sites of each chain, leaf first; some chains may be the same.
+    pub fn chains(&self) -> impl Iterator<Item = &[u32]> {
+        self.chains.iter()
+    }
+
+    /// What was counted of the chains.
+    pub fn counted(&self) -> &[Counted] {
+        &self.counted
     }
 
     pub fn object_name(&self, object: u32) -> &[u8] {

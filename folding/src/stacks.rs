@@ -9,6 +9,15 @@ pub struct Tally {
     pub samples: u64,
 }
 
+impl Tally {
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            weight: self.weight.saturating_add(other.weight),
+            samples: self.samples.saturating_add(other.samples),
+        }
+    }
+}
+
 /// Chains of frames' numbers, each with its tally.
 #[derive(Default)]
 pub struct Stacks {
@@ -30,8 +39,7 @@ impl Stacks {
             self.tallies.push(Tally::default());
         }
         let tally = &mut self.tallies[id as usize];
-        tally.weight = tally.weight.saturating_add(weight);
-        tally.samples = tally.samples.saturating_add(samples);
+        *tally = tally.plus(Tally { weight, samples });
         id
     }
 
@@ -58,10 +66,7 @@ impl Stacks {
     }
 
     pub fn total(&self) -> Tally {
-        self.tallies.iter().fold(Tally::default(), |sum, one| Tally {
-            weight: sum.weight.saturating_add(one.weight),
-            samples: sum.samples.saturating_add(one.samples),
-        })
+        self.tallies.iter().fold(Tally::default(), |sum, one| sum.plus(*one))
     }
 
     /// The stacks in the order of their frames' places, from 1, which `rank` gives by their numbers: frame by frame.
@@ -78,7 +83,7 @@ impl Stacks {
 
     /// Sorts by one frame after the other, so that what stacks have in common is looked at once. `key` gives a frame's
     /// place in the order, and 0 behind the last one.
-    pub fn sorted_by(&self, key: impl Fn(&[u32], usize) -> u32) -> Vec<u32> {
+    fn sorted_by(&self, key: impl Fn(&[u32], usize) -> u32) -> Vec<u32> {
         let mut stacks: Vec<(u32, u32)> = (0..self.len() as u32).map(|stack| (0, stack)).collect();
         // Those that are the same up to some depth.
         let mut alike = vec![(0..stacks.len(), 0)];

@@ -96,7 +96,7 @@ fn pprof_tells_the_same_of_stacks_by_place_and_by_name() {
                 .expect("memory");
             assert_eq!(String::from_utf8_lossy(&folded), text, "{located}");
             let mut pprof = Vec::new();
-            write_pprof(&profile, &stats, &mut pprof).expect("memory");
+            write_pprof(&profile, &stats, 1, &mut pprof).expect("memory");
             let mut collector = Collector::new(Options { label: Label::Tid, ..plain.clone() });
             Pprof.read(&mut &pprof[..], &mut collector).expect("a pprof");
             let (profile, _) = collector.finish().expect("one event");

@@ -114,7 +114,7 @@ proptest! {
         PerfScript::default().read(&mut &input[..], &mut collector)?;
         let (profile, stats) = collector.finish()?;
         let mut packed = Vec::new();
-        write_pprof(&profile, &stats, &mut packed)?;
+        write_pprof(&profile, &stats, 1, &mut packed)?;
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut bytes)?;
         let at = at.index(bytes.len());

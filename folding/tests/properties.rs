@@ -222,7 +222,7 @@ proptest! {
             let (profile, stats) = result.ok()?;
             let (mut out, mut pprof) = (Vec::new(), Vec::new());
             write_folded(&profile, &mut out, |tally| tally.weight).expect("memory");
-            let written = stackfold::pprof::write_pprof(&profile, &stats, &mut pprof).is_ok();
+            let written = stackfold::pprof::write_pprof(&profile, &stats, 1, &mut pprof).is_ok();
             Some((text(&out), written.then_some(pprof), serde_json::to_string(&stats).expect("JSON")))
         };
         let whole = told(read(&input, options.clone()));

@@ -1,8 +1,8 @@
 """stackfold on perf.data itself, against perf script and a folder behind it.
 
 Two recordings are made: db_bench with frame pointers, and a program in C++, built with `-g -O2`, with copied stacks.
-Times are medians of paired runs, wall clock, with the recording in the page cache. Each row of stackfold says how many
-threads it had; the other programs have one each. The processors' time stands below.
+Times are medians of paired runs, wall clock, with the recording in the page cache. stackfold has the threads it takes
+unless told otherwise, one for each processor and at most 4, or one where a row says so; the others have one each.
 
 The yardstick (`folding/examples/chains.rs`) does less than any folder must: it knows no processes, puts nothing in
 order and names nothing.
@@ -97,22 +97,24 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     say(f"runs     medians of {runs} paired runs, in turn; a ratio is the median of the pairs' ratios\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(data)]
-    direct = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(data)])
-    two = Program("stackfold --threads 2", [stackfold, "-q", "--threads", "2", str(data)])
+    ours = Program("stackfold", [stackfold, "-q", str(data)])
+    one = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(data)])
     alone = Program("records and chains alone", [str(YARDSTICK), str(data)])
     peer = piped("perf script | inferno -n 1", script, [inferno(), "-n", "1"])
-    with_pprof = Program("folded and pprof", [*direct.argv, "--pprof", str(directory / "out.pb.gz")])
-    pprof_by_two = Program("the same, --threads 2", [*two.argv, "--pprof", str(directory / "out.pb.gz")])
-    in_turn([direct, two, alone, with_pprof, peer, pprof_by_two], data, directory, runs)
-    compare("fp, 1 thread, against perf script | inferno", peer, direct, 10)
-    at_most("against reading records and hashing chains alone", direct, alone, 2)
-    processor_time("the same, processor time", direct, alone)
-    compare("--threads 2 against 1", direct, two, 1)
-    at_most("pprof written beside folded", with_pprof, direct, 1.2)
-    processor_time("the same, processor time", with_pprof, direct)
-    at_most("the same, --threads 2", pprof_by_two, two, 1.2)
-    ours, theirs = (folded_weight(directory / f"out-{number}.folded") for number in (0, 4))
-    say(f"weights: stackfold {ours}, peer {theirs}")
+    with_pprof = Program("folded and pprof", [*ours.argv, "--pprof", str(directory / "out.pb.gz")])
+    pprof_by_one = Program("the same, --threads 1", [*one.argv, "--pprof", str(directory / "out.pb.gz")])
+    in_turn([ours, one, alone, with_pprof, peer, pprof_by_one], data, directory, runs)
+    compare("fp, against perf script | inferno", peer, ours, 10)
+    compare("the same, --threads 1", peer, one, 10)
+    at_most("against reading records and hashing chains alone", ours, alone, 2)
+    at_most("the same, --threads 1", one, alone, 2)
+    processor_time("the same, processor time", one, alone)
+    compare("all threads against --threads 1", one, ours, 1)
+    at_most("pprof written beside folded", with_pprof, ours, 1.2)
+    at_most("the same, --threads 1", pprof_by_one, one, 1.2)
+    processor_time("the same, processor time", pprof_by_one, one)
+    weights = [folded_weight(directory / f"out-{number}.folded") for number in (0, 4)]
+    say(f"weights: stackfold {weights[0]}, peer {weights[1]}")
     for label, piece, of in pieces(data, directory, found):
         mib = peak([stackfold, "-q", str(piece)])
         output = subprocess.run([stackfold, "-q", str(piece)], capture_output=True, check=False).stdout
@@ -124,15 +126,16 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     say(f"\ninput    {size:.0f} MB, {samples_of(stacks)} samples: templates.cc with debug information, copied stacks\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(stacks)]
-    direct = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(stacks)])
-    two = Program("stackfold --threads 2", [stackfold, "-q", "--threads", "2", str(stacks)])
+    ours = Program("stackfold", [stackfold, "-q", str(stacks)])
+    one = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(stacks)])
     plain = Program("stackfold --no-inlines", [stackfold, "-q", "--threads", "1", "--no-inlines", str(stacks)])
     by_text = piped("perf script | stackfold", script, [stackfold, "-q"])
     no_inline = piped("perf script --no-inline | stackfold", [*script, "--no-inline"], [stackfold, "-q"])
-    in_turn([direct, two, plain, no_inline, by_text], stacks, directory, runs)
-    compare("dwarf, inlines, 1 thread, against perf script's", by_text, direct, 100)
-    compare("the same, 2 threads", by_text, two, 100)
-    compare("dwarf, inlines, 1 thread, against --no-inline", no_inline, direct, 3)
-    processor_time("the same, processor time", no_inline, direct)
-    compare("dwarf, no inlines on either side, 1 thread", no_inline, plain, 3)
-    compare("--threads 2 against 1", direct, two, 1)
+    in_turn([ours, one, plain, no_inline, by_text], stacks, directory, runs)
+    compare("dwarf, inlines, against perf script's", by_text, ours, 100)
+    compare("the same, --threads 1", by_text, one, 100)
+    compare("dwarf, inlines, against --no-inline", no_inline, ours, 3)
+    compare("the same, --threads 1", no_inline, one, 3)
+    processor_time("the same, processor time", no_inline, one)
+    compare("dwarf, no inlines on either side, --threads 1", no_inline, plain, 3)
+    compare("all threads against --threads 1", one, ours, 1)

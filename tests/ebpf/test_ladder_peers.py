@@ -31,14 +31,16 @@ _READER = re.compile(r"\b_ZNK7rocksdb22RandomAccessFileReader4ReadE\w*$", re.MUL
 def agree(ours: Ladder, theirs: dict[str, float]) -> None:
     """The same parts, the same two largest, and the same means but for what each one's probes add to the other's parts.
 
-    Where both are at one place, one runs after the other: a few us of a part, and less than 5 % of the whole.
+    Where both are at one place, one runs after the other: a few us of a part, and less than 5 % of the whole. Parts
+    that are nearer to each other than that may change places.
     """
     mine = {rung.name: rung.mean_ns for rung in ours.stages}
     assert list(theirs) == list(mine)
-    largest = set(sorted(mine, key=lambda name: -mine[name])[:2])
-    assert set(sorted(theirs, key=lambda name: -theirs[name])[:2]) == largest
+    added = 0.05 * sum(mine.values())
+    second = sorted(mine.values())[-2]
+    assert all(mine[name] >= second - 2 * added for name in sorted(theirs, key=lambda name: -theirs[name])[:2])
     for name, mean in mine.items():
-        assert theirs[name] == pytest.approx(mean, rel=0.25, abs=0.05 * sum(mine.values())), (name, mine, theirs)
+        assert theirs[name] == pytest.approx(mean, rel=0.25, abs=added), (name, mine, theirs)
     assert sum(theirs.values()) == pytest.approx(sum(mine.values()), rel=0.2)
 
 

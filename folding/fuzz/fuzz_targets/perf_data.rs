@@ -31,7 +31,7 @@ fn told(collector: Result<Collector, Error>) -> Result<(Vec<u8>, String), String
     let mut out = Vec::new();
     write_folded(&profile.plain(), &mut out, |tally| tally.weight).expect("memory");
     // Weights may be more than pprof has numbers for.
-    let _ = write_pprof(&profile, &stats, &mut Vec::new());
+    let _ = write_pprof(&profile, &stats, 1, &mut Vec::new());
     Ok((out, serde_json::to_string(&stats).expect("JSON") + &stats.summary()))
 }
 

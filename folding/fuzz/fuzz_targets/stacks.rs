@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(folded(&profile).is_empty(), profile.stacks() == 0);
     // What is written as pprof is read with its origins. Weights may be more than pprof has numbers for.
     let mut pprof = Vec::new();
-    if !options.origins || write_pprof(&profile, &stats, &mut pprof).is_err() {
+    if !options.origins || write_pprof(&profile, &stats, 1, &mut pprof).is_err() {
         return;
     }
     let plain = Options { origins: true, ..Options::default() };
@@ -49,7 +49,7 @@ fuzz_target!(|data: &[u8]| {
         let (back, _) = read(&mut Pprof, pprof, &plain).expect("our own pprof");
         assert_eq!(back.total().weight, profile.total().weight);
         let mut again = Vec::new();
-        write_pprof(&back, &stats, &mut again).expect("it was written before");
+        write_pprof(&back, &stats, 1, &mut again).expect("it was written before");
         again
     };
     // Names that are empty, not UTF-8 or hold control characters come back tidied, and then stay as they are.

@@ -1,9 +1,9 @@
 //! `stackfold check`
 
+use super::input::Threads;
 use super::write_output;
 use crate::check::{self, Comparison, Request, Verdict};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -43,9 +43,8 @@ pub struct Args {
     /// Compare one event; without it, each
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
-    /// Threads that fold
-    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
-    threads: NonZeroUsize,
+    #[command(flatten)]
+    threads: Threads,
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
@@ -53,7 +52,7 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         recording: &args.input,
         only_pid: args.only_pid,
         event: args.event.as_deref(),
-        threads: args.threads.get(),
+        threads: args.threads.number(),
     })?;
     if comparison.events.is_empty() {
         return Err(Error::partial("there are no samples to compare"));

@@ -62,9 +62,9 @@ fn operations(text: &str) -> Result<(u64, u64), String> {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
-    let options = args.selection.options();
+    let (options, threads) = (args.selection.options(), args.selection.threads.number());
     let read = |path: &Path| -> Result<(Profile, Stats), Error> {
-        let (profile, stats) = args.selection.read(path, &options)?.finish()?;
+        let (profile, stats) = args.selection.read(path, &options, threads)?.finish()?;
         if stats.weight == 0 {
             return Err(Error::partial(format!("no weight in {}", path.display())));
         }

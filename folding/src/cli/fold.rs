@@ -143,8 +143,9 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let options = args.options();
     let origins = format == output::Format::Pprof || args.pprof.is_some();
+    let threads = args.selection.threads.number();
     let options = Options { origins, located: origins && !options.cut_stacks(), ..options };
-    let mut collector = args.selection.read(&args.input, &options)?;
+    let mut collector = args.selection.read(&args.input, &options, threads)?;
     let slices = collector.take_slices();
     let (profile, mut stats) = collector.finish()?;
     if args.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
@@ -156,16 +157,16 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     // pprof says nothing of what is found out below.
     let told = stats.clone();
     let beside = || match &args.pprof {
-        Some(path) => output::write(output::Format::Pprof, Some(path), &profile, &told),
+        Some(path) => output::write(output::Format::Pprof, Some(path), &profile, &told, threads),
         None => Ok(()),
     };
     let others = || -> Result<(), Error> {
-        let with_origins = options.origins && profile.located.stacks.is_empty();
+        let with_origins = options.origins && profile.located.is_empty();
         let plain = if with_origins { profile.plain() } else { Profile::default() };
         let folded = if with_origins { &plain } else { &profile };
         stats.unique_stacks = folded.stacks() as u64;
         let shown = if format == output::Format::Folded { folded } else { &profile };
-        output::write(format, args.output.as_ref(), shown, &stats)?;
+        output::write(format, args.output.as_ref(), shown, &stats, threads)?;
         if let Some(path) = &args.counts {
             write_output(Some(path), |out| write_folded(folded, out, |tally| tally.samples.into()))?;
         }
@@ -177,7 +178,7 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         }
         Ok(())
     };
-    both(args.pprof.is_some() && args.selection.may_share(), beside, others)?;
+    both(args.pprof.is_some() && threads > 1, beside, others)?;
     if !args.quiet {
         let _ = io::stderr().write_all(stats.summary().as_bytes());
     }

@@ -37,9 +37,25 @@ pub struct Selection {
     /// What a sample weighs
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub weight: Weight,
-    /// Threads that fold; the result is the same for any number
-    #[arg(long, default_value_t = NonZeroUsize::MIN, value_name = "N")]
-    pub threads: NonZeroUsize,
+    #[command(flatten)]
+    pub threads: Threads,
+}
+
+/// How many threads fold.
+#[derive(clap::Args)]
+pub struct Threads {
+    /// Threads that fold; the result is the same for any number [default: one for each processor, at most 4]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+impl Threads {
+    /// Those asked for, or as many as are worth while.
+    pub fn number(&self) -> usize {
+        const MOST: usize = 4;
+        let processors = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST);
+        self.threads.map_or_else(processors, NonZeroUsize::get)
+    }
 }
 
 impl Selection {
@@ -48,14 +64,9 @@ impl Selection {
         Options { event: self.event.clone(), weight: self.weight, ..Options::default() }
     }
 
-    /// Whether outputs may be written at the same time.
-    pub fn may_share(&self) -> bool {
-        self.threads > NonZeroUsize::MIN
-    }
-
-    /// Reads all of an input.
-    pub fn read(&self, path: &Path, options: &Options) -> Result<Collector, Error> {
-        read(path, self.input_format, options, self.threads.get())
+    /// Reads all of an input with so many threads.
+    pub fn read(&self, path: &Path, options: &Options, threads: usize) -> Result<Collector, Error> {
+        read(path, self.input_format, options, threads)
     }
 }
 

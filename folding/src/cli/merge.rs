@@ -42,11 +42,12 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let origins = format == output::Format::Pprof;
     let options = Options { origins, ..args.selection.options() };
+    let threads = args.selection.threads.number();
     let mut merged = Profile::default();
     let mut sums = Stats::default();
     let mut told: Vec<(&PathBuf, String)> = Vec::new();
     for path in &args.inputs {
-        let (profile, stats) = args.selection.read(path, &options)?.finish()?;
+        let (profile, stats) = args.selection.read(path, &options, threads)?.finish()?;
         if profile.stacks() > 0 {
             told.push((path, stats.event_and_unit()));
             if sums.unit == UNSTATED || told.len() == 1 {
@@ -58,7 +59,7 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     }
     agree(&told)?;
     sums.unique_stacks = merged.stacks() as u64;
-    output::write(format, args.output.as_ref(), &merged, &sums)?;
+    output::write(format, args.output.as_ref(), &merged, &sums, threads)?;
     if let Some(path) = &args.stats {
         write_output(Some(path), |out| output::json(&sums, out))?;
     }

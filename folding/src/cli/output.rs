@@ -27,10 +27,16 @@ impl Format {
 }
 
 /// Writes the stacks in that format.
-pub fn write(format: Format, path: Option<&PathBuf>, profile: &Profile, stats: &Stats) -> Result<(), Error> {
+pub fn write(
+    format: Format,
+    path: Option<&PathBuf>,
+    profile: &Profile,
+    stats: &Stats,
+    threads: usize,
+) -> Result<(), Error> {
     write_output(path, |out| match format {
         Format::Folded => write_folded(profile, out, |tally| tally.weight),
-        Format::Pprof => write_pprof(profile, stats, out),
+        Format::Pprof => write_pprof(profile, stats, threads, out),
     })
 }
 

@@ -37,7 +37,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<u8, Error> {
     let options = args.selection.options();
-    let collector = args.selection.read(&args.input, &options)?;
+    let collector = args.selection.read(&args.input, &options, args.selection.threads.number())?;
     let (profile, stats) = collector.finish()?;
     write_output(args.output.as_ref(), |out| match args.format {
         Format::Text => out.write_all(stats.summary().as_bytes()),

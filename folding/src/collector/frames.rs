@@ -2,9 +2,11 @@
 
 use super::{Collector, Samples};
 use crate::dso;
+use crate::located::Counted;
 use crate::names;
 use crate::origin::{self, Origin};
 use crate::roots;
+use crate::runs::Runs;
 
 /// One frame as the profiler told it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,22 +121,32 @@ impl Collector {
         self.profile.located.site(object, address, frames.iter().map(|frame| frame.name))
     }
 
-    /// Takes the frames that several open samples have in common, and their sites, leaf first.
-    pub fn close_located(
-        &mut self,
-        samples: &Samples,
-        leaf_first: &[FrameRef],
-        sites: impl Iterator<Item = u32>,
-    ) {
-        let Samples { comm, weight, count, .. } = *samples;
-        let names = &mut self.profile.names;
-        let plain = self.plain_comms.entry(comm.into()).or_insert_with(|| {
-            let shown = origin::split(names.get(comm)).0.to_vec();
-            names.intern(&shown).0
+    /// Takes the frames that samples of several commands have in common, leaf first. Commands of one name are one.
+    pub fn close_plain(&mut self, samples: &[Samples], leaf_first: &[FrameRef]) {
+        let mut by_name = std::mem::take(&mut self.by_name);
+        by_name.extend(samples.iter().map(|samples| {
+            let names = &mut self.profile.names;
+            let comm = *self.plain_comms.entry(samples.comm.into()).or_insert_with(|| {
+                let shown = origin::split(names.get(samples.comm)).0.to_vec();
+                names.intern(&shown).0
+            });
+            Samples { comm, ..*samples }
+        }));
+        by_name.sort_unstable_by_key(|samples| (samples.comm, samples.slice));
+        by_name.dedup_by(|next, first| {
+            let same = (next.comm, next.slice) == (first.comm, first.slice);
+            if same {
+                first.absorb(next);
+            }
+            same
         });
-        let by_name = Samples { comm: *plain, ..*samples };
-        self.profile.located.add(comm, sites, weight, count);
-        self.close_all(&by_name, leaf_first);
+        by_name.drain(..).for_each(|samples| self.close_all(&samples, leaf_first));
+        self.by_name = by_name;
+    }
+
+    /// Takes the same samples by their sites: the sites of each chain, leaf first, and what was counted of each.
+    pub fn locate(&mut self, chains: Runs<u32>, counted: Vec<Counted>) {
+        self.profile.located.add(chains, counted);
     }
 }
 

@@ -62,10 +62,8 @@ impl Message {
 
     /// A number of a packed field that is put together here.
     #[inline]
-    pub fn element(&mut self, Element(word): Element) {
-        let len = self.bytes.len() + (word >> 56) as usize;
-        self.bytes.extend_from_slice(&word.to_le_bytes());
-        self.bytes.truncate(len);
+    pub fn element(&mut self, number: Element) {
+        elements(&mut self.bytes, std::iter::once(number));
     }
 
     fn varint(&mut self, mut value: u64) {
@@ -82,6 +80,9 @@ impl Message {
 pub struct Element(u64);
 
 impl Element {
+    /// Bytes of the largest one.
+    const LONGEST: usize = 5;
+
     pub fn new(mut value: u32) -> Self {
         let (mut word, mut len) = (0, 0);
         while value >= 0x80 {
@@ -91,6 +92,21 @@ impl Element {
         }
         Self(word | u64::from(value) << (8 * len) | (len + 1) << 56)
     }
+}
+
+/// Appends numbers of a packed field.
+#[inline]
+pub fn elements(bytes: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = Element>) {
+    // Each is written with what may stand behind it, which the next one writes over.
+    let mut at = bytes.len();
+    bytes.resize(at + numbers.len() * Element::LONGEST + size_of::<u64>(), 0);
+    for Element(word) in numbers {
+        if let Some(room) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *room = word.to_le_bytes();
+        }
+        at += (word >> 56) as usize;
+    }
+    bytes.truncate(at);
 }
 
 /// What a field holds.

@@ -3,23 +3,55 @@
 use super::fields::{label, profile as top, sample, value_type};
 use super::names::Frames;
 use super::tables::Tables;
-use super::wire::{Element, Message};
+use super::wire::{self, Element, Message};
 use crate::intern::IntMap;
 use crate::located::Site;
 use crate::origin::{self, Origin};
 use crate::profile::{Profile, Tally};
+use crate::runs::Runs;
 use crate::stats::Stats;
 use flate2::{Compression, write::GzEncoder};
+use std::cmp::Ordering;
 use std::io::{self, Write};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// Bytes that are worth being packed.
 const PIECE: usize = 1 << 16;
 
-/// Writes the stacks with weight and number of samples. The order depends on nothing but the stacks.
-pub fn write_pprof(profile: &Profile, stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
+/// Pieces that wait to be packed.
+const AHEAD: usize = 8;
+
+/// Writes the stacks with weight and number of samples. The order depends on nothing but the stacks. With more than one
+/// thread the bytes are packed while others are made.
+pub fn write_pprof(profile: &Profile, stats: &Stats, threads: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut zip = GzEncoder::new(out, Compression::fast());
-    Writer::new(profile, stats).write(&mut zip)?;
+    if threads <= 1 {
+        Writer::new(profile, stats).write(&mut zip)?;
+    } else {
+        std::thread::scope(|scope| {
+            let (made, pieces) = sync_channel(AHEAD);
+            let maker = scope.spawn(move || Writer::new(profile, stats).write(&mut Pieces(made)));
+            let packed = pieces.into_iter().try_for_each(|piece| zip.write_all(&piece));
+            let written = maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            // Where packing failed, the maker only knows that nobody takes its pieces.
+            packed.and(written)
+        })?;
+    }
     zip.finish()?.flush()
+}
+
+/// Hands what is written to another thread.
+struct Pieces(SyncSender<Vec<u8>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes.to_vec()).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct Writer<'p> {
@@ -75,7 +107,7 @@ impl<'p> Writer<'p> {
                 message.number(value_type::UNIT, unit);
             });
         }
-        if self.profile.located.stacks.is_empty() {
+        if self.profile.located.is_empty() {
             self.by_name(out)?
         } else {
             self.by_site(out)?
@@ -97,7 +129,9 @@ impl<'p> Writer<'p> {
             let is_command = self.firsts.get(&first).is_some_and(|first| first.is_command);
             self.locations.clear();
             frames.locations(&chain[usize::from(is_command)..], &mut self.tables, &mut self.locations);
-            self.sample(first, profile.tally(stack), out)?;
+            let locations = std::mem::take(&mut self.locations);
+            self.sample(first, &locations.bytes, profile.tally(stack), out)?;
+            self.locations = locations;
         }
         Ok(())
     }
@@ -110,9 +144,7 @@ impl<'p> Writer<'p> {
         let mut functions = vec![0; profile.names.len()];
         let mut mappings = vec![None; located.objects()];
         let mut locations = vec![Element::default(); located.sites()];
-        let mut order = vec![0; located.sites()];
-        for (place, site) in located.sorted_sites(&names).into_iter().enumerate() {
-            order[site as usize] = place as u32 + 1;
+        for site in located.sorted_sites(&names) {
             let Site { object, address, names } = located.get(site);
             let mapping = &mut mappings[object as usize];
             let mapping = *mapping.get_or_insert_with(|| self.tables.mapping(located.object_name(object)));
@@ -125,34 +157,46 @@ impl<'p> Writer<'p> {
             let functions = names.iter().map(|&name| functions[name as usize]);
             locations[site as usize] = self.tables.location(mapping, address, functions);
         }
-        // From the leaf, and the command last.
-        let sorted = located.stacks.sorted_by(|chain, depth| match chain.get(depth + 1) {
-            Some(&site) => order[site as usize],
-            None if depth + 1 == chain.len() => names[chain[0] as usize],
-            None => 0,
+        // Each chain as it is written, so that they are put in order, and out, by few bytes that lie together.
+        let mut written = Runs::default();
+        for chain in located.chains() {
+            let numbers = chain.iter().map(|&site| locations[site as usize]);
+            written.add(|bytes| wire::elements(bytes, numbers));
+        }
+        let of_chain = |chain: u32| written.get(chain as usize);
+        let first = |chain: u32| {
+            let mut word = [0; 8];
+            of_chain(chain).iter().zip(&mut word).for_each(|(byte, to)| *to = *byte);
+            u64::from_be_bytes(word)
+        };
+        let mut sorted: Vec<_> =
+            located.counted().iter().map(|counted| (first(counted.0), counted)).collect();
+        sorted.sort_unstable_by(|(a_first, a), (b_first, b)| {
+            let commands = || names[a.1 as usize].cmp(&names[b.1 as usize]);
+            let chains = || if a.0 == b.0 { Ordering::Equal } else { of_chain(a.0).cmp(of_chain(b.0)) };
+            a_first.cmp(b_first).then_with(chains).then_with(commands)
         });
-        for stack in sorted {
-            let Some((&command, sites)) = located.stacks.chain(stack).split_first() else { continue };
+        for same in sorted.chunk_by(|(_, a), (_, b)| a.1 == b.1 && of_chain(a.0) == of_chain(b.0)) {
+            let &(_, &(chain, command, _)) = &same[0];
+            let tally = same.iter().fold(Tally::default(), |sum, (_, (.., tally))| sum.plus(*tally));
             let first = self.first(Some(command));
-            self.locations.clear();
-            sites.iter().for_each(|&site| self.locations.element(locations[site as usize]));
-            self.sample(first, located.stacks.tally(stack), out)?;
+            self.sample(first, of_chain(chain), tally, out)?;
         }
         Ok(())
     }
 
-    /// Adds a sample at the locations put together.
-    fn sample(&mut self, first: u64, tally: Tally, out: &mut dyn Write) -> io::Result<()> {
+    /// Adds a sample at these locations.
+    fn sample(&mut self, first: u64, locations: &[u8], tally: Tally, out: &mut dyn Write) -> io::Result<()> {
         let weight = i64::try_from(tally.weight).map_err(|_| {
             io::Error::other(format!("pprof has no number as large as the weight {}", tally.weight))
         })?;
         let values = [self.counted.then_some(tally.samples), self.weight.map(|_| weight as u64)];
         self.head.clear();
-        self.head.begin_bytes(sample::LOCATION, self.locations.bytes.len());
+        self.head.begin_bytes(sample::LOCATION, locations.len());
         self.values.clear();
         self.values.packed(sample::VALUE, values.into_iter().flatten());
         let labels = self.firsts.get(&first).map_or(&[][..], |first| &first.labels);
-        let pieces = [&self.head.bytes, &self.locations.bytes, &self.values.bytes, labels];
+        let pieces = [&self.head.bytes, locations, &self.values.bytes, labels];
         self.text.pieces(top::SAMPLE, &pieces);
         if self.text.bytes.len() > PIECE {
             out.write_all(&self.text.bytes)?;

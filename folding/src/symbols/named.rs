@@ -3,6 +3,7 @@
 use super::demangle::demangle;
 use super::inlines::{Inlined, Inlines};
 use crate::intern::Interner;
+use crate::runs::Runs;
 
 /// A frame: the number of its name, and whether it was inlined into the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,7 @@ pub struct Named {
     mangled: Interner<u8>,
     /// The readable names, once they were made.
     names: Vec<Box<[u8]>>,
-    frames: Vec<NamedFrame>,
-    ends: Vec<usize>,
+    frames: Runs<NamedFrame>,
 }
 
 impl Named {
@@ -34,23 +34,23 @@ impl Named {
         let mut named = Self { mangled: names, ..Self::default() };
         let mut next = 0;
         for address in addresses {
-            if address.is_some() {
-                let chain = chains.get(next).map_or(&[][..], Vec::as_slice);
-                named.frames.extend(chain.iter().rev().map(|&name| NamedFrame { name, inlined: true }));
-                next += 1;
-            }
             let symbol = address.and_then(&symbol).unwrap_or(b"");
             let name = named.mangled.intern(symbol).0;
-            named.frames.push(NamedFrame { name, inlined: false });
-            named.ends.push(named.frames.len());
+            named.frames.add(|frames| {
+                if address.is_some() {
+                    let chain = chains.get(next).map_or(&[][..], Vec::as_slice);
+                    frames.extend(chain.iter().rev().map(|&name| NamedFrame { name, inlined: true }));
+                    next += 1;
+                }
+                frames.push(NamedFrame { name, inlined: false });
+            });
         }
         named
     }
 
     /// The frames at the address of this number.
     pub fn frames(&self, address: usize) -> &[NamedFrame] {
-        let start = address.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.frames[start..self.ends[address]]
+        self.frames.get(address)
     }
 
     /// Readable, once that was made; empty where there is no symbol.

@@ -87,24 +87,14 @@ enum Unwinders {
 }
 
 /// What one thread needs to walk stacks.
+#[derive(Default)]
 pub struct Walker {
+    /// Made when the first stack is walked, as they are large.
     x86_64: Vec<CacheX86_64>,
     aarch64: Vec<CacheAarch64>,
     frames: Vec<u64>,
     /// Of each frame that was left: the address to look it up by, and its stack pointer.
     left: Vec<(u64, u64)>,
-}
-
-impl Default for Walker {
-    fn default() -> Self {
-        let caches = 1 << CACHES_LOG2;
-        Self {
-            x86_64: (0..caches).map(|_| CacheX86_64::new()).collect(),
-            aarch64: (0..caches).map(|_| CacheAarch64::new()).collect(),
-            frames: Vec::new(),
-            left: Vec::new(),
-        }
-    }
 }
 
 impl Walker {
@@ -124,7 +114,8 @@ impl Walker {
             Unwinders::X86_64(unwinder) => {
                 let registers = UnwindRegsX86_64::new(ip, sp, fp);
                 let files = &tables.files;
-                walk(unwinder, ip, registers, &mut self.x86_64, &mut read, frames, |at, registers, read| {
+                let caches = made(&mut self.x86_64);
+                walk(unwinder, ip, registers, caches, &mut read, frames, |at, registers, read| {
                     left.push((at.address_for_lookup(), registers.sp()));
                     Walked { files, general: &general, frames: left }.leave(registers, read)
                 });
@@ -132,13 +123,20 @@ impl Walker {
             Unwinders::Aarch64(unwinder) => {
                 let mask = PtrAuthMask::from_max_known_address(unwinder.max_known_code_address());
                 let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, lr, sp, fp);
-                walk(unwinder, ip, registers, &mut self.aarch64, &mut read, frames, |_, _, _| {
-                    Caller::Followed
-                });
+                let caches = made(&mut self.aarch64);
+                walk(unwinder, ip, registers, caches, &mut read, frames, |_, _, _| Caller::Followed);
             }
         }
         (ip, &self.frames)
     }
+}
+
+/// All caches, once they are needed.
+fn made<C: Default>(caches: &mut Vec<C>) -> &mut [C] {
+    if caches.is_empty() {
+        caches.resize_with(1 << CACHES_LOG2, C::default);
+    }
+    caches
 }
 
 /// `leave` may leave a frame in the unwinder's place.

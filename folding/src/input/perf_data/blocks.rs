@@ -1,8 +1,11 @@
 //! A long sequence of bytes in blocks, each kept as long as somebody needs it. Records lie whole in one block.
 
+use super::mapped::{Mapped, Window};
 use super::read_up_to;
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 
 /// Bytes read at once.
@@ -12,14 +15,29 @@ const FRONT: usize = 1 << 16;
 
 /// Part of the sequence.
 pub struct Block {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     start: usize,
     end: usize,
 }
 
+enum Bytes {
+    Read(Vec<u8>),
+    Mapped(Arc<Window>),
+}
+
+impl Bytes {
+    #[inline]
+    fn all(&self) -> &[u8] {
+        match self {
+            Self::Read(bytes) => bytes,
+            Self::Mapped(window) => window.bytes(),
+        }
+    }
+}
+
 impl Default for Block {
     fn default() -> Self {
-        Self { bytes: vec![0; FRONT + BLOCK], start: FRONT, end: FRONT }
+        Self { bytes: Bytes::Read(vec![0; FRONT + BLOCK]), start: FRONT, end: FRONT }
     }
 }
 
@@ -27,13 +45,50 @@ impl Block {
     /// Reads until the block is full or there is no more.
     fn fill(&mut self, input: &mut impl Read) -> io::Result<()> {
         self.start = FRONT;
-        self.end = FRONT + read_up_to(input, &mut self.bytes[FRONT..])?;
+        self.end = FRONT;
+        self.end += read_up_to(input, self.room())?;
         Ok(())
     }
 
     /// Room behind the end.
     fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.end..]
+        match &mut self.bytes {
+            Bytes::Read(bytes) => &mut bytes[self.end..],
+            Bytes::Mapped(_) => &mut [],
+        }
+    }
+}
+
+/// Bytes of a block.
+#[derive(Clone, Copy)]
+pub struct Body<'a> {
+    pub bytes: &'a [u8],
+    /// Where they lie, if they stay there as long as somebody wants them, and at which place.
+    window: Option<(&'a Arc<Window>, usize)>,
+}
+
+impl<'a> Body<'a> {
+    /// Bytes that stay nowhere.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, window: None }
+    }
+
+    /// The same bytes for as long as they are wanted, if that takes no copy.
+    pub fn kept(self) -> Option<Kept> {
+        let (window, start) = self.window?;
+        Some(Kept { window: Arc::clone(window), range: start..start + self.bytes.len() })
+    }
+}
+
+/// Bytes of a window that is kept.
+pub struct Kept {
+    window: Arc<Window>,
+    range: Range<usize>,
+}
+
+impl Kept {
+    pub fn bytes(&self) -> &[u8] {
+        self.window.bytes().get(self.range.clone()).unwrap_or(&[])
     }
 }
 
@@ -55,15 +110,21 @@ impl Blocks {
     }
 
     /// Bytes of a block that is held; none, if it is not.
-    pub fn get(&self, block: u32, start: u32, len: u16) -> &[u8] {
-        let block = self.held.get(block.wrapping_sub(self.first) as usize);
+    pub fn get(&self, block: u32, start: u32, len: u16) -> Body<'_> {
         let start = start as usize;
-        block.and_then(|block| block.bytes.get(start..start + usize::from(len))).unwrap_or(&[])
+        let Some(block) = self.held.get(block.wrapping_sub(self.first) as usize) else {
+            return Body::of(&[]);
+        };
+        let bytes = block.bytes.all().get(start..start + usize::from(len)).unwrap_or(&[]);
+        match &block.bytes {
+            Bytes::Mapped(window) => Body { bytes, window: Some((window, start)) },
+            Bytes::Read(_) => Body::of(bytes),
+        }
     }
 
     /// The bytes not taken yet that are there.
     pub fn rest(&self) -> &[u8] {
-        self.held.back().and_then(|last| last.bytes.get(self.at..last.end)).unwrap_or(&[])
+        self.held.back().and_then(|last| last.bytes.all().get(self.at..last.end)).unwrap_or(&[])
     }
 
     /// Takes bytes; gives the place of the first one.
@@ -75,7 +136,7 @@ impl Blocks {
 
     /// Room behind what is there. Blocks before `needed` may be used again.
     pub fn room(&mut self, needed: u32) -> &mut [u8] {
-        if self.held.back().is_none_or(|last| last.end == last.bytes.len()) {
+        if self.held.back_mut().is_none_or(|last| last.room().is_empty()) {
             self.release(needed);
             let mut block = self.spare.pop().unwrap_or_default();
             (block.start, block.end) = (FRONT, FRONT);
@@ -87,15 +148,15 @@ impl Blocks {
     /// So much of the room was filled.
     pub fn filled(&mut self, len: usize) {
         if let Some(last) = self.held.back_mut() {
-            last.end = (last.end + len).min(last.bytes.len());
+            last.end = (last.end + len).min(last.bytes.all().len());
         }
     }
 
     /// Adds a block, and puts before it what is left of the one before.
     fn push(&mut self, mut block: Block) {
         let rest = self.rest();
-        if let Some(start) = block.start.checked_sub(rest.len()) {
-            block.bytes[start..block.start].copy_from_slice(rest);
+        if let (Some(start), Bytes::Read(bytes)) = (block.start.checked_sub(rest.len()), &mut block.bytes) {
+            bytes[start..block.start].copy_from_slice(rest);
             block.start = start;
         }
         self.at = block.start;
@@ -105,7 +166,8 @@ impl Blocks {
     /// Lets go of the blocks before `needed`.
     fn release(&mut self, needed: u32) {
         while self.first < needed.min(self.last()) {
-            self.spare.extend(self.held.pop_front());
+            let block = self.held.pop_front().filter(|block| matches!(block.bytes, Bytes::Read(_)));
+            self.spare.extend(block);
             self.first += 1;
         }
     }
@@ -114,6 +176,8 @@ impl Blocks {
 /// Where the bytes come from.
 pub enum Input<R> {
     Here(R),
+    /// A file is looked at where the kernel keeps it.
+    Mapped(Mapped),
     /// Another thread reads them.
     Ahead(Reader),
 }
@@ -138,6 +202,14 @@ impl<R: Read> Input<R> {
                     Err(error) => return Err(error),
                 }
             },
+            Self::Mapped(file) => {
+                let rest = blocks.rest().len();
+                let (window, skipped) = file.next(rest as u64)?;
+                let end = window.bytes().len();
+                blocks.release(needed);
+                blocks.push(Block { bytes: Bytes::Mapped(Arc::new(window)), start: skipped, end });
+                Ok(end - skipped > rest)
+            }
             Self::Ahead(reader) => {
                 blocks.release(needed);
                 for block in blocks.spare.drain(..) {
@@ -187,7 +259,7 @@ mod tests {
             kept.push_back((block, start, len as u16, taken));
             taken += len;
             for &(block, start, len, from) in &kept {
-                assert!(blocks.get(block, start, len) == &bytes[from..from + usize::from(len)]);
+                assert!(blocks.get(block, start, len).bytes == &bytes[from..from + usize::from(len)]);
             }
             if kept.len() > 40 {
                 kept.pop_front();

@@ -1,83 +1,27 @@
 //! Chains of addresses, counted. Names come later: each different chain is made of places once, and each different
 //! place is named once, however many samples there are.
 //!
-//! Chains are counted as they were recorded, byte for byte, together with those of the same context. When all are
-//! counted, or when they take much memory, they are settled: addresses become places.
+//! Chains are counted as they were recorded, together with those of the same context. When they take much memory they are
+//! settled: what is the same chain in several contexts is kept once.
 
 use super::bytes::words;
 use super::machine::Space;
+use super::places::{Address, Addresses, CONTEXT_KERNEL, Mode, Place, Spaces, addresses};
+use super::recorded::{Recorded, Tally};
 use crate::collector::Samples;
-use crate::intern::{IntMap, Interner};
+use crate::intern::Interner;
+use crate::located::Counted;
+use crate::profile;
+use crate::runs::Runs;
 use crate::symbols::ObjectId;
 use std::collections::HashMap;
 
-/// Marks between addresses: what follows ran in the kernel, in user mode, ...
-const CONTEXT_FIRST: u64 = (-4095_i64) as u64;
-pub const CONTEXT_HV: u64 = (-32_i64) as u64;
-pub const CONTEXT_KERNEL: u64 = (-128_i64) as u64;
-pub const CONTEXT_USER: u64 = (-512_i64) as u64;
-
-/// Bytes of recorded chains that are kept before they are settled.
+/// Bytes of chains that are kept before they are settled.
 const RECORDED: usize = 32 << 20;
-/// Addresses whose places are kept ready.
-const ADDRESSES: usize = 2 << 20;
-/// The last addresses looked up, as a power of two: most are the callers of many.
-const LAST_LOG2: u32 = 11;
 /// Contexts that are kept; a machine that starts thousands of processes has new ones all the time.
 const CONTEXTS: usize = 1 << 16;
 /// Numbers of different chains after which they should be named and forgotten.
 const LARGE: usize = 16 << 20;
-
-/// What stands before the places of a chain.
-const HEAD: usize = 3;
-
-/// Where an address was executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Kernel,
-    User,
-    /// A hypervisor or a guest: nothing known here can name it.
-    Other,
-}
-
-/// An address of a chain.
-#[derive(Clone, Copy, Debug)]
-pub struct Address {
-    pub ip: u64,
-    pub mode: Mode,
-    /// It is where a call returns to, so the call itself stands before it.
-    pub returns: bool,
-}
-
-/// An address as its object counts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    pub object: ObjectId,
-    /// Of the instruction that was executed last.
-    pub address: u64,
-    /// The chain held the address after it.
-    pub returns: bool,
-    /// It lies within what was mapped of the object.
-    pub mapped: bool,
-}
-
-impl Place {
-    fn key(self) -> [u64; 2] {
-        let Self { object, address, returns, mapped } = self;
-        [u64::from(object.0) << 2 | u64::from(mapped) << 1 | u64::from(returns), address]
-    }
-
-    fn of_key(key: &[u64]) -> Self {
-        let &[word, address] = key else { return Self::of_key(&[0, 0]) };
-        let object = ObjectId((word >> 2) as u32);
-        Self { object, address, returns: word & 1 != 0, mapped: word & 2 != 0 }
-    }
-
-    /// As perf script prints it.
-    pub fn printed(self) -> u64 {
-        self.address.wrapping_add(u64::from(self.returns))
-    }
-}
 
 /// What was mapped when a sample was taken.
 #[derive(Clone, Copy)]
@@ -95,58 +39,52 @@ pub struct Weighed {
     pub period: Option<u64>,
 }
 
-/// What the samples of one recorded chain weigh together.
-#[derive(Clone, Copy)]
-struct Tally {
-    weight: u128,
-    count: u64,
-    largest: u64,
-    /// The shortest and the longest period; the other way round if there was none.
-    periods: (u64, u64),
-}
-
-impl Tally {
-    const NOTHING: Self = Self { weight: 0, count: 0, largest: 0, periods: (u64::MAX, 0) };
-
-    fn add(&mut self, sample: Weighed) {
-        self.weight = self.weight.saturating_add(sample.weight.into());
-        self.count += 1;
-        self.largest = self.largest.max(sample.weight);
-        if let Some(period) = sample.period {
-            self.periods = (self.periods.0.min(period), self.periods.1.max(period));
-        }
-    }
-
-    fn samples(&self, comm: u32, slice: Option<u64>) -> Samples {
-        let Self { weight, count, largest, periods } = *self;
-        let periods = (periods.0 <= periods.1).then_some(periods);
-        Samples { comm, slice, weight, count, largest, periods }
-    }
-}
-
 /// Where samples were taken that weigh together if their chains are the same.
+#[derive(Clone, Copy)]
 struct Context {
     comm: u32,
     slice: Option<u64>,
-    kernel: Space,
-    user: Space,
-    core: Option<ObjectId>,
+    /// The number of its spaces.
+    spaces: u32,
 }
 
 /// The chains of some samples, and how much they weigh.
 #[derive(Default)]
 pub struct Chains {
+    spaces: Vec<Spaces>,
+    /// By the versions of the kernel's and the user's.
+    known_spaces: HashMap<(u64, u64), u32>,
     contexts: Vec<Context>,
-    /// By command, slice of time, and versions of the spaces.
-    known: HashMap<(u32, Option<u64>, u64, u64), u32>,
-    /// Chains as they were recorded, by their contexts: addresses and marks, 8 bytes each.
-    recorded: Interner<u8>,
-    tallies: Vec<Tally>,
+    known: HashMap<(u32, Option<u64>, u32), u32>,
     addresses: Addresses,
-    /// Settled: the command, the two halves of the slice of time, then the places, leaf first.
+    recorded: Recorded,
+    settled: Settled,
+}
+
+/// Chains that are the same wherever and whenever they were recorded.
+#[derive(Default)]
+struct Settled {
+    /// The numbers of their places, leaf first.
     chains: Interner<u32>,
+    /// Chain, command and the two halves of the slice of time; and what was counted there.
+    counted: Interner<u32>,
     samples: Vec<Samples>,
-    scratch: Vec<u32>,
+}
+
+impl Settled {
+    fn add(&mut self, chain: u32, samples: &Samples) {
+        let slice = samples.slice.map_or(0, |slice| slice.wrapping_add(1));
+        let key = [chain, samples.comm, slice as u32, (slice >> 32) as u32];
+        match self.samples.get_mut(self.counted.intern(&key).0 as usize) {
+            Some(known) => known.absorb(samples),
+            None => self.samples.push(*samples),
+        }
+    }
+
+    /// The number of a chain that something was counted of.
+    fn chain_of(&self, counted: usize) -> u32 {
+        self.counted.get(counted as u32)[0]
+    }
 }
 
 impl Chains {
@@ -157,14 +95,20 @@ impl Chains {
             self.settle();
             self.contexts.clear();
             self.known.clear();
+            self.spaces.clear();
+            self.known_spaces.clear();
         }
         let Mapped { kernel, user, core } = mapped;
-        let contexts = &mut self.contexts;
-        let make = || {
-            contexts.push(Context { comm, slice, kernel: kernel.clone(), user: user.clone(), core });
+        let (all, contexts) = (&mut self.spaces, &mut self.contexts);
+        let spaces = *self.known_spaces.entry((kernel.version, user.version)).or_insert_with(|| {
+            all.push(Spaces { kernel: kernel.clone(), user: user.clone(), core });
+            all.len() as u32 - 1
+        });
+        let context = *self.known.entry((comm, slice, spaces)).or_insert_with(|| {
+            contexts.push(Context { comm, slice, spaces });
             contexts.len() as u32 - 1
-        };
-        (*self.known.entry((comm, slice, kernel.version, user.version)).or_insert_with(make), anew)
+        });
+        (context, anew)
     }
 
     /// Command and slice of time of a context.
@@ -174,150 +118,136 @@ impl Chains {
 
     /// Counts a sample.
     pub fn count(&mut self, context: u32, chain: &[u8], sample: Weighed) {
-        let (id, new) = self.recorded.intern_in(context, chain);
-        if new {
-            self.tallies.push(Tally::NOTHING);
-        }
-        if let Some(tally) = self.tallies.get_mut(id as usize) {
-            tally.add(sample);
-        }
-        if new && self.recorded.arena_len() > RECORDED {
-            self.settle();
+        let Some(&Context { spaces, .. }) = self.contexts.get(context as usize) else { return };
+        if self.recorded.take(context, spaces, chain, sample) {
+            self.count_waiting();
+            if self.recorded.size() > RECORDED {
+                self.settle();
+            }
         }
     }
 
-    /// Makes places of the addresses.
-    pub fn settle(&mut self) {
-        let (recorded, tallies) = (std::mem::take(&mut self.recorded), std::mem::take(&mut self.tallies));
-        let mut chain = std::mem::take(&mut self.scratch);
-        for (id, tally) in tallies.iter().enumerate() {
-            let id = id as u32;
-            let Some(context) = self.contexts.get(recorded.group(id) as usize) else { continue };
-            let &Context { comm, slice, .. } = context;
-            let slice_number = slice.map_or(0, |slice| slice.wrapping_add(1));
-            chain.clear();
-            chain.extend([comm, slice_number as u32, (slice_number >> 32) as u32]);
-            let places = &mut self.addresses;
-            chain.extend(addresses(words(recorded.get(id))).map(|address| places.place(address, context)));
-            let settled = self.chains.intern(&chain).0;
-            self.add(settled, &tally.samples(comm, slice));
-        }
-        self.scratch = chain;
+    /// Counts the last samples, for which it was not worth while yet.
+    pub fn count_waiting(&mut self) {
+        let (places, all) = (&mut self.addresses, &self.spaces);
+        self.recorded.count(|spaces, chain, found| {
+            let spaces = &all[spaces as usize];
+            found.extend(addresses(words(chain)).map(|address| places.place(address, spaces)));
+        });
     }
 
-    fn add(&mut self, chain: u32, samples: &Samples) {
-        match self.samples.get_mut(chain as usize) {
-            Some(known) => known.absorb(samples),
-            None => self.samples.push(*samples),
+    /// Puts together what was recorded in different spaces, or for the same command under different numbers.
+    fn settle(&mut self) {
+        self.count_waiting();
+        let recorded = std::mem::take(&mut self.recorded);
+        let settled = &mut self.settled;
+        let chains: Vec<u32> = recorded.chains.iter().map(|chain| settled.chains.intern(chain).0).collect();
+        for (chain, context, tally) in recorded.counted() {
+            let Context { comm, slice, .. } = self.contexts[context as usize];
+            settled.add(chains[chain as usize], &tally.samples(comm, slice));
         }
     }
 
     /// Whether the different chains take so much memory that they should be named now.
     pub fn are_large(&self) -> bool {
-        self.chains.arena_len() + self.addresses.places.arena_len() > LARGE
+        let numbers = self.settled.chains.arena_len() + self.settled.counted.arena_len();
+        numbers + self.addresses.size() > LARGE
     }
 
-    /// Adds chains of other samples of the same recording. Both are settled.
-    pub fn absorb(&mut self, other: Self) {
-        if self.samples.is_empty() {
-            *self = other;
-            return;
-        }
-        let (mine, theirs) = (&mut self.addresses.places, &other.addresses.places);
-        let places: Vec<u32> = (0..theirs.len() as u32).map(|id| mine.intern(theirs.get(id)).0).collect();
-        for (id, samples) in other.samples.iter().enumerate() {
-            let theirs = other.chains.get(id as u32);
-            self.scratch.clear();
-            self.scratch.extend(theirs.iter().take(HEAD));
-            self.scratch.extend(theirs.iter().skip(HEAD).map(|&id| places[id as usize]));
-            let (chain, _) = self.chains.intern(&self.scratch);
-            self.add(chain, samples);
+    /// Adds chains of other samples of the same recording.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.settle();
+        other.settle();
+        let places = self.addresses.absorb(&other.addresses);
+        let mut chain = Vec::new();
+        let theirs = &other.settled;
+        let chains: Vec<u32> = (0..theirs.chains.len() as u32)
+            .map(|id| {
+                chain.clear();
+                chain.extend(theirs.chains.get(id).iter().map(|&id| places[id as usize]));
+                self.settled.chains.intern(&chain).0
+            })
+            .collect();
+        for (counted, samples) in theirs.samples.iter().enumerate() {
+            self.settled.add(chains[theirs.chain_of(counted) as usize], samples);
         }
     }
 
     pub fn places(&self) -> Vec<Place> {
-        let places = &self.addresses.places;
-        (0..places.len() as u32).map(|id| Place::of_key(places.get(id))).collect()
+        self.addresses.places()
     }
 
-    /// How many different chains there are, and how many numbers they have together.
+    /// How many chains there are, and how many places they have together.
     pub fn size(&self) -> (usize, usize) {
-        (self.chains.len(), self.chains.arena_len())
+        let (recorded, settled) = (&self.recorded.chains, &self.settled.chains);
+        (recorded.len() + settled.len(), recorded.items().len() + settled.arena_len())
     }
 
-    /// Each different chain: its samples, and the numbers of its places, leaf first.
-    pub fn counted(&self) -> impl Iterator<Item = (&Samples, &[u32])> {
-        self.samples
+    /// Hands over the different chains: the numbers of the places of each, leaf first, and its samples by command and
+    /// slice of time.
+    pub fn each(&mut self, take: impl FnMut(&[u32], &[Samples])) {
+        if self.settled.samples.is_empty() {
+            let recorded = &self.recorded;
+            let counted: Vec<_> = recorded.counted().collect();
+            let samples = |at: usize| self.samples_of(counted[at]);
+            let chain_of = |at: usize| counted[at].0;
+            return by_chain(counted.len(), chain_of, samples, recorded.chains.iter(), take);
+        }
+        self.settle();
+        let Settled { chains, samples, .. } = &self.settled;
+        let chain_of = |at| self.settled.chain_of(at);
+        by_chain(samples.len(), chain_of, |at| samples[at], chains.iter(), take);
+    }
+
+    fn samples_of(&self, (_, context, tally): (u32, u32, &Tally)) -> Samples {
+        let Context { comm, slice, .. } = self.contexts[context as usize];
+        tally.samples(comm, slice)
+    }
+
+    /// The same at once: the places of each chain, and what was counted of the chain of a number.
+    pub fn into_parts(mut self) -> (Runs<u32>, Vec<Counted>) {
+        let counted = |chain, &Samples { comm, weight, count: samples, .. }: &Samples| {
+            (chain, comm, profile::Tally { weight, samples })
+        };
+        if self.settled.samples.is_empty() {
+            let all = self.recorded.counted().map(|one| counted(one.0, &self.samples_of(one))).collect();
+            return (self.recorded.chains, all);
+        }
+        self.settle();
+        let mut chains = Runs::default();
+        self.settled.chains.iter().for_each(|chain| chains.add(|places| places.extend_from_slice(chain)));
+        let all = self
+            .settled
+            .samples
             .iter()
             .enumerate()
-            .map(|(id, samples)| (samples, self.chains.get(id as u32).get(HEAD..).unwrap_or(&[])))
+            .map(|(at, samples)| counted(self.settled.chain_of(at), samples));
+        (chains, all.collect())
     }
 }
 
-/// The places of addresses.
-struct Addresses {
-    places: Interner<u64>,
-    /// The place of each address, by the space it lies in.
-    known: IntMap<(u64, u64), u32>,
-    /// Space, address and place of those looked up last.
-    last: Vec<(u64, u64, u32)>,
-}
-
-impl Default for Addresses {
-    fn default() -> Self {
-        // No address has this space.
-        let last = vec![(u64::MAX, 0, 0); 1 << LAST_LOG2];
-        Self { places: Interner::default(), known: IntMap::default(), last }
+/// Hands over chains, each with its samples.
+fn by_chain<'c>(
+    counted: usize,
+    chain_of: impl Fn(usize) -> u32,
+    samples: impl Fn(usize) -> Samples,
+    chains: impl ExactSizeIterator<Item = &'c [u32]>,
+    mut take: impl FnMut(&[u32], &[Samples]),
+) {
+    // What belongs to the same chain, one behind the other.
+    let (mut last, mut before) = (vec![u32::MAX; chains.len()], vec![u32::MAX; counted]);
+    for at in 0..counted {
+        before[at] = std::mem::replace(&mut last[chain_of(at) as usize], at as u32);
     }
-}
-
-impl Addresses {
-    fn place(&mut self, address: Address, context: &Context) -> u32 {
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let Address { ip, mode, returns } = address;
-        let version = match mode {
-            Mode::Kernel => context.kernel.version,
-            Mode::User => context.user.version,
-            Mode::Other => 0,
-        };
-        let space = version << 3 | (mode as u64) << 1 | u64::from(returns);
-        let slot = ((ip ^ space << 48).wrapping_mul(SPREAD) >> (64 - LAST_LOG2)) as usize;
-        if let (known_space, known_ip, place) = self.last[slot]
-            && known_space == space
-            && known_ip == ip
-        {
-            return place;
+    let mut of_chain = Vec::new();
+    for (chain, last) in chains.zip(last) {
+        of_chain.clear();
+        let mut at = last;
+        while let Some(&before) = before.get(at as usize) {
+            of_chain.push(samples(at as usize));
+            at = before;
         }
-        if self.known.len() > ADDRESSES {
-            self.known.clear();
-        }
-        let places = &mut self.places;
-        let find = || places.intern(&of_address(address, context).key()).0;
-        let place = *self.known.entry((space, ip)).or_insert_with(find);
-        self.last[slot] = (space, ip, place);
-        place
-    }
-}
-
-fn of_address(address: Address, context: &Context) -> Place {
-    let Address { ip, mode, returns } = address;
-    // A call that never returns may be the last thing in its function. The kernel's chains hold interrupted places
-    // among the calls, so there the address is taken as it is.
-    let returns = returns && mode == Mode::User;
-    let inside = if returns { ip.wrapping_sub(1) } else { ip };
-    let map = match mode {
-        Mode::Kernel => context.kernel.find(inside),
-        Mode::User => context.user.find(inside),
-        Mode::Other => None,
-    };
-    match (map, context.core) {
-        (Some(map), _) => {
-            Place { object: map.object, address: inside.wrapping_add(map.shift), returns, mapped: true }
-        }
-        (None, Some(core)) if mode == Mode::Kernel => {
-            Place { object: core, address: inside, returns, mapped: false }
-        }
-        (None, _) => Place { object: ObjectId::NONE, address: inside, returns, mapped: false },
+        take(chain, &of_chain);
     }
 }
 
@@ -379,22 +309,42 @@ pub fn has_user_part(chain: &[u8]) -> bool {
     addresses(words(chain)).any(|address| address.mode == Mode::User)
 }
 
-/// The addresses between the marks of a recorded chain.
-fn addresses(chain: impl Iterator<Item = u64>) -> impl Iterator<Item = Address> {
-    let mut mode = Mode::User;
-    let mut returns = false;
-    chain.filter_map(move |ip| {
-        if ip >= CONTEXT_FIRST {
-            mode = match ip {
-                CONTEXT_KERNEL => Mode::Kernel,
-                CONTEXT_USER => Mode::User,
-                _ => Mode::Other,
-            };
-            returns = false;
-            return None;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More than is kept before it is settled, of which half comes again in other spaces.
+    #[test]
+    fn chains_of_any_number_are_counted() {
+        const DEEP: u64 = 200;
+        let count = (RECORDED as u64 / (4 * DEEP)) * 3 / 2;
+        let (kernel, user) = (Space::default(), Space::default());
+        let mut other = user.clone();
+        other.version = 7;
+        let mut chains = Chains::default();
+        for (user, every) in [(&user, 1), (&other, 2)] {
+            let (context, _) = chains.context(1, None, Mapped { kernel: &kernel, user, core: None });
+            for n in (0..count).step_by(every) {
+                let chain: Vec<u8> = (0..DEEP).flat_map(|at| (n % (at + 900)).to_le_bytes()).collect();
+                chains.count(context, &chain, Weighed { weight: n, period: Some(n) });
+            }
         }
-        let address = Address { ip, mode, returns };
-        returns = true;
-        Some(address)
-    })
+        chains.count_waiting();
+        let (mut weight, mut samples, mut different) = (0, 0, 0);
+        chains.each(|chain, of_chain| {
+            assert_eq!(chain.len() as u64, DEEP);
+            assert_eq!(of_chain.len(), 1);
+            weight += of_chain[0].weight;
+            samples += of_chain[0].count;
+            different += 1;
+        });
+        let sum = |step| (0..u128::from(count)).step_by(step).sum::<u128>();
+        assert_eq!((weight, samples), (sum(1) + sum(2), count + count.div_ceil(2)));
+        assert_eq!(different, count);
+        let (chains, counted) = chains.into_parts();
+        assert_eq!(
+            (chains.items().len(), chains.len(), counted.len()),
+            ((count * DEEP) as usize, count as usize, count as usize)
+        );
+    }
 }

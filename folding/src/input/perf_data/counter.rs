@@ -1,9 +1,8 @@
 //! Samples into counted chains.
 
 use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
-use super::chains::{
-    CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, Chains, Key, Mapped, Weighed, branch_calls, has_user_part,
-};
+use super::chains::{Chains, Key, Mapped, Weighed, branch_calls, has_user_part};
+use super::places::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER};
 use super::sample::Sample;
 use crate::unwind::{self, Registers, Tables, Walker};
 
@@ -73,19 +72,14 @@ impl Counter {
         self.chains.count(context, key.bytes(), weighed);
     }
 
-    /// What was counted, settled.
-    pub fn chains(mut self) -> Chains {
-        self.chains.settle();
+    /// What was counted.
+    pub fn chains(self) -> Chains {
         self.chains
     }
 
     /// The chains so far, if they take much memory. Contexts are then numbered anew.
     pub fn take_large(&mut self) -> Option<Chains> {
-        self.chains.are_large().then(|| {
-            let mut chains = std::mem::take(&mut self.chains);
-            chains.settle();
-            chains
-        })
+        self.chains.are_large().then(|| std::mem::take(&mut self.chains))
     }
 }
 

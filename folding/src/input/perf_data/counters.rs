@@ -1,7 +1,8 @@
 //! Copied stacks, walked and counted by several threads. Walking one takes far longer than handing it over; what needs
-//! no walk is counted by the thread that reads.
+//! no walk is counted by the thread that reads, which helps the others when they have enough to do.
 
 use super::attr::Attr;
+use super::blocks::Kept;
 use super::chains::{Chains, Mapped, Weighed};
 use super::counter::{Counter, Taken};
 use super::machine::Space;
@@ -9,7 +10,7 @@ use super::sample::Sample;
 use crate::symbols::ObjectId;
 use crate::unwind::{self, Tables};
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -29,33 +30,52 @@ pub struct Scene {
     pub tables: Arc<Tables>,
 }
 
+/// A sample to be handed over: the number of its event, and what its record says besides its body.
+pub struct Handed {
+    pub attr: usize,
+    pub misc: u16,
+    pub weighed: Weighed,
+}
+
 struct Job {
-    weighed: Weighed,
-    misc: u16,
-    attr: usize,
+    sample: Handed,
     scene: Scene,
-    body: Range<usize>,
+    body: Bytes,
+}
+
+/// Where the body of a record lies.
+enum Bytes {
+    /// Among those of the batch.
+    Copied(Range<usize>),
+    Kept(Kept),
 }
 
 #[derive(Default)]
 struct Batch {
     attrs: Arc<[Attr]>,
-    bytes: Vec<u8>,
+    copied: Vec<u8>,
     jobs: Vec<Job>,
+    /// Bytes of the jobs, wherever they are.
+    bytes: usize,
 }
 
 impl Batch {
     fn count(&mut self, counter: &mut Counter) {
-        for Job { weighed, misc, attr, scene, body } in self.jobs.drain(..) {
+        for Job { sample: Handed { attr, misc, weighed }, scene, body } in self.jobs.drain(..) {
             let attr = &self.attrs[attr];
-            let Some(sample) = Sample::parse(&self.bytes[body], attr) else { continue };
+            let body = match &body {
+                Bytes::Copied(range) => &self.copied[range.clone()],
+                Bytes::Kept(kept) => kept.bytes(),
+            };
+            let Some(sample) = Sample::parse(body, attr) else { continue };
             let Scene { comm, slice, kernel, user, core, machine, tables } = &scene;
             let mapped = Mapped { kernel, user, core: *core };
             let (context, _) = counter.context(*comm, *slice, mapped);
             let taken = Taken { weighed, misc, attr, sample: &sample };
             counter.count(context, taken, Some((*machine, &**tables)));
         }
-        self.bytes.clear();
+        self.copied.clear();
+        self.bytes = 0;
     }
 }
 
@@ -66,6 +86,9 @@ pub struct Counters {
     empty: Receiver<Batch>,
     chains: Receiver<Chains>,
     threads: Vec<JoinHandle<()>>,
+    /// Counts in this thread what the others have no time for.
+    own: Counter,
+    spare: Option<Batch>,
 }
 
 impl Counters {
@@ -95,28 +118,46 @@ impl Counters {
             std::thread::spawn(move || work(batches, give_back, counted))
         };
         let threads = (0..threads).map(spawn).collect();
-        Self { batch: Batch::default(), full: Some(full), empty, chains, threads }
+        Self {
+            batch: Batch::default(),
+            full: Some(full),
+            empty,
+            chains,
+            threads,
+            own: Counter::default(),
+            spare: None,
+        }
     }
 
-    /// Hands a sample over: the record of an event, by its number.
-    pub fn count(
-        &mut self,
-        attrs: &Arc<[Attr]>,
-        attr: usize,
-        misc: u16,
-        weighed: Weighed,
-        body: &[u8],
-        scene: Scene,
-    ) {
+    /// Hands a sample over whose record stays where it is.
+    pub fn count_kept(&mut self, attrs: &Arc<[Attr]>, sample: Handed, body: Kept, scene: Scene) {
+        let len = body.bytes().len();
+        self.batch_of(attrs).jobs.push(Job { sample, scene, body: Bytes::Kept(body) });
+        self.added(len);
+    }
+
+    /// Hands a sample over whose record has to be copied.
+    pub fn count_copied(&mut self, attrs: &Arc<[Attr]>, sample: Handed, body: &[u8], scene: Scene) {
+        let batch = self.batch_of(attrs);
+        let start = batch.copied.len();
+        batch.copied.extend_from_slice(body);
+        let copied = Bytes::Copied(start..batch.copied.len());
+        batch.jobs.push(Job { sample, scene, body: copied });
+        self.added(body.len());
+    }
+
+    /// The batch at hand, which is one of these events.
+    fn batch_of(&mut self, attrs: &Arc<[Attr]>) -> &mut Batch {
         if !Arc::ptr_eq(&self.batch.attrs, attrs) {
             self.send();
             self.batch.attrs = Arc::clone(attrs);
         }
-        let start = self.batch.bytes.len();
-        self.batch.bytes.extend_from_slice(body);
-        let body = start..self.batch.bytes.len();
-        self.batch.jobs.push(Job { weighed, misc, attr, scene, body });
-        if self.batch.bytes.len() >= BATCH {
+        &mut self.batch
+    }
+
+    fn added(&mut self, bytes: usize) {
+        self.batch.bytes += bytes;
+        if self.batch.bytes >= BATCH {
             self.send();
         }
     }
@@ -125,18 +166,22 @@ impl Counters {
         if self.batch.jobs.is_empty() {
             return;
         }
-        let mut next = self.empty.try_recv().unwrap_or_default();
+        let spare = self.spare.take();
+        let mut next = spare.unwrap_or_else(|| self.empty.try_recv().unwrap_or_default());
         next.attrs = Arc::clone(&self.batch.attrs);
         let batch = std::mem::replace(&mut self.batch, next);
-        if let Some(full) = &self.full {
-            // No receiver means that every thread panicked, which `finish` finds out.
-            let _ = full.send(batch);
+        // No receiver means that every thread panicked, which `finish` finds out.
+        if let Some(Err(TrySendError::Full(mut batch))) = self.full.as_ref().map(|full| full.try_send(batch))
+        {
+            // The others have enough to do for now.
+            batch.count(&mut self.own);
+            self.spare = Some(batch);
         }
     }
 
     /// Chains that took too much memory.
     pub fn take_large(&mut self) -> Option<Chains> {
-        self.chains.try_recv().ok()
+        self.own.take_large().or_else(|| self.chains.try_recv().ok())
     }
 
     /// The chains of all samples, by thread.
@@ -148,6 +193,6 @@ impl Counters {
                 std::panic::resume_unwind(panic);
             }
         }
-        self.chains.try_iter().collect()
+        self.chains.try_iter().chain([self.own.chains()]).collect()
     }
 }

@@ -15,8 +15,11 @@ mod counter;
 mod counters;
 mod header;
 mod machine;
+mod mapped;
 mod naming;
 mod order;
+mod places;
+mod recorded;
 mod sample;
 mod seen;
 mod state;
@@ -26,14 +29,16 @@ use super::Source;
 use crate::collector::Collector;
 use crate::error::Error;
 use crate::symbols::Options;
-use attr::Attr;
+use attr::{Attr, sample_type};
 use blocks::{Input, Reader, read_all};
 use bytes::Bytes;
 use header::Header;
+use mapped::Mapped;
+pub use mapped::Storage;
 use order::{Order, Ready};
 use sample::word_at;
 use state::State;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, SeekFrom};
 use std::sync::mpsc::{channel, sync_channel};
 use stream::{Record, Stream, kind};
 
@@ -74,11 +79,7 @@ impl PerfData {
     }
 
     /// Reads a file, which may be one of either form.
-    pub fn read_file<F: Read + Seek + Send>(
-        &mut self,
-        mut file: F,
-        collector: &mut Collector,
-    ) -> Result<(), Error> {
+    pub fn read_file<F: Storage>(&mut self, mut file: F, collector: &mut Collector) -> Result<(), Error> {
         let failed = |error: std::io::Error| Error::usage(format!("cannot read the recording: {error}"));
         let mut head = [0; 16];
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
@@ -108,13 +109,18 @@ impl PerfData {
     }
 
     /// Reads records, their bytes in a thread of its own if there may be one.
-    fn read_ahead<F: Read + Send>(
+    fn read_ahead<F: Storage>(
         &mut self,
         file: F,
         offset: u64,
         limit: Option<u64>,
         collector: &mut Collector,
     ) -> Result<(), Error> {
+        if self.header.attrs.iter().any(|attr| attr.has(sample_type::STACK_USER)) {
+            if let Some(mapped) = file.file().and_then(|file| Mapped::new(file, offset)) {
+                return self.read_records(Stream::new(Input::<F>::Mapped(mapped), offset, limit), collector);
+            }
+        }
         // Bytes that another processor read are slow to come by: for two threads it gains nothing.
         if self.threads <= 2 {
             return self.read_records(Stream::new(Input::Here(file), offset, limit), collector);
@@ -171,11 +177,12 @@ impl PerfData {
         collector: &mut Collector,
     ) -> Result<(), Error> {
         let Record { kind, misc, place } = record;
-        let body = stream.body(place);
+        let whole = stream.body(place);
+        let body = whole.bytes;
         if kind < kind::FIRST_OF_PERF {
             let time = self.time(kind, body);
             if time == 0 || time == u64::MAX {
-                return self.state.ordered(Ready { kind, misc, body }, collector);
+                return self.state.ordered(Ready { kind, misc, body: whole }, collector);
             }
             self.order.push(time, kind, misc, place);
             if !self.order.is_full() {

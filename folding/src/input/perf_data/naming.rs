@@ -6,10 +6,11 @@ use crate::symbols::{NamedFrame, ObjectId, Symbols, Wanted};
 use std::ops::Range;
 
 /// Names every place once, and hands all chains over.
-pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, threads: usize) {
+pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector, threads: usize) {
     if collector.is_ambiguous() {
         return;
     }
+    chains.count_waiting();
     let places = chains.places();
     let mut order: Vec<u32> = (0..places.len() as u32).collect();
     order.sort_unstable_by_key(|&id| places[id as usize]);
@@ -80,20 +81,25 @@ pub fn name(chains: &Chains, symbols: &mut Symbols, collector: &mut Collector, t
         }
         named.of_place[id as usize] = start..named.frames.len();
     }
-    if collector.options().origins {
+    if collector.options().origins && !located {
         // Frames that know their addresses leave nearly every chain a stack of its own.
         let (chains, places) = chains.size();
         collector.expect(chains, places);
     }
     let mut stack = Vec::new();
-    for (samples, chain) in chains.counted() {
+    chains.each(|chain, samples| {
         stack.clear();
         chain.iter().for_each(|&id| stack.extend_from_slice(named.of(id)));
         if located {
-            collector.close_located(samples, &stack, chain.iter().map(|&id| sites[id as usize]));
+            collector.close_plain(samples, &stack);
         } else {
-            collector.close_all(samples, &stack);
+            samples.iter().for_each(|samples| collector.close_all(samples, &stack));
         }
+    });
+    if located {
+        let (mut chains, counted) = chains.into_parts();
+        chains.items_mut().iter_mut().for_each(|id| *id = sites[*id as usize]);
+        collector.locate(chains, counted);
     }
 }
 

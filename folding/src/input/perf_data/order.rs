@@ -3,6 +3,7 @@
 //! Each processor has its buffer, and perf empties one after the other; a round ends when all were emptied.
 //! What is older than the newest record of the round before cannot be overtaken any more.
 
+use super::blocks::Body;
 use super::stream::{Needed, Place, kind};
 
 /// Bytes that may wait for their turn; a recording that never ends a round is sorted in pieces of this.
@@ -36,7 +37,7 @@ enum Store {
 pub struct Ready<'a> {
     pub kind: u32,
     pub misc: u16,
-    pub body: &'a [u8],
+    pub body: Body<'a>,
 }
 
 pub struct Order {
@@ -102,7 +103,7 @@ impl Order {
     /// A round ended: passes on what is older than the end of the round before. `body` gives the bytes of a place.
     pub fn round<'b, E>(
         &mut self,
-        body: impl Fn(Place) -> &'b [u8],
+        body: impl Fn(Place) -> Body<'b>,
         each: impl FnMut(Ready) -> Result<(), E>,
     ) -> Result<(), E> {
         let until = self.newest_before;
@@ -113,7 +114,7 @@ impl Order {
     /// Passes on everything.
     pub fn finish<'b, E>(
         &mut self,
-        body: impl Fn(Place) -> &'b [u8],
+        body: impl Fn(Place) -> Body<'b>,
         each: impl FnMut(Ready) -> Result<(), E>,
     ) -> Result<(), E> {
         self.flush(u64::MAX, body, each)
@@ -122,7 +123,7 @@ impl Order {
     fn flush<'b, E>(
         &mut self,
         until: u64,
-        body: impl Fn(Place) -> &'b [u8],
+        body: impl Fn(Place) -> Body<'b>,
         mut each: impl FnMut(Ready) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { waiting, copies, .. } = self;
@@ -155,14 +156,14 @@ impl Order {
     }
 
     /// Lets go of the input, of which so many blocks are held, if little of it is waiting.
-    pub fn tidy<'b>(&mut self, held: u32, body: impl Fn(Place) -> &'b [u8]) {
+    pub fn tidy<'b>(&mut self, held: u32, body: impl Fn(Place) -> Body<'b>) {
         if held < STRAY || self.bytes > held as usize * FEW {
             return;
         }
         let mut copies = Vec::with_capacity(self.bytes);
         for record in &mut self.waiting {
             let start = copies.len() as u32;
-            copies.extend_from_slice(record.body(&self.copies, &body));
+            copies.extend_from_slice(record.body(&self.copies, &body).bytes);
             (record.start, record.store) = (start, Store::Copied);
         }
         self.copies = copies;
@@ -176,7 +177,7 @@ impl Waiting {
         (store != Store::Copied).then_some(Place { block, start, len, unpacked: store == Store::Unpacked })
     }
 
-    fn body<'b, 'c: 'd, 'd>(&self, copies: &'c [u8], body: &impl Fn(Place) -> &'b [u8]) -> &'d [u8]
+    fn body<'b, 'c: 'd, 'd>(&self, copies: &'c [u8], body: &impl Fn(Place) -> Body<'b>) -> Body<'d>
     where
         'b: 'd,
     {
@@ -184,7 +185,7 @@ impl Waiting {
             Some(place) => body(place),
             None => {
                 let start = self.start as usize;
-                copies.get(start..start + usize::from(self.len)).unwrap_or(&[])
+                Body::of(copies.get(start..start + usize::from(self.len)).unwrap_or(&[]))
             }
         }
     }
@@ -197,9 +198,9 @@ mod tests {
     /// An input of the numbers from 0, each a record.
     const INPUT: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-    fn body(place: Place) -> &'static [u8] {
+    fn body(place: Place) -> Body<'static> {
         let start = place.start as usize;
-        &INPUT[start..start + usize::from(place.len)]
+        Body::of(&INPUT[start..start + usize::from(place.len)])
     }
 
     fn push(order: &mut Order, time: u64, kind: u32, record: u32) {
@@ -209,7 +210,7 @@ mod tests {
     fn in_turn(order: &mut Order) -> Vec<u8> {
         let mut seen = Vec::new();
         let mut take = |record: Ready| -> Result<(), ()> {
-            seen.push(record.body[0]);
+            seen.push(record.body.bytes[0]);
             Ok(())
         };
         for (time, record) in [(1, 1), (4, 4), (2, 2)] {
@@ -244,7 +245,7 @@ mod tests {
             push(&mut order, time, kind, record);
         }
         let take = |record: Ready| -> Result<(), ()> {
-            seen.push((record.kind, record.body[0]));
+            seen.push((record.kind, record.body.bytes[0]));
             Ok(())
         };
         order.finish(body, take).unwrap();

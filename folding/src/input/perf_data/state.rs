@@ -1,10 +1,11 @@
 //! What changes from record to record, and the samples that are taken meanwhile.
 
 use super::attr::Attr;
+use super::blocks::Body;
 use super::bytes::Bytes;
 use super::chains::{Chains, Mapped};
 use super::counter::{Counter, Taken};
-use super::counters::{Counters, Scene};
+use super::counters::{Counters, Handed, Scene};
 use super::header::Header;
 use super::machine::{Machine, Map, Space};
 use super::naming;
@@ -87,7 +88,7 @@ struct Taking {
 struct Recorded<'a> {
     event: usize,
     taken: Taken<'a>,
-    body: &'a [u8],
+    body: Body<'a>,
 }
 
 impl State {
@@ -131,6 +132,7 @@ impl State {
         if kind == kind::SAMPLE {
             return self.sample(misc, body, collector);
         }
+        let body = body.bytes;
         let Taking { machine, symbols, seen, .. } = &mut self.taking;
         let understood = match kind {
             kind::LOST => Bytes(body.get(8..).unwrap_or(&[])).u64().map(|lost| self.lost.add(lost)),
@@ -153,12 +155,13 @@ impl State {
         Ok(())
     }
 
-    fn sample(&mut self, misc: u16, body: &[u8], collector: &mut Collector) -> Result<(), Error> {
+    fn sample(&mut self, misc: u16, body: Body, collector: &mut Collector) -> Result<(), Error> {
         let Self { events, taking, counters, .. } = self;
+        let bytes = body.bytes;
         let parsed =
-            events.of(body).and_then(|(event, attr)| Some((event, attr, Sample::parse(body, attr)?)));
+            events.of(bytes).and_then(|(event, attr)| Some((event, attr, Sample::parse(bytes, attr)?)));
         let Some((event, attr, sample)) = parsed else {
-            collector.dropped(format!("a sample of {} bytes", body.len()).as_bytes());
+            collector.dropped(format!("a sample of {} bytes", bytes.len()).as_bytes());
             return Ok(());
         };
         let Some(values) = sample.values else {
@@ -192,7 +195,7 @@ impl State {
         for chains in others.take().map_or_else(Vec::new, Counters::finish) {
             all.absorb(chains);
         }
-        naming::name(&all, symbols, collector, *threads);
+        naming::name(all, symbols, collector, *threads);
         for note in symbols.notes() {
             collector.note(note);
         }
@@ -224,7 +227,7 @@ impl Taking {
         };
         if let Some(chains) = large {
             self.seen.forget();
-            naming::name(&chains, &mut self.symbols, collector, self.threads);
+            naming::name(chains, &mut self.symbols, collector, self.threads);
         }
         Ok(())
     }
@@ -270,9 +273,10 @@ impl Taking {
         let &Recorded { event, taken, body } = recorded;
         let space = taken.sample.pid.and_then(|pid| self.machine.space(pid)).unwrap_or(&self.no_space);
         let tables = tables(space, machine, &mut self.tables, &mut self.symbols);
-        // One thread reads ahead. What is handed over has to be copied, so one walker gains nothing.
+        // Where what is handed over has to be copied, one walker gains nothing.
         let walkers = self.threads.saturating_sub(1);
-        if walkers <= 1 {
+        let kept = if walkers > 0 { body.kept() } else { None };
+        if walkers <= 1 && kept.is_none() {
             self.counter.count(context, taken, Some((machine, &**tables)));
             return self.counter.take_large();
         }
@@ -287,7 +291,11 @@ impl Taking {
             machine,
             tables: Arc::clone(tables),
         };
-        others.count(attrs, event, taken.misc, taken.weighed, body, scene);
+        let sample = Handed { attr: event, misc: taken.misc, weighed: taken.weighed };
+        match kept {
+            Some(kept) => others.count_kept(attrs, sample, kept, scene),
+            None => others.count_copied(attrs, sample, body.bytes, scene),
+        }
         others.take_large()
     }
 }

@@ -4,7 +4,7 @@
 //! Records wait for their turn where they were read: what is not needed any more is told to the stream, not copied out
 //! of it.
 
-use super::blocks::{Blocks, Input};
+use super::blocks::{Blocks, Body, Input};
 use super::bytes::Bytes;
 use std::io::Read;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
@@ -113,7 +113,7 @@ impl<R: Read> Stream<R> {
     }
 
     /// The bytes of a record that is still needed.
-    pub fn body(&self, place: Place) -> &[u8] {
+    pub fn body(&self, place: Place) -> Body<'_> {
         let blocks = if place.unpacked { &self.packed.unpacked } else { &self.plain };
         blocks.get(place.block, place.start, place.len)
     }
@@ -134,17 +134,17 @@ impl<R: Read> Stream<R> {
             let Record { kind, place, .. } = record;
             match kind {
                 kind::COMPRESSED | kind::COMPRESSED2 => {
-                    let Some(data) = packed_bytes(kind, self.body(place)).map(<[u8]>::to_vec) else {
+                    let Some(data) = packed_bytes(kind, self.body(place).bytes).map(<[u8]>::to_vec) else {
                         return Err(self.broken("a compressed record is shorter than it says".to_owned()));
                     };
                     (self.packed.input, self.packed.input_at) = (data, 0);
                 }
                 kind::AUXTRACE => {
-                    let size = Bytes(self.body(place)).u64().unwrap_or(0);
+                    let size = Bytes(self.body(place).bytes).u64().unwrap_or(0);
                     self.skip(size, needed.plain)?;
                 }
                 kind::TRACING_DATA => {
-                    let size = Bytes(self.body(place)).u32().unwrap_or(0);
+                    let size = Bytes(self.body(place).bytes).u32().unwrap_or(0);
                     // File mode has it in the header; here the data follows, padded to 8 bytes.
                     self.skip(u64::from(size).next_multiple_of(8), needed.plain)?;
                 }
