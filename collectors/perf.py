@@ -6,6 +6,7 @@ acknowledged `enable`, and its start-up is not part of any window.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from collectors.stack_pages import touch_stacks
 from ioflame.errors import HostError, MeasurementError
 from ioflame.observer import attached
 from ioflame.process import Child, Children, capture, tool_path
@@ -168,11 +170,16 @@ class Recording:
         self.what = f"perf record, {plan.event} at {plan.frequency} Hz, {plan.callgraph} call graphs"
         self._children, self._name = children, name
         self._argv = record_argv(plan, pid, out)
+        self._copied = (pid, DWARF_DUMP_BYTES) if plan.callgraph == "dwarf" else None
         self._log = log
         self._child: Child | None = None
 
     def attach(self) -> None:
         """Starts perf; it samples nothing yet."""
+        if self._copied:
+            # Where this is not permitted, stackfold tells how much of the weight was cut.
+            with contextlib.suppress(OSError):
+                touch_stacks(*self._copied)
         command_read, self._command = os.pipe()
         self._ack, ack_write = os.pipe()
         argv = [*self._argv, "-D", "-1", "--control", f"fd:{command_read},{ack_write}"]

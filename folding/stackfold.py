@@ -18,7 +18,7 @@ from ioflame.errors import MeasurementError
 from ioflame.files import Files
 from ioflame.process import capture, tool_path
 from ioflame.stats import share_intervals
-from ioflame.whole import write_whole
+from ioflame.whole import read_json, write_whole
 
 __all__ = (
     "Comparison",
@@ -38,10 +38,24 @@ _TIMEOUT = 1800
 
 
 @dataclass(frozen=True)
-class FoldStats:
-    """What was folded: weights are sums of periods in `unit`, samples are counts."""
+class CutCopies:
+    """Weight of samples whose copied stack (`dwarf`) goes on where the copy ends.
 
-    event: str
+    by_size: as much was copied as was asked for
+    by_page: the kernel stopped sooner, at a page that was not in memory
+    bytes:   that were asked for
+    """
+
+    by_size: int
+    by_page: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class FoldStats:
+    """What was folded: weights are sums of periods in `unit`, samples are counts; no event in an empty recording."""
+
+    event: str | None
     unit: str
     samples: int
     weight: int
@@ -50,6 +64,7 @@ class FoldStats:
     dropped_lines: int
     incomplete_weight: int
     unresolved_weight: int
+    cut_copies: CutCopies
     truncated_chains: int
     largest_sample_weight: int
 
@@ -139,11 +154,7 @@ def _selection(pid: int, event: str | None) -> list[str]:
 
 def read_stats(path: Path) -> FoldStats:
     """The statistics that a fold left. MeasurementError when they are missing or of another form."""
-    try:
-        data: dict[str, Any] = json.loads(path.read_text())
-        return FoldStats(**{name: data[name] for name in FoldStats.__dataclass_fields__})
-    except (OSError, ValueError, KeyError) as error:
-        raise MeasurementError(f"{path} is not a statistics file of stackfold: {error}") from None
+    return read_json(path, FoldStats, "a statistics file of stackfold")
 
 
 def categorise(directory: Path, rules: str, view: str) -> Categories:

@@ -128,6 +128,8 @@ class ProfileFacts:
     report_weight:    the same from `perf report`; equal to `weight`, or a check says so
     lost_samples:     by perf's own count, in the whole recording
     incomplete_weight: weight of stacks that do not reach a thread's start
+    cut_by_size_weight, cut_by_page_weight: weight of copied stacks (`dwarf`) that are longer than their copy, and of
+                      those whose copy ended at a page that was not in memory
     coverage:         weight / CPU time by the scheduler (of the event's mode) in the same window; None unless in ns
     ghz:              cycles / ns of that CPU time: the clock the process really ran at; None unless in cycles
     """
@@ -143,6 +145,8 @@ class ProfileFacts:
     report_weight: int | None = None
     lost_samples: int = 0
     incomplete_weight: int = 0
+    cut_by_size_weight: int = 0
+    cut_by_page_weight: int = 0
     unresolved_weight: int = 0
     largest_sample_weight: int = 0
     coverage: float | None = None

@@ -80,8 +80,7 @@ def _profile_checks(profile: ProfileFacts, background_weight: int) -> Iterator[C
     )
     yield _bounded("lost samples", profile.lost_samples / (profile.samples + profile.lost_samples), 0.0,
                    f"{profile.lost_samples:,}", "the shares miss what was lost", "a smaller FREQ")  # fmt: skip
-    yield _bounded("incomplete stacks", profile.incomplete_weight / weight, _INCOMPLETE, None,
-                   "their weight may fall into the wrong category", "CALLGRAPH=dwarf")  # fmt: skip
+    yield _incomplete_check(profile)
     yield _bounded("unresolved leaves", profile.unresolved_weight / weight, _UNRESOLVED, None,
                    "their frames have no function name", "a build with symbols")  # fmt: skip
     yield _bounded("largest sample", profile.largest_sample_weight / weight, _LARGEST_SAMPLE, None,
@@ -96,6 +95,16 @@ def _profile_checks(profile: ProfileFacts, background_weight: int) -> Iterator[C
             "" if profile.coverage >= _COVERAGE
             else "a timer event cannot fire with interrupts off; kernel parts are under-counted",
         )  # fmt: skip
+
+
+def _incomplete_check(profile: ProfileFacts) -> Check:
+    means, mend = "their weight may fall into the wrong category", "CALLGRAPH=dwarf"
+    if profile.callgraph == "dwarf":
+        size, page = (cut / profile.weight for cut in (profile.cut_by_size_weight, profile.cut_by_page_weight))
+        means += f"; {size:.1%} are longer than their copy, {page:.1%} were copied up to a page not in memory"
+        mend = "CALLGRAPH=fp and a build with -fno-omit-frame-pointer"
+    share = profile.incomplete_weight / profile.weight
+    return _bounded("incomplete stacks", share, _INCOMPLETE, None, means, mend)
 
 
 def _clock_check(ghz: float, nominal: str) -> Check:

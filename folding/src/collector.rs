@@ -14,7 +14,7 @@ use crate::events::Events;
 use crate::intern::IntMap;
 use crate::profile::Profile;
 use crate::slices::Slices;
-use crate::stats::{EventTotals, Stats};
+use crate::stats::{CutCopies, EventTotals, Stats};
 use commands::LastComm;
 use filters::no_time;
 
@@ -147,6 +147,11 @@ impl Collector {
     pub fn lost(&mut self, records: u64, samples: u64) {
         self.stats.lost_records += records;
         self.stats.lost_samples = self.stats.lost_samples.saturating_add(samples);
+    }
+
+    /// Copied stacks that go on where their copy ends.
+    pub fn cut_copies(&mut self, cut: CutCopies) {
+        self.stats.cut_copies.absorb(cut);
     }
 
     /// A line nobody understood; the first ones are kept to be shown.

@@ -11,6 +11,8 @@ pub const UNSTATED: &str = "unstated";
 const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 160;
 const SHOWN_NOTES: usize = 8;
+/// Bytes of a stack that perf copies at most: the length of a record has 16 bits.
+const MOST_COPIED: u64 = 65_528;
 
 /// The totals of one event of the input.
 #[derive(Clone, Debug, Serialize)]
@@ -54,6 +56,51 @@ impl EventTotals {
     }
 }
 
+/// Copied user stacks (`perf record --call-graph dwarf`) that go on where their copy ends: what their samples weigh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CutCopies {
+    /// As much was copied as was asked for.
+    pub by_size: u128,
+    /// The kernel stopped sooner: it copies with page faults off, so a page that is not in memory ends the copy. One in
+    /// the middle of a stack may never have been written to.
+    pub by_page: u128,
+    /// Bytes that were asked for, the most if there are several events.
+    pub bytes: u64,
+}
+
+impl CutCopies {
+    /// A sample of which `filled` bytes were copied, and the stack goes on.
+    pub fn count(&mut self, weight: u64, filled: usize, bytes: u64) {
+        let sum = if (filled as u64) < bytes { &mut self.by_page } else { &mut self.by_size };
+        *sum = sum.saturating_add(weight.into());
+        self.bytes = self.bytes.max(bytes);
+    }
+
+    pub fn absorb(&mut self, other: Self) {
+        self.by_size = self.by_size.saturating_add(other.by_size);
+        self.by_page = self.by_page.saturating_add(other.by_page);
+        self.bytes = self.bytes.max(other.bytes);
+    }
+
+    /// What to do about it, where it is more than a hundredth of the weight.
+    fn warnings(&self, weight: u128) -> impl Iterator<Item = String> {
+        let larger = match self.bytes {
+            ..MOST_COPIED => {
+                let twice = self.bytes.saturating_mul(2).clamp(8192, MOST_COPIED);
+                format!("perf record --call-graph dwarf,{twice}")
+            }
+            _ => "perf copies no more; frame pointers (perf record -g) have no such limit".to_owned(),
+        };
+        let by_size = format!("have stacks longer than the {} bytes copied of them: {larger}", self.bytes);
+        let by_page = "have stacks whose copy ends at a page never written to, where the kernel stops: \
+             read the stacks once before recording (stacksampler --pid PID --seconds 1 -o /dev/null)";
+        [(self.by_size, by_size), (self.by_page, by_page.to_owned())]
+            .into_iter()
+            .filter(move |(part, _)| part.saturating_mul(100) > weight)
+            .map(move |(part, text)| format!("samples of {} of the weight {text}", percent(part, weight)))
+    }
+}
+
 /// The statistics file (`--stats`), field by field.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
@@ -78,6 +125,7 @@ pub struct Stats {
     pub incomplete_weight: u128,
     /// Weight whose leaf frame has no symbol.
     pub unresolved_weight: u128,
+    pub cut_copies: CutCopies,
     /// Chains as long as the kernel's limit, whose root is therefore missing.
     pub truncated_chains: u64,
     pub largest_sample_weight: u64,
@@ -121,6 +169,7 @@ impl Default for Stats {
             incomplete_samples: 0,
             incomplete_weight: 0,
             unresolved_weight: 0,
+            cut_copies: CutCopies::default(),
             truncated_chains: 0,
             largest_sample_weight: 0,
             period_min: None,
@@ -170,6 +219,7 @@ impl Stats {
         self.incomplete_samples += other.incomplete_samples;
         self.incomplete_weight += other.incomplete_weight;
         self.unresolved_weight += other.unresolved_weight;
+        self.cut_copies.absorb(other.cut_copies);
         self.truncated_chains += other.truncated_chains;
         self.largest_sample_weight = self.largest_sample_weight.max(other.largest_sample_weight);
         self.period_min = self.period_min.into_iter().chain(other.period_min).min();
@@ -276,6 +326,7 @@ impl Stats {
                 self.truncated_chains
             ));
         }
+        warnings.extend(self.cut_copies.warnings(self.weight));
         let largest = u128::from(self.largest_sample_weight);
         if self.samples > 100 && largest.saturating_mul(20) > self.weight {
             warnings.push(format!(

@@ -110,7 +110,7 @@ def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:
         raise MeasurementError(f"{data} holds {len(events)} events ({', '.join(events)}); a profile has one")
     stats = fold(data, run.directory, run.record.pid)
     checks: list[Check] = []
-    if stats.event.partition(":")[0] != facts.event.partition(":")[0]:
+    if (stats.event or "").partition(":")[0] != facts.event.partition(":")[0]:
         checks.append(
             Check(
                 "event",
@@ -123,6 +123,7 @@ def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:
     facts.event, facts.unit = stats.event or facts.event, stats.unit
     facts.samples, facts.weight = stats.samples, stats.weight
     facts.incomplete_weight, facts.unresolved_weight = stats.incomplete_weight, stats.unresolved_weight
+    facts.cut_by_size_weight, facts.cut_by_page_weight = stats.cut_copies.by_size, stats.cut_copies.by_page
     facts.largest_sample_weight = stats.largest_sample_weight
     comparison = compare_with_perf_report(data, run.directory, run.record.pid)
     facts.report_weight, facts.lost_samples = comparison.reported, comparison.lost_samples

@@ -5,6 +5,7 @@
 //   churn  COUNT threads at a time, each ends after a moment and another begins
 //   epoll  one thread waits in epoll_wait; ends with 7 if that is interrupted
 //   crowd  COUNT threads burn and sleep by turns
+//   hollow the same, each under a frame of 12 KiB that is never written to
 //
 // Prints `ready` when all have begun.
 #define _GNU_SOURCE
@@ -62,6 +63,17 @@ __attribute__((noinline)) void* one_of_many(void* unused) {
   return unused;
 }
 
+__attribute__((noinline)) static void under(const volatile char* unused) {
+  if (unused != NULL) one_of_many(NULL);
+  work++;
+}
+
+__attribute__((noinline)) void* over_a_hole(void* unused) {
+  volatile char never_written[12288];
+  under(never_written);
+  return unused;
+}
+
 __attribute__((noinline)) void* wait_for_events(void* unused) {
   int poll = epoll_create1(0);
   struct epoll_event event;
@@ -106,7 +118,8 @@ int main(int argc, char** argv) {
     pthread_barrier_wait(&begun);
   } else {
     pthread_barrier_init(&begun, NULL, (unsigned)count + 1);
-    for (int i = 0; i < count; i++) start(one_of_many, NULL);
+    void* (*body)(void*) = strcmp(mode, "hollow") == 0 ? over_a_hole : one_of_many;
+    for (int i = 0; i < count; i++) start(body, NULL);
     pthread_barrier_wait(&begun);
   }
   ready();

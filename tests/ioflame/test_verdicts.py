@@ -61,6 +61,15 @@ def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, ex
     assert verdict(record(profile=good_profile(**changes)), name) is expected
 
 
+def test_of_copied_stacks_that_are_incomplete_the_reason_is_told() -> None:
+    flaws = {"incomplete_weight": 4 * 10**8, "cut_by_page_weight": 3 * 10**8, "cut_by_size_weight": 10**8}
+    made = record(profile=good_profile(callgraph="dwarf", **flaws))
+    (check,) = [check for check in run_verdicts(made, 0) if check.name == "incomplete stacks"]
+    assert (check.verdict, check.value) == (Verdict.WARN, "40.00% of weight")
+    assert "10.0% are longer than their copy, 30.0% were copied up to a page not in memory" in check.means
+    assert "CALLGRAPH=fp" in check.mend
+
+
 @pytest.mark.parametrize(
     ("ghz", "nominal", "expected"),
     [

@@ -10,6 +10,7 @@ use cfa::{Caller, Walked};
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder};
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -86,6 +87,17 @@ enum Unwinders {
     Aarch64(UnwinderAarch64<Arc<[u8]>>),
 }
 
+/// What was found in a copied stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk<'a> {
+    /// The place that was executed.
+    pub ip: u64,
+    /// Where each call returns to, leaf first.
+    pub returns: &'a [u64],
+    /// The outermost frame's caller was looked for behind the copy.
+    pub cut: bool,
+}
+
 /// What one thread needs to walk stacks.
 #[derive(Default)]
 pub struct Walker {
@@ -98,19 +110,20 @@ pub struct Walker {
 }
 
 impl Walker {
-    /// The chain, leaf first, of the stack that was copied from `registers.sp` on: the place that was executed,
-    /// then where each call returns to.
-    pub fn walk(&mut self, tables: &Tables, registers: Registers, stack: &[u8]) -> (u64, &[u64]) {
+    /// The chain of the stack that was copied from `registers.sp` on.
+    pub fn walk(&mut self, tables: &Tables, registers: Registers, stack: &[u8]) -> Walk<'_> {
         self.frames.clear();
         self.left.clear();
         let Registers { ip, sp, fp, lr, general } = registers;
+        let behind = Cell::new(false);
         let mut read = |address: u64| {
             let at = usize::try_from(address.checked_sub(sp).ok_or(())?).map_err(|_| ())?;
-            let word = stack.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
+            let word = stack.get(at..at.checked_add(8).ok_or(())?);
+            let word = word.ok_or_else(|| behind.set(true))?;
             Ok(u64::from_le_bytes(word.try_into().map_err(|_| ())?))
         };
         let (frames, left) = (&mut self.frames, &mut self.left);
-        match &tables.unwinders {
+        let whole = match &tables.unwinders {
             Unwinders::X86_64(unwinder) => {
                 let registers = UnwindRegsX86_64::new(ip, sp, fp);
                 let files = &tables.files;
@@ -118,16 +131,16 @@ impl Walker {
                 walk(unwinder, ip, registers, caches, &mut read, frames, |at, registers, read| {
                     left.push((at.address_for_lookup(), registers.sp()));
                     Walked { files, general: &general, frames: left }.leave(registers, read)
-                });
+                })
             }
             Unwinders::Aarch64(unwinder) => {
                 let mask = PtrAuthMask::from_max_known_address(unwinder.max_known_code_address());
                 let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, lr, sp, fp);
                 let caches = made(&mut self.aarch64);
-                walk(unwinder, ip, registers, caches, &mut read, frames, |_, _, _| Caller::Followed);
+                walk(unwinder, ip, registers, caches, &mut read, frames, |_, _, _| Caller::Followed)
             }
-        }
-        (ip, &self.frames)
+        };
+        Walk { ip, returns: &self.frames, cut: !whole && behind.get() }
     }
 }
 
@@ -139,7 +152,7 @@ fn made<C: Default>(caches: &mut Vec<C>) -> &mut [C] {
     caches
 }
 
-/// `leave` may leave a frame in the unwinder's place.
+/// `leave` may leave a frame in the unwinder's place. Whether the outermost frame said that it is the last.
 fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     unwinder: &U,
     ip: u64,
@@ -148,25 +161,27 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     read: &mut R,
     frames: &mut Vec<u64>,
     mut leave: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Caller,
-) {
+) -> bool {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut at = FrameAddress::from_instruction_pointer(ip);
     while frames.len() < DEEPEST {
         let return_address = match leave(at, &mut registers, read) {
             Caller::At(return_address) => return_address,
-            Caller::Unknown => return,
+            Caller::Unknown => return false,
             Caller::Followed => {
                 let cache = (at.address_for_lookup().wrapping_mul(SPREAD) >> (64 - CACHES_LOG2)) as usize;
                 match unwinder.unwind_frame(at, &mut registers, &mut caches[cache], read) {
                     Ok(Some(return_address)) => return_address,
-                    Ok(None) | Err(_) => return,
+                    Ok(None) => return true,
+                    Err(_) => return false,
                 }
             }
         };
-        let Some(next) = FrameAddress::from_return_address(return_address) else { return };
+        let Some(next) = FrameAddress::from_return_address(return_address) else { return true };
         frames.push(return_address);
         at = next;
     }
+    false
 }
 
 impl Tables {
@@ -204,15 +219,18 @@ mod tests {
         let tables = Tables::new(Machine::X86_64, Vec::new());
         let sp = 0x7fff_0000;
         // saved frame pointer, return address; twice
-        let words: [u64; 6] = [7, 7, sp + 32, 0x40_1000, sp + 4096, 0x40_2000];
-        let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let words: [u64; 6] = [7, 7, sp + 32, 0x40_1000, sp + 48, 0x40_2000];
+        let mut stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let registers = Registers { ip: 0x40_0010, sp, fp: sp + 16, lr: 0, general: General::default() };
         let mut walk = |stack: &[u8]| {
-            let (ip, returns) = walker.walk(&tables, registers, stack);
-            (ip, returns.to_vec())
+            let Walk { ip, returns, cut } = walker.walk(&tables, registers, stack);
+            (ip, returns.to_vec(), cut)
         };
-        assert_eq!(walk(&stack), (0x40_0010, vec![0x40_1000, 0x40_2000]));
-        assert_eq!(walk(&stack[..32]), (0x40_0010, vec![0x40_1000]));
-        assert_eq!(walk(&[]), (0x40_0010, vec![]));
+        assert_eq!(walk(&stack), (0x40_0010, vec![0x40_1000, 0x40_2000], true));
+        assert_eq!(walk(&stack[..32]), (0x40_0010, vec![0x40_1000], true));
+        assert_eq!(walk(&[]), (0x40_0010, vec![], true));
+        // A return address of 0 ends the stack, wherever the copy ends.
+        stack.extend([0; 16]);
+        assert!(!walk(&stack).2);
     }
 }

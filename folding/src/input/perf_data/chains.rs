@@ -13,6 +13,7 @@ use crate::intern::Interner;
 use crate::located::Counted;
 use crate::profile;
 use crate::runs::Runs;
+use crate::stats::CutCopies;
 use crate::symbols::ObjectId;
 use std::collections::HashMap;
 
@@ -51,6 +52,7 @@ struct Context {
 /// The chains of some samples, and how much they weigh.
 #[derive(Default)]
 pub struct Chains {
+    pub cut: CutCopies,
     spaces: Vec<Spaces>,
     /// By the versions of the kernel's and the user's.
     known_spaces: HashMap<(u64, u64), u32>,
@@ -156,6 +158,7 @@ impl Chains {
 
     /// Adds chains of other samples of the same recording.
     pub fn absorb(&mut self, mut other: Self) {
+        self.cut.absorb(other.cut);
         self.settle();
         other.settle();
         let places = self.addresses.absorb(&other.addresses);

@@ -4,7 +4,7 @@ use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
 use super::chains::{Chains, Key, Mapped, Weighed, branch_calls, has_user_part};
 use super::places::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER};
 use super::sample::Sample;
-use crate::unwind::{self, Registers, Tables, Walker};
+use crate::unwind::{self, Registers, Tables, Walk, Walker};
 
 /// A sample, with what it weighs and where it is counted.
 #[derive(Clone, Copy)]
@@ -52,9 +52,13 @@ impl Counter {
             (Some(chain), _, Some((tables, registers))) if !has_user_part(chain) => {
                 key.begin();
                 key.recorded(chain);
-                let (ip, returns) = self.walker.walk(tables, registers, sample.user_stack);
+                let Walk { ip, returns, cut } = self.walker.walk(tables, registers, sample.user_stack);
                 key.executed(CONTEXT_USER, ip);
                 key.returns(returns);
+                if cut {
+                    let filled = sample.user_stack.len();
+                    self.chains.cut.count(weighed.weight, filled, sample.user_stack_size);
+                }
             }
             (Some(chain), ..) => return self.chains.count(context, chain, weighed),
             (None, ..) => {

@@ -11,6 +11,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         return;
     }
     chains.count_waiting();
+    collector.cut_copies(chains.cut);
     let places = chains.places();
     let mut order: Vec<u32> = (0..places.len() as u32).collect();
     order.sort_unstable_by_key(|&id| places[id as usize]);

@@ -19,8 +19,10 @@ pub struct Sample<'a> {
     pub branches: Option<&'a [u8]>,
     /// Registers of the user side, those of the mask in order.
     pub user_registers: Option<&'a [u8]>,
-    /// A copy of the top of the user stack.
+    /// A copy of the top of the user stack: what could be copied of it.
     pub user_stack: &'a [u8],
+    /// Bytes that were to be copied.
+    pub user_stack_size: u64,
 }
 
 /// Counter values of a sample that reads its group.
@@ -94,6 +96,7 @@ impl<'a> Sample<'a> {
         if attr.has(STACK_USER) {
             let size = at.u64()?;
             let stack = at.take(size)?;
+            sample.user_stack_size = size;
             let filled = if size == 0 { 0 } else { at.u64()? };
             sample.user_stack = &stack[..usize::try_from(filled).ok()?.min(stack.len())];
         }

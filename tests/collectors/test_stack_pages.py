@@ -1,0 +1,75 @@
+"""Stacks with a page that was never written to: perf copies them only once they are in memory whole."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from collectors.perf import DWARF_DUMP_BYTES, Plan, record_for
+from collectors.pmp_stacksampler import stacksampler_binary
+from collectors.stack_pages import touch_stacks
+from folding.stackfold import FoldStats, fold, stackfold_binary
+from ioflame.process import Children
+from tests.collectors.conftest import StartThreads
+
+pytestmark = pytest.mark.needs("perf")
+
+
+def perf_record(pid: int, data: Path) -> None:
+    graph = ["-e", "cpu-clock", "-F", "999", "--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"]
+    command = ["perf", "record", "-q", "-N", *graph, "-p", str(pid), "-o", str(data), "--", "sleep", "0.5"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def by_touching(pid: int, _: Path) -> None:
+    # The main thread sleeps.
+    assert touch_stacks(pid, DWARF_DUMP_BYTES) == 3
+
+
+def by_the_command_that_stackfold_advises(pid: int, data: Path) -> None:
+    told = subprocess.run([stackfold_binary(), str(data)], capture_output=True, text=True, check=True).stderr
+    (advice,) = [line for line in told.splitlines() if "stacksampler" in line]
+    assert "a page never written to" in advice
+    words = advice.partition("(")[2].partition(")")[0].replace("PID", str(pid)).split()
+    subprocess.run([stacksampler_binary(), *words[1:]], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("mend", [by_touching, by_the_command_that_stackfold_advises])
+def test_a_page_never_written_to_cuts_copies_until_it_was_read(
+    threads: StartThreads, tmp_path: Path, mend: Callable[[int, Path], None]
+) -> None:
+    pid = threads("hollow", 2).pid
+
+    def recorded() -> FoldStats:
+        perf_record(pid, tmp_path / "perf.data")
+        stats = fold(tmp_path / "perf.data", tmp_path, pid)
+        assert stats.samples > 10 and stats.cut_copies.by_size == 0
+        return stats
+
+    cut = recorded()
+    assert cut.cut_copies.by_page > 0.99 * cut.weight and cut.cut_copies.bytes == DWARF_DUMP_BYTES
+    assert cut.incomplete_weight > 0.99 * cut.weight
+    mend(pid, tmp_path / "perf.data")
+    whole = recorded()
+    assert (whole.cut_copies.by_page, whole.incomplete_weight) == (0, 0)
+
+
+def test_our_own_recordings_have_whole_stacks(threads: StartThreads, tmp_path: Path) -> None:
+    pid = threads("hollow", 2).pid
+    with Children() as children:
+        plan = Plan("cpu-clock", 999, "process", "dwarf", ())
+        record_for(children, plan, pid, tmp_path / "perf.data", 0.5)
+    stats = fold(tmp_path / "perf.data", tmp_path, pid)
+    assert stats.samples > 10
+    assert (stats.cut_copies.by_page, stats.cut_copies.by_size, stats.incomplete_weight) == (0, 0, 0)
+
+
+def test_stacks_of_a_process_that_is_gone_are_not_read(threads: StartThreads) -> None:
+    process = threads("hollow")
+    process.kill()
+    process.wait()
+    with pytest.raises(OSError):
+        touch_stacks(process.pid, DWARF_DUMP_BYTES)
