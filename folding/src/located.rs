@@ -80,9 +80,14 @@ impl Located {
         self.counted.is_empty()
     }
 
-    /// The sites of each chain, leaf first; some chains may be the same.
-    pub fn chains(&self) -> impl Iterator<Item = &[u32]> {
-        self.chains.iter()
+    /// How many chains there are; some may be the same.
+    pub fn chains(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// The sites of a chain, leaf first.
+    pub fn chain(&self, chain: u32) -> &[u32] {
+        self.chains.get(chain as usize)
     }
 
     /// What was counted of the chains.

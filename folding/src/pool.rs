@@ -36,6 +36,14 @@ pub fn each<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Drops what takes long to be given back, in another thread if there may be one.
+pub fn let_go<T: Send + 'static>(value: T, threads: usize) {
+    if threads > 1 {
+        // Where none can be started it is dropped here.
+        let _ = std::thread::Builder::new().spawn(move || drop(value));
+    }
+}
+
 /// Work that one more thread does while this one does something else.
 pub struct Ahead<T, R> {
     shared: Arc<Shared<T, R>>,

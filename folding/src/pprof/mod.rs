@@ -7,6 +7,8 @@
 mod fields;
 mod names;
 mod read;
+mod samples;
+mod sites;
 mod tables;
 mod wire;
 mod write;

@@ -76,7 +76,7 @@ impl Message {
 }
 
 /// A number up to 32 bits as it is written, and in the highest byte how many bytes that are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Element(u64);
 
 impl Element {
@@ -91,6 +91,16 @@ impl Element {
             len += 1;
         }
         Self(word | u64::from(value) << (8 * len) | (len + 1) << 56)
+    }
+
+    /// What is written, with its length: another one for each number.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub fn number(self) -> u32 {
+        (0..Self::LONGEST).map(|at| ((self.0 >> (8 * at)) as u32 & 0x7f) << (7 * at)).sum()
     }
 }
 
@@ -235,6 +245,7 @@ mod tests {
         let values = [0, 1, 127, 128, 300, 16_383, 16_384, 2_097_151, 2_097_152, 1 << 28, u32::MAX];
         let mut chain = Message::default();
         values.iter().for_each(|&value| chain.element(Element::new(value)));
+        assert!(values.iter().all(|&value| Element::new(value).number() == value));
         let mut packed = Message::default();
         packed.packed(1, values.iter().map(|&value| value.into()));
         let mut pieces = Message::default();

@@ -2,6 +2,7 @@
 
 use super::chains::Chains;
 use crate::collector::{Collector, FrameRef, RawFrame};
+use crate::pool;
 use crate::symbols::{NamedFrame, ObjectId, Symbols, Wanted};
 use std::ops::Range;
 
@@ -90,7 +91,12 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     let mut stack = Vec::new();
     chains.each(|chain, samples| {
         stack.clear();
-        chain.iter().for_each(|&id| stack.extend_from_slice(named.of(id)));
+        for &id in chain {
+            match named.of(id) {
+                &[only] => stack.push(only),
+                several => stack.extend_from_slice(several),
+            }
+        }
         if located {
             collector.close_plain(samples, &stack);
         } else {
@@ -101,6 +107,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         let (mut chains, counted) = chains.into_parts();
         chains.items_mut().iter_mut().for_each(|id| *id = sites[*id as usize]);
         collector.locate(chains, counted);
+    } else {
+        pool::let_go(chains, threads);
     }
 }
 

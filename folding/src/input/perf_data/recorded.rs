@@ -191,8 +191,10 @@ impl Numbers {
         let number = self.len;
         self.slots[index] = Slot { low, high, number };
         self.len += 1;
-        if self.len as usize * 2 > self.slots.len() {
-            let larger = vec![EMPTY; self.slots.len() * 4];
+        if self.len as usize * 4 > self.slots.len() * 3 {
+            // A small one grows faster, so that it is seldom put together anew.
+            let factor = if self.slots.len() < 1 << 14 { 4 } else { 2 };
+            let larger = vec![EMPTY; self.slots.len() * factor];
             for slot in std::mem::replace(&mut self.slots, larger) {
                 if slot.number != NONE {
                     let index = self.index(slot.low, slot.high);

@@ -1,0 +1,126 @@
+//! Chains of sites as samples: in order, and in pieces that several threads put together.
+
+use super::samples::{Samples, Values};
+use super::wire::{self, Element};
+use crate::located::{Counted, Located};
+use crate::profile::Tally;
+use std::cmp::Ordering;
+use std::io;
+
+/// Chains that are worth being handed to a thread.
+const PIECE: usize = 2048;
+
+/// Where something that was counted stands in the order, and its number.
+pub type Placed = (u64, u32);
+
+/// Chains of sites, each site a location.
+pub struct Sites<'p> {
+    pub located: &'p Located,
+    /// By the number of the site.
+    pub locations: Vec<Element>,
+    /// The place of each name in the order of names.
+    pub ranks: &'p [u32],
+}
+
+impl Sites<'_> {
+    fn chain(&self, chain: u32) -> impl ExactSizeIterator<Item = Element> {
+        self.located.chain(chain).iter().map(|&site| self.locations[site as usize])
+    }
+
+    fn counted(&self, placed: &Placed) -> &Counted {
+        &self.located.counted()[placed.1 as usize]
+    }
+
+    /// What was counted, in an order that depends on nothing but the chains and their commands.
+    pub fn sorted(&self) -> Vec<Placed> {
+        let places: Vec<u64> = (0..self.located.chains() as u32).map(|n| place(self.chain(n))).collect();
+        let placed = |(counted, number): (&Counted, u32)| (places[counted.0 as usize], number);
+        let mut sorted: Vec<_> = self.located.counted().iter().zip(0..).map(placed).collect();
+        sorted.sort_unstable_by_key(|&(place, _)| place);
+        for alike in sorted.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
+            alike.sort_unstable_by(|a, b| self.compare(self.counted(a), self.counted(b)));
+        }
+        sorted
+    }
+
+    fn compare(&self, a: &Counted, b: &Counted) -> Ordering {
+        let chains = || if a.0 == b.0 { Ordering::Equal } else { self.chain(a.0).cmp(self.chain(b.0)) };
+        let commands = || self.ranks[a.1 as usize].cmp(&self.ranks[b.1 as usize]);
+        chains().then_with(commands)
+    }
+
+    /// Samples, each of what is the same. `labels` gives those of a command.
+    pub fn samples<'l>(
+        &self,
+        sorted: &[Placed],
+        values: Values,
+        labels: impl Fn(u32) -> &'l [u8],
+    ) -> io::Result<Vec<u8>> {
+        // The chains lie all over the memory: they are fetched at the same time if nothing waits for them.
+        let leaf = |placed| self.located.chain(self.counted(placed).0).first();
+        std::hint::black_box(sorted.iter().filter_map(leaf).map(|&leaf| u64::from(leaf)).sum::<u64>());
+        let mut samples = Samples::default();
+        let same =
+            |a: &Placed, b: &Placed| a.0 == b.0 && self.compare(self.counted(a), self.counted(b)).is_eq();
+        for same in sorted.chunk_by(same) {
+            let &(chain, command, _) = self.counted(&same[0]);
+            let tally = same.iter().fold(Tally::default(), |sum, one| sum.plus(self.counted(one).2));
+            wire::elements(&mut samples.locations.bytes, self.chain(chain));
+            samples.add(values, tally, labels(command))?;
+        }
+        Ok(samples.text.bytes)
+    }
+}
+
+/// Where a chain of locations stands among others. Those with the same two leaves stand together, as they are packed best
+/// so. All else of the order is only to be the same each time: a hash decides, so that no chain is looked at to compare it.
+fn place(chain: impl Iterator<Item = Element>) -> u64 {
+    const LEAF_BITS: u32 = 20;
+    const HASH_BITS: u32 = u64::BITS - 2 * LEAF_BITS;
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (mut leaves, mut hash) = ([0; 2], 0_u64);
+    for (depth, location) in chain.enumerate() {
+        if let Some(leaf) = leaves.get_mut(depth) {
+            *leaf = u64::from(location.number()).min((1 << LEAF_BITS) - 1);
+        }
+        hash = (hash.rotate_left(5) ^ location.word()).wrapping_mul(SPREAD);
+    }
+    leaves[0] << (LEAF_BITS + HASH_BITS) | leaves[1] << HASH_BITS | hash >> (2 * LEAF_BITS)
+}
+
+/// The same in pieces, none of which ends between two that may be one sample.
+pub fn pieces(mut sorted: &[Placed]) -> Vec<&[Placed]> {
+    let mut pieces = Vec::new();
+    while !sorted.is_empty() {
+        let least = PIECE.min(sorted.len());
+        let (piece, last) = (&sorted[..least], sorted[least - 1].0);
+        let more = sorted[least..].iter().take_while(|placed| placed.0 == last).count();
+        let (whole, rest) = sorted.split_at(piece.len() + more);
+        pieces.push(whole);
+        sorted = rest;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_hold_all_and_cut_nothing_alike() {
+        let sorted: Vec<Placed> = (0..3 * PIECE as u32).map(|n| (u64::from(n / 1500), n)).collect();
+        let pieces = pieces(&sorted);
+        assert_eq!(pieces.concat(), sorted);
+        assert_eq!(pieces.len(), 2);
+        assert!(pieces.windows(2).all(|two| two[0].last().unwrap().0 < two[1][0].0));
+    }
+
+    #[test]
+    fn chains_with_the_same_leaves_stand_together() {
+        let of = |numbers: &[u32]| place(numbers.iter().map(|&number| Element::new(number)));
+        assert!(of(&[1, 2, 3]).max(of(&[1, 2, 4, 5])) < of(&[1, 3]));
+        assert!(of(&[1, 3]) < of(&[2]));
+        assert_ne!(of(&[1, 2, 3]), of(&[1, 2, 4]));
+        assert!(of(&[1 << 20, 2]) < of(&[u32::MAX, 3]));
+    }
+}
