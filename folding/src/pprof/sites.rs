@@ -3,12 +3,16 @@
 use super::samples::{Samples, Values};
 use super::wire::{self, Element};
 use crate::located::{Counted, Located};
+use crate::pool;
 use crate::profile::Tally;
 use std::cmp::Ordering;
 use std::io;
+use std::ops::Range;
 
 /// Chains that are worth being handed to a thread.
-const PIECE: usize = 2048;
+const PIECE: usize = 1024;
+/// Bytes of the samples of a piece, about.
+const TEXT: usize = 128 << 10;
 
 /// Where something that was counted stands in the order, and its number.
 pub type Placed = (u64, u32);
@@ -32,8 +36,12 @@ impl Sites<'_> {
     }
 
     /// What was counted, in an order that depends on nothing but the chains and their commands.
-    pub fn sorted(&self) -> Vec<Placed> {
-        let places: Vec<u64> = (0..self.located.chains() as u32).map(|n| place(self.chain(n))).collect();
+    pub fn sorted(&self, threads: usize) -> Vec<Placed> {
+        let chains = self.located.chains();
+        let some: Vec<_> = (0..chains).step_by(PIECE).map(|from| from..chains.min(from + PIECE)).collect();
+        let places = |some: &Range<usize>| some.clone().map(|n| place(self.chain(n as u32))).collect();
+        let places: Vec<Vec<u64>> = pool::each(&some, threads, places);
+        let places = places.concat();
         let placed = |(counted, number): (&Counted, u32)| (places[counted.0 as usize], number);
         let mut sorted: Vec<_> = self.located.counted().iter().zip(0..).map(placed).collect();
         sorted.sort_unstable_by_key(|&(place, _)| place);
@@ -60,6 +68,7 @@ impl Sites<'_> {
         let leaf = |placed| self.located.chain(self.counted(placed).0).first();
         std::hint::black_box(sorted.iter().filter_map(leaf).map(|&leaf| u64::from(leaf)).sum::<u64>());
         let mut samples = Samples::default();
+        samples.text.bytes.reserve(TEXT);
         let same =
             |a: &Placed, b: &Placed| a.0 == b.0 && self.compare(self.counted(a), self.counted(b)).is_eq();
         for same in sorted.chunk_by(same) {
@@ -108,7 +117,8 @@ mod tests {
 
     #[test]
     fn pieces_hold_all_and_cut_nothing_alike() {
-        let sorted: Vec<Placed> = (0..3 * PIECE as u32).map(|n| (u64::from(n / 1500), n)).collect();
+        let sorted: Vec<Placed> =
+            (0..3 * PIECE as u32).map(|n| (u64::from(n) / (PIECE as u64 * 3 / 2), n)).collect();
         let pieces = pieces(&sorted);
         assert_eq!(pieces.concat(), sorted);
         assert_eq!(pieces.len(), 2);

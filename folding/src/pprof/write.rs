@@ -1,6 +1,7 @@
 //! A profile as pprof.
 
 use super::fields::{label, profile as top, sample, value_type};
+use super::gzip::{Gzip, Packer};
 use super::names::Frames;
 use super::samples::{Samples, Values};
 use super::sites::{Sites, pieces};
@@ -12,38 +13,21 @@ use crate::origin::{self, Origin};
 use crate::pool;
 use crate::profile::Profile;
 use crate::stats::Stats;
-use flate2::{Compression, write::GzEncoder};
 use std::io::{self, Write};
-use std::sync::mpsc::sync_channel;
 
 /// Bytes that are worth being packed.
 const PIECE: usize = 1 << 16;
 
-/// Pieces that wait to be packed.
-const AHEAD: usize = 8;
+/// Pieces that each thread puts together before they are written.
+const AT_ONCE: usize = 4;
 
-/// Writes the stacks with weight and number of samples. The order depends on nothing but the stacks. With more than one
-/// thread the bytes are packed while others are made.
+/// Writes the stacks with weight and number of samples. The bytes depend on nothing but the stacks.
 pub fn write_pprof(profile: &Profile, stats: &Stats, threads: usize, out: &mut dyn Write) -> io::Result<()> {
-    let mut zip = GzEncoder::new(out, Compression::fast());
-    if threads <= 1 {
-        Writer::new(profile, stats, threads).write(&mut |bytes| zip.write_all(&bytes))?;
-    } else {
-        std::thread::scope(|scope| {
-            let (made, pieces) = sync_channel(AHEAD);
-            let give = move |bytes| made.send(bytes).map_err(|_| io::ErrorKind::BrokenPipe.into());
-            let maker = scope.spawn(move || Writer::new(profile, stats, threads).write(&mut { give }));
-            let packed = pieces.into_iter().try_for_each(|piece| zip.write_all(&piece));
-            let written = maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            // Where packing failed, the maker only knows that nobody takes its pieces.
-            packed.and(written)
-        })?;
-    }
-    zip.finish()?.flush()
+    let packer = Packer::default();
+    let mut gzip = Gzip::begin(out, &packer, threads)?;
+    Writer::new(profile, stats, threads).write(&mut gzip)?;
+    gzip.finish()
 }
-
-/// Takes what was put together.
-type Take<'t> = dyn FnMut(Vec<u8>) -> io::Result<()> + 't;
 
 /// Where to find what a first frame says.
 fn key(name: Option<u32>) -> u64 {
@@ -89,7 +73,7 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn write(mut self, out: &mut Take) -> io::Result<()> {
+    fn write(mut self, out: &mut Gzip) -> io::Result<()> {
         let types = [self.counted.then_some(("samples", "count")), self.weight];
         for (name, unit) in types.into_iter().flatten() {
             let (name, unit) = (self.tables.string(name.as_bytes()), self.tables.string(unit.as_bytes()));
@@ -98,7 +82,7 @@ impl<'p> Writer<'p> {
                 message.number(value_type::UNIT, unit);
             });
         }
-        out(std::mem::take(&mut self.text.bytes))?;
+        out.text(std::mem::take(&mut self.text.bytes))?;
         if self.profile.located.is_empty() {
             self.by_name(out)?
         } else {
@@ -108,11 +92,11 @@ impl<'p> Writer<'p> {
         let main = self.tables.string(main.as_bytes());
         self.text.number(top::DEFAULT_SAMPLE_TYPE, main);
         self.tables.finish(&self.profile.build_ids, &mut self.text);
-        out(self.text.bytes)
+        out.text(self.text.bytes)
     }
 
     /// Stacks of frames that know their origin.
-    fn by_name(&mut self, out: &mut Take) -> io::Result<()> {
+    fn by_name(&mut self, out: &mut Gzip) -> io::Result<()> {
         let profile = self.profile;
         let mut frames = Frames::new(&profile.names);
         let mut samples = Samples::default();
@@ -123,14 +107,14 @@ impl<'p> Writer<'p> {
             frames.locations(&chain[usize::from(is_command)..], &mut self.tables, &mut samples.locations);
             samples.add(self.values(), profile.tally(stack), self.labels_of(first))?;
             if samples.text.bytes.len() > PIECE {
-                out(std::mem::take(&mut samples.text.bytes))?;
+                out.text(std::mem::take(&mut samples.text.bytes))?;
             }
         }
-        out(samples.text.bytes)
+        out.text(samples.text.bytes)
     }
 
     /// Stacks of sites, each of which is a location.
-    fn by_site(&mut self, out: &mut Take) -> io::Result<()> {
+    fn by_site(&mut self, out: &mut Gzip) -> io::Result<()> {
         let profile = self.profile;
         let located = &profile.located;
         let ranks = profile.ranks();
@@ -158,14 +142,14 @@ impl<'p> Writer<'p> {
             self.first(Some(command));
         }
         let sites = Sites { located, locations, ranks: &ranks };
-        let sorted = sites.sorted();
+        let sorted = sites.sorted(self.threads);
         let this = &*self;
         let labels = |command| this.labels_of(key(Some(command)));
-        for several in pieces(&sorted).chunks(2 * self.threads) {
-            for samples in
-                pool::each(several, self.threads, |piece| sites.samples(piece, this.values(), labels))
-            {
-                out(samples?)?;
+        let packer = out.packer;
+        let packed = |piece: &&[_]| packer.pack(&sites.samples(piece, this.values(), labels)?);
+        for several in pieces(&sorted).chunks(AT_ONCE * self.threads) {
+            for samples in pool::each(several, self.threads, packed) {
+                out.packed(&samples?)?;
             }
         }
         Ok(())
