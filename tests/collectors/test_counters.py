@@ -77,6 +77,9 @@ def test_threads_that_end_between_the_edges_are_told(device: Device) -> None:
     first = probe.snapshot()
     stop.set()
     thread.join()
+    # Python has done with it before the kernel has.
+    while Path(f"/proc/self/task/{thread.native_id}").exists():
+        os.sched_yield()
     assert delta(first, probe.snapshot(), None).threads_ended == 1
 
 
