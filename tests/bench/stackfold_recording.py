@@ -71,6 +71,13 @@ def copied_stacks(directory: Path) -> Path:
     return stacks
 
 
+def ours_and_one(data: Path) -> tuple[Program, Program]:
+    """stackfold with the threads it takes, and with one."""
+    argv = [str(STACKFOLD), "-q"]
+    one = Program("stackfold --threads 1", [*argv, "--threads", "1", str(data)])
+    return Program("stackfold", [*argv, str(data)]), one
+
+
 def piped(name: str, script: list[str], folder: list[str]) -> Program:
     return Program(name, ["sh", "-c", f"{shlex.join(script)} 2>/dev/null | {shlex.join(folder)}"])
 
@@ -97,8 +104,7 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     say(f"runs     medians of {runs} paired runs, in turn; a ratio is the median of the pairs' ratios\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(data)]
-    ours = Program("stackfold", [stackfold, "-q", str(data)])
-    one = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(data)])
+    ours, one = ours_and_one(data)
     alone = Program("records and chains alone", [str(YARDSTICK), str(data)])
     peer = piped("perf script | inferno -n 1", script, [inferno(), "-n", "1"])
     with_pprof = Program("folded and pprof", [*ours.argv, "--pprof", str(directory / "out.pb.gz")])
@@ -126,9 +132,8 @@ def measure(db: Path, directory: Path, samples: int, runs: int) -> None:
     say(f"\ninput    {size:.0f} MB, {samples_of(stacks)} samples: templates.cc with debug information, copied stacks\n")
     row("work", "figure", "ratio", "goal", None)
     script = ["perf", "script", "-i", str(stacks)]
-    ours = Program("stackfold", [stackfold, "-q", str(stacks)])
-    one = Program("stackfold --threads 1", [stackfold, "-q", "--threads", "1", str(stacks)])
-    plain = Program("stackfold --no-inlines", [stackfold, "-q", "--threads", "1", "--no-inlines", str(stacks)])
+    ours, one = ours_and_one(stacks)
+    plain = Program("stackfold --no-inlines", [*one.argv, "--no-inlines"])
     by_text = piped("perf script | stackfold", script, [stackfold, "-q"])
     no_inline = piped("perf script --no-inline | stackfold", [*script, "--no-inline"], [stackfold, "-q"])
     in_turn([ours, one, plain, no_inline, by_text], stacks, directory, runs)

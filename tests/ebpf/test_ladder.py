@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.counters import ProcessProbe, delta, device_of
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ebpf.tracer import tracer_binary
 from ioflame.checks import Check, Verdict
@@ -42,6 +41,7 @@ class Standin:
             [*prefix, binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         assert self._answer() == "ready"
+        self.probe = ProcessProbe(self.pid, device_of(data))
 
     @property
     def pid(self) -> int:
@@ -54,15 +54,6 @@ class Standin:
     def query(self, words: str) -> int:
         self.order(words)
         return int(self._answer())
-
-    def sleeps(self) -> int:
-        """How often its threads went to sleep so far, by the scheduler's count."""
-        total = 0
-        for task in Path(f"/proc/{self.pid}/task").glob("*/status"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ends
-                found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", task.read_text(), re.MULTILINE)
-                total += int(found[1]) if found else 0
-        return total
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
@@ -89,10 +80,10 @@ def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", s
         with attached(observer):
             engine.query("stop")
             observer.open()
-            before = engine.sleeps()
+            before = engine.probe.snapshot()
             for order in orders:
                 engine.query(order)
-            engine.slept = engine.sleeps() - before
+            engine.slept = delta(before, engine.probe.snapshot(), None).voluntary_switches
             observer.close()
     return read_ladder(out)
 

@@ -102,10 +102,10 @@ pub fn pieces(mut sorted: &[Placed]) -> Vec<&[Placed]> {
     let mut pieces = Vec::new();
     while !sorted.is_empty() {
         let least = PIECE.min(sorted.len());
-        let (piece, last) = (&sorted[..least], sorted[least - 1].0);
+        let last = sorted[least - 1].0;
         let more = sorted[least..].iter().take_while(|placed| placed.0 == last).count();
-        let (whole, rest) = sorted.split_at(piece.len() + more);
-        pieces.push(whole);
+        let (piece, rest) = sorted.split_at(least + more);
+        pieces.push(piece);
         sorted = rest;
     }
     pieces
