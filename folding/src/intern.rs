@@ -12,7 +12,9 @@ pub trait Item: Copy + Eq {
     fn hash(items: &[Self]) -> u64;
 }
 
-const K0: u64 = 0x9e37_79b9_7f4a_7c15;
+/// A number is spread over all bits by this factor: 2^64 by the golden ratio (Knuth).
+pub const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+const K0: u64 = SPREAD;
 const K1: u64 = 0xd6e8_feb8_6659_fd93;
 const K2: u64 = 0xa076_1d64_78bd_642f;
 

@@ -2,6 +2,7 @@
 
 use super::samples::{Samples, Values};
 use super::wire::{self, Element};
+use crate::intern::SPREAD;
 use crate::located::{Counted, Located};
 use crate::pool;
 use crate::profile::Tally;
@@ -86,7 +87,6 @@ impl Sites<'_> {
 fn place(chain: impl Iterator<Item = Element>) -> u64 {
     const LEAF_BITS: u32 = 20;
     const HASH_BITS: u32 = u64::BITS - 2 * LEAF_BITS;
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let (mut leaves, mut hash) = ([0; 2], 0_u64);
     for (depth, location) in chain.enumerate() {
         if let Some(leaf) = leaves.get_mut(depth) {

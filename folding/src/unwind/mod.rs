@@ -6,6 +6,7 @@ mod sections;
 pub use cfa::General;
 pub use sections::Sections;
 
+use crate::intern::SPREAD;
 use cfa::{Caller, Walked};
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -162,7 +163,6 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     frames: &mut Vec<u64>,
     mut leave: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Caller,
 ) -> bool {
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut at = FrameAddress::from_instruction_pointer(ip);
     while frames.len() < DEEPEST {
         let return_address = match leave(at, &mut registers, read) {

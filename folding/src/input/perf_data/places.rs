@@ -1,7 +1,7 @@
 //! The places that the addresses of recorded chains stand for.
 
 use super::machine::Space;
-use crate::intern::Interner;
+use crate::intern::{Interner, SPREAD};
 use crate::symbols::ObjectId;
 
 /// Marks between addresses: what follows ran in the kernel, in user mode, ...
@@ -133,7 +133,6 @@ impl Addresses {
     /// Where an address is, or belongs.
     #[inline]
     fn slot(&self, ip: u64, space: u64) -> usize {
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let mask = self.known.len() - 1;
         let mut slot = ((ip ^ space << 48).wrapping_mul(SPREAD) >> 32) as usize & mask;
         loop {

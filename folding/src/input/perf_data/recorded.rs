@@ -6,6 +6,7 @@
 
 use super::chains::Weighed;
 use crate::collector::Samples;
+use crate::intern::SPREAD;
 use crate::runs::Runs;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -151,7 +152,6 @@ impl Numbers {
     /// What is kept of a hash.
     #[inline]
     fn key(hash: u128, group: u32) -> (u64, u32) {
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         (hash as u64 ^ u64::from(group).wrapping_mul(SPREAD), (hash >> 64) as u32)
     }
 
