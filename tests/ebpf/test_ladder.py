@@ -40,8 +40,8 @@ class Standin:
         self._process = subprocess.Popen(
             [*prefix, binary, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
+        self.data = data
         assert self._answer() == "ready"
-        self.probe = ProcessProbe(self.pid, device_of(data))
 
     @property
     def pid(self) -> int:
@@ -74,16 +74,17 @@ def build(tmp_path: Path, shape: int, *flags: str) -> Path:
 def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", sample: int = 1) -> Ladder:
     """The ladder of a window in which the engine carries out `orders`; queries run while the probes are attached."""
     out = tmp_path / "ladder.json"
+    probe = ProcessProbe(engine.pid, device_of(engine.data))
     engine.order("go")
     with Children() as children:
         observer = ladder_observer(LadderRequest(engine.pid, sample, start), children, out)
         with attached(observer):
             engine.query("stop")
             observer.open()
-            before = engine.probe.snapshot()
+            before = probe.snapshot()
             for order in orders:
                 engine.query(order)
-            engine.slept = delta(before, engine.probe.snapshot(), None).voluntary_switches
+            engine.slept = delta(before, probe.snapshot(), None).voluntary_switches
             observer.close()
     return read_ladder(out)
 
