@@ -1,13 +1,13 @@
 //! Chains of addresses, counted. Names come later: each different chain is made of places once, and each different
 //! place is named once, however many samples there are.
 //!
-//! Chains are counted as they were recorded, together with those of the same context. When they take much memory they are
-//! settled: what is the same chain in several contexts is kept once.
+//! Chains are counted as they were recorded, together with those of the same context (`intake` makes the contexts and the
+//! batches). When they take much memory they are settled: what is the same chain in several contexts is kept once.
 
 use super::bytes::words;
 use super::machine::Space;
 use super::places::{Address, Addresses, CONTEXT_KERNEL, Mode, Place, Spaces, addresses};
-use super::recorded::{Recorded, Tally};
+use super::recorded::{Batch, Recorded, Tally};
 use crate::collector::Samples;
 use crate::intern::Interner;
 use crate::located::Counted;
@@ -15,14 +15,9 @@ use crate::profile;
 use crate::runs::Runs;
 use crate::stats::CutCopies;
 use crate::symbols::ObjectId;
-use std::collections::HashMap;
 
 /// Bytes of chains that are kept before they are settled.
 const RECORDED: usize = 32 << 20;
-/// Contexts that are kept; a machine that starts thousands of processes has new ones all the time.
-const CONTEXTS: usize = 1 << 16;
-/// Numbers of different chains after which they should be named and forgotten.
-const LARGE: usize = 16 << 20;
 
 /// What was mapped when a sample was taken.
 #[derive(Clone, Copy)]
@@ -42,11 +37,11 @@ pub struct Weighed {
 
 /// Where samples were taken that weigh together if their chains are the same.
 #[derive(Clone, Copy)]
-struct Context {
-    comm: u32,
-    slice: Option<u64>,
+pub struct Context {
+    pub comm: u32,
+    pub slice: Option<u64>,
     /// The number of its spaces.
-    spaces: u32,
+    pub spaces: u32,
 }
 
 /// The chains of some samples, and how much they weigh.
@@ -54,10 +49,7 @@ struct Context {
 pub struct Chains {
     pub cut: CutCopies,
     spaces: Vec<Spaces>,
-    /// By the versions of the kernel's and the user's.
-    known_spaces: HashMap<(u64, u64), u32>,
     contexts: Vec<Context>,
-    known: HashMap<(u32, Option<u64>, u32), u32>,
     addresses: Addresses,
     recorded: Recorded,
     settled: Settled,
@@ -90,57 +82,39 @@ impl Settled {
 }
 
 impl Chains {
-    /// The number of a context; and whether all numbers given before are void.
-    pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: Mapped) -> (u32, bool) {
-        let anew = self.contexts.len() >= CONTEXTS;
-        if anew {
-            self.settle();
-            self.contexts.clear();
-            self.known.clear();
-            self.spaces.clear();
-            self.known_spaces.clear();
-        }
+    /// Adds the spaces of the next number.
+    pub fn add_spaces(&mut self, mapped: Mapped) {
         let Mapped { kernel, user, core } = mapped;
-        let (all, contexts) = (&mut self.spaces, &mut self.contexts);
-        let spaces = *self.known_spaces.entry((kernel.version, user.version)).or_insert_with(|| {
-            all.push(Spaces { kernel: kernel.clone(), user: user.clone(), core });
-            all.len() as u32 - 1
-        });
-        let context = *self.known.entry((comm, slice, spaces)).or_insert_with(|| {
-            contexts.push(Context { comm, slice, spaces });
-            contexts.len() as u32 - 1
-        });
-        (context, anew)
+        self.spaces.push(Spaces { kernel: kernel.clone(), user: user.clone(), core });
     }
 
-    /// Command and slice of time of a context.
-    pub fn of_context(&self, context: u32) -> Option<(u32, Option<u64>)> {
-        self.contexts.get(context as usize).map(|context| (context.comm, context.slice))
+    /// Adds the context of the next number.
+    pub fn add_context(&mut self, context: Context) {
+        self.contexts.push(context);
     }
 
-    /// Counts a sample.
-    pub fn count(&mut self, context: u32, chain: &[u8], sample: Weighed) {
-        let Some(&Context { spaces, .. }) = self.contexts.get(context as usize) else { return };
-        if self.recorded.take(context, spaces, chain, sample) {
-            self.count_waiting();
-            if self.recorded.size() > RECORDED {
-                self.settle();
-            }
-        }
+    /// Contexts and spaces are numbered anew.
+    pub fn forget_contexts(&mut self) {
+        self.settle();
+        self.contexts.clear();
+        self.spaces.clear();
     }
 
-    /// Counts the last samples, for which it was not worth while yet.
-    pub fn count_waiting(&mut self) {
-        let (places, all) = (&mut self.addresses, &self.spaces);
-        self.recorded.count(|spaces, chain, found| {
+    /// Counts samples of known contexts.
+    pub fn count(&mut self, batch: &Batch) {
+        let (places, all, contexts) = (&mut self.addresses, &self.spaces, &self.contexts);
+        let spaces = |context: u32| contexts[context as usize].spaces;
+        self.recorded.count(batch, spaces, |spaces, chain, found| {
             let spaces = &all[spaces as usize];
             found.extend(addresses(words(chain)).map(|address| places.place(address, spaces)));
         });
+        if self.recorded.size() > RECORDED {
+            self.settle();
+        }
     }
 
     /// Puts together what was recorded in different spaces, or for the same command under different numbers.
     fn settle(&mut self) {
-        self.count_waiting();
         let recorded = std::mem::take(&mut self.recorded);
         let settled = &mut self.settled;
         let chains: Vec<u32> = recorded.chains.iter().map(|chain| settled.chains.intern(chain).0).collect();
@@ -150,10 +124,9 @@ impl Chains {
         }
     }
 
-    /// Whether the different chains take so much memory that they should be named now.
-    pub fn are_large(&self) -> bool {
-        let numbers = self.settled.chains.arena_len() + self.settled.counted.arena_len();
-        numbers + self.addresses.size() > LARGE
+    /// How many numbers the different chains take.
+    pub fn numbers(&self) -> usize {
+        self.settled.chains.arena_len() + self.settled.counted.arena_len() + self.addresses.size()
     }
 
     /// Adds chains of other samples of the same recording.
@@ -310,44 +283,4 @@ pub fn branch_calls(branches: &[u8]) -> impl Iterator<Item = u64> + '_ {
 /// Whether a recorded chain has addresses of the user's.
 pub fn has_user_part(chain: &[u8]) -> bool {
     addresses(words(chain)).any(|address| address.mode == Mode::User)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// More than is kept before it is settled, of which half comes again in other spaces.
-    #[test]
-    fn chains_of_any_number_are_counted() {
-        const DEEP: u64 = 200;
-        let count = (RECORDED as u64 / (4 * DEEP)) * 3 / 2;
-        let (kernel, user) = (Space::default(), Space::default());
-        let mut other = user.clone();
-        other.version = 7;
-        let mut chains = Chains::default();
-        for (user, every) in [(&user, 1), (&other, 2)] {
-            let (context, _) = chains.context(1, None, Mapped { kernel: &kernel, user, core: None });
-            for n in (0..count).step_by(every) {
-                let chain: Vec<u8> = (0..DEEP).flat_map(|at| (n % (at + 900)).to_le_bytes()).collect();
-                chains.count(context, &chain, Weighed { weight: n, period: Some(n) });
-            }
-        }
-        chains.count_waiting();
-        let (mut weight, mut samples, mut different) = (0, 0, 0);
-        chains.each(|chain, of_chain| {
-            assert_eq!(chain.len() as u64, DEEP);
-            assert_eq!(of_chain.len(), 1);
-            weight += of_chain[0].weight;
-            samples += of_chain[0].count;
-            different += 1;
-        });
-        let sum = |step| (0..u128::from(count)).step_by(step).sum::<u128>();
-        assert_eq!((weight, samples), (sum(1) + sum(2), count + count.div_ceil(2)));
-        assert_eq!(different, count);
-        let (chains, counted) = chains.into_parts();
-        assert_eq!(
-            (chains.items().len(), chains.len(), counted.len()),
-            ((count * DEEP) as usize, count as usize, count as usize)
-        );
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
 use super::chains::{Chains, Key, Mapped, Weighed, branch_calls, has_user_part};
+use super::intake::Intake;
 use super::places::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER};
 use super::sample::Sample;
 use crate::unwind::{self, Registers, Tables, Walk, Walker};
@@ -18,20 +19,25 @@ pub struct Taken<'a> {
 /// Counts chains.
 #[derive(Default)]
 pub struct Counter {
-    chains: Chains,
+    intake: Intake,
     walker: Walker,
     key: Key,
 }
 
 impl Counter {
+    /// With a thread of its own that looks chains up.
+    pub fn helped() -> Self {
+        Self { intake: Intake::helped(), ..Self::default() }
+    }
+
     /// The number of a context; and whether all numbers given before are void.
     pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: Mapped) -> (u32, bool) {
-        self.chains.context(comm, slice, mapped)
+        self.intake.context(comm, slice, mapped)
     }
 
     /// Command and slice of time of a context.
     pub fn of_context(&self, context: u32) -> Option<(u32, Option<u64>)> {
-        self.chains.of_context(context)
+        self.intake.of_context(context)
     }
 
     /// Counts a sample. `tables` are those of its process, if its stack was copied and is to be walked.
@@ -42,7 +48,7 @@ impl Counter {
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
         let key = &mut self.key;
         match (sample.callchain, calls, copied) {
-            (Some(chain), None, None) => return self.chains.count(context, chain, weighed),
+            (Some(chain), None, None) => return self.intake.take(context, chain, weighed),
             (Some(chain), Some(calls), _) => {
                 key.begin();
                 // The chain itself gives the kernel's side and, after it, the place in user mode.
@@ -57,10 +63,10 @@ impl Counter {
                 key.returns(returns);
                 if cut {
                     let filled = sample.user_stack.len();
-                    self.chains.cut.count(weighed.weight, filled, sample.user_stack_size);
+                    self.intake.cut.count(weighed.weight, filled, sample.user_stack_size);
                 }
             }
-            (Some(chain), ..) => return self.chains.count(context, chain, weighed),
+            (Some(chain), ..) => return self.intake.take(context, chain, weighed),
             (None, ..) => {
                 key.begin();
                 let mode = match misc & 7 {
@@ -73,17 +79,17 @@ impl Counter {
                 }
             }
         }
-        self.chains.count(context, key.bytes(), weighed);
+        self.intake.take(context, key.bytes(), weighed);
     }
 
     /// What was counted.
     pub fn chains(self) -> Chains {
-        self.chains
+        self.intake.chains()
     }
 
     /// The chains so far, if they take much memory. Contexts are then numbered anew.
     pub fn take_large(&mut self) -> Option<Chains> {
-        self.chains.are_large().then(|| std::mem::take(&mut self.chains))
+        self.intake.take_large()
     }
 }
 

@@ -1,8 +1,8 @@
 //! `perf.data`, as `perf record` writes it to a file or to a pipe.
 //!
 //! ```text
-//! Stream (bytes -> records) -> Order (by time) -> State (who, what is mapped) -> Counter -> Chains
-//! Chains (addresses, counted) -> naming -> Collector
+//! Stream (bytes -> records) -> Order (by time) -> State (who, what is mapped) -> Counter -> Intake
+//! Intake (batches) -> Chains (addresses, counted) -> naming -> Collector
 //! ```
 //!
 //! Walking copied stacks and naming may be shared out among threads. Reading and putting in order is the work of one.
@@ -14,6 +14,7 @@ mod chains;
 mod counter;
 mod counters;
 mod header;
+mod intake;
 mod machine;
 mod mapped;
 mod naming;
@@ -65,8 +66,8 @@ pub struct PerfData {
 }
 
 impl PerfData {
-    /// With one thread everything is done in turn. With two, symbols are read while records are. More of them read the
-    /// input ahead, and walk copied stacks.
+    /// With one thread everything is done in turn. With two, symbols are read and chains looked up while records are
+    /// read. More of them read the input ahead, and walk copied stacks.
     pub fn new(symbols: Options, threads: usize) -> Self {
         Self {
             header: Header::default(),

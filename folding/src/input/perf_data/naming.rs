@@ -11,7 +11,6 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     if collector.is_ambiguous() {
         return;
     }
-    chains.count_waiting();
     collector.cut_copies(chains.cut);
     let places = chains.places();
     let mut order: Vec<u32> = (0..places.len() as u32).collect();

@@ -46,17 +46,42 @@ struct Counted {
     tally: Tally,
 }
 
-/// Samples that are counted together.
-const BATCH: usize = 32;
+/// Samples that are looked up together.
+const GROUP: usize = 32;
 
 /// A sample that waits to be counted.
 struct Waiting {
     hash: u128,
     context: u32,
-    spaces: u32,
     /// Where its chain ends.
     end: usize,
     sample: Weighed,
+}
+
+/// Samples that wait to be counted, with their chains.
+#[derive(Default)]
+pub struct Batch {
+    waiting: Vec<Waiting>,
+    /// Their chains, one behind the other.
+    chains: Vec<u8>,
+}
+
+impl Batch {
+    /// Takes a sample in a context.
+    #[inline]
+    pub fn take(&mut self, context: u32, chain: &[u8], sample: Weighed) {
+        self.chains.extend_from_slice(chain);
+        self.waiting.push(Waiting { hash: xxh3_128(chain), context, end: self.chains.len(), sample });
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.chains.clear();
+    }
 }
 
 /// Different chains, and what they weigh in each context.
@@ -69,50 +94,43 @@ pub struct Recorded {
     counted: Vec<Counted>,
     /// The places of what was counted, by the contexts.
     of_contexts: Numbers,
-    waiting: Vec<Waiting>,
-    /// Their chains, one behind the other.
-    waiting_bytes: Vec<u8>,
 }
 
 impl Recorded {
-    /// Takes a sample in a context, which lies in these spaces; says whether it is time to count what waits.
-    #[inline]
-    pub fn take(&mut self, context: u32, spaces: u32, chain: &[u8], sample: Weighed) -> bool {
-        self.waiting_bytes.extend_from_slice(chain);
-        let end = self.waiting_bytes.len();
-        self.waiting.push(Waiting { hash: xxh3_128(chain), context, spaces, end, sample });
-        self.waiting.len() >= BATCH
-    }
-
-    /// Counts the samples that wait. `find` adds the places of a chain that is new in its spaces.
-    pub fn count(&mut self, mut find: impl FnMut(u32, &[u8], &mut Vec<u32>)) {
-        let waiting = std::mem::take(&mut self.waiting);
-        // What is looked at lies all over the memory: it is fetched at the same time if nothing waits for it.
-        let mut numbers = [0; BATCH];
-        for (number, one) in numbers.iter_mut().zip(&waiting) {
-            *number = self.of_contexts.first(one.hash, one.context);
-        }
-        let known = numbers.iter().filter_map(|&number| self.counted.get(number as usize));
-        std::hint::black_box(known.map(|counted| counted.tally.count).sum::<u64>());
+    /// Counts the samples of a batch. `spaces` are those of a context; `find` adds the places of a chain that is new in
+    /// its spaces.
+    pub fn count(
+        &mut self,
+        batch: &Batch,
+        spaces: impl Fn(u32) -> u32,
+        mut find: impl FnMut(u32, &[u8], &mut Vec<u32>),
+    ) {
         let mut start = 0;
-        for &Waiting { hash, context, spaces, end, sample } in &waiting {
-            let (number, new) = self.of_contexts.number(hash, context);
-            if new {
-                // Another context may have it.
-                let (chain, new) = self.of_spaces.number(hash, spaces);
+        for group in batch.waiting.chunks(GROUP) {
+            // What is looked at lies all over the memory: it is fetched at the same time if nothing waits for it.
+            let mut numbers = [0; GROUP];
+            for (number, one) in numbers.iter_mut().zip(group) {
+                *number = self.of_contexts.first(one.hash, one.context);
+            }
+            let known = numbers.iter().filter_map(|&number| self.counted.get(number as usize));
+            std::hint::black_box(known.map(|counted| counted.tally.count).sum::<u64>());
+            for &Waiting { hash, context, end, sample } in group {
+                let (number, new) = self.of_contexts.number(hash, context);
                 if new {
-                    self.chains.add(|places| find(spaces, &self.waiting_bytes[start..end], places));
+                    // Another context may have it.
+                    let spaces = spaces(context);
+                    let (chain, new) = self.of_spaces.number(hash, spaces);
+                    if new {
+                        self.chains.add(|places| find(spaces, &batch.chains[start..end], places));
+                    }
+                    self.counted.push(Counted { chain, context, tally: Tally::NOTHING });
                 }
-                self.counted.push(Counted { chain, context, tally: Tally::NOTHING });
+                if let Some(counted) = self.counted.get_mut(number as usize) {
+                    counted.tally.add(sample);
+                }
+                start = end;
             }
-            if let Some(counted) = self.counted.get_mut(number as usize) {
-                counted.tally.add(sample);
-            }
-            start = end;
         }
-        self.waiting = waiting;
-        self.waiting.clear();
-        self.waiting_bytes.clear();
     }
 
     /// Bytes that are kept.
@@ -216,7 +234,7 @@ mod tests {
 
     #[test]
     fn chains_are_counted_by_context_and_kept_by_spaces() {
-        let mut recorded = Recorded::default();
+        let (mut recorded, mut batch) = (Recorded::default(), Batch::default());
         let chain = |n: u64| [n, n / 7, 3].map(u64::to_le_bytes).concat();
         let mut found = 0;
         let mut find = |spaces, chain: &[u8], places: &mut Vec<u32>| {
@@ -225,15 +243,14 @@ mod tests {
         };
         for round in 1..=3 {
             for n in 0..500 {
-                // Contexts 0 and 1 share their spaces.
-                for (context, spaces) in [(0, 0), (1, 0), (2, 1)] {
-                    if recorded.take(context, spaces, &chain(n), weighed(round)) {
-                        recorded.count(&mut find);
-                    }
+                for context in 0..3 {
+                    batch.take(context, &chain(n), weighed(round));
                 }
             }
+            // Contexts 0 and 1 share their spaces.
+            recorded.count(&batch, |context| context / 2, &mut find);
+            batch.clear();
         }
-        recorded.count(&mut find);
         assert_eq!((found, recorded.chains.len(), recorded.chains.items().len()), (1000, 1000, 3000));
         assert_eq!(recorded.counted().len(), 1500);
         for (index, (number, context, tally)) in recorded.counted().enumerate() {
@@ -245,12 +262,10 @@ mod tests {
 
     #[test]
     fn chains_of_any_length_are_told_apart() {
-        let mut recorded = Recorded::default();
+        let (mut recorded, mut batch) = (Recorded::default(), Batch::default());
         let bytes = [0; 2000];
-        for len in 0..=bytes.len() {
-            recorded.take(0, 0, &bytes[..len], weighed(1));
-            recorded.count(|_, chain, places| places.push(chain.len() as u32));
-        }
+        (0..=bytes.len()).for_each(|len| batch.take(0, &bytes[..len], weighed(1)));
+        recorded.count(&batch, |_| 0, |_, chain, places| places.push(chain.len() as u32));
         assert!((0..recorded.chains.len()).all(|len| recorded.chains.get(len) == [len as u32]));
         assert!(recorded.counted().enumerate().all(|(index, (chain, ..))| chain as usize == index));
     }

@@ -101,7 +101,7 @@ impl State {
                 no_space: Space::default(),
                 threads,
                 seen: Seen::default(),
-                counter: Counter::default(),
+                counter: if threads > 1 { Counter::helped() } else { Counter::default() },
                 others: None,
                 walked: unwind::Machine::own(),
                 tables: IntMap::default(),

@@ -1,0 +1,280 @@
+//! Samples on their way to be counted: in batches, by another thread if there may be one and it has time.
+//!
+//! What is looked up of a sample lies all over the memory, what is read of it comes as a stream: the two take about as
+//! long, and do not need each other.
+
+use super::chains::{Chains, Context, Mapped, Weighed};
+use super::recorded::Batch;
+use crate::stats::CutCopies;
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Contexts that are kept; a machine that starts thousands of processes has new ones all the time.
+const CONTEXTS: usize = 1 << 16;
+/// Samples that are counted at once where they were taken, while their chains are at hand.
+const HERE: usize = 32;
+/// Samples that are worth being handed over.
+const THERE: usize = 1024;
+/// Batches that wait for the other thread.
+const AHEAD: usize = 2;
+/// Numbers of different chains after which they should be named and forgotten.
+const LARGE: usize = 16 << 20;
+
+/// Takes samples, and has them counted.
+#[derive(Default)]
+pub struct Intake {
+    pub cut: CutCopies,
+    chains: Arc<Mutex<Chains>>,
+    batch: Batch,
+    /// The numbers of spaces, by the versions of the kernel's and the user's.
+    spaces: HashMap<(u64, u64), u32>,
+    contexts: Vec<Context>,
+    known: HashMap<(u32, Option<u64>, u32), u32>,
+    /// Numbers that the chains took when that was last looked at.
+    numbers: usize,
+    /// Whether another thread may count.
+    helped: bool,
+    helper: Option<Helper>,
+}
+
+impl Intake {
+    /// With a thread of its own that counts.
+    pub fn helped() -> Self {
+        Self { helped: true, ..Self::default() }
+    }
+
+    /// The number of a context; and whether all numbers given before are void.
+    pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: Mapped) -> (u32, bool) {
+        let anew = self.contexts.len() >= CONTEXTS;
+        if anew {
+            self.finish();
+            lock(&self.chains).forget_contexts();
+            self.contexts.clear();
+            self.known.clear();
+            self.spaces.clear();
+        }
+        let Self { chains, contexts, known, spaces, .. } = self;
+        let next = spaces.len() as u32;
+        let versions = (mapped.kernel.version, mapped.user.version);
+        let spaces = *spaces.entry(versions).or_insert_with(|| {
+            lock(chains).add_spaces(mapped);
+            next
+        });
+        let context = *known.entry((comm, slice, spaces)).or_insert_with(|| {
+            let context = Context { comm, slice, spaces };
+            lock(chains).add_context(context);
+            contexts.push(context);
+            contexts.len() as u32 - 1
+        });
+        (context, anew)
+    }
+
+    /// Command and slice of time of a context.
+    pub fn of_context(&self, context: u32) -> Option<(u32, Option<u64>)> {
+        self.contexts.get(context as usize).map(|context| (context.comm, context.slice))
+    }
+
+    /// Takes a sample of a context that was given a number.
+    #[inline]
+    pub fn take(&mut self, context: u32, chain: &[u8], sample: Weighed) {
+        self.batch.take(context, chain, sample);
+        if self.batch.len() >= if self.helped { THERE } else { HERE } {
+            self.pass_on();
+        }
+    }
+
+    fn pass_on(&mut self) {
+        if self.helped {
+            let helper = self.helper.get_or_insert_with(|| Helper::start(Arc::clone(&self.chains)));
+            let Some(numbers) = helper.take(&mut self.batch) else { return self.count_here() };
+            self.numbers = self.numbers.max(numbers);
+        } else {
+            self.count_here();
+        }
+    }
+
+    fn count_here(&mut self) {
+        self.numbers = count(&self.chains, &mut self.batch);
+    }
+
+    /// Counts all that was taken.
+    fn finish(&mut self) {
+        if let Some(helper) = self.helper.take() {
+            helper.finish();
+        }
+        self.count_here();
+    }
+
+    /// What was counted so far, if it takes much memory. Contexts are then numbered anew.
+    pub fn take_large(&mut self) -> Option<Chains> {
+        if self.numbers <= LARGE {
+            return None;
+        }
+        let next = Self { helped: self.helped, ..Self::default() };
+        Some(std::mem::replace(self, next).chains())
+    }
+
+    /// All that was counted.
+    pub fn chains(mut self) -> Chains {
+        self.finish();
+        let mut chains = std::mem::take(&mut *lock(&self.chains));
+        chains.cut = self.cut;
+        chains
+    }
+}
+
+/// Counts a batch; tells how many numbers the chains take then.
+fn count(chains: &Mutex<Chains>, batch: &mut Batch) -> usize {
+    let mut chains = lock(chains);
+    chains.count(batch);
+    batch.clear();
+    chains.numbers()
+}
+
+fn lock(chains: &Mutex<Chains>) -> MutexGuard<'_, Chains> {
+    // A panic of the other thread is passed on where it is waited for.
+    chains.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Another thread that counts.
+struct Helper {
+    full: SyncSender<Batch>,
+    /// Batches that were counted, and how many numbers the chains took then.
+    empty: Receiver<(Batch, usize)>,
+    thread: JoinHandle<()>,
+}
+
+impl Helper {
+    fn start(chains: Arc<Mutex<Chains>>) -> Self {
+        let (full, batches) = sync_channel::<Batch>(AHEAD);
+        let (give_back, empty) = channel();
+        let thread = std::thread::spawn(move || {
+            for mut batch in batches {
+                let numbers = count(&chains, &mut batch);
+                // Nobody takes the last ones back.
+                let _ = give_back.send((batch, numbers));
+            }
+        });
+        Self { full, empty, thread }
+    }
+
+    /// Takes a batch, and gives an empty one, if there is time for it; tells how many numbers the chains took.
+    fn take(&self, batch: &mut Batch) -> Option<usize> {
+        match self.full.try_send(std::mem::take(batch)) {
+            Ok(()) => {
+                let (empty, numbers) = self.empty.try_recv().unwrap_or_default();
+                *batch = empty;
+                Some(numbers)
+            }
+            Err(TrySendError::Full(kept) | TrySendError::Disconnected(kept)) => {
+                *batch = kept;
+                None
+            }
+        }
+    }
+
+    fn finish(self) {
+        drop(self.full);
+        if let Err(panic) = self.thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::Space;
+    use super::*;
+    use crate::collector::Samples;
+
+    fn intakes() -> [Intake; 2] {
+        [Intake::default(), Intake::helped()]
+    }
+
+    fn each(mut chains: Chains) -> Vec<(usize, Vec<Samples>)> {
+        let mut all = Vec::new();
+        chains.each(|chain, samples| all.push((chain.len(), samples.to_vec())));
+        all
+    }
+
+    fn weighed(weight: u64) -> Weighed {
+        Weighed { weight, period: Some(weight) }
+    }
+
+    /// More than is kept before it is settled, of which half comes again in other spaces.
+    #[test]
+    fn chains_of_any_number_are_counted() {
+        const DEEP: u64 = 200;
+        const COUNT: u64 = (32 << 20) / (4 * DEEP) * 3 / 2;
+        let (kernel, user, mut other) = (Space::default(), Space::default(), Space::default());
+        other.version = 7;
+        for mut intake in intakes() {
+            for (user, every) in [(&user, 1), (&other, 2)] {
+                let (context, _) = intake.context(1, None, Mapped { kernel: &kernel, user, core: None });
+                for n in (0..COUNT).step_by(every) {
+                    let chain: Vec<u8> = (0..DEEP).flat_map(|at| (n % (at + 900)).to_le_bytes()).collect();
+                    intake.take(context, &chain, weighed(n));
+                }
+            }
+            let all = each(intake.chains());
+            assert!(all.iter().all(|(len, samples)| (*len as u64, samples.len()) == (DEEP, 1)));
+            let samples = || all.iter().map(|(_, samples)| samples[0]);
+            let sum = |step| (0..u128::from(COUNT)).step_by(step).sum::<u128>();
+            assert_eq!(samples().map(|samples| samples.weight).sum::<u128>(), sum(1) + sum(2));
+            assert_eq!(samples().map(|samples| samples.count).sum::<u64>(), COUNT + COUNT.div_ceil(2));
+            assert_eq!(all.len() as u64, COUNT);
+        }
+    }
+
+    /// What waits when contexts are numbered anew belongs to the old ones.
+    #[test]
+    fn contexts_of_any_number_are_told_apart() {
+        let (kernel, user) = (Space::default(), Space::default());
+        let mapped = Mapped { kernel: &kernel, user: &user, core: None };
+        let count = 2 * CONTEXTS as u32 + 5;
+        for mut intake in intakes() {
+            let mut begun_anew = 0;
+            for comm in 0..count {
+                let (context, anew) = intake.context(comm, None, mapped);
+                begun_anew += u32::from(anew);
+                assert_eq!(intake.of_context(context), Some((comm, None)));
+                for weight in 1..=3 {
+                    intake.take(context, &7_u64.to_le_bytes(), weighed(weight));
+                }
+            }
+            assert_eq!(begun_anew, 2);
+            let all = each(intake.chains());
+            assert_eq!((all.len(), all[0].0, all[0].1.len()), (1, 1, count as usize));
+            let mut comms: Vec<u32> = all[0].1.iter().map(|samples| samples.comm).collect();
+            comms.sort_unstable();
+            assert!(comms.into_iter().eq(0..count));
+            assert!(all[0].1.iter().all(|samples| (samples.weight, samples.count) == (6, 3)));
+        }
+    }
+
+    #[test]
+    fn what_is_large_is_taken_and_the_rest_goes_on() {
+        let (kernel, user) = (Space::default(), Space::default());
+        let mapped = Mapped { kernel: &kernel, user: &user, core: None };
+        let count = 2 * THERE as u64 + 7;
+        for mut intake in intakes() {
+            let mut parts = Vec::new();
+            for part in 0..3 {
+                let (context, _) = intake.context(part, None, mapped);
+                assert_eq!(context, 0);
+                (0..count).for_each(|n| intake.take(context, &n.to_le_bytes(), weighed(1)));
+                assert!(intake.take_large().is_none());
+                intake.numbers = LARGE + 1;
+                parts.extend(intake.take_large());
+            }
+            assert!(each(intake.chains()).is_empty());
+            for (part, comm) in parts.into_iter().zip(0..) {
+                let all = each(part);
+                assert_eq!(all.len() as u64, count);
+                assert!(all.iter().all(|(_, of_chain)| (of_chain[0].comm, of_chain[0].count) == (comm, 1)));
+            }
+        }
+    }
+}
