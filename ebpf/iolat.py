@@ -111,7 +111,7 @@ def _lost(latency: IoLatency) -> Check:
     words = ", ".join(f"{_LOSSES.get(name, name)} {n:,}" for name, n in lost.items())
     # Requests that took longer than the settling before the window began unseen: a few are no fault.
     if set(lost) <= {"no_start", "no_end"}:
-        # Seen on 6.18 in a VM: below 1 % of ends run neither io_done nor rq_complete, and no miss is counted.
+        # Seen on 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one.
         few = sum(lost.values()) <= max(_FEW * total, 2)
         if few or sum(lost.values()) <= _UNSEEN * total:
             verdict = Verdict.NOTE if few else Verdict.WARN

@@ -42,7 +42,7 @@ enum loss {
 struct thread {
 	u64 begun; /* when it was created within the trace; 0: before */
 	u64 since; /* when it left its CPU; 0: it has one */
-	u64 woken; /* when it was woken since; 0: not yet */
+	u64 woken; /* when it was woken last, which may be before it left its CPU: see woken_at() */
 	u64 got;   /* when it got its CPU; 0: before we looked */
 	u64 ran_ns;
 	u64 cpu_ns; /* by the scheduler, when it left its CPU last */
@@ -222,11 +222,20 @@ static __always_inline void ran(struct thread *thread, u64 now)
 		thread->ran_ns += now - from;
 }
 
+/* When what a thread was blocked by ended; 0: not yet. A waker waits until the thread has left its CPU, so that the event
+ * of the wake-up may come before that of the switch-out. One that kept the thread from sleeping is followed by another. */
+static __always_inline u64 woken_at(struct thread *thread)
+{
+	if (thread->woken <= thread->got)
+		return 0;
+	return thread->woken < thread->since ? thread->since : thread->woken;
+}
+
 /* A thread has its CPU again: what it waited until then is summed. */
 static __always_inline void got_cpu(struct thread *thread, u64 now)
 {
 	if (gate == OPEN && thread->since) {
-		u64 woken = thread->woken;
+		u64 woken = woken_at(thread);
 		if (thread->state == PREEMPTED || thread->state == WOKEN) {
 			add(thread, thread->state, thread->since, now);
 		} else if (woken && woken < now) {
@@ -239,7 +248,6 @@ static __always_inline void got_cpu(struct thread *thread, u64 now)
 	}
 	thread->got = now;
 	thread->since = 0;
-	thread->woken = 0;
 	thread->kernel = thread->user = thread->waker_kernel = thread->waker_user = 0;
 	__builtin_memset(thread->waker, 0, sizeof(thread->waker));
 }
@@ -257,12 +265,13 @@ static __always_inline void switched_in(struct task_struct *task, u64 now)
 	got_cpu(thread, now);
 }
 
-/* The kernel leaves out the event of one switch-in in a thousand or so (seen on 6.18, by perf too): a thread leaves a CPU
- * that it never got. It got it as long ago as it ran. */
+/* A kernel may run no program while certain threads are the current ones (seen on 6.18 in a VM for those of its init, by
+ * perf too), and so none when another takes over from one of them: a thread leaves a CPU that it never got. It got it as
+ * long ago as it ran. */
 static __always_inline void find_missed(struct task_struct *task, struct thread *thread, u64 now)
 {
 	u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	if (thread->since > 1 && thread->cpu_ns) {
+	if (thread->since > 1 && (thread->cpu_ns || thread->begun)) {
 		u64 ran = cpu_ns - thread->cpu_ns;
 		u64 at = ran < now - thread->since ? now - ran : thread->since;
 		if (gate == OPEN)
@@ -326,7 +335,8 @@ static __always_inline void switched_out(void *ctx, bool preempt, struct task_st
 	bpf_probe_read_kernel_str(thread->comm, sizeof(thread->comm), task->comm);
 	thread->kernel = take_stack(ctx, 0);
 	thread->user = take_stack(ctx, BPF_F_USER_STACK);
-	thread->woken = thread->state != PREEMPTED && woken_meanwhile(task, state) ? now : 0;
+	if (thread->state != PREEMPTED && woken_meanwhile(task, state))
+		thread->woken = now;
 	thread->since = now;
 }
 
@@ -359,7 +369,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		thread->state = BEFORE;
 		thread->since = 1;
 	}
-	if (!thread->since || thread->woken || thread->state == PREEMPTED || thread->state == WOKEN)
+	if (thread->since && (thread->state == PREEMPTED || thread->state == WOKEN))
 		return 0;
 	thread->woken = bpf_ktime_get_ns();
 	if (!with_waker)

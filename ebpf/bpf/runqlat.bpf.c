@@ -20,18 +20,21 @@ enum loss {
 	LOSSES,
 };
 
-struct wait {
-	u64 since; /* when it began to wait for a CPU; 0: it does not */
-	u32 kind;
-	u32 off; /* whether it has left its CPU */
+/* A thread's last steps. When it gets its CPU they tell what it waited for: a wake-up may come before the switch-out
+ * that it ends, as the waker has to wait until the thread has left its CPU. */
+struct steps {
+	u64 got;  /* when it got its CPU; 0: before we looked */
+	u64 left; /* when it left its CPU, or was created; 0: before we looked */
+	u64 woke; /* when it was woken last */
+	u32 kind; /* what it waits for since it left */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u32);
-	__type(value, struct wait);
-} waits SEC(".maps");
+	__type(value, struct steps);
+} threads SEC(".maps");
 
 u64 losses[LOSSES] = {};
 u64 voluntary = 0;
@@ -42,11 +45,14 @@ static __always_inline void lose(u32 what)
 	__sync_fetch_and_add(&losses[what], 1);
 }
 
-static __always_inline void begin(u32 pid, u64 since, u32 kind)
+static __always_inline struct steps *steps_of(struct task_struct *task)
 {
-	struct wait wait = { since, kind, 1 };
-	if (bpf_map_update_elem(&waits, &pid, &wait, BPF_ANY) && gate)
+	struct steps fresh = {};
+	u32 pid = task->pid;
+	struct steps *steps = find_or_add(&threads, &pid, &fresh);
+	if (!steps && gate)
 		lose(LOST_THREAD);
+	return steps;
 }
 
 static __always_inline void count(u32 kind, u64 from, u64 to)
@@ -58,6 +64,43 @@ static __always_inline void count(u32 kind, u64 from, u64 to)
 		lose(OVERFLOW);
 }
 
+static __always_inline void switched_in(struct task_struct *task, u64 now)
+{
+	struct steps *steps = steps_of(task);
+	if (!steps)
+		return;
+	u64 since = steps->left;
+	/* One that was woken while it still ran has not slept. */
+	if (steps->kind == WOKEN)
+		since = steps->woke <= steps->got ? 0 : steps->woke < since ? since : steps->woke;
+	if (gate) {
+		if (since)
+			count(steps->kind, since, now);
+		else
+			lose(NO_START);
+	}
+	steps->got = now;
+}
+
+static __always_inline void switched_out(bool preempt, struct task_struct *task, u32 state, u64 now)
+{
+	bool runnable = preempt || !state;
+	if (!runnable && state & TASK_DEAD) {
+		u32 pid = task->pid;
+		bpf_map_delete_elem(&threads, &pid);
+		return;
+	}
+	if (gate)
+		__sync_fetch_and_add(runnable ? &involuntary : &voluntary, 1);
+	struct steps *steps = steps_of(task);
+	if (!steps)
+		return;
+	steps->left = now;
+	steps->kind = runnable ? PREEMPTED : WOKEN;
+	if (!runnable && woken_meanwhile(task, state))
+		steps->woke = now;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
@@ -65,32 +108,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (!out && !in)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
-	if (in) {
-		u32 pid = next->pid;
-		struct wait *wait = bpf_map_lookup_elem(&waits, &pid);
-		if (gate) {
-			if (wait && wait->since)
-				count(wait->kind, wait->since, now);
-			else
-				lose(NO_START);
-		}
-		if (wait)
-			wait->since = wait->off = 0;
-	}
-	if (out) {
-		u32 pid = prev->pid;
-		bool runnable = preempt || !state;
-		if (!runnable && state & TASK_DEAD) {
-			bpf_map_delete_elem(&waits, &pid);
-			return 0;
-		}
-		if (gate)
-			__sync_fetch_and_add(runnable ? &involuntary : &voluntary, 1);
-		if (runnable)
-			begin(pid, now, PREEMPTED);
-		else
-			begin(pid, woken_meanwhile(prev, state) ? now : 0, WOKEN);
-	}
+	if (in)
+		switched_in(next, now);
+	if (out)
+		switched_out(preempt, prev, state, now);
 	return 0;
 }
 
@@ -99,19 +120,21 @@ int BPF_PROG(on_waking, struct task_struct *task)
 {
 	if (!is_target(task))
 		return 0;
-	u32 pid = task->pid;
-	struct wait *wait = bpf_map_lookup_elem(&waits, &pid);
-	/* One that runs or waits for a CPU already is not woken again. */
-	if (wait && (wait->since || !wait->off))
-		return 0;
-	begin(pid, bpf_ktime_get_ns(), WOKEN);
+	struct steps *steps = steps_of(task);
+	if (steps)
+		steps->woke = bpf_ktime_get_ns();
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_new, struct task_struct *task)
 {
-	if (is_target(task))
-		begin(task->pid, bpf_ktime_get_ns(), STARTED);
+	if (!is_target(task))
+		return 0;
+	struct steps *steps = steps_of(task);
+	if (!steps)
+		return 0;
+	steps->left = bpf_ktime_get_ns();
+	steps->kind = STARTED;
 	return 0;
 }

@@ -42,8 +42,7 @@ static __always_inline int is_target(struct task_struct *task)
 #define TASK_STOPPED_OR_TRACED (4 | 8)
 #define TASK_DEAD 0x80
 
-/* Whether a thread that is switched out to sleep was woken (or has a signal) since it decided to: its wake-up went by
- * before its switch-out. */
+/* Whether a thread that is switched out to sleep need not any more: it was woken (or has a signal) since it decided to. */
 static __always_inline int woken_meanwhile(struct task_struct *prev, u32 state)
 {
 	return BPF_CORE_READ(prev, __state) != state;

@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let mut open = skeleton::RunqlatSkelBuilder::default().open(&mut storage).or_refused()?;
     constants!(open, process.pid());
     if let Some(entries) = options.map_entries {
-        open.maps.waits.set_max_entries(entries).or_refused()?;
+        open.maps.threads.set_max_entries(entries).or_refused()?;
     }
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;

@@ -106,11 +106,11 @@ impl Window {
             }
         };
         for thread in self.threads.iter().filter(|thread| thread.since > 0) {
-            match (thread.key.kind, thread.woken) {
-                (Kind::Preempted | Kind::Woken, _) | (_, 0) => {
+            match (thread.key.kind, thread.woken_at()) {
+                (Kind::Preempted | Kind::Woken, _) | (_, None) => {
                     add(thread, thread.key.kind, thread.since, self.closed);
                 }
-                (kind, woken) => {
+                (kind, Some(woken)) => {
                     add(thread, kind, thread.since, woken);
                     add(thread, Kind::Woken, woken, self.closed);
                 }

@@ -48,7 +48,7 @@ pub struct Sum {
 pub struct Thread {
     pub begun: u64,
     pub since: u64,
-    pub woken: u64,
+    woken: u64,
     pub got: u64,
     pub ran_ns: u64,
     pub voluntary: u32,
@@ -56,6 +56,13 @@ pub struct Thread {
     pub comm: Vec<u8>,
     /// What its present stretch is counted under.
     pub key: Key,
+}
+
+impl Thread {
+    /// When what it was blocked by ended, as the program says it; None: not yet.
+    pub fn woken_at(&self) -> Option<u64> {
+        (self.woken > self.got).then_some(self.woken.max(self.since))
+    }
 }
 
 #[derive(Clone, Debug)]
