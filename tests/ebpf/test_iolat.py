@@ -150,7 +150,7 @@ def test_percentiles_are_those_of_biolatency_in_the_same_window(loop: Disk, tmp_
     theirs = parse_biolatency(text.read_text())["read"][""]
     ours = latency.row("read", "process").device
     # Its probes miss the ends that ours do: no program was run.
-    assert 0.98 * ours.count <= theirs.count <= _MANY
+    assert theirs.count + latency.losses["no_end"] + latency.facts["unfinished"] >= 0.98 * _MANY
     for percent in (50.0, 90.0, 99.0):
         mine, other = ours.percentile(percent), theirs.percentile(percent)
         assert mine is not None and other is not None
