@@ -110,8 +110,7 @@ def test_iolat_has_the_processes_own_reads(observed: tuple[str, Run]) -> None:
 def test_each_wake_up_of_a_reader_is_a_wait_for_a_cpu(observed: tuple[str, Run]) -> None:
     run = observed[1]
     queue, counted = read_run_queue(run.path(Files.RUN_QUEUE)), window(run.record, "runqlat").counters
-    # A thread that gave its CPU up is woken once before it runs again, seen or not. The program's gate is wider than the
-    # window.
+    # A thread that gave its CPU up is woken once before it runs again, seen or not. The gate is wider than the window.
     woken, unseen = queue.waits["woken"].count, queue.losses["no_start"]
     assert woken + unseen >= 0.98 * counted.voluntary_switches > 0
     assert woken > unseen
