@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioflame.checks import fold_line
+from ioflame.lines import cells, fold_line
 from viz.frames import printable
-from viz.labels import cells
 
 __all__ = ("aligned", "folded", "microseconds", "narrow")
 

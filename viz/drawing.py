@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from ioflame.lines import cells
 from viz.frames import FrameTree
-from viz.labels import cells, fit
+from viz.labels import fit
 
 __all__ = (
     "MARGIN",

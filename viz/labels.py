@@ -6,10 +6,11 @@ The last part of a C++ or Rust name says most, so leading namespaces and classes
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
-__all__ = ("cells", "fit", "shorter_forms")
+from ioflame.lines import cells
+
+__all__ = ("fit", "shorter_forms")
 
 _MOST_FORMS = 12
 _LONGEST_NAME = 4000
@@ -31,15 +32,6 @@ def shorter_forms(name: str) -> list[int]:
             if name.startswith("operator", place + 2):
                 break  # the brackets after it are its name
     return starts[-_MOST_FORMS:]
-
-
-def cells(text: str) -> int:
-    """Columns that `text` takes in a fixed-width font; combining marks take none, wide characters two."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
 
 
 def fit(name: str, forms: Sequence[int], room: int) -> str:

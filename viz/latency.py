@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ioflame.checks import fold_line
 from ioflame.histogram import Histogram
 from ioflame.latency import IoLatency
+from ioflame.lines import fold_line
 from ioflame.sizes import format_bytes
 from viz.columns import microseconds, narrow
 

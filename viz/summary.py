@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ioflame.categories import Categories
-from ioflame.checks import NO_BREAK, Verdict, fold_line, render_checks
+from ioflame.checks import Verdict, render_checks
 from ioflame.host import describe_host
+from ioflame.lines import NO_BREAK, fold_line
 from ioflame.metrics import LEGEND, MODE_METRIC, cpu_profiled, window_metrics
 from ioflame.record import ObserverCost, RunRecord
 from viz.columns import aligned, folded

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ioflame.lines import cells
 from viz.frames import printable
-from viz.labels import cells
 from viz.scales import percentages
 
 __all__ = ("LEAST_WIDTH", "OwnerRow", "owner_table", "summary_block")

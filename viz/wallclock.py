@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from ioflame.lines import cells
 from ioflame.offcpu import STATES, OffCpu, OffStack, RunQueue, WallClock, WallRow
 from viz.columns import microseconds, narrow
 from viz.frames import printable
-from viz.labels import cells
 
 __all__ = ("off_cpu_table", "run_queue_table", "stack_list", "wall_clock_table")
 

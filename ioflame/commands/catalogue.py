@@ -7,11 +7,11 @@ import shlex
 import sys
 from pathlib import Path
 
-from ioflame.checks import fold_line
 from ioflame.commands.experiment import add_repetition, counts
 from ioflame.commands.plan import plan_lines
 from ioflame.cpus import held_on
 from ioflame.errors import EXIT_OK, UsageError
+from ioflame.lines import fold_line
 from ioflame.options import ProfileOptions, add_profile_arguments, profile_options
 from ioflame.progress import terminal_width
 from ioflame.sizes import format_bytes, format_count

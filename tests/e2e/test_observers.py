@@ -12,12 +12,12 @@ from ioflame.errors import EXIT_CHECK_FAILED
 from ioflame.files import Files
 from ioflame.ladder import STAGES, read_ladder
 from ioflame.latency import read_io_latency
+from ioflame.lines import cells
 from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
 from ioflame.record import RunRecord, Window
 from ioflame.run import Run, open_run
 from tests.conftest import ROOT, Ioflame
 from tests.e2e.conftest import KEYS
-from viz.labels import cells
 
 pytestmark = [pytest.mark.needs("perf", "db_bench"), pytest.mark.needs("co-re")]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.counters import ProcessProbe, delta, device_of
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from folding.offcpu import categorise_off_cpu, fold_off_cpu
@@ -165,21 +166,25 @@ def test_on_and_off_the_cpu_are_all_the_time_of_db_bench(db: Path, tmp_path: Pat
         while _reads(process.pid) < 2000:
             assert process.poll() is None
             time.sleep(0.01)
+        probe = ProcessProbe(process.pid, device_of(db))
+        before = probe.snapshot()
         off = observe(process.pid, tmp_path, seconds=2)
+        stolen = delta(before, probe.snapshot(), None).steal_ns
     finally:
         process.kill()
         process.wait()
     adds_up(off)
     assert sum(not thread.is_idle for thread in off.threads) == threads
-    # schedstat's account may begin at a wake-up on an idle CPU: the time from there to the switch-in is in both.
+    # schedstat's account may begin at a wake-up on an idle CPU: the time from there to the switch-in is in both. What
+    # the host of a VM takes from a thread that has its CPU is in neither.
     over = off.cpu_ns + off.off_ns - off.elapsed_ns
-    assert -0.02 * off.elapsed_ns <= over <= 0.02 * off.elapsed_ns + off.states["woken"].ns
-    # A reader without a cache waits for storage, and for a CPU once it is there.
-    assert off.states["io"].ns > off.states["sleep"].ns
+    assert -0.02 * off.elapsed_ns - stolen <= over <= 0.02 * off.elapsed_ns + off.states["woken"].ns
+    # A reader without a cache waits for storage, asleep, or on its CPU where the host is done before it sleeps.
+    assert off.states["io"].ns + off.ran_ns > off.states["sleep"].ns
     stacks = fold_off_cpu(tmp_path / "off.data")
     storage = sum(stack.ns for stack in stacks if stack.state == "io")
     by_category = categorise_off_cpu([stack for stack in stacks if stack.state == "io"], "rocksdb")
-    assert by_category["libc+k"] > 0.95 * storage == 0.95 * off.states["io"].ns
+    assert by_category["libc+k"] >= 0.95 * storage == 0.95 * off.states["io"].ns
 
 
 def _reads(pid: int) -> int:

@@ -69,8 +69,9 @@ def test_every_read_call_is_followed(
     on_device = sum(ladder.of_class(name).count for name in ("one_read", "awake", "disorder"))
     assert _FEW <= ladder.finished <= _FEW + 20
     assert on_device >= _FEW
-    # On busy processors most requests end before their thread sleeps: they are told, as "awake", and not taken apart.
-    assert 0 < ladder.total.count <= on_device
+    # On busy processors requests end before their thread sleeps, up to all of them: they are told, as "awake", and not
+    # taken apart.
+    assert ladder.total.count <= on_device
     assert [rung.name for rung in ladder.stages] == _FROM_THE_READ_CALL
     assert {rung.count for rung in ladder.stages} == {ladder.total.count}
     assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.checks import NO_BREAK, Check, Verdict, fold_line, render_checks, worst
+from ioflame.checks import Check, Verdict, render_checks, worst
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.files import Files
+from ioflame.lines import NO_BREAK, fold_line
 from ioflame.progress import fitted
 from ioflame.record import SCHEMA, RunRecord, Window
 from ioflame.run import Run, check_writable, open_run

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viz.labels import cells, fit, shorter_forms
+from ioflame.lines import cells
+from viz.labels import fit, shorter_forms
 
 
 def forms(name: str) -> list[str]:

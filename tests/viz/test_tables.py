@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from viz.labels import cells
+from ioflame.lines import cells
 from viz.tables import LEAST_WIDTH, OwnerRow, owner_table, summary_block
 
 ROWS = (

@@ -1,0 +1,68 @@
+"""Lines of a terminal: how wide a text is, and how it is folded."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ("NO_BREAK", "cells", "fold_line")
+
+# Between a name and its figure, which belong on one line.
+NO_BREAK = "\u00a0"
+
+
+def cells(text: str) -> int:
+    """Columns that `text` takes in a fixed-width font; combining marks take none, wide characters two."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def _cells_of(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    # Python calls characters wide that Unicode has not assigned yet; terminals do not.
+    wide = unicodedata.east_asian_width(char) in "WF" and unicodedata.category(char) != "Cn"
+    return 2 if wide else 1
+
+
+def fold_line(line: str, width: int, indent: int) -> str:
+    """`line` over several of at most `width` columns, the later ones indented; a longer word is left whole.
+
+    Where fewer than 20 columns would be left beside the indent, the text goes below it. NO_BREAK becomes a blank, at
+    which nothing is folded.
+    """
+    if cells(line) <= width:
+        return line.replace(NO_BREAK, " ")
+    if width - indent < 20:
+        begin = line[: len(line) - len(line.lstrip())][: width // 3]
+        hang = begin + "  " if width > 12 else begin
+        return "\n".join(_wrap(line.strip(), width, begin, hang))
+    # Blanks in the first part are a layout: only the text after `indent` is folded.
+    start = _characters(line, indent)
+    head, text = line[:start], line[start:]
+    parts = _wrap(text, width - indent, "", "")
+    return "\n".join([head + (parts[0] if parts else ""), *(" " * indent + part for part in parts[1:])])
+
+
+def _characters(text: str, width: int) -> int:
+    """How many characters of `text` fill `width` columns."""
+    taken = 0
+    for index, char in enumerate(text):
+        if taken >= width:
+            return index
+        taken += _cells_of(char)
+    return len(text)
+
+
+def _wrap(text: str, width: int, begin: str, hang: str) -> list[str]:
+    # textwrap counts characters, not columns.
+    lines: list[str] = []
+    line = ""
+    for blanks, word in re.findall(r"([ \t\n\v\f\r]*)([^ \t\n\v\f\r]+)", text):
+        longer = (line or begin) + " " * len(blanks) + word
+        if line and cells(longer) > width:
+            lines.append(line)
+            longer = hang + word
+        line = longer
+    if line:
+        lines.append(line)
+    return [line.replace(NO_BREAK, " ") for line in lines]
