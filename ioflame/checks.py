@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from ioflame.lines import cells, fold_line
+from ioflame.lines import cells, fold_line, pad
 
 __all__ = ("Check", "Verdict", "render_checks", "worst")
 
@@ -61,8 +61,7 @@ def render_checks(checks: Iterable[Check], width: int | None = None) -> str:
             parts.append(row.means)
         if row.mend:
             parts.append(f"-> {row.mend}")
-        name = row.name + " " * (name_width - cells(row.name))
-        lines.append(f"{row.verdict.value:>7}  {name}  " + "; ".join(parts))
+        lines.append(f"{row.verdict.value:>7}  {pad(row.name, name_width)}  " + "; ".join(parts))
     if width is not None:
         lines = [fold_line(line, width, name_width + 11) for line in lines]
     return "\n".join(lines)

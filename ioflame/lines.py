@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ("NO_BREAK", "cells", "fold_line")
+__all__ = ("NO_BREAK", "cells", "fold_line", "pad")
 
 # Between a name and its figure, which belong on one line.
 NO_BREAK = "\u00a0"
@@ -22,6 +22,11 @@ def _cells_of(char: str) -> int:
     # Python calls characters wide that Unicode has not assigned yet; terminals do not.
     wide = unicodedata.east_asian_width(char) in "WF" and unicodedata.category(char) != "Cn"
     return 2 if wide else 1
+
+
+def pad(text: str, width: int) -> str:
+    """`text` with blanks behind it, so that it takes `width` columns; a wider one is left as it is."""
+    return text + " " * (width - cells(text))
 
 
 def fold_line(line: str, width: int, indent: int) -> str:

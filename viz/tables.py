@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ioflame.lines import cells
+from ioflame.lines import cells, pad
 from viz.frames import printable
 from viz.scales import percentages
 
@@ -138,14 +138,14 @@ def summary_block(items: Sequence[tuple[str, str, str]], width: int) -> str:
     room = width - name_width - value_width - 4
     lines = []
     for name, value, why in plain:
-        start = _pad(_cut(name, name_width), name_width) + "  "
+        start = pad(_cut(name, name_width), name_width) + "  "
         values = _wrap(value, value_width) or [""]
         whys = _wrap(why, room) if room >= 24 else []
         for index in range(max(len(values), len(whys))):
             left = start if index == 0 else " " * cells(start)
             middle = values[index] if index < len(values) else ""
             right = "  " + whys[index] if index < len(whys) else ""
-            lines.append(left + (_pad(middle, value_width) + right if right else middle))
+            lines.append(left + (pad(middle, value_width) + right if right else middle))
         if room < 24 and why:
             lines += ["  " + part for part in _wrap(why, width - 2)]
     return _joined(lines)
@@ -185,7 +185,7 @@ def _whole_sum(counts: Sequence[int | None]) -> int | None:
 
 def _row(name: str, figures: Sequence[str], columns: Sequence[_Column], name_width: int) -> str:
     right = (" " * (column.width - cells(text)) + text for text, column in zip(figures, columns, strict=True))
-    return "  ".join([_pad(_cut(name, name_width), name_width), *right])
+    return "  ".join([pad(_cut(name, name_width), name_width), *right])
 
 
 def _bar(part: float, room: int, unicode: bool) -> str:
@@ -193,10 +193,6 @@ def _bar(part: float, room: int, unicode: bool) -> str:
         return "#" * round(part * room)
     whole, eighths = divmod(round(part * room * 8), 8)
     return "\u2588" * whole + " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"[eighths].rstrip()
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - cells(text))
 
 
 def _cut(text: str, width: int) -> str:
@@ -218,7 +214,7 @@ def _hanging(name: str, text: str, name_width: int, width: int) -> list[str]:
     if room < 16:
         return [*_wrap(f"{name}: {text}", width)]
     parts = _wrap(text, room)
-    start = _pad(_cut(name, name_width), name_width)
+    start = pad(_cut(name, name_width), name_width)
     return [f"{start}  {parts[0]}", *(" " * (name_width + 2) + part for part in parts[1:])]
 
 
