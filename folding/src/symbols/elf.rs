@@ -2,6 +2,7 @@
 
 use super::debugdata;
 use super::table::{Binding, Builder, Table};
+use crate::regular;
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, SectionIndex, SymbolIndex, elf};
@@ -30,7 +31,7 @@ pub struct Elf {
 impl Elf {
     /// Everything but the symbols.
     pub fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let cache = ReadCache::new(regular::open(path).ok()?);
         Self::parse(&File::parse(&cache).ok()?)
     }
 
@@ -77,13 +78,13 @@ impl Elf {
 /// The functions of a file: of its full table if it has one, else of the dynamic one and of the packed symbols that
 /// complete it; and the stubs of its procedure linkage table.
 pub fn symbols(path: &Path, stubs_of: &Path) -> Option<Table> {
-    let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+    let cache = ReadCache::new(regular::open(path).ok()?);
     let file = File::parse(&cache).ok()?;
     let mut builder = functions(&file);
     if path == stubs_of {
         add_stubs(&file, &mut builder);
     } else {
-        let cache = ReadCache::new(std::fs::File::open(stubs_of).ok()?);
+        let cache = ReadCache::new(regular::open(stubs_of).ok()?);
         add_stubs(&File::parse(&cache).ok()?, &mut builder);
     }
     Some(builder.build())
@@ -211,11 +212,29 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The checksum of `.gnu_debuglink`.
-pub fn crc32(bytes: &[u8]) -> u32 {
-    let table: [u32; 256] = std::array::from_fn(|n| {
-        (0..8).fold(n as u32, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
-    });
-    !bytes.iter().fold(u32::MAX, |crc, &byte| table[(crc as u8 ^ byte) as usize] ^ crc >> 8)
+pub struct Crc32 {
+    table: [u32; 256],
+    rest: u32,
+}
+
+impl Default for Crc32 {
+    fn default() -> Self {
+        let of_byte = |n: usize| {
+            (0..8).fold(n as u32, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
+        };
+        Self { table: std::array::from_fn(of_byte), rest: u32::MAX }
+    }
+}
+
+impl Crc32 {
+    pub fn add(&mut self, bytes: &[u8]) {
+        let step = |crc: u32, &byte: &u8| self.table[(crc as u8 ^ byte) as usize] ^ crc >> 8;
+        self.rest = bytes.iter().fold(self.rest, step);
+    }
+
+    pub fn value(&self) -> u32 {
+        !self.rest
+    }
 }
 
 #[cfg(test)]
@@ -224,7 +243,9 @@ mod tests {
 
     #[test]
     fn the_checksum_is_the_usual_one() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        let mut crc = Crc32::default();
+        [&b"1234"[..], b"", b"56789"].into_iter().for_each(|piece| crc.add(piece));
+        assert_eq!(crc.value(), 0xcbf4_3926);
     }
 
     #[test]

@@ -3,8 +3,12 @@
 use super::elf::{self, build_id_path, hex};
 use super::kallsyms::{self, Lines};
 use super::table::Table;
+use crate::regular;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+/// Bytes of kallsyms; those of a kernel with all its modules are 20 MB.
+const LARGEST_LIST: u64 = 512 << 20;
 
 /// What the recording says of its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +77,7 @@ pub fn load(recorded: &Recorded, cache: Option<&Path>) -> (Kernel, Option<String
         None => {}
     }
     for source in sources {
-        let Ok(text) = std::fs::read(&source) else { continue };
+        let Ok(text) = regular::read(&source, LARGEST_LIST) else { continue };
         let (core, modules) = kallsyms::parse(text);
         let mut kernel = Kernel { core: Core::Lines(core), moved: 0, modules };
         let Some(moved) = moved(&kernel.core, recorded) else { continue };

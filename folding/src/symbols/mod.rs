@@ -12,6 +12,7 @@ mod inlines;
 mod kallsyms;
 mod kernel;
 mod named;
+mod perf_map;
 mod table;
 
 use crate::pool;
@@ -24,7 +25,7 @@ pub use named::{Named, NamedFrame};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use table::{Binding, Builder, Table};
+use table::Table;
 
 /// The number of a mapped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -263,7 +264,7 @@ impl Symbols {
     fn load(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Loaded> {
         enum Part {
             Kernel(Kernel, Option<String>),
-            Symbols(Table),
+            Symbols(Table, Option<String>),
             Inlines(Option<Box<Inlines>>),
         }
         enum Job {
@@ -315,10 +316,13 @@ impl Symbols {
                 let (kernel, note) = kernel::load(&this.recorded, this.options.cache.as_deref());
                 Part::Kernel(kernel, note)
             }
-            Job::Symbols(index) => Part::Symbols(match object(index).kind {
-                Kind::Jit(pid) => perf_map(pid),
-                _ => found(index).and_then(Found::symbols).unwrap_or_default(),
-            }),
+            Job::Symbols(index) => {
+                let (symbols, note) = match object(index).kind {
+                    Kind::Jit(pid) => perf_map::load(pid),
+                    _ => (found(index).and_then(Found::symbols).unwrap_or_default(), None),
+                };
+                Part::Symbols(symbols, note)
+            }
             Job::Inlines(index) => {
                 Part::Inlines(found(index).filter(|_| this.options.inlines).and_then(ahead::inlines))
             }
@@ -330,7 +334,10 @@ impl Symbols {
                     self.notes.extend(note);
                     self.kernel = Some(kernel);
                 }
-                (Job::Symbols(index), Part::Symbols(symbols)) => loaded[*index].symbols = symbols,
+                (Job::Symbols(index), Part::Symbols(symbols, note)) => {
+                    self.notes.extend(note);
+                    loaded[*index].symbols = symbols;
+                }
                 (Job::Inlines(index), Part::Inlines(inlines)) => loaded[*index].inlines = inlines,
                 _ => {}
             }
@@ -365,24 +372,6 @@ impl Symbols {
         let sections = unwind.get_or_insert_with(|| found.sections().map(Arc::new));
         Some((Arc::clone(sections.as_ref()?), bias))
     }
-}
-
-/// The symbols that a run-time compiler wrote down: address, size, name.
-fn perf_map(pid: i32) -> Table {
-    const LARGEST: u64 = 256 << 20;
-    let path = format!("/tmp/perf-{pid}.map");
-    let mut builder = Builder::default();
-    let small = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
-    for line in std::fs::read(&path).ok().filter(|_| small).unwrap_or_default().split(|&byte| byte == b'\n') {
-        let entry = kallsyms::number(line).and_then(|(start, rest)| {
-            let (size, rest) = kallsyms::number(rest.strip_prefix(b" ")?)?;
-            Some((start, size, rest.strip_prefix(b" ")?))
-        });
-        if let Some((start, size, name)) = entry {
-            builder.push(start, size, name.trim_ascii_end(), Binding { weak: false, global: true });
-        }
-    }
-    builder.build()
 }
 
 /// `[ext4]` for `[ext4]` and for `/lib/modules/.../ext4.ko.xz`, as perf calls it; the kernel calls dashes underscores.

@@ -1,6 +1,7 @@
 //! The parts of an ELF file that say how to unwind its functions.
 
 use super::cfa::{Frames, Function};
+use crate::regular;
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian};
 use object::read::{File, ReadCache, ReadRef};
@@ -24,7 +25,7 @@ pub struct Sections {
 
 impl Sections {
     pub fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let cache = ReadCache::new(regular::open(path).ok()?);
         Some(Self::of(&File::parse(&cache).ok()?))
     }
 

@@ -1,5 +1,6 @@
 //! The debug sections of files, and the units in them.
 
+use crate::regular;
 use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
 use gimli::{
     AttributeValue, Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections, DwoId, EndianSlice,
@@ -23,7 +24,7 @@ pub struct Sections(DwarfSections<Vec<u8>>);
 impl Sections {
     /// Those of a file, and where that of the sections it shares with others is (dwz).
     pub fn read(path: &Path) -> Option<(Self, Option<PathBuf>)> {
-        let source = std::fs::File::open(path).ok()?;
+        let source = regular::open(path).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
         let load = |id: SectionId| Ok::<_, Infallible>(section(&file, &source, id.name()));
@@ -33,7 +34,7 @@ impl Sections {
 
     /// Those of a file of split units (`.dwo`).
     pub fn split(path: &Path) -> Option<Self> {
-        let source = std::fs::File::open(path).ok()?;
+        let source = regular::open(path).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
         let load = |id: SectionId| {
@@ -56,7 +57,7 @@ impl Package {
     pub fn read(binary: &Path) -> Option<Self> {
         let mut path = binary.as_os_str().to_owned();
         path.push(".dwp");
-        let source = std::fs::File::open(path).ok()?;
+        let source = regular::open(Path::new(&path)).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
         // All of them: a unit's part of each is cut out of it, and one that is missing would fail them all.
