@@ -17,7 +17,7 @@ use std::io::Cursor;
 const FILE: &str = "/no/such/program";
 
 fn no_symbols() -> PerfData {
-    PerfData::new(symbols::Options { inlines: true, cache: None, host: true }, 1)
+    PerfData::new(symbols::Options { inlines: true, cache: None, ..symbols::Options::default() }, 1)
 }
 
 fn fold(bytes: &[u8], options: Options) -> Result<(String, Stats), Error> {

@@ -1,5 +1,6 @@
 //! Which files on this machine belong to a mapped path: never one with another build id.
 
+use super::budget::Budget;
 use super::elf::{self, Crc32, DEBUG_ROOT, Elf, build_id_path, hex};
 use super::table::Table;
 use crate::regular;
@@ -17,7 +18,23 @@ const LARGEST_VDSO: u64 = 1 << 20;
 pub struct Found {
     pub elf: Elf,
     image: Image,
-    pub debug_info: Option<PathBuf>,
+    pub debug_info: Option<DebugInfo>,
+}
+
+/// A file of debug information.
+pub struct DebugInfo {
+    pub path: PathBuf,
+    /// Bytes that its own sections take in memory.
+    pub size: u64,
+    /// It has more in a file that it shares with others.
+    pub shares: bool,
+}
+
+impl DebugInfo {
+    fn of(path: &Path, elf: &Elf) -> Option<Self> {
+        let found = || Self { path: path.to_path_buf(), size: elf.debug_size, shares: elf.has_alt_link };
+        elf.has_debug_info.then(found)
+    }
 }
 
 enum Image {
@@ -31,16 +48,29 @@ enum Image {
 }
 
 impl Found {
-    pub fn symbols(&self) -> Option<Table> {
-        match &self.image {
-            Image::File { binary, symbols } => elf::symbols(symbols, binary),
-            Image::Memory(bytes) => elf::symbols_of(bytes),
-        }
+    /// The functions, and what there is to say about them.
+    pub fn symbols(&self, budget: &Budget) -> (Table, Option<String>) {
+        let (table, note) = match &self.image {
+            Image::File { binary, symbols } => {
+                let (table, left_out) = elf::symbols(symbols, binary, budget).unwrap_or_default();
+                let note = || {
+                    format!(
+                        "{}: its packed symbols (.gnu_debugdata) are left out: they are damaged, or larger than what is \
+                         left of {} bytes that all files may take unpacked",
+                        symbols.display(),
+                        budget.whole()
+                    )
+                };
+                (Some(table), left_out.then(note))
+            }
+            Image::Memory(bytes) => (elf::symbols_of(bytes), None),
+        };
+        (table.unwrap_or_default(), note)
     }
 
-    pub fn sections(&self) -> Option<Sections> {
+    pub fn sections(&self, budget: &Budget) -> Option<Sections> {
         match &self.image {
-            Image::File { binary, .. } => Sections::read(binary),
+            Image::File { binary, .. } => Sections::read(binary, budget),
             Image::Memory(bytes) => Sections::of_bytes(bytes),
         }
     }
@@ -77,14 +107,13 @@ pub fn find(path: &[u8], build_id: Option<&[u8]>, cache: Option<&Path>) -> (Opti
         return (None, Some(why));
     };
     let debug = debug_file(&binary, &elf);
+    let own = DebugInfo::of(&binary, &elf);
     let (symbols, debug_info) = match debug {
         Some((path, debug)) => {
             let symbols = if debug.has_symtab { path.clone() } else { binary.clone() };
-            let info =
-                if debug.has_debug_info { Some(path) } else { elf.has_debug_info.then(|| binary.clone()) };
-            (symbols, info)
+            (symbols, DebugInfo::of(&path, &debug).or(own))
         }
-        None => (binary.clone(), elf.has_debug_info.then(|| binary.clone())),
+        None => (binary.clone(), own),
     };
     (Some(Found { elf, image: Image::File { binary, symbols }, debug_info }), None)
 }

@@ -1,5 +1,6 @@
 //! The kernel's symbols: of the running kernel if it is the recorded one, else of a copy kept by build id.
 
+use super::budget::Budget;
 use super::elf::{self, build_id_path, hex};
 use super::kallsyms::{self, Lines};
 use super::table::Table;
@@ -121,7 +122,8 @@ fn image(id: &[u8], cache: Option<&Path>, recorded: &Recorded) -> Option<Kernel>
         .into_iter()
         .flatten()
         .find(|path| elf::Elf::read(path).is_some_and(|elf| elf.build_id.as_deref() == Some(id)))?;
-    let core = Core::Image(elf::symbols(&path, &path)?);
+    let (table, _) = elf::symbols(&path, &path, &Budget::new(0))?;
+    let core = Core::Image(table);
     let moved = moved(&core, recorded)?;
     Some(Kernel { core, moved, modules: HashMap::new() })
 }
