@@ -11,11 +11,16 @@ use std::process::{Command, Stdio};
 
 const SAMPLE: &str = "t 1/2 [000] 1.000001:   7 cpu-clock: \n\t 401136 f (/bin/t)\n\n";
 
+/// The program, ended if it waits for somebody who never comes.
+fn bounded(args: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_stackfold")]).args(args).stdin(Stdio::null());
+    command
+}
+
 /// Runs the program with files as standard input and output.
 fn between(args: &[&str], input: File, output: File) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stackfold"));
-    let done =
-        command.args(args).stdin(input).stdout(output).stderr(Stdio::piped()).output().expect("it starts");
+    let done = bounded(args).stdin(input).stdout(output).stderr(Stdio::piped()).output().expect("it starts");
     (code(&done), text(&done.stderr))
 }
 
@@ -120,7 +125,7 @@ fn a_named_pipe_is_read_once() {
         for threads in ["1", "3"] {
             let pipe = named_pipe("pipe");
             let writer = fed(&pipe, bytes.clone());
-            let output = stackfold(&["-q", "--threads", threads, pipe.path()], b"");
+            let output = bounded(&["-q", "--threads", threads, pipe.path()]).output().expect("it starts");
             writer.join().expect("all was read");
             assert_eq!(
                 (code(&output), text(&output.stdout)),
@@ -147,7 +152,7 @@ fn standard_input_is_not_opened_again() {
 fn check_wants_a_file() {
     let pipe = named_pipe("checked");
     for path in [pipe.path(), "/dev/null", "/no/such/file"] {
-        let output = stackfold(&["check", path], b"");
+        let output = bounded(&["check", path]).output().expect("it starts");
         assert_eq!(code(&output), 2, "{path}");
         assert!(text(&output.stderr).contains("is read twice here"), "{path}: {}", text(&output.stderr));
     }
