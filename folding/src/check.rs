@@ -8,6 +8,7 @@ use crate::events;
 use crate::input::PerfData;
 use crate::names::{cut_arguments, cut_version, split_mark};
 use crate::profile::Profile;
+use crate::regular;
 use crate::symbols;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +83,14 @@ const NAMELESS: &str = "[no symbol]";
 
 /// Folds a recording, and asks perf report for its account of it meanwhile.
 pub fn check(request: &Request) -> Result<Comparison, Error> {
+    // Both sides read it, so that a pipe would give each a part.
+    regular::open(request.recording).map_err(|error| {
+        Error::usage(format!(
+            "cannot read {}: {error}; a recording is read twice here, by stackfold and by perf report, so it has to \
+             be a file",
+            request.recording.display()
+        ))
+    })?;
     let (folded, reported) = std::thread::scope(|scope| {
         let perf = scope.spawn(|| perf_report::ask(request.recording, request.only_pid));
         let folded = folded(request);
@@ -123,7 +132,7 @@ fn read(request: &Request, event: Option<&str>) -> Result<Collector, Error> {
     let Request { recording, only_pid, threads, .. } = *request;
     let event = event.map(str::to_owned);
     let mut collector = Collector::new(Options { only_pid, event, ..Options::default() });
-    let file = std::fs::File::open(recording)
+    let file = regular::open(recording)
         .map_err(|error| Error::usage(format!("cannot read {}: {error}", recording.display())))?;
     // perf report is asked for no inlined functions, so a leaf must be the function itself.
     let names = symbols::Options { inlines: false, ..Default::default() };

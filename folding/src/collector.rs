@@ -113,7 +113,8 @@ impl Collector {
             self.stats.incomplete_samples += samples.count;
             self.stats.incomplete_weight += samples.weight;
         }
-        if leaf_first.first().is_some_and(|leaf| leaf.is_unknown()) {
+        // Where there is no frame nobody knows the leaf either.
+        if leaf_first.first().is_none_or(|leaf| leaf.is_unknown()) {
             self.stats.unresolved_weight += samples.weight;
         }
         if leaf_first.len() >= KERNEL_CHAIN_LIMIT {
@@ -159,6 +160,17 @@ impl Collector {
         self.stats.dropped(line, self.part);
     }
 
+    /// A record of a kind that nobody knows, passed over.
+    pub fn unknown(&mut self, kind: u32) {
+        self.stats.unknown(kind);
+    }
+
+    /// A sample that could not be taken apart, or is of no event.
+    pub fn broken_sample(&mut self, len: usize) {
+        self.stats.broken_samples += 1;
+        self.dropped(format!("a sample of {len} bytes").as_bytes());
+    }
+
     /// Something about the input that its reader should know.
     pub fn note(&mut self, note: String) {
         self.stats.notes.push(note);
@@ -202,6 +214,7 @@ impl Collector {
 
     /// Everything folded so far, unless the request was ambiguous.
     pub fn finish(mut self) -> Result<(Profile, Stats), Error> {
+        self.stats.refuse_overflow()?;
         self.stats.unmatched_filters = self.unmet();
         let wanted = self.options.event.as_deref();
         let (event, other) = self.events.choose(wanted)?;

@@ -1,5 +1,6 @@
 //! Aligned columns for a terminal.
 
+use crate::terminal;
 use std::io::{self, Write};
 
 pub struct Column {
@@ -9,6 +10,7 @@ pub struct Column {
 
 impl Column {
     pub fn new(head: &str, right: bool, cells: impl Iterator<Item = String>) -> Self {
+        let cells = cells.map(|cell| terminal::name(&cell).into_owned());
         Self { right, cells: std::iter::once(head.to_owned()).chain(cells).collect() }
     }
 }

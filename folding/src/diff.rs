@@ -35,6 +35,32 @@ pub struct Frame {
     pub total_after: u128,
 }
 
+/// `weight * times / by`, whatever the size of the product; `None`: the result does not fit.
+fn part_of(weight: u128, (times, by): (u128, u128)) -> Option<u128> {
+    // In two parts, so that the product nearly always fits.
+    let whole = (weight / by).checked_mul(times)?;
+    let rest = weight % by;
+    if let Some(product) = rest.checked_mul(times) {
+        return whole.checked_add(product / by);
+    }
+    // Bit by bit of `times`: quotient and remainder are doubled, and `rest` is added.
+    let (mut quotient, mut remainder) = (0_u128, 0_u128);
+    let add = |quotient: u128, remainder: u128, more: u128| {
+        let (sum, carried) = remainder.overflowing_add(more);
+        match carried || sum >= by {
+            true => Some((quotient.checked_add(1)?, sum.wrapping_sub(by))),
+            false => Some((quotient, sum)),
+        }
+    };
+    for bit in (0..u128::BITS).rev() {
+        (quotient, remainder) = add(quotient.checked_mul(2)?, remainder, remainder)?;
+        if times >> bit & 1 == 1 {
+            (quotient, remainder) = add(quotient, remainder, rest)?;
+        }
+    }
+    whole.checked_add(quotient)
+}
+
 impl Diff {
     /// `per` are the operations of each; without them shares are compared, unless `raw`.
     pub fn new(before: &Profile, after: &Profile, per: Option<(u64, u64)>, raw: bool) -> Self {
@@ -69,10 +95,14 @@ impl Diff {
         self.stacks.sorted().into_iter().map(row).collect()
     }
 
+    /// Whether the first's weight can be counted when it is scaled.
+    pub fn fits(&self) -> bool {
+        let sum = self.before.iter().try_fold(0_u128, |sum, &weight| sum.checked_add(weight));
+        sum.is_some_and(|sum| part_of(sum, self.scale).is_some())
+    }
+
     fn scaled(&self, weight: u128) -> u128 {
-        let (times, by) = self.scale;
-        // In two parts, so that the product of two large totals fits.
-        (weight / by).saturating_mul(times).saturating_add((weight % by).saturating_mul(times) / by)
+        part_of(weight, self.scale).unwrap_or(u128::MAX)
     }
 
     /// Every frame, in the order of first sight.
@@ -109,5 +139,27 @@ impl Diff {
                 .fold((0, 0_u128), |(n, sum), (weight, _)| (n + 1, sum.saturating_add(*weight)))
         };
         [alone(&self.before, &self.after), alone(&self.after, &self.before)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_above_the_largest_number_are_divided_to_the_unit() {
+        const LARGE: u128 = u128::MAX;
+        for (weight, times, by, expected) in [
+            (7, 3, 2, Some(10)),
+            (LARGE, LARGE, LARGE, Some(LARGE)),
+            (LARGE - 1, LARGE, LARGE, Some(LARGE - 1)),
+            (LARGE - 1, 3, LARGE, Some(2)),
+            (1 << 100, 1 << 100, (1 << 100) + 1, Some((1 << 100) - 1)),
+            (1 << 100, 1 << 100, 1 << 73, Some(1 << 127)),
+            (1 << 100, 1 << 100, 1 << 72, None),
+            (LARGE - 2, LARGE, LARGE - 1, Some(LARGE - 2)),
+        ] {
+            assert_eq!(part_of(weight, (times, by)), expected, "{weight} * {times} / {by}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::stats::EventTotals;
+use crate::terminal;
 
 #[derive(Default)]
 pub struct Events {
@@ -73,9 +74,9 @@ impl Events {
         if self.selected() > 1 {
             return Err(Error::usage(format!(
                 "the input holds several events, and weights of different events do not add up:\n{}\n\
-                 choose one with its full name, for example: --event '{}'",
+                 choose one with its full name, for example: --event {}",
                 self.list(),
-                first.name
+                terminal::quoted(&first.name)
             )));
         }
         if first.without_period > 0 {
@@ -83,7 +84,9 @@ impl Events {
                 "{} of {} samples of '{}' have no period, so what they weigh is unknown.\n\
                  print it: perf script -F comm,tid,time,period,event,ip,sym,dso\n\
                  or let every sample weigh one: --weight count",
-                first.without_period, first.samples, first.name
+                first.without_period,
+                first.samples,
+                terminal::name(&first.name)
             )));
         }
         Ok(())
@@ -96,7 +99,7 @@ impl Events {
                 n if n == event.samples => "no periods".to_owned(),
                 n => format!("weight {}, {n} without period", event.weight),
             };
-            format!("  {}: {} samples, {weight}", event.name, event.samples)
+            format!("  {}: {} samples, {weight}", terminal::name(&event.name), event.samples)
         };
         self.totals.iter().map(line).collect::<Vec<_>>().join("\n")
     }

@@ -31,6 +31,12 @@ pub struct Window {
     pub to: u64,
 }
 
+impl Window {
+    pub fn holds(self, time: u64) -> bool {
+        (self.from..=self.to).contains(&time)
+    }
+}
+
 impl std::str::FromStr for Window {
     type Err = String;
 
@@ -73,6 +79,8 @@ pub struct Options {
     pub comm: Option<String>,
     /// The only time to keep.
     pub time: Option<Window>,
+    /// Times to leave out.
+    pub skip_time: Vec<Window>,
     /// Keep, besides, what each slice of so many nanoseconds holds.
     pub slice: Option<NonZeroU64>,
     /// The new root: what is outside of its outermost occurrence goes, and stacks without it.
@@ -113,6 +121,7 @@ impl Options {
             (self.only_pid.is_some(), "--only-pid"),
             (self.comm.is_some(), "--comm"),
             (self.time.is_some(), "--time"),
+            (!self.skip_time.is_empty(), "--skip-time"),
             (self.from.is_some(), "--from"),
         ];
         given.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect::<Vec<_>>().join(" and ")

@@ -1,19 +1,18 @@
 //! What is known about a fold besides its stacks.
 
+mod summary;
+
 use crate::collector::{Samples, Weight};
+use crate::error::Error;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 /// The unit of folded text, which has no place for one.
 pub const UNSTATED: &str = "unstated";
 
 const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 160;
-const SHOWN_NOTES: usize = 8;
-/// Bytes of a stack that perf copies at most: the length of a record has 16 bits.
-const MOST_COPIED: u64 = 65_528;
-
+const SHOWN_KINDS: usize = 8;
 /// The totals of one event of the input.
 #[derive(Clone, Debug, Serialize)]
 pub struct EventTotals {
@@ -81,24 +80,6 @@ impl CutCopies {
         self.by_page = self.by_page.saturating_add(other.by_page);
         self.bytes = self.bytes.max(other.bytes);
     }
-
-    /// What to do about it, where it is more than a hundredth of the weight.
-    fn warnings(&self, weight: u128) -> impl Iterator<Item = String> {
-        let larger = match self.bytes {
-            ..MOST_COPIED => {
-                let twice = self.bytes.saturating_mul(2).clamp(8192, MOST_COPIED);
-                format!("perf record --call-graph dwarf,{twice}")
-            }
-            _ => "perf copies no more; frame pointers (perf record -g) have no such limit".to_owned(),
-        };
-        let by_size = format!("have stacks longer than the {} bytes copied of them: {larger}", self.bytes);
-        let by_page = "have stacks whose copy ends at a page never written to, where the kernel stops: \
-             read the stacks once before recording (stacksampler --pid PID --seconds 1 -o /dev/null)";
-        [(self.by_size, by_size), (self.by_page, by_page.to_owned())]
-            .into_iter()
-            .filter(move |(part, _)| part.saturating_mul(100) > weight)
-            .map(move |(part, text)| format!("samples of {} of the weight {text}", percent(part, weight)))
-    }
 }
 
 /// The statistics file (`--stats`), field by field.
@@ -138,6 +119,14 @@ pub struct Stats {
     pub unmatched_filters: Vec<String>,
     /// Events that `--event` left out.
     pub other_events: Vec<EventTotals>,
+    /// Records of a recording whose kinds nobody knows, and the first of the kinds.
+    pub unknown_records: u64,
+    pub unknown_kinds: Vec<u32>,
+    /// Samples of a recording that could not be taken apart, or are of no event of it; each is a dropped line too.
+    pub broken_samples: u64,
+    /// More weight or samples than can be counted.
+    #[serde(skip)]
+    pub overflow: bool,
     /// Why the input counts as cut short, if it does.
     pub truncated_input: Option<String>,
     /// Files whose symbols could not be used, and why.
@@ -178,6 +167,10 @@ impl Default for Stats {
             filtered_weight: 0,
             unmatched_filters: Vec::new(),
             other_events: Vec::new(),
+            unknown_records: 0,
+            unknown_kinds: Vec::new(),
+            broken_samples: 0,
+            overflow: false,
             truncated_input: None,
             notes: Vec::new(),
         }
@@ -187,16 +180,33 @@ impl Default for Stats {
 impl Stats {
     /// These samples are folded; their weight may be their number or their periods.
     pub fn count(&mut self, samples: &Samples) {
-        self.samples += samples.count;
-        self.weight = self.weight.saturating_add(samples.weight);
+        self.take(samples.weight, samples.count);
         self.largest_sample_weight = self.largest_sample_weight.max(samples.largest);
         let mine = self.period_min.zip(self.period_max);
         (self.period_min, self.period_max) = widest(mine, samples.periods).unzip();
     }
 
+    /// So much is folded.
+    pub fn take(&mut self, weight: u128, samples: u64) {
+        let (weight, too_much) = self.weight.overflowing_add(weight);
+        let (samples, too_many) = self.samples.overflowing_add(samples);
+        (self.weight, self.samples) = (weight, samples);
+        self.overflow |= too_much || too_many;
+    }
+
+    /// A record of a kind that nobody knows.
+    pub fn unknown(&mut self, kind: u32) {
+        self.unknown_records += 1;
+        if self.unknown_kinds.len() < SHOWN_KINDS && !self.unknown_kinds.contains(&kind) {
+            self.unknown_kinds.push(kind);
+        }
+    }
+
     /// Samples of the folded event that a filter left out.
     pub fn filter(&mut self, weight: u128, samples: u64) {
-        self.filtered_weight = self.filtered_weight.saturating_add(weight);
+        let (sum, too_much) = self.filtered_weight.overflowing_add(weight);
+        self.filtered_weight = sum;
+        self.overflow |= too_much;
         self.filtered_samples = self.filtered_samples.saturating_add(samples);
     }
 
@@ -211,8 +221,14 @@ impl Stats {
 
     /// Adds what was counted in other parts of the same input.
     pub fn absorb(&mut self, other: Self) {
-        self.samples = self.samples.saturating_add(other.samples);
-        self.weight = self.weight.saturating_add(other.weight);
+        self.take(other.weight, other.samples);
+        self.overflow |= other.overflow;
+        self.unknown_records += other.unknown_records;
+        self.unknown_kinds.extend(other.unknown_kinds);
+        self.unknown_kinds.sort_unstable();
+        self.unknown_kinds.dedup();
+        self.unknown_kinds.truncate(SHOWN_KINDS);
+        self.broken_samples += other.broken_samples;
         self.lost_records += other.lost_records;
         self.lost_samples = self.lost_samples.saturating_add(other.lost_samples);
         self.dropped_lines += other.dropped_lines;
@@ -250,6 +266,22 @@ impl Stats {
         self.event = event;
     }
 
+    /// Shares of a sum that could not be counted would be wrong.
+    pub fn refuse_overflow(&self) -> Result<(), Error> {
+        if !self.overflow {
+            return Ok(());
+        }
+        Err(Error::usage(
+            "the weights add up to 2^128 or more, or the samples to 2^64: nothing larger is counted, and shares would be \
+             wrong; divide the weights of each input by the same number",
+        ))
+    }
+
+    /// Whether all of the input was understood.
+    pub fn is_whole(&self) -> bool {
+        self.losses().is_empty()
+    }
+
     /// What weights have to have in common to be added or compared; [`UNSTATED`] if nobody told.
     pub fn event_and_unit(&self) -> String {
         if self.unit == UNSTATED {
@@ -258,96 +290,6 @@ impl Stats {
         let event = self.event.as_deref().unwrap_or("event not told");
         format!("{event} ({})", self.unit)
     }
-
-    /// A few lines for the terminal; what deserves attention begins with `WARNING`.
-    pub fn summary(&self) -> String {
-        let mut text = String::new();
-        let event = self.event.as_deref().unwrap_or("no event");
-        let _ = writeln!(
-            text,
-            "stackfold: {event}: {} samples, weight {} {}, {} stacks",
-            self.samples, self.weight, self.unit, self.unique_stacks
-        );
-        let _ = writeln!(
-            text,
-            "  {} incomplete, {} unresolved (of weight); {} lost samples",
-            percent(self.incomplete_weight, self.weight),
-            percent(self.unresolved_weight, self.weight),
-            self.lost_samples
-        );
-        for other in &self.other_events {
-            let _ = writeln!(
-                text,
-                "  left out: {}: {} samples, weight {}",
-                other.name, other.samples, other.weight
-            );
-        }
-        if self.filtered_samples > 0 {
-            let _ = writeln!(
-                text,
-                "  filtered: {} samples, weight {}",
-                self.filtered_samples, self.filtered_weight
-            );
-        }
-        for note in self.notes.iter().take(SHOWN_NOTES) {
-            let _ = writeln!(text, "  note: {}", note.escape_debug());
-        }
-        if self.notes.len() > SHOWN_NOTES {
-            let _ = writeln!(text, "  and {} more notes (--stats has them)", self.notes.len() - SHOWN_NOTES);
-        }
-        for warning in self.warnings() {
-            let _ = writeln!(text, "  WARNING: {warning}");
-        }
-        text
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.lost_records > 0 {
-            warnings.push(format!(
-                "perf lost {} samples ({} records): record with a larger buffer (perf record -m) or a lower -F",
-                self.lost_samples, self.lost_records
-            ));
-        }
-        if self.dropped_lines > 0 {
-            let mut lines = format!("{} lines not understood and dropped; the first:", self.dropped_lines);
-            for line in &self.dropped_first {
-                let _ = write!(lines, "\n    {}", line.escape_debug());
-            }
-            warnings.push(lines);
-        }
-        for filter in &self.unmatched_filters {
-            warnings.push(format!("no stack has the frame of {filter}"));
-        }
-        if self.truncated_chains > 0 {
-            warnings.push(format!(
-                "{} call chains are at the limit of 127 frames, their roots are missing: \
-                 sysctl kernel.perf_event_max_stack, and perf script --max-stack",
-                self.truncated_chains
-            ));
-        }
-        warnings.extend(self.cut_copies.warnings(self.weight));
-        let largest = u128::from(self.largest_sample_weight);
-        if self.samples > 100 && largest.saturating_mul(20) > self.weight {
-            warnings.push(format!(
-                "one sample holds {} of the weight ({largest} of {}): shares are not to be trusted; \
-                 record with a fixed period (perf record -c)",
-                percent(largest, self.weight),
-                self.weight
-            ));
-        }
-        if let Some(why) = &self.truncated_input {
-            warnings.push(format!("the input is cut short ({why}); what came before is folded"));
-        }
-        warnings
-    }
-}
-
-fn percent(part: u128, whole: u128) -> String {
-    if whole == 0 {
-        return "-".to_owned();
-    }
-    format!("{:.2} %", 100.0 * part as f64 / whole as f64)
 }
 
 /// The unit of an event's period.
@@ -369,17 +311,6 @@ pub fn unit(event: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn one(weight: u64) -> Samples {
-        Samples {
-            comm: 0,
-            slice: None,
-            weight: weight.into(),
-            count: 1,
-            largest: weight,
-            periods: Some((weight, weight)),
-        }
-    }
-
     #[test]
     fn units_follow_the_event() {
         for (event, expected) in [
@@ -396,16 +327,5 @@ mod tests {
         ] {
             assert_eq!(unit(event), expected, "{event}");
         }
-    }
-
-    #[test]
-    fn one_heavy_sample_is_loud_only_among_many() {
-        let mut stats = Stats::default();
-        for _ in 0..100 {
-            stats.count(&one(1));
-        }
-        assert!(!stats.summary().contains("one sample"));
-        stats.count(&one(6));
-        assert!(stats.summary().contains("WARNING: one sample holds 5.66 % of the weight (6 of 106)"));
     }
 }

@@ -2,44 +2,14 @@
 
 mod common;
 
-use common::{data, stackfold, text};
+use common::{Scratch, code, data, stackfold, text};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Output;
 
 const SAMPLE: &str =
     "t 1/2 [000] 1.000001:   7 cpu-clock: \n\t 401136 f (/bin/t)\n\t 401200 main (/bin/t)\n\n";
 
 fn two_events() -> Vec<u8> {
     std::fs::read(data("two_events.txt")).expect("the capture")
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("an exit code")
-}
-
-/// A file of this test run, gone with the value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        Self(dir.join(format!("{}-{name}", std::process::id())))
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path of text")
-    }
-
-    fn read(&self) -> String {
-        std::fs::read_to_string(&self.0).expect("the program wrote it")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 #[test]
@@ -157,6 +127,8 @@ fn what_filters_leave_out_is_told() {
     for (args, stacks, said) in [
         (&["--time", "1,2"][..], "t;main;f 14\n", "filtered: 1 samples, weight 7\n"),
         (&["--time", "2.5,"], "t;main;g 7\n", "filtered: 2 samples, weight 14\n"),
+        (&["--skip-time", "1,2"], "t;main;g 7\n", "filtered: 2 samples, weight 14\n"),
+        (&["--skip-time", "2,3", "--skip-time", "0,1"], "t;main;f 14\n", "filtered: 1 samples, weight 7\n"),
         (&["--time", ",2.5", "--from", "g"], "t;g 7\n", "filtered: 2 samples, weight 14\n"),
         (&["--from", "main", "--max-depth", "1"], "t;main 21\n", ""),
         (&["--skip-after", "g"], "t;g 7\nt;main;f 14\n", ""),
@@ -172,13 +144,15 @@ fn what_filters_leave_out_is_told() {
         assert!(text(&output.stderr).contains(said), "{args:?}: {}", text(&output.stderr));
         assert_eq!(text(&output.stderr).contains("filtered"), said.contains("filtered"), "{args:?}");
     }
-    for args in [&["--time", "3,4"][..], &["--from", "h"]] {
+    for args in [&["--time", "3,4"][..], &["--skip-time", "1,3"], &["--from", "h"]] {
         let output = stackfold(args, input.as_bytes());
         assert_eq!((code(&output), text(&output.stdout)), (1, String::new()));
         assert!(text(&output.stderr).contains(&format!("none of the 3 samples passed {}", args[0])));
     }
     let without_time = input.replace("1.000001:", "").replace("2.500000:", "");
-    assert_eq!(code(&stackfold(&["--time", "1,2"], without_time.as_bytes())), 2);
+    for option in ["--time", "--skip-time"] {
+        assert_eq!(code(&stackfold(&[option, "1,2"], without_time.as_bytes())), 2);
+    }
     assert_eq!(code(&stackfold(&["--time", "2,1"], input.as_bytes())), 2);
 }
 
@@ -197,6 +171,7 @@ fn folded_text_is_filtered_by_what_it_tells() {
     assert!(told.contains("none of the weight, 7, passed --comm"), "{told}");
     for args in [
         &["--time", "1,2"][..],
+        &["--skip-time", "1,2"],
         &["--only-pid", "1"],
         &["--tid"],
         &["--event", "cycles"],

@@ -3,6 +3,7 @@
 mod common;
 
 use common::recording::*;
+use common::{Scratch, code, stackfold, text};
 use proptest::prelude::*;
 use stackfold::collector::{Collector, Label, Options, Weight};
 use stackfold::error::Error;
@@ -16,7 +17,7 @@ use std::io::Cursor;
 const FILE: &str = "/no/such/program";
 
 fn no_symbols() -> PerfData {
-    PerfData::new(symbols::Options { inlines: true, cache: None, host: true }, 1)
+    PerfData::new(symbols::Options { inlines: true, cache: None, ..symbols::Options::default() }, 1)
 }
 
 fn fold(bytes: &[u8], options: Options) -> Result<(String, Stats), Error> {
@@ -244,6 +245,120 @@ fn a_recording_that_was_killed_is_read_to_its_end() {
     let (_, stats) = folded(&bytes);
     assert_eq!(stats.weight, 115);
     assert!(stats.truncated_input.expect("it is told").contains("did not finish"));
+}
+
+/// Kinds up to those of Linux 6.18 and its perf are read, or known to hold nothing that is folded.
+#[test]
+fn kinds_that_perf_writes_are_known() {
+    let mut records = Records::default();
+    records.comm(0, 10, 10, "t", false);
+    let told_apart = [9, 64, 66, 67, 71, 78, 80, 81, 83];
+    for kind in (1..=21).chain(64..=86).filter(|kind| !told_apart.contains(kind)) {
+        records.record(kind, 0, &[0; 64]);
+    }
+    records.sample(5, 10, 10, 7, &[USER, 0x40_0010]);
+    let (text, stats) = folded(&file(&[Event::default()], &records));
+    assert_eq!((text, stats.unknown_records), ("t;[unknown] 7\n".to_owned(), 0));
+}
+
+/// One byte of every second sample is changed, so that its record is of a kind that nobody writes.
+#[test]
+fn records_of_unknown_kinds_are_counted_and_the_rest_is_folded() {
+    for packed in [false, true] {
+        for (kind, shown) in [(0, 0_u32), (22, 22), (63, 63), (87, 87), (200, 200)] {
+            let mut records = Records::default();
+            records.comm(0, 10, 10, "t", false);
+            for time in 1..=20 {
+                let at = records.0.len();
+                records.sample(time, 10, 10, 100, &[USER, 0x40_0010]);
+                if time % 2 == 0 {
+                    records.0[at] = kind;
+                }
+            }
+            if packed {
+                let bytes = zstd::encode_all(&records.0[..], 1).expect("packed");
+                records = Records::default();
+                records.record(81, 0, &bytes);
+            }
+            let (text, stats) = folded(&file(&[Event::default()], &records));
+            assert_eq!(text, "t;[unknown] 1000\n", "{kind}");
+            assert_eq!((stats.unknown_records, &stats.unknown_kinds[..]), (10, &[shown][..]));
+            assert!(!stats.is_whole());
+            let said = stats.summary();
+            assert!(
+                said.contains(&format!(
+                    "10 records are of kinds that stackfold does not know (kind {shown})"
+                )),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_recording_that_lost_samples_to_damage_ends_with_exit_code_1() {
+    let mut records = Records::default();
+    records.comm(0, 10, 10, "t", false).sample(5, 10, 10, 7, &[USER, 0x40_0010]);
+    let mut unknown = records.clone();
+    unknown.record(200, 0, &[0; 16]);
+    let mut broken = records.clone();
+    broken.record(9, 2, &[0; 16]);
+    let scratch = Scratch::new("damaged");
+    for (records, expected, said) in [
+        (&records, 0, ""),
+        (&unknown, 1, "1 records are of kinds that stackfold does not know (kind 200)"),
+        (&broken, 1, "1 samples could not be read"),
+    ] {
+        std::fs::write(&scratch.0, file(&[Event::default()], records)).expect("writing");
+        for args in [&["-q"][..], &["merge", "-q"], &["stats", "--format", "json", "-o", "/dev/null"]] {
+            let done = stackfold(&[args, &[scratch.path()]].concat(), b"");
+            assert_eq!(code(&done), expected, "{args:?}");
+            // Without its reason the exit code would tell nobody anything.
+            assert!(args[0] == "stats" || text(&done.stderr).contains(said), "{}", text(&done.stderr));
+        }
+    }
+}
+
+/// Chains of one side have nothing of samples of the other, and perf names those by the place that was executed.
+#[test]
+fn a_chain_without_its_leaf_gets_it_from_the_sample() {
+    const KERNEL_MODE: u16 = 1;
+    const USER_MODE: u16 = 2;
+    const EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
+    let kernel = 0xffff_ffff_8100_0000;
+    let recorded = |flags, samples: &[(u16, u64, &[u64])]| {
+        let mut records = Records::default();
+        records.mmap(0, -1, kernel, 0x100_0000, kernel, "[kernel.kallsyms]_text");
+        records.comm(0, 10, 10, "t", false).mmap(0, 10, 0x40_0000, 0x1000, 0, FILE);
+        for &(misc, ip, chain) in samples {
+            let body = [words(&[ip, 10 | 10 << 32, 7, 100, chain.len() as u64]), words(chain)].concat();
+            records.record(9, misc, &body);
+        }
+        folded(&file(&[Event { flags, ..Event::default() }], &records))
+    };
+    // --kernel-callchains
+    let (text, stats) = recorded(
+        1 << 22,
+        &[
+            (USER_MODE, 0x40_0010, &[]),
+            (USER_MODE, 0x40_0010, &[USER]),
+            (KERNEL_MODE, kernel, &[KERNEL, kernel, kernel + 9]),
+        ],
+    );
+    assert_eq!(text, "t;[kernel.kallsyms];[kernel.kallsyms] 100\nt;[program] 200\n");
+    assert_eq!((stats.samples, stats.unresolved_weight), (3, 300));
+    // --user-callchains
+    let (text, _) = recorded(
+        EXCLUDE_CALLCHAIN_KERNEL,
+        &[
+            (KERNEL_MODE, kernel + 9, &[USER, 0x40_0010, 0x40_0020]),
+            (USER_MODE, 0x40_0010, &[USER, 0x40_0010]),
+        ],
+    );
+    assert_eq!(text, "t;[program] 100\nt;[program];[program];[kernel.kallsyms] 100\n");
+    // Where nobody told the place there is no leaf, and that is said.
+    let (text, stats) = recorded(0, &[(USER_MODE, 0, &[])]);
+    assert_eq!((text, stats.unresolved_weight), ("t 100\n".to_owned(), 100));
 }
 
 fn any_outcome(bytes: &[u8]) {

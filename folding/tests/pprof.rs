@@ -127,3 +127,18 @@ proptest! {
         }
     }
 }
+
+/// An empty list of choices helps nobody.
+#[test]
+fn a_pprof_without_sample_types_is_refused_with_its_reason() {
+    // A sample of one location, no sample type, and the empty string that every table begins with.
+    for (bytes, samples) in [(&[0x12, 2, 0x08, 1, 0x32, 0][..], 1), (&[0x32, 0], 0)] {
+        for args in [&["--input-format", "pprof"][..], &["--input-format", "pprof", "--event", "cpu"]] {
+            let output = common::stackfold(args, bytes);
+            let said = common::text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains(&format!("none of its {samples} samples what it weighs")), "{said}");
+            assert!(!said.contains("choose the values"), "{said}");
+        }
+    }
+}

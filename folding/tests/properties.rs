@@ -154,22 +154,25 @@ fn options() -> impl Strategy<Value = Options> {
         || prop::sample::select(vec!["f", "main", "[t]", "X::operator()", "nowhere"]).prop_map(str::to_owned);
     let filters = (
         prop::option::of(prop::sample::select(vec!["t", "V8 Worker"]).prop_map(str::to_owned)),
-        prop::option::of((0_u64..8, 0_u64..20)),
+        (prop::option::of((0_u64..8, 0_u64..20)), prop::collection::vec((0_u64..8, 0_u64..3), 0..3)),
         prop::option::of(frame()),
         prop::collection::vec(frame(), 0..3),
         prop::option::of(0_usize..4),
     );
     let tidy = prop::sample::select(vec![Tidy::None, Tidy::Args, Tidy::Templates]);
     (filters, any::<[bool; 7]>(), tidy).prop_map(
-        |((comm, time, from, skip_after, max_depth), flags, tidy)| {
+        |((comm, (time, skip_time), from, skip_after, max_depth), flags, tidy)| {
             let [kernel, inlines, jit, addrs, dso, origins, count] = flags;
-            let time = time
-                .map(|(from, len)| Window { from: from * 1_000_000_000, to: (from + len) * 1_000_000_000 });
+            let window =
+                |(from, len)| Window { from: from * 1_000_000_000, to: (from + len) * 1_000_000_000 };
+            let time = time.map(window);
+            let skip_time = skip_time.into_iter().map(window).collect();
             let weight = if count { Weight::Count } else { Weight::Period };
             Options {
                 weight,
                 comm,
                 time,
+                skip_time,
                 from,
                 skip_after,
                 max_depth,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -166,3 +167,24 @@ def test_a_file_that_is_no_recording_is_read_as_text(tmp_path: Path) -> None:
     assert b"no samples" in done.stderr
     checked_file = run("check", tmp_path / "perf.data")
     assert checked_file.returncode == 2
+
+
+@pytest.mark.parametrize("chains", ["--kernel-callchains", "--user-callchains"])
+def test_chains_of_one_side_keep_the_leaves_of_the_other(build: Any, tmp_path: Path, chains: str) -> None:
+    # Its samples are of both sides: it touches new memory all the time.
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000", chains], build("fp"), "300")
+    ours = direct(data)
+    assert "cpu-clock: total equal" in checked(data)
+    leaves: Counter[bytes] = Counter()
+    for stack, weight in ours.items():
+        leaves[stack.rpartition(b";")[2]] += weight
+    total = sum(ours.values())
+    assert not leaves[b"my_pool:12_x"]
+    assert leaves[b"engine::deep"] > 0.05 * total
+    kernels = sum(weight for leaf, weight in leaves.items() if leaf.endswith(b"_[k]"))
+    # The loop that touches memory belongs to main.
+    assert 0 < kernels < 0.5 * total
+    # perf report's own weights, which are by the places executed.
+    reported = json.loads(run("check", "--format", "json", data).stdout)["events"][0]
+    difference = sum(abs(row["folded"] - row["reported"]) for row in reported["differences"])
+    assert difference < 0.01 * total

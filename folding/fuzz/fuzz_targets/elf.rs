@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     }
     std::fs::write(&*PLACE, data).expect("room in /dev/shm");
     let path = PLACE.to_str().expect("a path of text").as_bytes();
-    let mut symbols = Symbols::new(Options { inlines: true, cache: None, host: true });
+    let mut symbols = Symbols::new(Options { inlines: true, cache: None, ..Options::default() });
     let (object, absolute) = symbols.user_object(path, None, 1);
     assert!(!absolute);
     let mut addresses: Vec<u64> = (0..ADDRESSES).map(|n| n * len / ADDRESSES).collect();

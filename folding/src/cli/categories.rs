@@ -1,13 +1,14 @@
 //! `stackfold categories`
 
-use super::{input, open_input, write_output};
+use super::overwrite::Files;
+use super::{input, open_input, output, write_output, write_text};
 use crate::categories::report::{Context, places};
 use crate::categories::{Report, Rules, table};
 use crate::collector::Options;
 use crate::error::{EXIT_OK, Error};
 use crate::input::folded;
 use crate::stats::UNSTATED;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub const EXAMPLES: &str = "\
 EXAMPLES
@@ -69,13 +70,15 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
+    let inputs = [Some(&*args.input), args.counts.as_deref(), Some(Path::new(&args.rules))];
+    Files::refuse_overwriting(inputs.into_iter().flatten(), [("-o", args.output.as_deref())])?;
     let rules = Rules::load(&args.rules)?;
     let view = rules.view(&args.view)?;
     // Folded text has its marks already; pprof may be without.
     let options = Options { kernel: true, ..Options::default() };
     let (mut profile, stats) = input::read_stacks(&args.input, &options)?.finish()?;
     if let Some(path) = &args.counts {
-        folded::add_counts(&mut *open_input(path)?, &mut profile)?;
+        folded::add_counts(&mut open_input(path)?, &mut profile)?;
     }
     if profile.stacks() == 0 {
         return Err(Error::partial("no stacks in the input"));
@@ -94,13 +97,11 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         us_per_query: args.us_per_query,
     };
     let report = Report::new(&args.view, &rules, view, &profile, context, counted);
-    write_output(args.output.as_ref(), |out| match args.format {
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, &report)?;
-            out.write_all(b"\n")
-        }
-        Format::Tsv => table::write_tsv(&report, out),
-        Format::Table | Format::Stacks => table::write_table(&report, out),
-    })?;
+    let path = args.output.as_ref();
+    match args.format {
+        Format::Json => write_output(path, |out| output::json(&report, out))?,
+        Format::Tsv => write_output(path, |out| table::write_tsv(&report, out))?,
+        Format::Table | Format::Stacks => write_text(path, |out| table::write_table(&report, out))?,
+    }
     Ok(EXIT_OK)
 }

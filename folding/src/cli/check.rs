@@ -1,9 +1,11 @@
 //! `stackfold check`
 
 use super::input::Threads;
-use super::write_output;
+use super::overwrite::Files;
+use super::{output, write_output, write_text};
 use crate::check::{self, Comparison, Request, Verdict};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
+use crate::terminal;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -48,6 +50,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
+    Files::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
     let comparison = check::check(&Request {
         recording: &args.input,
         only_pid: args.only_pid,
@@ -57,10 +60,11 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     if comparison.events.is_empty() {
         return Err(Error::partial("there are no samples to compare"));
     }
-    write_output(args.output.as_ref(), |out| match args.format {
-        Format::Text => out.write_all(text(&comparison).as_bytes()),
-        Format::Json => super::output::json(&comparison, out),
-    })?;
+    let path = args.output.as_ref();
+    match args.format {
+        Format::Text => write_text(path, |out| out.write_all(text(&comparison).as_bytes()))?,
+        Format::Json => write_output(path, |out| output::json(&comparison, out))?,
+    }
     Ok(if comparison.is_equal() { EXIT_OK } else { EXIT_PARTIAL })
 }
 
@@ -72,12 +76,16 @@ fn verdict_text(verdict: &Verdict) -> String {
     let Verdict { event, equal, folded, reported, symbols, differences } = verdict;
     let total = if *equal { "equal" } else { "DIFFERENT" };
     let mut text = format!(
-        "{event}: total {total}: folded {folded}, perf report {reported}; {} of {symbols} symbols differ\n",
+        "{}: total {total}: folded {folded}, perf report {reported}; {} of {symbols} symbols differ\n",
+        terminal::name(event),
         differences.len()
     );
     for difference in differences.iter().take(SHOWN) {
         let check::Difference { symbol, folded, reported, reason } = difference;
-        text.push_str(&format!("  {symbol}: folded {folded}, perf report {reported} ({reason})\n"));
+        text.push_str(&format!(
+            "  {}: folded {folded}, perf report {reported} ({reason})\n",
+            terminal::name(symbol)
+        ));
     }
     if differences.len() > SHOWN {
         text.push_str(&format!("  and {} more\n", differences.len() - SHOWN));

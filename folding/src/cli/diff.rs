@@ -1,7 +1,8 @@
 //! `stackfold diff`
 
 use super::merge::agree;
-use super::{input, write_output};
+use super::overwrite::Files;
+use super::{input, output, write_output, write_text};
 use crate::diff::Diff;
 use crate::diff_report::{self, Report};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
@@ -62,6 +63,7 @@ fn operations(text: &str) -> Result<(u64, u64), String> {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
+    Files::refuse_overwriting([&*args.before, &*args.after], [("-o", args.output.as_deref())])?;
     let (options, threads) = (args.selection.options(), args.selection.threads.number());
     let read = |path: &Path| -> Result<(Profile, Stats), Error> {
         let (profile, stats) = args.selection.read(path, &options, threads)?.finish()?;
@@ -73,15 +75,18 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     agree(&[(&args.before, before.1.event_and_unit()), (&args.after, after.1.event_and_unit())])?;
     let diff = Diff::new(&before.0, &after.0, args.per, args.raw);
+    if !diff.fits() {
+        return Err(Error::usage(format!(
+            "the weight of {} is 2^128 or more when it is scaled, too much to be counted; --raw scales nothing",
+            args.before.display()
+        )));
+    }
     let report = || Report::new(&diff, [&before.1, &after.1], args.per);
-    write_output(args.output.as_ref(), |out| match args.format {
-        Format::Folded => diff_report::write_folded(&diff, out),
-        Format::Table => diff_report::write_table(&report(), args.top, out),
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, &report())?;
-            out.write_all(b"\n")
-        }
-    })?;
-    let whole = before.1.truncated_input.is_none() && after.1.truncated_input.is_none();
-    Ok(if whole { EXIT_OK } else { EXIT_PARTIAL })
+    let path = args.output.as_ref();
+    match args.format {
+        Format::Folded => write_output(path, |out| diff_report::write_folded(&diff, out))?,
+        Format::Table => write_text(path, |out| diff_report::write_table(&report(), args.top, out))?,
+        Format::Json => write_output(path, |out| output::json(&report(), out))?,
+    }
+    Ok(if before.1.is_whole() && after.1.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
 }

@@ -1,12 +1,12 @@
 //! `stackfold fold`
 
-use super::{input, output, write_output};
+use super::overwrite::Files;
+use super::{input, output, summarise, write_output};
 use crate::collector::{Label, Options, Window};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::names::Tidy;
 use crate::output::write_folded;
 use crate::profile::Profile;
-use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -71,6 +71,9 @@ pub struct Args {
     /// Keep the samples from A to B, in seconds of the trace's clock as perf script prints them; A or B may be missing
     #[arg(long, value_name = "A,B")]
     time: Option<Window>,
+    /// Leave out the samples from A to B, written as for --time. May be given again
+    #[arg(long, value_name = "A,B")]
+    skip_time: Vec<Window>,
     /// Make FRAME the root: keep the stacks that have it, without what called its outermost occurrence
     #[arg(long, value_name = "FRAME")]
     from: Option<String>,
@@ -126,6 +129,7 @@ impl Args {
             inlines: self.inlines || self.all_annotations,
             jit: self.jit || self.all_annotations,
             time: self.time,
+            skip_time: self.skip_time.clone(),
             slice: self.slices.as_ref().map(|_| self.slice_ms.saturating_mul(NANOSECONDS)),
             from: self.from.clone(),
             skip_after: self.skip_after.clone(),
@@ -140,6 +144,14 @@ impl Args {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
+    let named = [
+        ("--pprof", &args.pprof),
+        ("--counts", &args.counts),
+        ("--slices", &args.slices),
+        ("--stats", &args.stats),
+    ];
+    let named = named.into_iter().filter_map(|(option, path)| Some((option, Some(path.as_deref()?))));
+    Files::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())].into_iter().chain(named))?;
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let options = args.options();
     let origins = format == output::Format::Pprof || args.pprof.is_some();
@@ -179,9 +191,7 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         Ok(())
     };
     both(args.pprof.is_some() && threads > 1, beside, others)?;
-    if !args.quiet {
-        let _ = io::stderr().write_all(stats.summary().as_bytes());
-    }
+    summarise(&stats, args.quiet);
     if stats.samples == 0 && stats.weight == 0 {
         let filters = args.options().filters();
         return Err(Error::partial(match (stats.filtered_samples, stats.filtered_weight) {
@@ -192,7 +202,7 @@ pub fn run(args: &Args) -> Result<u8, Error> {
             (n, _) => format!("none of the {n} samples passed {filters}"),
         }));
     }
-    Ok(if stats.truncated_input.is_some() { EXIT_PARTIAL } else { EXIT_OK })
+    Ok(if stats.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
 }
 
 /// Does both, at the same time if that is allowed.

@@ -1,11 +1,12 @@
 //! Which reader an input needs: told by its first bytes, or by the user.
 
-use super::{open_input, regular_file};
+use super::open_input;
 use crate::collector::{Collector, Options, Weight};
 use crate::error::Error;
 use crate::input::{Folded, PerfData, PerfScript, Source, looks, parallel, perf_data};
 use crate::pprof::Pprof;
 use crate::symbols;
+use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -80,10 +81,10 @@ pub fn read_stacks(path: &Path, options: &Options) -> Result<Collector, Error> {
 }
 
 /// The first bytes of an input, and the rest.
-fn begin(path: &Path) -> Result<(Vec<u8>, impl Read + Send), Error> {
-    let mut input = open_input(path)?;
+fn begin(path: &Path) -> Result<(Vec<u8>, File), Error> {
+    let input = open_input(path)?;
     let mut head = Vec::new();
-    (&mut input)
+    (&input)
         .take(looks::ENOUGH)
         .read_to_end(&mut head)
         .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
@@ -92,6 +93,8 @@ fn begin(path: &Path) -> Result<(Vec<u8>, impl Read + Send), Error> {
 
 fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Result<Collector, Error> {
     let (head, input) = begin(path)?;
+    // A file can be read from any place on; a pipe gives its bytes once, and opening it again might wait for ever.
+    let is_file = input.metadata().is_ok_and(|input| input.is_file());
     let format = match format {
         Format::Auto if perf_data::is_recording(&head) => Format::PerfData,
         Format::Auto if looks::like_pprof(&head) => Format::Pprof,
@@ -99,20 +102,18 @@ fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Resul
         Format::Auto => Format::PerfScript,
         told => told,
     };
-    let mut input = head.chain(input);
     if format == Format::PerfScript && threads > 1 {
         // Standard input may have been read from by others.
-        let file = regular_file(path).filter(|_| path != Path::new("-"));
-        return match file {
-            Some(file) => parallel::read_file(&file, options, threads),
-            None => parallel::read(&mut input, options, threads),
+        return match is_file && path != Path::new("-") {
+            true => parallel::read_file(&input, options, threads),
+            false => parallel::read(&mut head.chain(input), options, threads),
         };
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;
     let mut recording = PerfData::new(symbols::Options { inlines, ..symbols::Options::default() }, threads);
-    if let (Format::PerfData, Some(file)) = (format, regular_file(path)) {
-        recording.read_file(file, &mut collector)?;
+    if format == Format::PerfData && is_file {
+        recording.read_file(input, &mut collector)?;
         return Ok(collector);
     }
     let source: &mut dyn Source = match format {
@@ -121,6 +122,6 @@ fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Resul
         Format::Pprof => &mut Pprof,
         Format::PerfScript | Format::Auto => &mut PerfScript::default(),
     };
-    source.read(&mut input, &mut collector)?;
+    source.read(&mut head.chain(input), &mut collector)?;
     Ok(collector)
 }

@@ -1,11 +1,11 @@
 //! `stackfold merge`
 
-use super::{input, output, write_output};
+use super::overwrite::Files;
+use super::{input, output, summarise, write_output};
 use crate::collector::Options;
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::profile::Profile;
 use crate::stats::{Stats, UNSTATED};
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -39,6 +39,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
+    let outputs = [("-o", args.output.as_deref())].into_iter();
+    let outputs = outputs.chain(args.stats.as_deref().map(|path| ("--stats", Some(path))));
+    Files::refuse_overwriting(args.inputs.iter().map(PathBuf::as_path), outputs)?;
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let origins = format == output::Format::Pprof;
     let options = Options { origins, ..args.selection.options() };
@@ -58,18 +61,17 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         sums.absorb(stats);
     }
     agree(&told)?;
+    sums.refuse_overflow()?;
     sums.unique_stacks = merged.stacks() as u64;
     output::write(format, args.output.as_ref(), &merged, &sums, threads)?;
     if let Some(path) = &args.stats {
         write_output(Some(path), |out| output::json(&sums, out))?;
     }
-    if !args.quiet {
-        let _ = io::stderr().write_all(sums.summary().as_bytes());
-    }
+    summarise(&sums, args.quiet);
     if merged.stacks() == 0 {
         return Err(Error::partial("no stacks in the inputs"));
     }
-    Ok(if sums.truncated_input.is_some() { EXIT_PARTIAL } else { EXIT_OK })
+    Ok(if sums.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
 }
 
 /// Inputs whose events are known and differ are refused; folded text does not tell its event.

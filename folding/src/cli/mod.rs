@@ -8,12 +8,16 @@ mod input;
 mod man;
 mod merge;
 mod output;
+mod overwrite;
 mod stats;
 
 use crate::error::Error;
+use crate::stats::Stats;
+use crate::terminal;
 use clap::{Parser, Subcommand};
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -74,41 +78,65 @@ pub fn run() -> u8 {
     match result {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "stackfold: {error}");
+            say(&format!("stackfold: {error}\n"));
             error.exit_code()
         }
     }
 }
 
 /// Standard input for `-`, else the file.
-fn open_input(path: &Path) -> Result<Box<dyn Read + Send>, Error> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin()));
+fn open_input(path: &Path) -> Result<File, Error> {
+    let opened = match path == Path::new("-") {
+        true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        false => File::open(path),
+    };
+    opened.map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))
+}
+
+/// A message on standard error.
+fn say(text: &str) {
+    let _ = io::stderr().write_all(terminal::lines(text).as_bytes());
+}
+
+/// What is known of a fold, on standard error; with `quiet` only what makes the exit code 1, which would tell nobody why.
+fn summarise(stats: &Stats, quiet: bool) {
+    match quiet {
+        true => stats.losses().iter().for_each(|loss| say(&format!("stackfold: {loss}\n"))),
+        false => say(&stats.summary()),
     }
-    let file =
-        File::open(path).map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
-    Ok(Box::new(file))
 }
 
-/// The file behind the input, from its beginning, if it is one that can be read at any place.
-fn regular_file(path: &Path) -> Option<File> {
-    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
-    File::open(path).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))
-}
-
-/// Writes to the file, or to standard output without one; a reader that went away is no failure.
+/// Writes data to the file, or to standard output without one; a reader that went away is no failure.
 fn write_output(
     path: Option<&PathBuf>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let mut out: Box<dyn Write> = match path {
-        None => Box::new(BufWriter::new(io::stdout().lock())),
+    write_to(path, false, write)
+}
+
+/// The same for text that people read.
+fn write_text(
+    path: Option<&PathBuf>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
+    write_to(path, true, write)
+}
+
+fn write_to(
+    path: Option<&PathBuf>,
+    is_text: bool,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
+    let (out, is_terminal): (Box<dyn Write>, bool) = match path {
+        None => (Box::new(BufWriter::new(io::stdout().lock())), io::stdout().is_terminal()),
         Some(path) => {
             let file = File::create(path)
                 .map_err(|error| Error::usage(format!("cannot write {}: {error}", path.display())))?;
-            Box::new(BufWriter::new(file))
+            let is_terminal = file.is_terminal();
+            (Box::new(BufWriter::new(file)), is_terminal)
         }
     };
+    let mut out = if is_text || is_terminal { Box::new(terminal::Shown::new(out)) } else { out };
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if path.is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {

@@ -7,7 +7,7 @@ use crate::pprof::write_pprof;
 use crate::profile::Profile;
 use crate::stats::Stats;
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,6 +34,9 @@ pub fn write(
     stats: &Stats,
     threads: usize,
 ) -> Result<(), Error> {
+    if format == Format::Pprof && path.is_none() && io::stdout().is_terminal() {
+        return Err(Error::usage("pprof is no text, and is not written to a terminal: -o out.pb.gz"));
+    }
     write_output(path, |out| match format {
         Format::Folded => write_folded(profile, out, |tally| tally.weight),
         Format::Pprof => write_pprof(profile, stats, threads, out),

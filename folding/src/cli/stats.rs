@@ -1,6 +1,7 @@
 //! `stackfold stats`
 
-use super::{input, output, write_output};
+use super::overwrite::Files;
+use super::{input, output, write_output, write_text};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use std::path::PathBuf;
 
@@ -36,15 +37,17 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<u8, Error> {
+    Files::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
     let options = args.selection.options();
     let collector = args.selection.read(&args.input, &options, args.selection.threads.number())?;
     let (profile, stats) = collector.finish()?;
-    write_output(args.output.as_ref(), |out| match args.format {
-        Format::Text => out.write_all(stats.summary().as_bytes()),
-        Format::Json => output::json(&stats, out),
-    })?;
+    let path = args.output.as_ref();
+    match args.format {
+        Format::Text => write_text(path, |out| out.write_all(stats.summary().as_bytes()))?,
+        Format::Json => write_output(path, |out| output::json(&stats, out))?,
+    }
     if profile.stacks() == 0 {
         return Err(Error::partial("no samples and no stacks in the input"));
     }
-    Ok(if stats.truncated_input.is_some() { EXIT_PARTIAL } else { EXIT_OK })
+    Ok(if stats.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
 }

@@ -15,7 +15,13 @@ impl Collector {
         }
         if let Some(window) = self.options.time {
             let time = head.time.ok_or_else(|| no_time("--time"))?;
-            if time < window.from || time > window.to {
+            if !window.holds(time) {
+                return Ok(false);
+            }
+        }
+        if !self.options.skip_time.is_empty() {
+            let time = head.time.ok_or_else(|| no_time("--skip-time"))?;
+            if self.options.skip_time.iter().any(|window| window.holds(time)) {
                 return Ok(false);
             }
         }

@@ -82,8 +82,7 @@ impl Collector {
                 }
                 let depth = self.options.max_depth.unwrap_or(usize::MAX);
                 chain.truncate(depth.saturating_add(roots));
-                self.stats.samples = self.stats.samples.saturating_add(samples);
-                self.stats.weight = self.stats.weight.saturating_add(weight);
+                self.stats.take(weight, samples);
                 self.profile.add(&chain, weight, samples);
             }
         }

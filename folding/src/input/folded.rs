@@ -5,8 +5,15 @@ use crate::collector::{Collector, Label, Options, Weight};
 use crate::error::Error;
 use crate::profile::Profile;
 use crate::stats::UNSTATED;
+use crate::terminal;
 use memchr::{memchr_iter, memrchr};
 use std::io::Read;
+
+/// A stack is as long as its names, and some hundred frames of a program full of templates have more than a MiB of them:
+/// what is written here is read again. The whole profile is in memory anyway.
+const LONGEST: usize = 1 << 30;
+/// Bytes of a line that are shown.
+const SHOWN: usize = 160;
 
 /// A line of folded text, or why it is none.
 pub fn parse(line: &[u8]) -> Result<(&[u8], u128), &'static str> {
@@ -46,6 +53,7 @@ fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
         (options.only_pid.is_some(), "--only-pid", "processes"),
         (options.label != Label::Comm, "--pid and --tid", "processes and threads"),
         (options.time.is_some(), "--time", "times"),
+        (!options.skip_time.is_empty(), "--skip-time", "times"),
     ];
     match lacking.iter().find(|(asked, ..)| *asked) {
         Some((_, option, what)) => {
@@ -59,6 +67,7 @@ fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
 /// Adds the numbers of samples of a parallel file to stacks that are there already.
 pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Error> {
     let mut chain = Vec::new();
+    let mut total = profile.total().samples;
     each(input, |stack, count| {
         chain.clear();
         for frame in stack.split(|&b| b == b';') {
@@ -66,15 +75,19 @@ pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Err
         }
         let frames = memchr_iter(b';', stack).count() + 1;
         let tally = profile.find_mut(&chain).filter(|_| chain.len() == frames).ok_or_else(|| {
-            format!("the stack is not among the weighted ones: {}", String::from_utf8_lossy(stack))
+            let stack = String::from_utf8_lossy(&stack[..stack.len().min(SHOWN)]);
+            format!("the stack is not among the weighted ones: {}", terminal::name(&stack))
         })?;
-        tally.samples = tally.samples.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        let sum = u64::try_from(count).ok().and_then(|count| total.checked_add(count));
+        total = sum.ok_or("the numbers of samples add up to 2^64 or more, and nothing larger is counted")?;
+        // A part of the total, which can be counted.
+        tally.samples += count as u64;
         Ok(())
     })
 }
 
 fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), String>) -> Result<(), Error> {
-    let mut lines = Lines::new(input);
+    let mut lines = Lines::new(input).up_to(LONGEST);
     let mut number = 0_u64;
     while let Some(line) = lines.next_line() {
         number += 1;
@@ -82,9 +95,12 @@ fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), St
             continue;
         }
         let at = |why: String| {
-            let start = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(160)]);
-            Error::usage(format!("folded text, line {number}: {why}\n  {}", start.escape_debug()))
+            let start = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(SHOWN)]);
+            Error::usage(format!("folded text, line {number}: {why}\n  {}", terminal::name(&start)))
         };
+        if line.cut {
+            return Err(at(format!("the line is longer than {LONGEST} bytes, no stack is; it begins with")));
+        }
         let (stack, weight) = parse(line.bytes).map_err(|why| at(why.to_owned()))?;
         take(stack, weight).map_err(at)?;
     }

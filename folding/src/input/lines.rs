@@ -5,8 +5,10 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
 pub const BLOCK: usize = 1 << 19;
-/// No profiler prints such a line; longer ones are cut here, so that memory stays bounded.
+/// No profiler prints such a line; longer ones are cut, so that memory stays bounded.
 const LONGEST: usize = 1 << 20;
+/// What is kept of a line that is cut.
+const KEPT: usize = 256;
 
 /// One line, without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub struct Line<'a> {
     pub bytes: &'a [u8],
     /// A line feed ended it; false only for what the last line of the input may lack.
     pub ended: bool,
+    /// It was too long, and this is its beginning.
+    pub cut: bool,
 }
 
 pub struct Lines<R> {
@@ -21,6 +25,7 @@ pub struct Lines<R> {
     block: usize,
     buffer: Vec<u8>,
     unread: Range<usize>,
+    longest: usize,
     at_end: bool,
     leaves_rest: bool,
     failure: Option<String>,
@@ -39,10 +44,17 @@ impl<R: Read> Lines<R> {
             block,
             buffer: vec![0; block],
             unread: 0..0,
+            longest: LONGEST,
             at_end: false,
             leaves_rest: false,
             failure: None,
         }
+    }
+
+    /// Lines of so many bytes are not cut yet.
+    pub fn up_to(mut self, longest: usize) -> Self {
+        self.longest = longest.max(KEPT);
+        self
     }
 
     /// Why reading stopped before the end of the input.
@@ -90,10 +102,10 @@ impl<R: Read> Lines<R> {
                 let start = self.unread.start;
                 let end = start + searched + len;
                 self.unread.start = end + 1;
-                return Some(Line { bytes: cut_cr(&self.buffer[start..end]), ended: true });
+                return Some(Line { bytes: cut_cr(&self.buffer[start..end]), ended: true, cut: false });
             }
             searched = unread.len();
-            if searched >= LONGEST {
+            if searched >= self.longest {
                 return Some(self.overlong());
             }
             if self.at_end {
@@ -102,7 +114,8 @@ impl<R: Read> Lines<R> {
                 }
                 let rest = self.unread.clone();
                 self.unread = rest.end..rest.end;
-                return (!rest.is_empty()).then(|| Line { bytes: cut_cr(&self.buffer[rest]), ended: false });
+                let line = |rest| Line { bytes: cut_cr(&self.buffer[rest]), ended: false, cut: false };
+                return (!rest.is_empty()).then(|| line(rest));
             }
             self.fill();
         }
@@ -110,8 +123,10 @@ impl<R: Read> Lines<R> {
 
     /// Moves what is left to the front and reads more behind it.
     fn fill(&mut self) {
-        self.buffer.copy_within(self.unread.clone(), 0);
-        self.unread = 0..self.unread.len();
+        if self.unread.start > 0 {
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+        }
         if self.buffer.len() - self.unread.end < self.block / 2 {
             self.buffer.resize(self.buffer.len() + self.block, 0);
         }
@@ -128,8 +143,7 @@ impl<R: Read> Lines<R> {
 
     /// The beginning of a line too long to keep; the rest of it is passed over.
     fn overlong(&mut self) -> Line<'_> {
-        let kept = 256;
-        let head: Vec<u8> = self.buffer[self.unread.start..][..kept].to_vec();
+        let head: Vec<u8> = self.buffer[self.unread.start..][..KEPT].to_vec();
         loop {
             self.unread = 0..0;
             self.fill();
@@ -145,9 +159,9 @@ impl<R: Read> Lines<R> {
         // The head goes where a line feed was found behind, or to the front of a buffer that is done with.
         let rest = self.buffer[self.unread.clone()].to_vec();
         self.buffer.splice(.., head.into_iter().chain(rest));
-        self.unread = kept..self.buffer.len();
+        self.unread = KEPT..self.buffer.len();
         self.buffer.resize(self.buffer.len() + self.block, 0);
-        Line { bytes: &self.buffer[..kept], ended: true }
+        Line { bytes: &self.buffer[..KEPT], ended: true, cut: true }
     }
 }
 

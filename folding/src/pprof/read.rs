@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::input::Source;
 use crate::names;
 use crate::origin::{self, Origin};
+use crate::terminal;
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
 use std::io::Read;
@@ -167,6 +168,13 @@ impl<'a> Tables<'a> {
 
     /// The columns to read, or why they cannot be told.
     fn columns(&self, wanted: Option<&str>) -> Result<Columns, Error> {
+        if self.types.is_empty() {
+            return Err(Error::usage(format!(
+                "the pprof says of none of its {} samples what it weighs: it has no sample types. Whatever wrote it \
+                 has to name them; an empty profile has them as well",
+                self.samples.len()
+            )));
+        }
         let samples = self.types.iter().position(|(name, unit)| *name == b"samples" && *unit == b"count");
         let named = |name: &[u8]| self.types.iter().position(|(one, _)| *one == name);
         let weights: Vec<usize> = (0..self.types.len()).filter(|&n| self.types[n].1 != b"count").collect();
@@ -177,13 +185,9 @@ impl<'a> Tables<'a> {
             (None, _) => named(self.default_type).filter(|_| !self.default_type.is_empty()),
         };
         let weight = weight.ok_or_else(|| {
-            let list: Vec<String> = self
-                .types
-                .iter()
-                .map(|(name, unit)| {
-                    format!("  {} ({})", String::from_utf8_lossy(name), String::from_utf8_lossy(unit))
-                })
-                .collect();
+            let shown = |bytes| terminal::name(&String::from_utf8_lossy(bytes)).into_owned();
+            let line = |&(name, unit): &(_, _)| format!("  {} ({})", shown(name), shown(unit));
+            let list: Vec<String> = self.types.iter().map(line).collect();
             Error::usage(format!(
                 "choose the values to fold with --event; the pprof holds:\n{}",
                 list.join("\n")
@@ -219,10 +223,14 @@ impl<'a> Tables<'a> {
         let number =
             |key: &[u8]| labels.iter().find(|(name, ..)| *name == key).map(|(.., number)| *number as i64);
         let value = |column: usize| values.get(column).copied().unwrap_or(0) as i64;
-        let weight = u64::try_from(value(columns.weight)).map_err(|_| {
-            Error::usage("the pprof holds a negative value: it is a difference of profiles, not a profile")
-        })?;
-        let samples = columns.samples.map_or(0, |column| u64::try_from(value(column)).unwrap_or(0));
+        let amount = |column: usize| {
+            u64::try_from(value(column)).map_err(|_| {
+                Error::usage(
+                    "the pprof holds a negative value: it is a difference of profiles, not a profile",
+                )
+            })
+        };
+        let (weight, samples) = (amount(columns.weight)?, columns.samples.map_or(Ok(0), amount)?);
         let mut frames = Vec::new();
         for id in ids.iter().rev() {
             self.frames(*id, collector, &mut frames);

@@ -3,8 +3,8 @@
 //! The header of a recording lists the files in which samples were taken, so what will be needed is known before the
 //! first record is read.
 
-use super::files::{self, Found};
-use super::inlines::Inlines;
+use super::files::{self, DebugInfo};
+use super::inlines::{self, Inlines};
 use super::kernel::{self, Kernel, Recorded};
 use super::{Loaded, Options};
 use crate::dso;
@@ -53,14 +53,17 @@ fn read(job: &Job) -> Part {
         Job::File { path, build_id, options } => {
             let (found, _) = files::find(path, Some(build_id), options.cache.as_deref());
             let found = found.as_ref();
-            Part::File(Loaded {
-                symbols: found.and_then(Found::symbols).unwrap_or_default(),
-                inlines: found.filter(|_| options.inlines).and_then(inlines),
-            })
+            let (symbols, note) = found.map(|found| found.symbols(&options.budget)).unwrap_or_default();
+            let info = found.and_then(|found| found.debug_info.as_ref()).filter(|_| options.inlines);
+            // What does not fit is left for when it is known which of them are needed.
+            let share = info.and_then(|info| options.budget.take(inlines::size(info)));
+            let inlines = info.filter(|_| share.is_some()).and_then(|info| load(info, options));
+            Part::File(Loaded { symbols, inlines, share, note })
         }
     }
 }
 
-pub fn inlines(found: &Found) -> Option<Box<Inlines>> {
-    found.debug_info.as_ref().and_then(|path| Inlines::load(path)).map(Box::new)
+/// Reads debug information, for which a share of the budget was taken.
+pub fn load(info: &DebugInfo, options: &Options) -> Option<Box<Inlines>> {
+    Inlines::load(&info.path, &options.budget).map(Box::new)
 }

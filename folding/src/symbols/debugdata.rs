@@ -4,8 +4,8 @@
 use lzma_rust2::XzReader;
 use std::io::Read;
 
-/// What no such file reaches: a browser's symbols take some 40 MB unpacked.
-const LARGEST: u64 = 256 << 20;
+/// What no such file reaches: a browser's symbols take some 40 MB unpacked. Several may be unpacked at once.
+const LARGEST: u64 = 128 << 20;
 /// For the dictionary of xz, which at its highest level takes 64 MiB.
 const MEMORY_KIB: u32 = 128 << 10;
 

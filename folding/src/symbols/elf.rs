@@ -1,7 +1,9 @@
 //! What is read of an ELF file: where its code is mapped, its build id, and its symbols.
 
-use super::debugdata;
+use super::budget::{Budget, Share};
 use super::table::{Binding, Builder, Table};
+use super::{debugdata, inlines};
+use crate::regular;
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, SectionIndex, SymbolIndex, elf};
@@ -25,12 +27,16 @@ pub struct Elf {
     pub debug_link: Option<(Vec<u8>, u32)>,
     pub has_symtab: bool,
     pub has_debug_info: bool,
+    /// Bytes that its debug sections take when they are read.
+    pub debug_size: u64,
+    /// It shares debug sections with other files.
+    pub has_alt_link: bool,
 }
 
 impl Elf {
     /// Everything but the symbols.
     pub fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+        let cache = ReadCache::new(regular::open(path).ok()?);
         Self::parse(&File::parse(&cache).ok()?)
     }
 
@@ -53,6 +59,8 @@ impl Elf {
                 section.size() > 0 && section.file_range().is_some()
             }),
             has_debug_info: file.section_by_name(".debug_info").is_some(),
+            debug_size: inlines::own_size(file),
+            has_alt_link: file.section_by_name(".gnu_debugaltlink").is_some(),
         })
     }
 
@@ -75,34 +83,55 @@ impl Elf {
 }
 
 /// The functions of a file: of its full table if it has one, else of the dynamic one and of the packed symbols that
-/// complete it; and the stubs of its procedure linkage table.
-pub fn symbols(path: &Path, stubs_of: &Path) -> Option<Table> {
-    let cache = ReadCache::new(std::fs::File::open(path).ok()?);
+/// complete it; and the stubs of its procedure linkage table. Whether packed symbols had to be left out.
+pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(Table, bool)> {
+    let cache = ReadCache::new(regular::open(path).ok()?);
     let file = File::parse(&cache).ok()?;
-    let mut builder = functions(&file);
+    let (mut builder, packed) = functions(&file, Some(budget));
     if path == stubs_of {
         add_stubs(&file, &mut builder);
     } else {
-        let cache = ReadCache::new(std::fs::File::open(stubs_of).ok()?);
+        let cache = ReadCache::new(regular::open(stubs_of).ok()?);
         add_stubs(&File::parse(&cache).ok()?, &mut builder);
     }
-    Some(builder.build())
+    let mut table = builder.build();
+    let left_out = matches!(packed, Packed::LeftOut);
+    if let Packed::Taken(share) = packed {
+        table.share = Some(share);
+    }
+    Some((table, left_out))
 }
 
 /// The functions of a file in memory.
 pub fn symbols_of(bytes: &[u8]) -> Option<Table> {
-    Some(functions(&File::parse(bytes).ok()?).build())
+    Some(functions(&File::parse(bytes).ok()?, None).0.build())
 }
 
-fn functions<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Builder {
+/// What became of packed symbols.
+enum Packed {
+    NotThere,
+    Taken(Share),
+    LeftOut,
+}
+
+/// Packed ones are looked for where there is a budget for them.
+fn functions<'a, R: ReadRef<'a>>(file: &File<'a, R>, budget: Option<&Budget>) -> (Builder, Packed) {
     if let Some(full) = table(file, elf::SHT_SYMTAB) {
-        return full;
+        return (full, Packed::NotThere);
     }
     let mut builder = table(file, elf::SHT_DYNSYM).unwrap_or_default();
-    if let Some(packed) = packed_functions(file) {
-        builder.absorb(&packed);
+    let Some(budget) = budget.filter(|_| file.section_by_name(".gnu_debugdata").is_some()) else {
+        return (builder, Packed::NotThere);
+    };
+    let packed = packed_functions(file);
+    let share = packed.as_ref().and_then(|packed| budget.take(packed.text().len() as u64));
+    match packed.zip(share) {
+        Some((packed, share)) => {
+            builder.absorb(&packed);
+            (builder, Packed::Taken(share))
+        }
+        None => (builder, Packed::LeftOut),
     }
-    builder
 }
 
 /// Those of `.gnu_debugdata`, which leaves out what the dynamic table has.
@@ -211,11 +240,29 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The checksum of `.gnu_debuglink`.
-pub fn crc32(bytes: &[u8]) -> u32 {
-    let table: [u32; 256] = std::array::from_fn(|n| {
-        (0..8).fold(n as u32, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
-    });
-    !bytes.iter().fold(u32::MAX, |crc, &byte| table[(crc as u8 ^ byte) as usize] ^ crc >> 8)
+pub struct Crc32 {
+    table: [u32; 256],
+    rest: u32,
+}
+
+impl Default for Crc32 {
+    fn default() -> Self {
+        let of_byte = |n: usize| {
+            (0..8).fold(n as u32, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
+        };
+        Self { table: std::array::from_fn(of_byte), rest: u32::MAX }
+    }
+}
+
+impl Crc32 {
+    pub fn add(&mut self, bytes: &[u8]) {
+        let step = |crc: u32, &byte: &u8| self.table[(crc as u8 ^ byte) as usize] ^ crc >> 8;
+        self.rest = bytes.iter().fold(self.rest, step);
+    }
+
+    pub fn value(&self) -> u32 {
+        !self.rest
+    }
 }
 
 #[cfg(test)]
@@ -224,7 +271,9 @@ mod tests {
 
     #[test]
     fn the_checksum_is_the_usual_one() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        let mut crc = Crc32::default();
+        [&b"1234"[..], b"", b"56789"].into_iter().for_each(|piece| crc.add(piece));
+        assert_eq!(crc.value(), 0xcbf4_3926);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Which files on this machine belong to a mapped path: never one with another build id.
 
-use super::elf::{self, DEBUG_ROOT, Elf, build_id_path, crc32, hex};
+use super::budget::Budget;
+use super::elf::{self, Crc32, DEBUG_ROOT, Elf, build_id_path, hex};
 use super::table::Table;
+use crate::regular;
 use crate::unwind::Sections;
 use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,12 +12,29 @@ use std::path::{Path, PathBuf};
 
 /// Debug files larger than this are not checked by reading all of them.
 const LARGEST_CHECKED: u64 = 1 << 30;
+const LARGEST_VDSO: u64 = 1 << 20;
 
 /// What to read of a mapped file.
 pub struct Found {
     pub elf: Elf,
     image: Image,
-    pub debug_info: Option<PathBuf>,
+    pub debug_info: Option<DebugInfo>,
+}
+
+/// A file of debug information.
+pub struct DebugInfo {
+    pub path: PathBuf,
+    /// Bytes that its own sections take in memory.
+    pub size: u64,
+    /// It has more in a file that it shares with others.
+    pub shares: bool,
+}
+
+impl DebugInfo {
+    fn of(path: &Path, elf: &Elf) -> Option<Self> {
+        let found = || Self { path: path.to_path_buf(), size: elf.debug_size, shares: elf.has_alt_link };
+        elf.has_debug_info.then(found)
+    }
 }
 
 enum Image {
@@ -29,16 +48,29 @@ enum Image {
 }
 
 impl Found {
-    pub fn symbols(&self) -> Option<Table> {
-        match &self.image {
-            Image::File { binary, symbols } => elf::symbols(symbols, binary),
-            Image::Memory(bytes) => elf::symbols_of(bytes),
-        }
+    /// The functions, and what there is to say about them.
+    pub fn symbols(&self, budget: &Budget) -> (Table, Option<String>) {
+        let (table, note) = match &self.image {
+            Image::File { binary, symbols } => {
+                let (table, left_out) = elf::symbols(symbols, binary, budget).unwrap_or_default();
+                let note = || {
+                    format!(
+                        "{}: its packed symbols (.gnu_debugdata) are left out: they are damaged, or larger than what is \
+                         left of {} bytes that all files may take unpacked",
+                        symbols.display(),
+                        budget.whole()
+                    )
+                };
+                (Some(table), left_out.then(note))
+            }
+            Image::Memory(bytes) => (elf::symbols_of(bytes), None),
+        };
+        (table.unwrap_or_default(), note)
     }
 
-    pub fn sections(&self) -> Option<Sections> {
+    pub fn sections(&self, budget: &Budget) -> Option<Sections> {
         match &self.image {
-            Image::File { binary, .. } => Sections::read(binary),
+            Image::File { binary, .. } => Sections::read(binary, budget),
             Image::Memory(bytes) => Sections::of_bytes(bytes),
         }
     }
@@ -54,8 +86,7 @@ pub fn find(path: &[u8], build_id: Option<&[u8]>, cache: Option<&Path>) -> (Opti
     let mut other = None;
     let mut chosen = None;
     for candidate in [Some(here), cached].into_iter().flatten() {
-        let regular = std::fs::metadata(&candidate).is_ok_and(|file| file.is_file());
-        let Some(elf) = regular.then(|| Elf::read(&candidate)).flatten() else { continue };
+        let Some(elf) = Elf::read(&candidate) else { continue };
         let fits = match build_id {
             Some(id) => elf.build_id.as_deref() == Some(id),
             // A file put in the place of a deleted one may be anything.
@@ -76,14 +107,13 @@ pub fn find(path: &[u8], build_id: Option<&[u8]>, cache: Option<&Path>) -> (Opti
         return (None, Some(why));
     };
     let debug = debug_file(&binary, &elf);
+    let own = DebugInfo::of(&binary, &elf);
     let (symbols, debug_info) = match debug {
         Some((path, debug)) => {
             let symbols = if debug.has_symtab { path.clone() } else { binary.clone() };
-            let info =
-                if debug.has_debug_info { Some(path) } else { elf.has_debug_info.then(|| binary.clone()) };
-            (symbols, info)
+            (symbols, DebugInfo::of(&path, &debug).or(own))
         }
-        None => (binary.clone(), elf.has_debug_info.then(|| binary.clone())),
+        None => (binary.clone(), own),
     };
     (Some(Found { elf, image: Image::File { binary, symbols }, debug_info }), None)
 }
@@ -106,21 +136,33 @@ fn debug_file(binary: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
             let debug = Elf::read(&path).filter(|_| path != binary)?;
             let fits = match (&debug.build_id, &elf.build_id) {
                 (Some(theirs), Some(ours)) => theirs == ours,
-                _ => {
-                    let small = std::fs::metadata(&path).is_ok_and(|file| file.len() <= LARGEST_CHECKED);
-                    small && std::fs::read(&path).is_ok_and(|bytes| crc32(&bytes) == *crc)
-                }
+                _ => checksum(&path).is_some_and(|theirs| theirs == *crc),
             };
             fits.then_some((path, debug))
         },
     )
 }
 
+/// The checksum of a file that is not too large for it.
+fn checksum(path: &Path) -> Option<u32> {
+    let mut file = regular::open(path).ok()?;
+    if file.metadata().ok()?.len() > LARGEST_CHECKED {
+        return None;
+    }
+    let (mut crc, mut piece) = (Crc32::default(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut piece).ok()? {
+            0 => return Some(crc.value()),
+            n => crc.add(&piece[..n]),
+        }
+    }
+}
+
 /// The vDSO with this build id: the one kept by perf, or that of this process if it is the same.
 pub fn vdso(build_id: Option<&[u8]>, cache: Option<&Path>) -> Option<Found> {
     let cached =
         build_id.zip(cache).and_then(|(id, cache)| build_id_path(cache, id)).map(|path| path.join("vdso"));
-    let cached = cached.and_then(|path| std::fs::read(path).ok());
+    let cached = cached.and_then(|path| regular::read(&path, LARGEST_VDSO).ok());
     let read = |bytes: Vec<u8>| {
         let elf = Elf::of_bytes(&bytes)?;
         let fits = build_id.is_none_or(|id| elf.build_id.as_deref() == Some(id));
@@ -130,7 +172,6 @@ pub fn vdso(build_id: Option<&[u8]>, cache: Option<&Path>) -> Option<Found> {
 }
 
 fn own_vdso() -> Option<Vec<u8>> {
-    const LARGEST: u64 = 1 << 20;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
     let (start, end) = line.split_whitespace().next()?.split_once('-')?;
@@ -138,6 +179,6 @@ fn own_vdso() -> Option<Vec<u8>> {
     let mut memory = std::fs::File::open("/proc/self/mem").ok()?;
     memory.seek(SeekFrom::Start(start)).ok()?;
     let mut bytes = Vec::new();
-    memory.take(end.checked_sub(start)?.min(LARGEST)).read_to_end(&mut bytes).ok()?;
+    memory.take(end.checked_sub(start)?.min(LARGEST_VDSO)).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -7,9 +7,13 @@ mod entries;
 mod sections;
 mod steps;
 
+use super::budget::Budget;
+use super::elf::Elf;
+use super::files::DebugInfo;
 use crate::intern::{IntMap, Interner};
 use entries::{Reader, Units};
 use gimli::{Dwarf, Unit};
+pub use sections::size as own_size;
 use sections::{Header, Package, Sections, Slice, Split};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,6 +27,7 @@ pub struct Inlines {
     shared: Option<Sections>,
     /// Where the units are if they were split off.
     package: Option<Package>,
+    budget: Budget,
 }
 
 /// What was inlined at each address, as numbers of names, outermost first.
@@ -34,10 +39,15 @@ pub struct Inlined {
 }
 
 impl Inlines {
-    pub fn load(path: &Path) -> Option<Self> {
+    /// `None`: some of it is damaged, or there is no memory for it. Whoever holds it has taken a share of the budget, as large as [`size`] says.
+    pub fn load(path: &Path, budget: &Budget) -> Option<Self> {
         let (own, shared) = Sections::read(path)?;
-        let shared = shared.and_then(|path| Some(Sections::read(&path)?.0));
-        Some(Self { path: path.to_path_buf(), own, shared, package: Package::read(path) })
+        let shared = match shared {
+            Some(path) => Some(Sections::read(&path)?.0),
+            None => None,
+        };
+        let package = Package::read(path);
+        Some(Self { path: path.to_path_buf(), own, shared, package, budget: budget.clone() })
     }
 
     /// What lies at these addresses, which must be in order.
@@ -71,11 +81,18 @@ impl Inlines {
         }
         let beside = self.path.parent()?;
         let places = [split.path.clone(), beside.join(&split.path), beside.join(split.path.file_name()?)];
-        let sections = places.iter().find_map(|path| Sections::split(path))?;
+        let sections = places.iter().find_map(|path| Sections::split(path, &self.budget))?;
         let mut dwarf = sections.borrow(None);
         dwarf.make_dwo(&skeletons.dwarf);
         read_split(dwarf, skeleton, split, of_unit, found)
     }
+}
+
+/// Bytes that the debug information of a file takes in memory, with what it shares with others or keeps beside it.
+pub fn size(info: &DebugInfo) -> u64 {
+    let beside = sections::beside(&info.path, info.shares);
+    let sizes = beside.filter_map(|path| Some(Elf::read(&path)?.debug_size));
+    sizes.fold(info.size, u64::saturating_add)
 }
 
 fn read_split<'a>(

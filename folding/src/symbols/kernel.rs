@@ -1,10 +1,15 @@
 //! The kernel's symbols: of the running kernel if it is the recorded one, else of a copy kept by build id.
 
+use super::budget::Budget;
 use super::elf::{self, build_id_path, hex};
 use super::kallsyms::{self, Lines};
 use super::table::Table;
+use crate::regular;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+/// Bytes of kallsyms; those of a kernel with all its modules are 20 MB.
+const LARGEST_LIST: u64 = 512 << 20;
 
 /// What the recording says of its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +78,7 @@ pub fn load(recorded: &Recorded, cache: Option<&Path>) -> (Kernel, Option<String
         None => {}
     }
     for source in sources {
-        let Ok(text) = std::fs::read(&source) else { continue };
+        let Ok(text) = regular::read(&source, LARGEST_LIST) else { continue };
         let (core, modules) = kallsyms::parse(text);
         let mut kernel = Kernel { core: Core::Lines(core), moved: 0, modules };
         let Some(moved) = moved(&kernel.core, recorded) else { continue };
@@ -117,7 +122,8 @@ fn image(id: &[u8], cache: Option<&Path>, recorded: &Recorded) -> Option<Kernel>
         .into_iter()
         .flatten()
         .find(|path| elf::Elf::read(path).is_some_and(|elf| elf.build_id.as_deref() == Some(id)))?;
-    let core = Core::Image(elf::symbols(&path, &path)?);
+    let (table, _) = elf::symbols(&path, &path, &Budget::new(0))?;
+    let core = Core::Image(table);
     let moved = moved(&core, recorded)?;
     Some(Kernel { core, moved, modules: HashMap::new() })
 }

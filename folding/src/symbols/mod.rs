@@ -4,6 +4,7 @@
 //! could not be used is told once, never passed over.
 
 mod ahead;
+pub mod budget;
 mod debugdata;
 mod demangle;
 pub mod elf;
@@ -11,12 +12,15 @@ mod files;
 mod inlines;
 mod kallsyms;
 mod kernel;
+mod load;
 mod named;
+mod perf_map;
 mod table;
 
 use crate::pool;
 use crate::unwind::Sections;
-use ahead::{Ahead, Job as Begun, Part as Read};
+use ahead::Ahead;
+use budget::{Budget, Share};
 use files::Found;
 use inlines::Inlines;
 use kernel::{Kernel, Recorded};
@@ -24,7 +28,7 @@ pub use named::{Named, NamedFrame};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use table::{Binding, Builder, Table};
+use table::Table;
 
 /// The number of a mapped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,12 +54,19 @@ pub struct Options {
     /// Whether anything of this machine is read: files, the kernel's symbols, maps of run-time compilers. Without it a
     /// recording gives the same stacks everywhere, most of their frames without names.
     pub host: bool,
+    /// What may be held of the files at once.
+    pub budget: Budget,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let home = std::env::var_os("HOME");
-        Self { inlines: true, cache: home.map(|home| PathBuf::from(home).join(".debug")), host: true }
+        Self {
+            inlines: true,
+            cache: home.map(|home| PathBuf::from(home).join(".debug")),
+            host: true,
+            budget: Budget::default(),
+        }
     }
 }
 
@@ -87,6 +98,9 @@ struct Object {
 struct Loaded {
     symbols: Table,
     inlines: Option<Box<Inlines>>,
+    /// What the debug information takes of the budget.
+    share: Option<Share>,
+    note: Option<String>,
 }
 
 pub struct Symbols {
@@ -259,85 +273,6 @@ impl Symbols {
         &self.objects[wanted.object.0 as usize].kind
     }
 
-    /// Reads what the names need, each file once.
-    fn load(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Loaded> {
-        enum Part {
-            Kernel(Kernel, Option<String>),
-            Symbols(Table),
-            Inlines(Option<Box<Inlines>>),
-        }
-        enum Job {
-            Kernel,
-            Symbols(usize),
-            Inlines(usize),
-        }
-        let of_kernel = wanted.iter().any(|wanted| matches!(self.kind(wanted), Kind::Kernel | Kind::Module));
-        self.recorded.build_id = self.kernel_build_id();
-        let mut begun = HashMap::new();
-        for (job, part) in self.ahead.take().map_or_else(Vec::new, Ahead::finish) {
-            match (job, part) {
-                (Begun::Kernel { recorded, .. }, Read::Kernel(kernel, note))
-                    if of_kernel && self.kernel.is_none() && recorded == self.recorded =>
-                {
-                    self.notes.extend(note);
-                    self.kernel = Some(kernel);
-                }
-                (Begun::File { path, build_id, .. }, Read::File(loaded)) => {
-                    begun.insert((path, build_id), loaded);
-                }
-                _ => {}
-            }
-        }
-        let mut loaded: Vec<Option<Loaded>> = Vec::new();
-        let mut jobs = Vec::new();
-        if of_kernel && self.kernel.is_none() && self.options.host {
-            jobs.push(Job::Kernel);
-        }
-        for (index, wanted) in wanted.iter().enumerate() {
-            let key = self
-                .build_id(wanted.object)
-                .map(|id| (self.object_name(wanted.object).to_vec(), id.to_vec()));
-            let known =
-                key.filter(|_| matches!(self.kind(wanted), Kind::File)).and_then(|key| begun.remove(&key));
-            if known.is_none()
-                && self.options.host
-                && matches!(self.kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_))
-            {
-                jobs.extend([Job::Inlines(index), Job::Symbols(index)]);
-            }
-            loaded.push(known);
-        }
-        let this = &*self;
-        let object = |index: usize| &this.objects[wanted[index].object.0 as usize];
-        let found = |index: usize| object(index).found.as_ref()?.as_deref();
-        let parts = pool::each(&jobs, threads, |job| match *job {
-            Job::Kernel => {
-                let (kernel, note) = kernel::load(&this.recorded, this.options.cache.as_deref());
-                Part::Kernel(kernel, note)
-            }
-            Job::Symbols(index) => Part::Symbols(match object(index).kind {
-                Kind::Jit(pid) => perf_map(pid),
-                _ => found(index).and_then(Found::symbols).unwrap_or_default(),
-            }),
-            Job::Inlines(index) => {
-                Part::Inlines(found(index).filter(|_| this.options.inlines).and_then(ahead::inlines))
-            }
-        });
-        let mut loaded: Vec<Loaded> = loaded.into_iter().map(Option::unwrap_or_default).collect();
-        for (job, part) in jobs.iter().zip(parts) {
-            match (job, part) {
-                (_, Part::Kernel(kernel, note)) => {
-                    self.notes.extend(note);
-                    self.kernel = Some(kernel);
-                }
-                (Job::Symbols(index), Part::Symbols(symbols)) => loaded[*index].symbols = symbols,
-                (Job::Inlines(index), Part::Inlines(inlines)) => loaded[*index].inlines = inlines,
-                _ => {}
-            }
-        }
-        loaded
-    }
-
     /// The file of an object: searched once.
     fn find(&mut self, object: ObjectId) -> Option<Arc<Found>> {
         let index = object.0 as usize;
@@ -361,28 +296,18 @@ impl Symbols {
     pub fn unwind(&mut self, object: ObjectId, offset: u64) -> Option<(Arc<Sections>, u64)> {
         let found = self.find(object)?;
         let bias = found.elf.bias_at(offset)?;
-        let unwind = &mut self.objects[object.0 as usize].unwind;
-        let sections = unwind.get_or_insert_with(|| found.sections().map(Arc::new));
+        let Object { unwind, name, .. } = &mut self.objects[object.0 as usize];
+        let sections = unwind.get_or_insert_with(|| {
+            let sections = found.sections(&self.options.budget).map(Arc::new);
+            if sections.is_none() {
+                let name = String::from_utf8_lossy(name);
+                self.notes
+                    .push(format!("{name}: its unwind tables are damaged or too large, stacks end in it"));
+            }
+            sections
+        });
         Some((Arc::clone(sections.as_ref()?), bias))
     }
-}
-
-/// The symbols that a run-time compiler wrote down: address, size, name.
-fn perf_map(pid: i32) -> Table {
-    const LARGEST: u64 = 256 << 20;
-    let path = format!("/tmp/perf-{pid}.map");
-    let mut builder = Builder::default();
-    let small = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
-    for line in std::fs::read(&path).ok().filter(|_| small).unwrap_or_default().split(|&byte| byte == b'\n') {
-        let entry = kallsyms::number(line).and_then(|(start, rest)| {
-            let (size, rest) = kallsyms::number(rest.strip_prefix(b" ")?)?;
-            Some((start, size, rest.strip_prefix(b" ")?))
-        });
-        if let Some((start, size, name)) = entry {
-            builder.push(start, size, name.trim_ascii_end(), Binding { weak: false, global: true });
-        }
-    }
-    builder.build()
 }
 
 /// `[ext4]` for `[ext4]` and for `/lib/modules/.../ext4.ko.xz`, as perf calls it; the kernel calls dashes underscores.

@@ -1,5 +1,6 @@
 //! Symbols by address.
 
+use super::budget::Share;
 use std::ops::Range;
 
 /// Which of several symbols at one address is shown.
@@ -33,6 +34,8 @@ pub struct Builder {
 pub struct Table {
     entries: Vec<Entry>,
     text: Vec<u8>,
+    /// What its unpacked names take of the budget.
+    pub share: Option<Share>,
 }
 
 /// How many symbols may begin inside another one before it is no longer found.
@@ -93,7 +96,7 @@ impl Builder {
                 entry.end = next.unwrap_or((entry.start / PAGE + 2).saturating_mul(PAGE));
             }
         }
-        Table { entries, text }
+        Table { entries, text, share: None }
     }
 }
 

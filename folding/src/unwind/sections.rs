@@ -1,6 +1,8 @@
 //! The parts of an ELF file that say how to unwind its functions.
 
 use super::cfa::{Frames, Function};
+use crate::regular;
+use crate::symbols::budget::{Budget, Share};
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian};
 use object::read::{File, ReadCache, ReadRef};
@@ -20,12 +22,20 @@ pub struct Sections {
     debug_frame: Section,
     /// Functions that framehop does not follow everywhere.
     elsewhere: Vec<Function>,
+    /// What the sections take of the budget.
+    _share: Option<Arc<Share>>,
 }
 
 impl Sections {
-    pub fn read(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(std::fs::File::open(path).ok()?);
-        Some(Self::of(&File::parse(&cache).ok()?))
+    /// Those of a file, if they fit into what is left of the budget.
+    pub fn read(path: &Path, budget: &Budget) -> Option<Self> {
+        let cache = ReadCache::new(regular::open(path).ok()?);
+        let file = File::parse(&cache).ok()?;
+        let size = |name: &&str| file.section_by_name(name)?.compressed_file_range().ok();
+        let sizes = [".eh_frame", ".eh_frame_hdr", ".debug_frame"].iter().filter_map(size);
+        let share =
+            budget.take(sizes.fold(0, |sum: u64, place| sum.saturating_add(place.uncompressed_size)))?;
+        Some(Self { _share: Some(Arc::new(share)), ..Self::of(&file) })
     }
 
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
@@ -48,6 +58,7 @@ impl Sections {
             eh_frame_hdr: whole(".eh_frame_hdr"),
             debug_frame: whole(".debug_frame"),
             elsewhere: Vec::new(),
+            _share: None,
         };
         if file.architecture() == Architecture::X86_64 {
             sections.elsewhere = sections.frames().map(|frames| frames.elsewhere()).unwrap_or_default();

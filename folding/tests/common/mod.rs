@@ -77,3 +77,31 @@ pub fn stackfold(args: &[&str], input: &[u8]) -> Output {
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+pub fn code(output: &Output) -> i32 {
+    output.status.code().expect("an exit code")
+}
+
+/// A file of this test run, gone with the value.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        Self(dir.join(format!("{}-{name}", std::process::id())))
+    }
+
+    pub fn path(&self) -> &str {
+        self.0.to_str().expect("a path of text")
+    }
+
+    pub fn read(&self) -> String {
+        std::fs::read_to_string(&self.0).expect("the program wrote it")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

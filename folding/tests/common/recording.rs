@@ -19,13 +19,15 @@ pub struct Event {
     pub sample_type: u64,
     pub read_format: u64,
     pub branch_type: u64,
+    /// Bits of the event's flags, besides those that all have here.
+    pub flags: u64,
     pub id: u64,
 }
 
 impl Default for Event {
     fn default() -> Self {
         let sample_type = IP | TID | TIME | CALLCHAIN | PERIOD;
-        Self { config: 0, sample_type, read_format: 0, branch_type: 0, id: 1 }
+        Self { config: 0, sample_type, read_format: 0, branch_type: 0, flags: 0, id: 1 }
     }
 }
 
@@ -41,7 +43,7 @@ impl Event {
             999,
             self.sample_type,
             self.read_format,
-            FREQUENCY | SAMPLE_ID_ALL,
+            self.flags | FREQUENCY | SAMPLE_ID_ALL,
             0,
             0,
             0,

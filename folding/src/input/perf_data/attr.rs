@@ -37,6 +37,7 @@ pub const BRANCH_CALL_STACK: u64 = 1 << 11;
 
 const FLAG_FREQUENCY: u64 = 1 << 10;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
+const FLAG_EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
 
 #[derive(Clone, Debug, Default)]
 pub struct Attr {
@@ -50,6 +51,8 @@ pub struct Attr {
     pub period: Option<u64>,
     /// Records that are no samples end with thread, time and id.
     pub sample_id_all: bool,
+    /// Chains have no addresses of the kernel.
+    pub only_user_chains: bool,
     pub name: Vec<u8>,
     pub ids: Vec<u64>,
     pub layout: Layout,
@@ -115,6 +118,7 @@ impl Attr {
             user_registers,
             period: (flags & FLAG_FREQUENCY == 0).then_some(period),
             sample_id_all: flags & FLAG_SAMPLE_ID_ALL != 0,
+            only_user_chains: flags & FLAG_EXCLUDE_CALLCHAIN_KERNEL != 0,
             layout: Layout::of(sample_type),
             ..Self::default()
         };

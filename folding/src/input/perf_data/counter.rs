@@ -1,9 +1,10 @@
 //! Samples into counted chains.
 
 use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
+use super::bytes::words;
 use super::chains::{Chains, Key, Mapped, Weighed, branch_calls, has_user_part};
 use super::intake::Intake;
-use super::places::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER};
+use super::places::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, addresses};
 use super::sample::Sample;
 use crate::unwind::{self, Registers, Tables, Walk, Walker};
 
@@ -46,17 +47,24 @@ impl Counter {
         let calls =
             sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
+        let missing = sample.callchain.and_then(|chain| missing_leaf(chain, taken));
         let key = &mut self.key;
         match (sample.callchain, calls, copied) {
-            (Some(chain), None, None) => return self.intake.take(context, chain, weighed),
+            (Some(chain), None, None) if missing.is_none() => {
+                return self.intake.take(context, chain, weighed);
+            }
             (Some(chain), Some(calls), _) => {
                 key.begin();
+                missing.into_iter().for_each(|(mode, ip)| key.executed(mode, ip));
                 // The chain itself gives the kernel's side and, after it, the place in user mode.
                 let place = key.kernel_part(chain);
                 place.into_iter().chain(branch_calls(calls)).for_each(|ip| key.executed(CONTEXT_USER, ip));
             }
             (Some(chain), _, Some((tables, registers))) if !has_user_part(chain) => {
                 key.begin();
+                // The walk begins with the user's.
+                let kernels = missing.filter(|(mode, _)| *mode == CONTEXT_KERNEL);
+                kernels.into_iter().for_each(|(mode, ip)| key.executed(mode, ip));
                 key.recorded(chain);
                 let Walk { ip, returns, cut } = self.walker.walk(tables, registers, sample.user_stack);
                 key.executed(CONTEXT_USER, ip);
@@ -66,16 +74,15 @@ impl Counter {
                     self.intake.cut.count(weighed.weight, filled, sample.user_stack_size);
                 }
             }
-            (Some(chain), ..) => return self.intake.take(context, chain, weighed),
+            (Some(chain), ..) => {
+                key.begin();
+                missing.into_iter().for_each(|(mode, ip)| key.executed(mode, ip));
+                key.recorded(chain);
+            }
             (None, ..) => {
                 key.begin();
-                let mode = match misc & 7 {
-                    1 => CONTEXT_KERNEL,
-                    2 => CONTEXT_USER,
-                    _ => CONTEXT_HV,
-                };
                 if let Some(ip) = sample.ip.filter(|_| attr.has(sample_type::IP)) {
-                    key.executed(mode, ip);
+                    key.executed(mode(misc), ip);
                 }
             }
         }
@@ -90,6 +97,31 @@ impl Counter {
     /// The chains so far, if they take much memory. Contexts are then numbered anew.
     pub fn take_large(&mut self) -> Option<Chains> {
         self.intake.take_large()
+    }
+}
+
+/// The place that was executed, where the chain lacks it and so would give its weight to a caller, or to nobody: chains
+/// of one side (`perf record --kernel-callchains`, `--user-callchains`) have nothing of samples of the other.
+#[inline]
+fn missing_leaf(chain: &[u8], taken: Taken) -> Option<(u64, u64)> {
+    const MARK: usize = 8;
+    let Taken { attr, misc, sample, .. } = taken;
+    let kernels_left_out = attr.only_user_chains && mode(misc) == CONTEXT_KERNEL;
+    if chain.len() > MARK && !kernels_left_out {
+        return None;
+    }
+    if !kernels_left_out && addresses(words(chain)).next().is_some() {
+        return None;
+    }
+    Some((mode(misc), sample.ip.filter(|&ip| ip != 0)?))
+}
+
+/// The mark of the mode in which a sample was taken.
+fn mode(misc: u16) -> u64 {
+    match misc & 7 {
+        1 => CONTEXT_KERNEL,
+        2 => CONTEXT_USER,
+        _ => CONTEXT_HV,
     }
 }
 

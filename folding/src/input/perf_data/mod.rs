@@ -180,6 +180,11 @@ impl PerfData {
         let Record { kind, misc, place } = record;
         let whole = stream.body(place);
         let body = whole.bytes;
+        if !kind::is_known(kind) {
+            // Nobody knows where such a one keeps its time, so it must not be put in order.
+            collector.unknown(kind);
+            return Ok(());
+        }
         if kind < kind::FIRST_OF_PERF {
             let time = self.time(kind, body);
             if time == 0 || time == u64::MAX {

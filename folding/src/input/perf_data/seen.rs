@@ -53,7 +53,8 @@ impl Seen {
         self.totals.retain(|totals| totals.samples > 0);
         let more = attrs.iter().skip(self.totals.len());
         self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, 0)));
-        (self.weight, self.slice, self.by_time) = (options.weight, options.slice, options.time.is_some());
+        (self.weight, self.slice) = (options.weight, options.slice);
+        self.by_time = options.time.is_some() || !options.skip_time.is_empty();
     }
 
     /// What is remembered does not hold any more.

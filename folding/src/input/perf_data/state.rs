@@ -161,7 +161,7 @@ impl State {
         let parsed =
             events.of(bytes).and_then(|(event, attr)| Some((event, attr, Sample::parse(bytes, attr)?)));
         let Some((event, attr, sample)) = parsed else {
-            collector.dropped(format!("a sample of {} bytes", bytes.len()).as_bytes());
+            collector.broken_sample(bytes.len());
             return Ok(());
         };
         let Some(values) = sample.values else {

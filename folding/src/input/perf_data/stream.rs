@@ -19,6 +19,9 @@ pub mod kind {
     pub const MMAP2: u32 = 10;
     pub const LOST_SAMPLES: u32 = 13;
     pub const KSYMBOL: u32 = 17;
+    /// `AUX_OUTPUT_HW_ID`. What follows it in Linux 6.19, `CALLCHAIN_DEFERRED`, holds users' chains apart from their
+    /// samples, and is not read here.
+    pub const LAST_OF_KERNEL: u32 = 21;
     pub const FIRST_OF_PERF: u32 = 64;
     pub const HEADER_ATTR: u32 = 64;
     pub const TRACING_DATA: u32 = 66;
@@ -29,6 +32,13 @@ pub mod kind {
     pub const HEADER_FEATURE: u32 = 80;
     pub const COMPRESSED: u32 = 81;
     pub const COMPRESSED2: u32 = 83;
+    /// `SCHEDSTAT_DOMAIN` of perf 6.18, the last before its `HEADER_MAX`.
+    pub const LAST_OF_PERF: u32 = 86;
+
+    /// Whether the kernel or perf, as far as they are known here, write such records.
+    pub fn is_known(kind: u32) -> bool {
+        matches!(kind, MMAP..=LAST_OF_KERNEL | FIRST_OF_PERF..=LAST_OF_PERF)
+    }
 }
 
 const HEADER: usize = 8;

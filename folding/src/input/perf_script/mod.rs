@@ -138,6 +138,10 @@ impl PerfScript {
 
     #[inline]
     fn line(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
+        if line.cut {
+            // What is left of it is read as far as it goes, but not without a word.
+            collector.dropped(line.bytes);
+        }
         if line.bytes.first() == Some(&b'\t') {
             self.confirm_doubtful(collector)?;
             if self.sample.is_some() {

@@ -1,5 +1,7 @@
 //! The debug sections of files, and the units in them.
 
+use crate::regular;
+use crate::symbols::budget::Budget;
 use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
 use gimli::{
     AttributeValue, Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections, DwoId, EndianSlice,
@@ -8,7 +10,6 @@ use gimli::{
 use libdeflater::Decompressor;
 use object::read::{CompressedData, CompressionFormat, File, ReadCache, ReadRef};
 use object::{Object, ObjectSection};
-use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -23,23 +24,33 @@ pub struct Sections(DwarfSections<Vec<u8>>);
 impl Sections {
     /// Those of a file, and where that of the sections it shares with others is (dwz).
     pub fn read(path: &Path) -> Option<(Self, Option<PathBuf>)> {
-        let source = std::fs::File::open(path).ok()?;
+        let source = regular::open(path).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
-        let load = |id: SectionId| Ok::<_, Infallible>(section(&file, &source, id.name()));
-        let Ok(sections) = DwarfSections::load(load);
-        file.is_little_endian().then(|| (Self(sections), shared_file(&file, path)))
+        let sections = Self::load(&file, &source, |id| Some(id.name()))?;
+        Some((sections, shared_file(&file, path)))
     }
 
-    /// Those of a file of split units (`.dwo`).
-    pub fn split(path: &Path) -> Option<Self> {
-        let source = std::fs::File::open(path).ok()?;
+    /// Those of a file of split units (`.dwo`), if they fit into what is left of the budget; they are let go soon.
+    pub fn split(path: &Path, budget: &Budget) -> Option<Self> {
+        let source = regular::open(path).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
-        let load = |id: SectionId| {
-            Ok::<_, Infallible>(id.dwo_name().map_or_else(Vec::new, |name| section(&file, &source, name)))
+        let _share = budget.take(size(&file))?;
+        Self::load(&file, &source, SectionId::dwo_name)
+    }
+
+    /// All or none: without those of names, inlined functions would be frames that nobody knows.
+    fn load<'a, R: ReadRef<'a>>(
+        file: &File<'a, R>,
+        source: &std::fs::File,
+        name: impl Fn(SectionId) -> Option<&'static str>,
+    ) -> Option<Self> {
+        let load = |id: SectionId| match name(id).filter(|name| !is_useless(name)) {
+            Some(name) => contents(file, source, name).ok_or(()),
+            None => Ok(Vec::new()),
         };
-        let Ok(sections) = DwarfSections::load(load);
+        let sections = DwarfSections::load(load).ok()?;
         file.is_little_endian().then_some(Self(sections))
     }
 
@@ -54,16 +65,22 @@ pub struct Package(DwarfPackageSections<Vec<u8>>);
 impl Package {
     /// That of a binary, which lies beside it.
     pub fn read(binary: &Path) -> Option<Self> {
-        let mut path = binary.as_os_str().to_owned();
-        path.push(".dwp");
-        let source = std::fs::File::open(path).ok()?;
+        let source = regular::open(&Self::path(binary)).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
         // All of them: a unit's part of each is cut out of it, and one that is missing would fail them all.
-        let load =
-            |id: SectionId| Ok(id.dwo_name().map_or_else(Vec::new, |name| contents(&file, &source, name)));
-        let sections = DwarfPackageSections::load::<_, gimli::Error>(load).ok()?;
+        let load = |id: SectionId| match id.dwo_name() {
+            Some(name) => contents(&file, &source, name).ok_or(gimli::Error::Io),
+            None => Ok(Vec::new()),
+        };
+        let sections = DwarfPackageSections::load(load).ok()?;
         file.is_little_endian().then_some(Self(sections))
+    }
+
+    fn path(binary: &Path) -> PathBuf {
+        let mut path = binary.as_os_str().to_owned();
+        path.push(".dwp");
+        path.into()
     }
 
     pub fn borrow(&self) -> Option<DwarfPackage<Slice<'_>>> {
@@ -72,38 +89,63 @@ impl Package {
     }
 }
 
-/// What names and inlined functions need; the large rest (lines, locations, macros) stays in the file.
-fn section<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name: &str) -> Vec<u8> {
+/// Names and inlined functions need the rest; these are large, and stay in the file.
+fn is_useless(name: &str) -> bool {
     const USELESS: [&str; 6] =
         [".debug_line", ".debug_loc", ".debug_loclists", ".debug_macinfo", ".debug_macro", ".debug_names"];
-    if USELESS.contains(&name.trim_end_matches(".dwo")) {
-        return Vec::new();
-    }
-    contents(file, source, name)
+    USELESS.contains(&name.trim_end_matches(".dwo"))
 }
 
-/// A section, unpacked; empty where there is none. `file` was read from `source`: what is large is read from there, as
-/// it would be kept twice otherwise.
-fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name: &str) -> Vec<u8> {
-    let bytes = file.section_by_name(name).and_then(|section| {
-        let place = section.compressed_file_range().ok()?;
-        // A damaged file may say that a section is longer than the file.
-        let len = source.metadata().ok()?.len().checked_sub(place.offset)?;
-        let size = Some(place.compressed_size).filter(|&size| size <= len)?;
-        let mut data = vec![0; usize::try_from(size).ok()?];
-        source.read_exact_at(&mut data, place.offset).ok()?;
-        let (format, uncompressed_size) = (place.format, place.uncompressed_size);
-        match format {
-            CompressionFormat::None => Some(data),
-            CompressionFormat::Zlib => unpacked(&data, uncompressed_size),
-            // Zstandard: a block of 128 KiB takes 4 bytes at least.
-            _ if uncompressed_size / (32 << 10) > data.len() as u64 => None,
-            _ => Some(
-                CompressedData { format, data: &data, uncompressed_size }.decompress().ok()?.into_owned(),
-            ),
-        }
-    });
-    bytes.unwrap_or_default()
+/// Files that hold a part of a file's debug information: what it shares with others, and its package.
+pub fn beside(path: &Path, shares: bool) -> impl Iterator<Item = PathBuf> {
+    let shared = || {
+        let cache = ReadCache::new(regular::open(path).ok()?);
+        shared_file(&File::parse(&cache).ok()?, path)
+    };
+    shares.then(shared).flatten().into_iter().chain([Package::path(path)])
+}
+
+/// Bytes that the debug sections of a file take when they are read, as it says itself.
+pub fn size<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> u64 {
+    let size = |section: object::Section<'a, '_, R>| {
+        let name = section.name().ok()?;
+        // Old ones are called after their compression.
+        let is_debug = name.starts_with(".debug_") || name.starts_with(".zdebug_");
+        // A package is read with all that it has.
+        let left_out = !name.ends_with(".dwo") && is_useless(&name.replacen(".zdebug_", ".debug_", 1));
+        (is_debug && !left_out)
+            .then(|| section.compressed_file_range().ok().map_or(0, |place| place.uncompressed_size))
+    };
+    file.sections().filter_map(size).fold(0, u64::saturating_add)
+}
+
+/// A section, unpacked; empty where there is none, and `None` where it cannot be read or there is no memory for it. `file`
+/// was read from `source`: what is large is read from there, as it would be kept twice otherwise.
+fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name: &str) -> Option<Vec<u8>> {
+    let Some(section) = file.section_by_name(name) else { return Some(Vec::new()) };
+    let place = section.compressed_file_range().ok()?;
+    // A damaged file may say that a section is longer than the file.
+    let len = source.metadata().ok()?.len().checked_sub(place.offset)?;
+    let size = Some(place.compressed_size).filter(|&size| size <= len)?;
+    let mut data = zeros(size)?;
+    source.read_exact_at(&mut data, place.offset).ok()?;
+    let (format, uncompressed_size) = (place.format, place.uncompressed_size);
+    match format {
+        CompressionFormat::None => Some(data),
+        CompressionFormat::Zlib => unpacked(&data, uncompressed_size),
+        // Zstandard: a block of 128 KiB takes 4 bytes at least.
+        _ if uncompressed_size / (32 << 10) > data.len() as u64 => None,
+        _ => Some(CompressedData { format, data: &data, uncompressed_size }.decompress().ok()?.into_owned()),
+    }
+}
+
+/// So many bytes, if there is memory for them.
+fn zeros(len: u64) -> Option<Vec<u8>> {
+    let len = usize::try_from(len).ok()?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).ok()?;
+    bytes.resize(len, 0);
+    Some(bytes)
 }
 
 /// Data of zlib that says how long it is unpacked. What it says is not believed beyond what deflate can do.
@@ -112,7 +154,7 @@ fn unpacked(data: &[u8], size: u64) -> Option<Vec<u8>> {
     if size / MOST > data.len() as u64 {
         return None;
     }
-    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    let mut bytes = zeros(size)?;
     let len = Decompressor::new().zlib_decompress(data, &mut bytes).ok()?;
     (len == bytes.len()).then_some(bytes)
 }

@@ -1,0 +1,94 @@
+//! Files that one request names twice: an output written over an input, or over another output, would destroy it.
+
+use crate::error::Error;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What a request reads and writes, each with the word for it.
+#[derive(Default)]
+pub struct Files<'a> {
+    known: Vec<(&'static str, &'a Path, Place)>,
+}
+
+/// A file, whatever names it has.
+#[derive(PartialEq, Eq)]
+enum Place {
+    There {
+        device: u64,
+        inode: u64,
+    },
+    /// It is not there yet.
+    New(PathBuf),
+}
+
+impl<'a> Files<'a> {
+    /// Those of a request: its inputs, `-` being standard input, and its outputs by their options.
+    ///
+    /// An output of no name goes to standard output. Devices and pipes may be named as often as one likes.
+    pub fn refuse_overwriting(
+        inputs: impl IntoIterator<Item = &'a Path>,
+        outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
+    ) -> Result<(), Error> {
+        let mut files = Self::default();
+        for path in inputs {
+            let place = if path == Path::new("-") { of_descriptor(io::stdin()) } else { of_path(path) };
+            // One that is not there will be missed soon enough.
+            let place = place.filter(|place| !matches!(place, Place::New(_)));
+            files.known.extend(place.map(|place| ("the input", path, place)));
+        }
+        for (option, path) in outputs {
+            let place = path.map_or_else(|| of_descriptor(io::stdout()), of_path);
+            let Some(place) = place else { continue };
+            let path = path.unwrap_or(Path::new("standard output"));
+            if let Some((other, name, _)) = files.known.iter().find(|known| known.2 == place) {
+                return Err(Error::usage(format!(
+                    "{option} {} and {other} {} are the same file, and writing one would destroy the other; \
+                     give {option} a name of its own",
+                    path.display(),
+                    name.display()
+                )));
+            }
+            files.known.push((option, path, place));
+        }
+        Ok(())
+    }
+}
+
+fn of_path(path: &Path) -> Option<Place> {
+    match fs::metadata(path) {
+        Ok(data) => of_metadata(&data),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => target(path).map(Place::New),
+        // Opening it will say what is wrong.
+        Err(_) => None,
+    }
+}
+
+fn of_metadata(data: &fs::Metadata) -> Option<Place> {
+    data.is_file().then(|| Place::There { device: data.dev(), inode: data.ino() })
+}
+
+fn of_descriptor(descriptor: impl AsFd) -> Option<Place> {
+    let file = File::from(descriptor.as_fd().try_clone_to_owned().ok()?);
+    of_metadata(&file.metadata().ok()?)
+}
+
+/// Where a file will be made: a link may lead to where nothing is yet.
+fn target(path: &Path) -> Option<PathBuf> {
+    const LINKS: usize = 40;
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS {
+        let parent = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let parent = fs::canonicalize(parent).ok()?;
+        match fs::read_link(&path) {
+            Ok(link) => path = parent.join(link),
+            Err(_) => return Some(parent.join(path.file_name()?)),
+        }
+    }
+    None
+}

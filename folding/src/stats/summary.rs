@@ -1,0 +1,175 @@
+//! What the statistics say in words.
+
+use super::{CutCopies, Stats};
+use crate::terminal;
+use std::fmt::Write as _;
+
+const SHOWN_NOTES: usize = 8;
+/// Bytes of a stack that perf copies at most: the length of a record has 16 bits.
+const MOST_COPIED: u64 = 65_528;
+
+impl CutCopies {
+    /// What to do about it, where it is more than a hundredth of the weight.
+    fn warnings(&self, weight: u128) -> impl Iterator<Item = String> {
+        let larger = match self.bytes {
+            ..MOST_COPIED => {
+                let twice = self.bytes.saturating_mul(2).clamp(8192, MOST_COPIED);
+                format!("perf record --call-graph dwarf,{twice}")
+            }
+            _ => "perf copies no more; frame pointers (perf record -g) have no such limit".to_owned(),
+        };
+        let by_size = format!("have stacks longer than the {} bytes copied of them: {larger}", self.bytes);
+        let by_page = "have stacks whose copy ends at a page never written to, where the kernel stops: \
+             read the stacks once before recording (stacksampler --pid PID --seconds 1 -o /dev/null)";
+        [(self.by_size, by_size), (self.by_page, by_page.to_owned())]
+            .into_iter()
+            .filter(move |(part, _)| part.saturating_mul(100) > weight)
+            .map(move |(part, text)| format!("samples of {} of the weight {text}", percent(part, weight)))
+    }
+}
+
+impl Stats {
+    /// A few lines for the terminal; what deserves attention begins with `WARNING`.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        let event = terminal::name(self.event.as_deref().unwrap_or("no event"));
+        let _ = writeln!(
+            text,
+            "stackfold: {event}: {} samples, weight {} {}, {} stacks",
+            self.samples, self.weight, self.unit, self.unique_stacks
+        );
+        let _ = writeln!(
+            text,
+            "  {} incomplete, {} unresolved (of weight); {} lost samples",
+            percent(self.incomplete_weight, self.weight),
+            percent(self.unresolved_weight, self.weight),
+            self.lost_samples
+        );
+        for other in &self.other_events {
+            let _ = writeln!(
+                text,
+                "  left out: {}: {} samples, weight {}",
+                terminal::name(&other.name),
+                other.samples,
+                other.weight
+            );
+        }
+        if self.filtered_samples > 0 {
+            let _ = writeln!(
+                text,
+                "  filtered: {} samples, weight {}",
+                self.filtered_samples, self.filtered_weight
+            );
+        }
+        for note in self.notes.iter().take(SHOWN_NOTES) {
+            let _ = writeln!(text, "  note: {}", terminal::name(note));
+        }
+        if self.notes.len() > SHOWN_NOTES {
+            let _ = writeln!(text, "  and {} more notes (--stats has them)", self.notes.len() - SHOWN_NOTES);
+        }
+        for warning in self.warnings() {
+            let _ = writeln!(text, "  WARNING: {warning}");
+        }
+        text
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.lost_records > 0 {
+            warnings.push(format!(
+                "perf lost {} samples ({} records): record with a larger buffer (perf record -m) or a lower -F",
+                self.lost_samples, self.lost_records
+            ));
+        }
+        if self.dropped_lines > 0 {
+            let mut lines = format!("{} lines not understood and dropped; the first:", self.dropped_lines);
+            for line in &self.dropped_first {
+                let _ = write!(lines, "\n    {}", terminal::name(line));
+            }
+            warnings.push(lines);
+        }
+        for filter in &self.unmatched_filters {
+            warnings.push(format!("no stack has the frame of {}", terminal::name(filter)));
+        }
+        if self.truncated_chains > 0 {
+            warnings.push(format!(
+                "{} call chains are at the limit of 127 frames, their roots are missing: \
+                 sysctl kernel.perf_event_max_stack, and perf script --max-stack",
+                self.truncated_chains
+            ));
+        }
+        warnings.extend(self.cut_copies.warnings(self.weight));
+        let largest = u128::from(self.largest_sample_weight);
+        if self.samples > 100 && largest.saturating_mul(20) > self.weight {
+            warnings.push(format!(
+                "one sample holds {} of the weight ({largest} of {}): shares are not to be trusted; \
+                 record with a fixed period (perf record -c)",
+                percent(largest, self.weight),
+                self.weight
+            ));
+        }
+        warnings.extend(self.losses());
+        warnings
+    }
+
+    /// What is missing of the input, for which the exit code is 1.
+    pub fn losses(&self) -> Vec<String> {
+        let mut losses = Vec::new();
+        if self.unknown_records > 0 {
+            let kinds: Vec<String> = self.unknown_kinds.iter().map(u32::to_string).collect();
+            losses.push(format!(
+                "{} records are of kinds that stackfold does not know (kind {}), and what they held is missing, samples \
+                 perhaps: the recording is damaged, or of a perf newer than 6.18. Does perf read it? \
+                 perf script | stackfold",
+                self.unknown_records,
+                kinds.join(", ")
+            ));
+        }
+        if self.broken_samples > 0 {
+            losses.push(format!(
+                "{} samples could not be read, or are of no event of the recording, and their weight is missing: the \
+                 recording is damaged",
+                self.broken_samples
+            ));
+        }
+        if let Some(why) = &self.truncated_input {
+            losses.push(format!("the input is cut short ({why}); what came before is folded"));
+        }
+        losses
+    }
+}
+
+fn percent(part: u128, whole: u128) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.2} %", 100.0 * part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collector::Samples;
+
+    fn one(weight: u64) -> Samples {
+        Samples {
+            comm: 0,
+            slice: None,
+            weight: weight.into(),
+            count: 1,
+            largest: weight,
+            periods: Some((weight, weight)),
+        }
+    }
+
+    #[test]
+    fn one_heavy_sample_is_loud_only_among_many() {
+        let mut stats = Stats::default();
+        for _ in 0..100 {
+            stats.count(&one(1));
+        }
+        assert!(!stats.summary().contains("one sample"));
+        stats.count(&one(6));
+        assert!(stats.summary().contains("WARNING: one sample holds 5.66 % of the weight (6 of 106)"));
+    }
+}

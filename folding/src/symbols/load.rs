@@ -1,0 +1,132 @@
+//! What the names of addresses need, read.
+
+use super::ahead::{self, Ahead, Job as Begun, Part as Read};
+use super::budget::Share;
+use super::inlines::{self, Inlines};
+use super::kernel::{self, Kernel};
+use super::table::Table;
+use super::{Kind, Loaded, ObjectId, Symbols, Wanted, perf_map};
+use crate::pool;
+use std::collections::HashMap;
+
+impl Symbols {
+    /// Reads what the names need, each file once.
+    pub(super) fn load(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Loaded> {
+        enum Part {
+            Kernel(Kernel, Option<String>),
+            Symbols(Table, Option<String>),
+            Inlines(Option<Box<Inlines>>),
+        }
+        enum Job {
+            Kernel,
+            Symbols(usize),
+            Inlines(usize),
+        }
+        let of_kernel = wanted.iter().any(|wanted| matches!(self.kind(wanted), Kind::Kernel | Kind::Module));
+        self.recorded.build_id = self.kernel_build_id();
+        let mut begun = HashMap::new();
+        for (job, part) in self.ahead.take().map_or_else(Vec::new, Ahead::finish) {
+            match (job, part) {
+                (Begun::Kernel { recorded, .. }, Read::Kernel(kernel, note))
+                    if of_kernel && self.kernel.is_none() && recorded == self.recorded =>
+                {
+                    self.notes.extend(note);
+                    self.kernel = Some(kernel);
+                }
+                (Begun::File { path, build_id, .. }, Read::File(mut loaded)) => {
+                    // It gives its share back: who gets one must not depend on who was read first.
+                    loaded.share = None;
+                    begun.insert((path, build_id), loaded);
+                }
+                _ => {}
+            }
+        }
+        let mut loaded: Vec<Loaded> = Vec::new();
+        let mut jobs = Vec::new();
+        if of_kernel && self.kernel.is_none() && self.options.host {
+            jobs.push(Job::Kernel);
+        }
+        for (index, wanted) in wanted.iter().enumerate() {
+            let key = self
+                .build_id(wanted.object)
+                .map(|id| (self.object_name(wanted.object).to_vec(), id.to_vec()));
+            let of_file = matches!(self.kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_));
+            let known =
+                key.filter(|_| matches!(self.kind(wanted), Kind::File)).and_then(|key| begun.remove(&key));
+            let symbols_too = known.is_none() && self.options.host && of_file;
+            let mut known = known.unwrap_or_default();
+            known.share = self.share(wanted.object);
+            match &known.share {
+                None => known.inlines = None,
+                Some(_) if known.inlines.is_none() => jobs.push(Job::Inlines(index)),
+                Some(_) => {}
+            }
+            if symbols_too {
+                jobs.push(Job::Symbols(index));
+            }
+            loaded.push(known);
+        }
+        drop(begun);
+        let this = &*self;
+        let object = |index: usize| &this.objects[wanted[index].object.0 as usize];
+        let found = |index: usize| object(index).found.as_ref()?.as_deref();
+        let parts = pool::each(&jobs, threads, |job| match *job {
+            Job::Kernel => {
+                let (kernel, note) = kernel::load(&this.recorded, this.options.cache.as_deref());
+                Part::Kernel(kernel, note)
+            }
+            Job::Symbols(index) => {
+                let (symbols, note) = match object(index).kind {
+                    Kind::Jit(pid) => perf_map::load(pid),
+                    _ => found(index).map(|found| found.symbols(&this.options.budget)).unwrap_or_default(),
+                };
+                Part::Symbols(symbols, note)
+            }
+            Job::Inlines(index) => {
+                let info = found(index).and_then(|found| found.debug_info.as_ref());
+                Part::Inlines(info.and_then(|info| ahead::load(info, &this.options)))
+            }
+        });
+        for (job, part) in jobs.iter().zip(parts) {
+            match (job, part) {
+                (_, Part::Kernel(kernel, note)) => {
+                    self.notes.extend(note);
+                    self.kernel = Some(kernel);
+                }
+                (Job::Symbols(index), Part::Symbols(symbols, note)) => {
+                    (loaded[*index].symbols, loaded[*index].note) = (symbols, note);
+                }
+                (Job::Inlines(index), Part::Inlines(inlines)) => loaded[*index].inlines = inlines,
+                _ => {}
+            }
+        }
+        for (loaded, wanted) in loaded.iter_mut().zip(wanted) {
+            self.notes.extend(loaded.note.take());
+            if loaded.share.is_some() && loaded.inlines.is_none() {
+                self.notes.push(format!(
+                    "{}: functions inlined in it are no frames: its debug information is damaged, or there is no memory \
+                     for it",
+                    String::from_utf8_lossy(self.object_name(wanted.object))
+                ));
+            }
+        }
+        loaded
+    }
+
+    /// What the debug information of an object takes, if it has some and there is room for it.
+    fn share(&mut self, object: ObjectId) -> Option<Share> {
+        let found = self.objects[object.0 as usize].found.as_ref()?.as_ref()?;
+        let info = found.debug_info.as_ref().filter(|_| self.options.inlines)?;
+        let size = inlines::size(info);
+        let share = self.options.budget.take(size);
+        if share.is_none() {
+            self.notes.push(format!(
+                "{}: functions inlined in it are no frames: its debug information takes {size} bytes unpacked, more than is \
+                 left of {} that all files may take; with --no-inlines no file's are",
+                info.path.display(),
+                self.options.budget.whole()
+            ));
+        }
+        share
+    }
+}

@@ -1,0 +1,61 @@
+//! The symbols that a run-time compiler wrote down in `/tmp/perf-PID.map`: address, size, name.
+//!
+//! Anybody may make a file of that name, so its owner has to be one whose word counts: root, the user of this process, or
+//! the user of the process itself while it runs. perf trusts the first two.
+
+use super::kallsyms;
+use super::table::{Binding, Builder, Table};
+use crate::regular;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+const LARGEST: u64 = 256 << 20;
+
+/// The symbols of a process, and why there are none where a file is there and not used.
+pub fn load(pid: i32) -> (Table, Option<String>) {
+    let path = format!("/tmp/perf-{pid}.map");
+    match text(Path::new(&path), pid) {
+        Ok(text) => (parse(&text), None),
+        Err(why) => (Table::default(), why.map(|why| format!("{path}: not used, {why}"))),
+    }
+}
+
+/// The inner `None`: there is no file.
+fn text(path: &Path, pid: i32) -> Result<Vec<u8>, Option<String>> {
+    let failed = |error: std::io::Error| Some(error).filter(|e| e.kind() != ErrorKind::NotFound);
+    let failed = |error| failed(error).map(|error| error.to_string());
+    // A link belongs to whoever made it, and leads where he wants.
+    let link = fs::symlink_metadata(path).map_err(failed)?;
+    let file = regular::open(path).map_err(failed)?;
+    for uid in [link.uid(), file.metadata().map_err(failed)?.uid()] {
+        if uid != 0 && Some(uid) != user_of("self") && Some(uid) != user_of(&pid.to_string()) {
+            return Err(Some(format!(
+                "it belongs to user {uid}, who is neither root nor the one who folds, nor known to be the one whose \
+                 process {pid} was; if its names can be trusted: chown -h root {0} && chown root {0}",
+                path.display()
+            )));
+        }
+    }
+    regular::read_all(&file, LARGEST).map_err(failed)
+}
+
+/// Who a process runs as; root where the kernel keeps its memory from its user.
+fn user_of(process: &str) -> Option<u32> {
+    fs::metadata(Path::new("/proc").join(process)).ok().map(|process| process.uid())
+}
+
+fn parse(text: &[u8]) -> Table {
+    let mut builder = Builder::default();
+    for line in text.split(|&byte| byte == b'\n') {
+        let entry = kallsyms::number(line).and_then(|(start, rest)| {
+            let (size, rest) = kallsyms::number(rest.strip_prefix(b" ")?)?;
+            Some((start, size, rest.strip_prefix(b" ")?))
+        });
+        if let Some((start, size, name)) = entry {
+            builder.push(start, size, name.trim_ascii_end(), Binding { weak: false, global: true });
+        }
+    }
+    builder.build()
+}
