@@ -109,12 +109,12 @@ enum Remaining {
 }
 
 fn remaining(call: &Syscall) -> Remaining {
-    let [_, second, third, fourth, ..] = call.arguments;
+    let [_, second, _, fourth, ..] = call.arguments;
     match call.number {
         libc::SYS_nanosleep => Remaining::Lost,
         libc::SYS_clock_nanosleep if second & libc::TIMER_ABSTIME as u64 == 0 => Remaining::Lost,
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_poll if (third as i32) < 0 => Remaining::Kept,
+        libc::SYS_poll if (call.arguments[2] as i32) < 0 => Remaining::Kept,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_poll => Remaining::Lost,
         libc::SYS_futex if fourth != 0 => {
