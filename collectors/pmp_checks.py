@@ -14,8 +14,8 @@ _LACKING = 0.01
 
 
 def pmp_checks(pmp: Pmp) -> list[Check]:
-    """Samples at all, rounds left out, samples that lack something, and how long a stop lasted."""
-    return [*_samples(pmp), *_stops(pmp)]
+    """Samples at all, rounds left out, samples that lack something, the window's end, and how long a stop lasted."""
+    return [*_samples(pmp), *_window(pmp), *_stops(pmp)]
 
 
 def _samples(pmp: Pmp) -> Iterator[Check]:
@@ -45,8 +45,17 @@ def _samples(pmp: Pmp) -> Iterator[Check]:
             "fewer samples than asked for; their weight is still the time they stand for",
             "a smaller rate",
         )
-    if pmp.end == "target ended":
-        yield Check("pmp window", Verdict.WARN, f"process {pmp.pid} ended in the window")
+
+
+def _window(pmp: Pmp) -> Iterator[Check]:
+    if pmp.cut_short:
+        yield Check(
+            "pmp window",
+            Verdict.FAILED,
+            f"{pmp.cut_short} after {pmp.seconds:.1f} s",
+            "the window was not sampled to its end: shares and weights are of that time alone",
+            "measure again",
+        )
 
 
 def _stops(pmp: Pmp) -> Iterator[Check]:

@@ -3,6 +3,9 @@
 For those who want gdb's names or have nothing else: it stops all threads for tenths of a second. gdb is never asked to
 end while it is attached, because SIGTERM leaves the process stopped for good; after each sample the process's state is
 looked at, and it is continued where gdb did not.
+
+What stacksampler hides from the process, gdb does not: each stop ends system calls with EINTR (signal(7): by stop
+signals), and lets sleeping threads call restart_syscall, which a seccomp filter may forbid on pain of death.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -187,7 +191,10 @@ def _result(sampling: _Sampling, hz: float, times: tuple[int, int], rounds: tupl
             total[0] += tally.samples
             total[1] += tally.weight_ns
     places = [WaitPlace(*place, samples=tally[0], weight_ns=tally[1]) for place, tally in sampling.places.items()]
-    notes = ["gdb -readnever reads no unwind tables: callers may be missing, and [unknown] may be no frame at all"]
+    notes = [
+        "gdb -readnever reads no unwind tables: callers may be missing, and [unknown] may be no frame at all",
+        "each stop by gdb ends calls like epoll_wait, or recv with a timeout, with EINTR: the process has seen it",
+    ]
     notes += [f"gdb failed {len(sampling.failed)} times: {sampling.failed[-1]}"] if sampling.failed else []
     if sampling.continued:
         notes.append(f"gdb left the process stopped {sampling.continued} times: it was continued each time")
@@ -247,6 +254,24 @@ def _trial(sampling: _Sampling, hz: float, budget_ms: float, force: bool) -> Non
         )
 
 
+def _refuse_harm(process: _Process, force: bool) -> None:
+    """HostError where gdb cannot attach, or may kill the process with its first stop."""
+    pid = process.pid
+    if process.state() == "Z":
+        raise HostError(
+            f"the first thread of process {pid} has ended",
+            means="gdb takes that for the end of the process, and does not attach",
+            mend="--sampler stacksampler",
+        )
+    statuses = [process.read(tid, "status") for tid in process.threads()]
+    if not force and any(re.search(rb"^Seccomp:\t[12]$", status, re.MULTILINE) for status in statuses):
+        raise HostError(
+            f"seccomp filters the system calls of process {pid}",
+            means="where the filter forbids restart_syscall, the first stop by gdb kills the process",
+            mend="--sampler stacksampler (its stops need no such call), or --force",
+        )
+
+
 class _Orders:
     """The control pipe and the signal that ends us: neither interrupts gdb."""
 
@@ -288,6 +313,7 @@ def _run(arguments: argparse.Namespace) -> None:
             means="gdb would let it go on",
             mend=f"kill -CONT {process.pid}; or --sampler stacksampler, which leaves it stopped",
         )
+    _refuse_harm(process, arguments.force)
     sampling = _Sampling(process)
     _trial(sampling, arguments.hz, arguments.budget_ms, arguments.force)
     orders.tell("ready")

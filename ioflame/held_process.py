@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import weakref
 from pathlib import Path
@@ -22,7 +23,7 @@ class HeldProcess:
         try:
             descriptors.append(os.pidfd_open(pid))
             descriptors.append(os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY))
-        except OSError:
+        except (OSError, OverflowError):  # no process has a number that large
             raise _none(pid) from None
         self._handle, directory = descriptors
         # Reads below it fail once the process is gone.
@@ -45,8 +46,10 @@ class HeldProcess:
 
     @property
     def alive(self) -> bool:
-        """False for a zombie, too."""
-        return self.stat()[:1] not in ([], [b"Z"], [b"X"])
+        """False for a zombie, too; but its first thread may end before the others, and looks like one then."""
+        ended = select.poll()
+        ended.register(self._handle, select.POLLIN)
+        return not ended.poll(0)
 
     def threads(self) -> list[int]:
         try:

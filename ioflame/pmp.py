@@ -94,7 +94,7 @@ class Lacking:
     ended:        the thread ended before it stopped
     did_not_stop: it stayed in the kernel until the end: its kernel side was kept
     refused:      another tracer had it, or it may not be traced
-    left_alone:   it was in a system call that a stop would have ended with an error
+    left_alone:   it was in a system call whose caller would have seen a stop
     moved:        it ran on between the look at its state and its stop: counted as running, without kernel frames
     """
 
@@ -133,8 +133,10 @@ class Pmp:
     callgraph: how callers were found (`dwarf`, `fp`, or `gdb`)
     start_ns, end_ns: CLOCK_MONOTONIC; end: why it ended (`time`, `signal`, `closed`, `target ended`)
     rounds, late_rounds: looks at all threads; those left out because the one before lasted too long
-    held:      from when a thread was seen standing still until it was let go
-    stop:      from when a thread was asked to stop until it was let go: what it lost at most
+    held:      from when it was last seen that no thread stood still until the thread was let go: never shorter than it
+               stood, stops that were not asked for included
+    stop:      from when a thread was asked to stop until it was let go: what it lost at most; of one that waited for a
+               disk meanwhile as `held`
     whole_process: a stop stands for all threads at once (gdb), not for one thread
     cpu_ns:    CPU time of the sampler itself
     activity:  None where the sampler was not driven by ioflame
@@ -168,6 +170,12 @@ class Pmp:
     @property
     def seconds(self) -> float:
         return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def cut_short(self) -> str:
+        """What ended it before whoever ordered it did; "" where nothing did."""
+        causes = {"signal": f"a signal ended {self.sampler}", "target ended": f"process {self.pid} ended"}
+        return causes.get(self.end, "")
 
 
 @dataclass(frozen=True)

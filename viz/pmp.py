@@ -61,7 +61,7 @@ def _lacking(pmp: Pmp) -> list[str]:
         "ended": "threads ended before they stopped",
         "did_not_stop": "samples of threads that stayed in the kernel: kernel side only",
         "refused": "samples of threads that could not be traced",
-        "left_alone": "samples of threads in a system call that a stop would break: kernel side only",
+        "left_alone": "samples of threads in a system call whose caller would see a stop: kernel side only",
         "moved": "samples of threads that ran on meanwhile: counted as running",
     }
     found = [

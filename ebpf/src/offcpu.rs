@@ -273,7 +273,8 @@ fn write_recording(
 ) -> std::io::Result<()> {
     let partial = path.with_extension("part");
     let (start, end) = (window.opened, window.closed);
-    let mut out = Recording::create(&partial, window.pid as i32, &EVENTS, None, kernel, start)?;
+    let mut out =
+        Recording::create(fs::File::create(&partial)?, window.pid as i32, &EVENTS, None, kernel, start)?;
     for life in lives {
         out.comm(life.tid as i32, &life.comm, start)?;
     }

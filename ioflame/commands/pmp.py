@@ -18,6 +18,7 @@ from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_categorised
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.files import Files
+from ioflame.held_process import HeldProcess
 from ioflame.observer import attached
 from ioflame.pmp import Locks, Pmp, read_pmp, write
 from ioflame.process import Children, interruptible
@@ -44,8 +45,16 @@ OVERHEAD
   (default) 16 KiB of each stack are copied: they hold what the program had there, keys and values too.
   gdb stops all threads at once, for tenths of a second: it refuses where a trial lasts longer than --max-pause, and is
   never ended while it holds the process.
-  A stop wakes a sleeping thread; its system call goes on. Those few calls that would fail (epoll_wait, io_uring_enter
-  ...) are left alone. Samples of different threads are not of one moment: right for a profile, no proof of a deadlock.
+  Samples of different threads are not of one moment: right for a profile, no proof of a deadlock.
+
+WHAT THE PROCESS NOTICES
+  A stop wakes a sleeping thread; its system call goes on. Threads in a call that a stop would end or cut short are not
+  stopped: epoll_wait, io_uring_enter, io_getevents, accept, recv and send (any socket may have a timeout), a write to a
+  pipe; under seccomp also those that sleep. Of them there is the kernel's side, and where they entered it. Who enters
+  such a call in the moment before its stop begins it anew, unseen (x86-64; on arm64 it may return EINTR). Left over: a
+  long write to a pipe or socket that is caught while it copies may return a part of its length, as after SIGSTOP.
+  gdb knows none of this: each of its samples ends such calls with EINTR, as SIGSTOP does, and may kill a process under
+  seccomp, which is refused without --force.
 
 EXAMPLE OUTPUT
   360 samples of 12 threads in 3.0 s, 10 a second and thread, stacksampler, stacks copied and unwound
@@ -61,8 +70,8 @@ EXAMPLE OUTPUT
     rocksdb::lru_cache::LRUCacheShard::Release  mutex     other   10.49%         5.02%       55
 
 WHAT IT LEAVES in a new directory OUT/<time>-pmp-<pid>/: pmp.folded (ns of wall time; the leaf frame is the state),
-pmp.svg, pmp.json, locks.json, pmp.data (perf report and stackfold read it), pmp.samples.jsonl (state, wait channel and
-system call of each sample)."""
+pmp.svg, pmp.json, locks.json, pmp.data (perf report and stackfold read it; as it holds stacks, for its owner alone),
+pmp.samples.jsonl (state, wait channel and system call of each sample)."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -80,7 +89,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add("--callgraph", default="dwarf", choices=("dwarf", "fp"), help="how callers are found (default: dwarf)")
     add("--rules", default="rocksdb", metavar="RULES", help="category rules: rocksdb (default), or a file of your own")
     add("--max-pause", type=float, default=250.0, metavar="MS", help="the longest pause gdb may cause (default: 250)")
-    add("--force", action="store_true", help="let gdb stop the process however long it takes")
+    add("--force", action="store_true", help="let gdb stop the process however long it takes, under seccomp too")
     add("--out", default="runs", metavar="DIR", help="where the new directory goes (default: runs)")
     add("--json", action="store_true", help="print pmp.json and locks.json as one object instead of tables")
     add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
@@ -106,14 +115,15 @@ def run(arguments: argparse.Namespace) -> int:
     if interrupted:
         reporter.warn(f"interrupted after {pmp.seconds:.1f} s; what was sampled until then is above")
         return EXIT_INTERRUPTED
-    if pmp.end == "target ended":
-        reporter.warn(f"process {pmp.pid} ended after {pmp.seconds:.1f} s of {arguments.seconds:g} s")
+    if pmp.cut_short:
+        reporter.warn(f"{pmp.cut_short} after {pmp.seconds:.1f} s of {arguments.seconds:g} s")
         return EXIT_CHECK_FAILED
     return EXIT_OK
 
 
 def _sample(plan: PmpPlan, arguments: argparse.Namespace, reporter: Reporter) -> tuple[Path, bool]:
     """The directory with what was sampled, and whether it was cut short by the user."""
+    HeldProcess(arguments.pid)  # before there is a directory for it
     out = Path(arguments.out).absolute()
     check_writable(out)
     interrupted = False

@@ -1,4 +1,4 @@
-"""A real process of real threads for the samplers, and the sampler itself."""
+"""Real processes of real threads for the samplers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ from pathlib import Path
 
 import pytest
 
-_SOURCE = Path(__file__).with_name("threads.c")
+_FLAGS = ["-O1", "-fno-omit-frame-pointer", "-pthread", "-Wall", "-Werror"]
 
 StartThreads = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture(scope="session")
 def threads_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    binary = tmp_path_factory.mktemp("threads") / "threads"
     # Where large frames are probed, as on Ubuntu by default, each page of a stack is in memory.
-    flags = ["-O1", "-fno-omit-frame-pointer", "-fno-stack-clash-protection", "-pthread", "-Wall", "-Werror"]
-    subprocess.run(["cc", *flags, "-o", str(binary), str(_SOURCE)], check=True)
+    return _built("threads", tmp_path_factory, "-fno-stack-clash-protection")
+
+
+@pytest.fixture(scope="session")
+def calls_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _built("calls", tmp_path_factory)
+
+
+def _built(name: str, places: pytest.TempPathFactory, *flags: str) -> Path:
+    binary = places.mktemp(name) / name
+    source = Path(__file__).with_name(f"{name}.c")
+    subprocess.run(["cc", *_FLAGS, *flags, "-o", str(binary), str(source)], check=True)
     return binary
 
 
@@ -29,7 +38,8 @@ def threads(threads_binary: Path) -> Iterator[StartThreads]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(mode: str, count: int = 1) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([str(threads_binary), mode, str(count)], stdout=subprocess.PIPE)
+        argv = [str(threads_binary), mode, str(count)]
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"

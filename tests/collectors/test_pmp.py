@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 
 from collectors.gdb_stacks import frame_name, stacks_by_thread
 from collectors.pmp import PmpPlan, Sampling, sampler_named
+from collectors.pmp_checks import pmp_checks
 from folding.pmp import fold_pmp
+from ioflame.checks import Verdict
 from ioflame.errors import HostError, UsageError
 from ioflame.files import Files
 from ioflame.observer import attached
@@ -84,6 +87,43 @@ def test_a_process_that_ends_in_the_window_leaves_what_was_sampled(threads: Star
         sampling.detach()
     assert read_pmp(tmp_path).end == "target ended"
     assert fold_pmp(tmp_path) is not None
+
+
+def test_a_sampler_that_is_ended_in_its_window_is_a_failed_check(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("crowd", 4)
+    with Children() as children:
+        sampling = Sampling(children, PmpPlan(hz=100), target.pid, tmp_path)
+        with attached(sampling):
+            sampling.open()
+            (sampler,) = children
+            os.kill(sampler.pid, signal.SIGTERM)
+            sampling.wait(60)
+            sampling.close()
+    (check,) = [check for check in pmp_checks(read_pmp(tmp_path)) if check.name == "pmp window"]
+    assert check.verdict == Verdict.FAILED and "a signal ended stacksampler" in check.value
+
+
+def test_a_process_without_its_first_thread_is_sampled(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("leaderless")
+    while thread_states(target.pid)[target.pid] != "Z":
+        time.sleep(0.001)
+    pmp = sample(PmpPlan(hz=50), target.pid, tmp_path, 0.5)
+    assert pmp.end == "closed" and pmp.states.keys() == {"R"}
+    if shutil.which("gdb"):
+        with Children() as children, pytest.raises(HostError, match="the first thread of process") as caught:
+            Sampling(children, PmpPlan("gdb", hz=1), target.pid, tmp_path).attach()
+        assert caught.value.mend == "--sampler stacksampler"
+
+
+@pytest.mark.needs("gdb")
+def test_gdb_is_refused_where_its_stop_may_kill(calls_binary: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([str(calls_binary), "filtered", "1"], stdout=subprocess.PIPE) as target:
+        assert target.stdout is not None and target.stdout.readline() == b"ready\n"
+        with Children() as children, pytest.raises(HostError, match="seccomp filters") as caught:
+            Sampling(children, PmpPlan("gdb", hz=1), target.pid, tmp_path).attach()
+        assert "--force" in caught.value.mend
+        target.communicate()
+    assert target.returncode == 0
 
 
 def test_a_failure_has_the_samplers_own_words(tmp_path: Path) -> None:
@@ -164,6 +204,29 @@ def test_gdbs_text_is_read_whatever_stands_in_it() -> None:
     assert frame_name(b"operator() (this=0x0) at x.cc:1") == b"operator()"
     assert frame_name(b"f((anonymous namespace)::T) () from /x") == b"f"
     assert frame_name(b"(anonymous namespace)::g(int) () from /x") == b"(anonymous namespace)::g"
+
+
+def test_the_command_line_refuses_a_number_that_no_process_has(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "ioflame.cli", "pmp", "--pid=99999999999", f"--out={tmp_path / 'runs'}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "ioflame: there is no process 99999999999")
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_command_line_fails_where_its_sampler_was_ended(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("crowd", 8)
+    argv = [sys.executable, "-m", "ioflame.cli", "pmp", f"--pid={target.pid}", "--seconds=600", "--hz=200", "-q"]
+    with subprocess.Popen(
+        [*argv, f"--out={tmp_path}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as ioflame:
+        while not any(data.stat().st_size > 1 << 20 for data in tmp_path.glob(f"*/{Files.PMP_DATA}")):
+            assert ioflame.poll() is None
+            time.sleep(0.001)
+        children = Path(f"/proc/{ioflame.pid}/task/{ioflame.pid}/children").read_text().split()
+        (sampler,) = children
+        os.kill(int(sampler), signal.SIGTERM)
+        _, errors = ioflame.communicate()
+    assert ioflame.returncode == 1 and "a signal ended stacksampler after" in errors
 
 
 @pytest.mark.needs("gdb")

@@ -9,64 +9,14 @@ import random
 import signal
 import subprocess
 import time
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from collectors.pmp_stacksampler import stacksampler_binary
 from folding.stackfold import stackfold_binary
 from tests.collectors.conftest import StartThreads, thread_states
-
-
-class Sampler:
-    """A running stacksampler and its files."""
-
-    def __init__(self, pid: int, directory: Path, *options: str, prefix: tuple[str, ...] = ()) -> None:
-        self.data, self.stats_file = directory / "pmp.data", directory / "stats.json"
-        self.samples_file = directory / "samples.jsonl"
-        answers_read, answers_write = os.pipe()
-        files = ["-o", str(self.data), "--stats", str(self.stats_file), "--samples", str(self.samples_file)]
-        self.process = subprocess.Popen(
-            [*prefix, stacksampler_binary(), f"--pid={pid}", *files, *options, "--answers", f"/dev/fd/{answers_write}"],
-            stderr=subprocess.PIPE,
-            pass_fds=[answers_write],
-        )
-        os.close(answers_write)
-        self._answers = os.fdopen(answers_read)
-
-    def until_open(self) -> None:
-        """Returns when it samples."""
-        assert [self._answers.readline().split()[0] for _ in range(2)] == ["ready", "open"]
-
-    def end(self) -> tuple[int, str]:
-        _, errors = self.process.communicate(timeout=60)
-        self._answers.close()
-        return self.process.returncode, errors.decode()
-
-    @property
-    def stats(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.stats_file.read_text())
-        return found
-
-    def folded(self) -> dict[str, int]:
-        done = subprocess.run(
-            [stackfold_binary(), "--kernel", "--no-inlines", "-q", str(self.data)], capture_output=True, check=True
-        )
-        stacks: Counter[str] = Counter()
-        for line in done.stdout.decode("utf-8", "replace").splitlines():
-            stack, _, weight = line.rpartition(" ")
-            stacks[stack] += int(weight)
-        return dict(stacks)
-
-
-def with_frame(stacks: dict[str, int], frame: str) -> dict[str, int]:
-    return {stack: weight for stack, weight in stacks.items() if frame in stack.split(";")}
-
-
-def not_stopped(pid: int) -> bool:
-    return not set(thread_states(pid).values()) & {"t", "T"}
+from tests.collectors.sampler import Sampler, not_stopped, with_frame
 
 
 @pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
@@ -132,6 +82,18 @@ def test_a_signal_ends_it_with_whole_files(threads: StartThreads, tmp_path: Path
     assert not_stopped(target.pid)
 
 
+def test_a_signal_in_the_middle_of_what_was_ordered_is_a_failure_with_whole_files(
+    threads: StartThreads, tmp_path: Path
+) -> None:
+    target = threads("crowd", 2)
+    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=3600")
+    sampler.until_open()
+    sampler.process.send_signal(signal.SIGTERM)
+    code, words = sampler.end()
+    assert code == 1 and "a signal ended it after" in words and f"is in {sampler.data}" in words
+    assert sampler.stats["end"] == "signal"
+
+
 def test_a_killed_sampler_leaves_nobody_stopped(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("crowd", 16)
     chance = random.Random(5)
@@ -193,11 +155,37 @@ def test_a_system_call_that_a_stop_would_break_is_left_alone(threads: StartThrea
     assert any("epoll" in stack for stack in sampler.folded())
 
 
+def test_a_process_goes_on_when_its_first_thread_has_ended(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("leaderless")
+    while thread_states(target.pid)[target.pid] != "Z":
+        time.sleep(0.001)
+    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=0.5")
+    assert sampler.end() == (0, "")
+    stats = sampler.stats
+    assert stats["end"] == "time" and len(stats["threads"]) == 1
+    assert stats["lacking"]["ended"] == 0
+    assert sampler.folded().keys() == with_frame(sampler.folded(), "burn").keys() != set()
+
+
+def test_the_files_are_their_owners_alone_whatever_the_umask(threads: StartThreads, tmp_path: Path) -> None:
+    # One that was there keeps its mode where it is only opened.
+    (tmp_path / "stats.json").touch(mode=0o666)
+    (tmp_path / "stats.json").chmod(0o666)
+    prefix = ("sh", "-c", 'umask 0; exec "$@"', "sh")
+    sampler = Sampler(threads("mixed").pid, tmp_path, "--hz=100", "--seconds=0.1", prefix=prefix)
+    assert sampler.end() == (0, "")
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+    assert modes == {"pmp.data": "0o600", "stats.json": "0o600", "samples.jsonl": "0o600"}
+
+
 def test_what_cannot_be_sampled_is_refused_with_what_mends_it(threads: StartThreads, tmp_path: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     code, words = Sampler(gone.pid, tmp_path).end()
     assert (code, words.splitlines()[0]) == (2, f"stacksampler: there is no process {gone.pid}")
+    for number in (99_999_999_999, 4_294_967_295, -4):
+        code, words = Sampler(number, tmp_path).end()
+        assert (code, words.splitlines()[0]) == (2, f"stacksampler: there is no process {number}")
     code, words = Sampler(2, tmp_path).end()
     assert code in (2, 3), words
     target = threads("crowd", 2)

@@ -6,6 +6,8 @@
 //   epoll  one thread waits in epoll_wait; ends with 7 if that is interrupted
 //   crowd  COUNT threads burn and sleep by turns
 //   hollow the same, each under a frame of 12 KiB that is never written to
+//   stuck  one thread waits in state D (for a child of vfork) until a byte comes on standard input, then in S
+//   leaderless  one thread burns, the first one has ended
 //
 // Prints `ready` when all have begun.
 #define _GNU_SOURCE
@@ -74,6 +76,15 @@ __attribute__((noinline)) void* over_a_hole(void* unused) {
   return unused;
 }
 
+__attribute__((noinline)) void* stuck(void* unused) {
+  char byte;
+  begin("stuck");
+  // The parent of a vfork sleeps uninterruptibly until its child ends.
+  if (vfork() == 0) _exit((int)read(0, &byte, 1));
+  for (;;) pause();
+  return unused;
+}
+
 __attribute__((noinline)) void* wait_for_events(void* unused) {
   int poll = epoll_create1(0);
   struct epoll_event event;
@@ -111,6 +122,14 @@ int main(int argc, char** argv) {
     for (;;) {
       for (int i = 0; i < count; i++) threads[i] = start(short_life, NULL);
       for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    }
+  } else if (strcmp(mode, "leaderless") == 0 || strcmp(mode, "stuck") == 0) {
+    pthread_barrier_init(&begun, NULL, 2);
+    start(mode[0] == 'l' ? burn : stuck, NULL);
+    pthread_barrier_wait(&begun);
+    if (mode[0] == 'l') {
+      ready();
+      pthread_exit(NULL);
     }
   } else if (strcmp(mode, "epoll") == 0) {
     pthread_barrier_init(&begun, NULL, 2);

@@ -14,7 +14,7 @@ pub struct Place {
 pub struct Registers {
     pub place: Place,
     /// Those of `MASK`, in the order of its bits.
-    pub values: Vec<u64>,
+    pub values: [u64; COUNT],
     /// The system call it is in, -1 if none.
     pub syscall: i64,
     /// What a system call it comes back from returns.
@@ -35,15 +35,32 @@ mod arch {
 
     /// All but DS, ES, FS and GS, which perf does not take for user code either.
     pub const MASK: u64 = 0x00ff_0fff;
+    pub const COUNT: usize = 20;
+
+    /// The code segment of 64-bit programs (`__USER_CS`).
+    const USER_CODE_64: u64 = 0x33;
 
     pub fn registers(thread: Pid) -> nix::Result<Registers> {
         let r = ptrace::getregs(thread)?;
-        let values = vec![
+        let values = [
             r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.rip, r.eflags, r.cs, r.ss, r.r8, r.r9,
             r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
         ];
         let place = Place { pc: r.rip, sp: r.rsp, fp: r.rbp };
-        Ok(Registers { place, values, syscall: r.orig_rax as i64, returns: r.rax as i64 })
+        // 32-bit programs have other numbers for their calls.
+        let syscall = if r.cs == USER_CODE_64 { r.orig_rax as i64 } else { -1 };
+        Ok(Registers { place, values, syscall, returns: r.rax as i64 })
+    }
+
+    /// Lets the call that a stopped thread comes back from return something else.
+    pub fn set_returns(thread: Pid, value: i64) -> nix::Result<()> {
+        let offset = std::mem::offset_of!(libc::user_regs_struct, rax);
+        ptrace::write_user(thread, std::ptr::without_provenance_mut(offset), value)
+    }
+
+    /// Whether a thread at `pc` is in the call that returns to `after`.
+    pub fn entered_at(pc: u64, after: u64) -> bool {
+        pc == after
     }
 
     /// A return address as it lies on the stack.
@@ -58,13 +75,27 @@ mod arch {
 
     /// x0 to x30, sp, pc
     pub const MASK: u64 = (1 << 33) - 1;
+    pub const COUNT: usize = 33;
 
     pub fn registers(thread: Pid) -> nix::Result<Registers> {
         let r = ptrace::getregs(thread)?;
-        let values = r.regs.iter().copied().chain([r.sp, r.pc]).collect();
+        let mut values = [0; COUNT];
+        values[..31].copy_from_slice(&r.regs);
+        (values[31], values[32]) = (r.sp, r.pc);
         // The call's number is in x8, but nothing tells whether the thread is in a call: /proc/TID/syscall does.
         let place = Place { pc: r.pc, sp: r.sp, fp: r.regs[29] };
         Ok(Registers { place, values, syscall: -1, returns: r.regs[0] as i64 })
+    }
+
+    /// Not here: the kernel has put the result in the place of the first argument, which a tracer cannot get.
+    pub fn set_returns(_: Pid, _: i64) -> nix::Result<()> {
+        Err(nix::errno::Errno::ENOSYS)
+    }
+
+    /// Whether a thread at `pc` is in the call that returns to `after`: where it is to begin anew, the kernel has set it
+    /// back by one instruction before the stop.
+    pub fn entered_at(pc: u64, after: u64) -> bool {
+        pc == after || pc.wrapping_add(4) == after
     }
 
     /// A return address as it lies on the stack: its upper bits may hold a signature (pointer authentication).
@@ -73,19 +104,4 @@ mod arch {
     }
 }
 
-pub use arch::{MASK, code_address, registers};
-
-/// System calls that end with EINTR when their thread is stopped and let go, whatever the program thinks of it
-/// (signal(7), "Interruption of system calls and library functions by stop signals"; io_uring_enter by its source).
-/// Threads in them are not stopped.
-pub const NOT_RESTARTED: &[i64] = &[
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_semop,
-    libc::SYS_semtimedop,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_io_getevents,
-    libc::SYS_io_uring_enter,
-];
+pub use arch::{COUNT, MASK, code_address, entered_at, registers, set_returns};

@@ -4,6 +4,8 @@
 //! Target (/proc) -> Tracer (seize, interrupt, release) -> stack -> Output (perf.data, JSON)
 //! ```
 
+mod asked;
+mod calls;
 mod clock;
 mod machine;
 mod output;
@@ -19,10 +21,12 @@ use output::Output;
 use recording::{Kernel, LARGEST_STACK, Recording, Registers};
 use sampler::{Callgraph, Plan, Sampler};
 use stats::Stats;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
 use target::Target;
 use tracer::Tracer;
 
@@ -44,8 +48,12 @@ OVERHEAD
   A copied stack holds what the program had on it, keys and values too: --callgraph fp keeps addresses alone.
 
 SAFETY
-  However this program ends, SIGKILL included, the kernel lets every thread go on. Threads in epoll_wait, io_uring_enter
-  and other calls that a stop would end with EINTR are not stopped. A process that was stopped before stays stopped.
+  However this program ends, SIGKILL included, the kernel lets every thread go on. Threads that wait in a call which a
+  stop would end or cut short (epoll_wait, io_uring_enter, io_getevents, accept, recv and send on any socket, a write to a
+  pipe ...) are not stopped, nor those that sleep under seccomp: of them there is the kernel's side, and where they entered
+  it. One that enters such a call in the moment before its stop begins it anew, unseen (x86-64; on arm64 it may return
+  EINTR). A process that was stopped before stays stopped.
+  The files are readable by their owner alone, whatever the umask.
 
 Exit codes: 0 fine, 1 sampled but the files are not whole, 2 the request must change, 3 this host cannot.";
 
@@ -54,7 +62,7 @@ Exit codes: 0 fine, 1 sampled but the files are not whole, 2 the request must ch
 struct Args {
     /// The process
     #[arg(long, value_name = "PID")]
-    pid: i32,
+    pid: i64,
     /// Samples a second of each thread
     #[arg(long, default_value_t = 10.0, value_name = "HZ")]
     hz: f64,
@@ -84,6 +92,12 @@ struct Args {
     answers: Option<PathBuf>,
 }
 
+/// What may wait to be written; beyond it rounds are late.
+const ROUNDS_AHEAD: usize = 32;
+
+const LEFT_ALONE: &str =
+    "threads in system calls whose callers would see a stop were not stopped (stacksampler --help)";
+
 /// Weights are ns of wall time.
 const EVENT: &str = "wall-clock";
 
@@ -110,19 +124,31 @@ fn run(args: &Args) -> Result<(), Failure> {
     let copies = args.callgraph == Callgraph::Dwarf;
     let registers = copies.then_some(Registers(machine::MASK));
     let begun = clock::now_ns();
-    let recording = Recording::create(&args.output, args.pid, &[EVENT], registers, &kernel, begun)
+    let pid = target.pid.as_raw();
+    let recording = Recording::create(create(&args.output)?, pid, &[EVENT], registers, &kernel, begun)
         .map_err(|error| unwritable(&args.output, &error))?;
     let mut output = Output::new(recording, lines, begun)?;
     let plan =
         Plan { hz: args.hz, seconds: args.seconds, callgraph: args.callgraph, stack_bytes: args.stack_bytes };
     let mut answers = args.answers.as_deref().map(create).transpose()?;
-    let ahead = put_ahead();
     let cpu_before = clock::cpu_ns();
-    let mut outcome = Sampler::new(&plan, &mut target, &kernel, tracer).run(&mut output, |event| {
+    let tell = |event: &str| {
         if let Some(answers) = &mut answers {
             let _ = answers.write_all(format!("{event} {}\n", clock::now_ns()).as_bytes());
         }
+    };
+    // Sampling has a thread of its own. It waits for no disk, while a thread of the target may stand still; and its end
+    // lets go of those that have not stopped yet.
+    let (sender, rounds) = mpsc::sync_channel(ROUNDS_AHEAD);
+    let sampler = Sampler::new(&plan, &mut target, tracer, sender);
+    let (ahead, sampled) = std::thread::scope(|scope| {
+        let sampling = scope.spawn(|| (put_ahead(), sampler.run(tell)));
+        for round in rounds {
+            output.round(&round, &kernel)?;
+        }
+        Ok::<_, Failure>(sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
+    let mut outcome = sampled?;
     let cpu_ns = clock::cpu_ns() - cpu_before;
     let (states, total) = (output.states.clone(), output.total);
     let (threads, places) = output.finish(&kernel)?;
@@ -134,12 +160,12 @@ fn run(args: &Args) -> Result<(), Failure> {
         notes.push("no real-time priority (needs root): on a busy host stops last longer".to_owned());
     }
     if outcome.lacking.left_alone > 0 {
-        notes.push(sampler::left_alone_note());
+        notes.push(LEFT_ALONE.to_owned());
     }
     let stats = Stats {
         schema: 1,
         sampler: "stacksampler",
-        pid: args.pid,
+        pid,
         event: EVENT,
         hz: args.hz,
         callgraph: args.callgraph.name(),
@@ -163,7 +189,14 @@ fn run(args: &Args) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut file, &stats)
             .map_err(|error| Failure::measurement(format!("the statistics cannot be written: {error}")))?;
     }
-    Ok(())
+    match args.seconds {
+        Some(seconds) if outcome.end == "signal" => Err(Failure::measurement(format!(
+            "a signal ended it after {:.1} s of {seconds} s; what was sampled until then is in {}",
+            (outcome.end_ns - outcome.start_ns) as f64 / 1e9,
+            args.output.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn check(args: &Args) -> Result<(), Failure> {
@@ -183,15 +216,24 @@ fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A new or emptied file that its owner alone may read: what is written there was on the target's stacks.
 fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| unwritable(path, &error))
+    let open = || {
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        // One that was there keeps its mode; a pipe or a device is not ours.
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
+        Ok(file)
+    };
+    open().map_err(|error| unwritable(path, &error))
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("{} cannot be opened: {error}", path.display()))
 }
 
-/// Lets this program run before the target's threads when it wakes up, because while it waits for a CPU one of them
+/// Lets this thread run before the target's when it wakes up, because while it waits for a CPU one of them
 /// stands still. It sleeps nearly always, and never runs for longer than a round.
 fn put_ahead() -> bool {
     let parameters = libc::sched_param { sched_priority: 1 };

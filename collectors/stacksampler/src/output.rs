@@ -1,6 +1,6 @@
 //! Where samples go: the recording, a line of JSON each, and the totals.
 
-use crate::sampler::{Taken, User};
+use crate::asked::{Taken, User};
 use crate::stats::{Tally, Thread, WaitPlace};
 use observer::Failure;
 use recording::parse::KernelFrame;
@@ -9,6 +9,16 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufWriter, Write};
+
+/// What a round found, on its way from the thread that samples: who writes may have to wait for a disk, while a thread of
+/// the target stands still.
+pub struct Round {
+    /// CLOCK_MONOTONIC ns
+    pub time: u64,
+    /// Code that was not there before, with its build id.
+    pub mappings: Vec<(Mapping, Option<Vec<u8>>)>,
+    pub taken: Vec<Taken>,
+}
 
 /// What a recording cannot hold of a sample. `t_ns` and `tid` find it there.
 #[derive(Serialize)]
@@ -61,11 +71,14 @@ impl Output {
         })
     }
 
-    pub fn mapping(&mut self, map: &Mapping, build_id: Option<&[u8]>, time: u64) -> Result<(), Failure> {
-        self.recording.mapping(map, build_id, time).map_err(cannot_write)
+    pub fn round(&mut self, round: &Round, kernel: &Kernel) -> Result<(), Failure> {
+        for (map, build_id) in &round.mappings {
+            self.recording.mapping(map, build_id.as_deref(), round.time).map_err(cannot_write)?;
+        }
+        round.taken.iter().try_for_each(|taken| self.sample(taken, kernel))
     }
 
-    pub fn sample(&mut self, taken: &Taken, kernel: &Kernel) -> Result<(), Failure> {
+    fn sample(&mut self, taken: &Taken, kernel: &Kernel) -> Result<(), Failure> {
         let (tid, weight) = (taken.look.tid.as_raw(), taken.period);
         let comm = &taken.look.stat.comm;
         let (known, thread) = self.threads.entry(tid).or_default();
@@ -82,7 +95,7 @@ impl Output {
         self.total.add(weight);
         self.places.entry((taken.state, taken.look.wchan.clone(), taken.syscall)).or_default().add(weight);
         self.fill_chain(taken, kernel);
-        let copied = match &taken.user {
+        let copied = match &*taken.user {
             User::Chain(_) => None,
             User::Copied { registers, stack } => Some(Copied { registers, stack }),
         };
@@ -115,7 +128,7 @@ impl Output {
                 |frame: &KernelFrame| Some(kernel.address_of(&frame.function)?.wrapping_add(frame.offset));
             self.chain.extend(taken.look.kernel.iter().filter_map(address));
         }
-        if let User::Chain(user) = &taken.user
+        if let User::Chain(user) = &*taken.user
             && !user.is_empty()
         {
             self.chain.push(CONTEXT_USER);

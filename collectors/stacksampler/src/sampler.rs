@@ -1,22 +1,26 @@
 //! Rounds over all threads of the target: look, stop, copy, let go; one thread at a time.
 
+use crate::asked::{Asked, Blocked, Taken, User, unstopped};
+use crate::calls;
 use crate::clock;
-use crate::machine::{self, NOT_RESTARTED};
-use crate::output::Output;
+use crate::machine;
+use crate::output::Round;
 use crate::stack::{self, Window};
-use crate::stats::{Durations, Lacking};
-use crate::target::{Look, Target};
+use crate::stats::Outcome;
+use crate::target::Target;
 use crate::tracer::{End, Event, Refusal, Tracer};
-use nix::sys::signal::Signal;
+use libc::c_int;
 use nix::unistd::Pid;
 use observer::Failure;
-use recording::{Kernel, Modules, parse};
+use recording::{Mapping, Modules};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-/// A thread that takes longer to stop (it waits for a disk) is not waited for: it stops when it comes back, and is seen
-/// to then at once.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops when it
+/// comes back, and is seen to then at once.
+pub const PATIENCE: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Callgraph {
@@ -33,6 +37,14 @@ impl Callgraph {
             Self::Dwarf => "dwarf",
         }
     }
+
+    /// Bytes of stack that are read at once.
+    fn reads_at_most(self, stack_bytes: usize) -> usize {
+        match self {
+            Self::Fp => stack::CHUNK,
+            Self::Dwarf => stack_bytes,
+        }
+    }
 }
 
 pub struct Plan {
@@ -42,84 +54,44 @@ pub struct Plan {
     pub stack_bytes: usize,
 }
 
-/// A thread that was asked to stop.
-struct Asked {
-    look: Look,
-    time: u64,
-    period: u64,
-    at: u64,
-}
-
 /// A thread's last sample.
 #[derive(Default)]
 struct Last {
     time: u64,
-    /// Where it was blocked, if it was, and stopped there by us.
-    blocked: Option<(machine::Place, Look)>,
-}
-
-/// What of a thread's user side was taken.
-pub enum User {
-    /// Addresses, innermost first; it may be none.
-    Chain(Vec<u64>),
-    /// Registers of `machine::MASK`, and the stack from the stack pointer on.
-    Copied { registers: Vec<u64>, stack: Vec<u8> },
-}
-
-/// A sample of the round that is not written yet: nothing is written while a thread stands still.
-pub struct Taken {
-    pub look: Look,
-    pub time: u64,
-    pub period: u64,
-    /// R, S, D, T or ?: what the sample counts as.
-    pub state: u8,
-    pub syscall: i64,
-    pub user: User,
-    pub held_ns: u64,
-    pub stop_ns: u64,
-}
-
-/// What a whole run of rounds was.
-#[derive(Default)]
-pub struct Outcome {
-    pub start_ns: u64,
-    pub end_ns: u64,
-    pub end: &'static str,
-    pub rounds: u64,
-    pub late_rounds: u64,
-    pub held: Durations,
-    pub stop: Durations,
-    pub lacking: Lacking,
+    blocked: Blocked,
 }
 
 pub struct Sampler<'a> {
     plan: &'a Plan,
     target: &'a mut Target,
-    kernel: &'a Kernel,
     tracer: Tracer,
     modules: Modules,
     asked: HashMap<Pid, Asked>,
     /// Each thread when it was sampled last.
     last: HashMap<Pid, Last>,
+    mappings: Vec<(Mapping, Option<Vec<u8>>)>,
     taken: Vec<Taken>,
+    rounds: SyncSender<Round>,
+    /// Where the next stack goes. Made before a thread stops: who writes, and has no priority, may be in the allocator.
     buffer: Vec<u8>,
     unknown_code: bool,
     outcome: Outcome,
 }
 
 impl<'a> Sampler<'a> {
-    pub fn new(plan: &'a Plan, target: &'a mut Target, kernel: &'a Kernel, tracer: Tracer) -> Self {
-        let buffer = vec![0; plan.stack_bytes.max(stack::CHUNK)];
+    /// rounds: who writes what was found
+    pub fn new(plan: &'a Plan, target: &'a mut Target, tracer: Tracer, rounds: SyncSender<Round>) -> Self {
         Self {
             plan,
             target,
-            kernel,
             tracer,
             modules: Modules::default(),
             asked: HashMap::new(),
             last: HashMap::new(),
+            mappings: Vec::new(),
             taken: Vec::new(),
-            buffer,
+            rounds,
+            buffer: vec![0; plan.callgraph.reads_at_most(plan.stack_bytes)],
             unknown_code: false,
             outcome: Outcome::default(),
         }
@@ -127,8 +99,8 @@ impl<'a> Sampler<'a> {
 
     /// Samples until the time is over, a signal or an order comes, or the target ends. `tell` is called with `ready`
     /// when all is prepared, with `open` when sampling begins, and with `close` when it has ended.
-    pub fn run(mut self, output: &mut Output, mut tell: impl FnMut(&str)) -> Result<Outcome, Failure> {
-        self.read_maps(clock::now_ns(), output)?;
+    pub fn run(mut self, mut tell: impl FnMut(&str)) -> Result<Outcome, Failure> {
+        self.read_maps();
         tell("ready");
         let opened = self.tracer.wait_for_open();
         let start = clock::now_ns();
@@ -160,7 +132,7 @@ impl<'a> Sampler<'a> {
             if !self.round(&threads, if slot == 0 { start } else { round })? {
                 break "target ended";
             }
-            self.write(round, output)?;
+            self.hand_over(round)?;
             let slots_begun = ((clock::now_ns() - start) as f64 / interval) as u64;
             self.outcome.late_rounds += slots_begun.saturating_sub(slot + 1);
             slot = slots_begun.max(slot + 1);
@@ -168,10 +140,11 @@ impl<'a> Sampler<'a> {
         self.outcome.end_ns = clock::now_ns();
         tell("close");
         for asked in std::mem::take(&mut self.asked).into_values() {
-            self.outcome.lacking.did_not_stop += 1;
-            self.take_unstopped(asked.look, asked.time, asked.period);
+            let before = self.taken.len();
+            self.taken.extend(asked.unstopped());
+            self.outcome.lacking.did_not_stop += (self.taken.len() - before) as u64;
         }
-        self.write(self.outcome.end_ns, output)?;
+        self.hand_over(self.outcome.end_ns)?;
         Ok(self.outcome)
     }
 
@@ -179,11 +152,26 @@ impl<'a> Sampler<'a> {
     fn attend_until(&mut self, ns: u64) {
         let deadline = Instant::now() + Duration::from_nanos(ns.saturating_sub(clock::now_ns()));
         while clock::now_ns() < ns && self.tracer.end().is_none() {
-            match self.tracer.wait(deadline) {
-                Event::Stopped(thread, signal) => self.copy(thread, signal),
-                Event::Gone(thread) => self.gone(thread),
-                Event::Nothing => {}
+            let event = self.tracer.wait(deadline);
+            self.see_to(event);
+        }
+    }
+
+    /// Sees to threads that stand still by now.
+    fn attend(&mut self) {
+        loop {
+            match self.tracer.now() {
+                Event::Nothing => return,
+                event => self.see_to(event),
             }
+        }
+    }
+
+    fn see_to(&mut self, event: Event) {
+        match event {
+            Event::Stopped(thread, signal) => self.copy(thread, signal),
+            Event::Gone(thread) => self.gone(thread),
+            Event::Nothing => {}
         }
     }
 
@@ -192,11 +180,14 @@ impl<'a> Sampler<'a> {
         let mut alive = false;
         let refused_before = self.outcome.lacking.refused;
         self.last.retain(|thread, _| threads.contains(thread));
+        let ended: Vec<Pid> = self.asked.keys().filter(|thread| !threads.contains(thread)).copied().collect();
+        ended.into_iter().for_each(|thread| self.gone(thread));
         for &thread in threads {
             if self.tracer.end().is_some() {
                 return Ok(true);
             }
-            alive |= self.asked.contains_key(&thread) || self.sample(thread, started);
+            self.attend();
+            alive |= self.sample(thread, started);
         }
         self.outcome.rounds += 1;
         let refused = self.outcome.lacking.refused - refused_before;
@@ -208,17 +199,19 @@ impl<'a> Sampler<'a> {
 
     /// False when the thread has ended before it could be looked at.
     fn sample(&mut self, thread: Pid, started: u64) -> bool {
-        let Some(look) = self.target.look(thread) else {
-            self.outcome.lacking.ended += 1;
-            return false;
-        };
+        let Some(look) = self.target.look(thread) else { return false };
         let time = clock::now_ns();
         let born = || clock::of_boot_ticks(look.stat.start_ticks).max(self.outcome.start_ns).min(started);
         let period = time.saturating_sub(self.last.get(&thread).map_or_else(born, |last| last.time));
-        if look.spared() {
+        if let Some(asked) = self.asked.get_mut(&thread) {
+            self.last.entry(thread).or_default().time = time;
+            asked.see(look, time, period);
+            return true;
+        }
+        if look.spared {
             self.outcome.lacking.left_alone += 1;
             self.last.entry(thread).or_default().time = time;
-            self.take_unstopped(look, time, period);
+            self.taken.push(unstopped(Arc::new(look), time, period));
             return true;
         }
         match self.tracer.seize(thread) {
@@ -230,7 +223,7 @@ impl<'a> Sampler<'a> {
             Err(Refusal::NotPermitted) => {
                 self.outcome.lacking.refused += 1;
                 self.last.entry(thread).or_default().time = time;
-                self.take_unstopped(look, time, period);
+                self.taken.push(unstopped(Arc::new(look), time, period));
                 return true;
             }
         }
@@ -242,138 +235,109 @@ impl<'a> Sampler<'a> {
         }
         if ours {
             self.last.entry(thread).or_default().time = time;
-            self.asked.insert(thread, Asked { look, time, period, at });
+            self.asked.insert(thread, Asked::new(look, time, period, at));
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.tracer.wait_for_stop(deadline) {
-                Event::Stopped(stopped, signal) => {
-                    self.copy(stopped, signal);
-                    if stopped == thread {
-                        return true;
-                    }
-                }
-                Event::Gone(gone) => {
-                    self.gone(gone);
-                    if gone == thread {
-                        return true;
-                    }
-                }
+            let event = self.tracer.wait_for_stop(deadline);
+            self.see_to(event);
+            match event {
                 Event::Nothing => return true,
+                Event::Stopped(other, _) | Event::Gone(other) if other != thread => {}
+                _ => return true,
             }
         }
     }
 
+    /// What was seen of it counts, although it never stood still.
     fn gone(&mut self, thread: Pid) {
-        self.outcome.lacking.ended += u64::from(self.asked.remove(&thread).is_some());
+        if let Some(asked) = self.asked.remove(&thread) {
+            self.outcome.lacking.ended += 1;
+            self.taken.extend(asked.unstopped());
+        }
     }
 
     /// Copies what is wanted of a thread that stands still, and lets it go. Every instruction between the first line and
     /// `release` is time that the target loses.
-    fn copy(&mut self, thread: Pid, signal: Option<Signal>) {
-        let seen = clock::now_ns();
+    fn copy(&mut self, thread: Pid, signal: c_int) {
+        // Not since now: another thread may have been seen to first.
+        let since = self.tracer.nobody_stood_ns();
         let Some(asked) = self.asked.remove(&thread) else {
-            // A number that was given to another process's thread between the look and the seizure.
+            // The number was given to another process's thread between the look and the seizure, or the thread has
+            // become its process's first one (execve).
             self.tracer.release(thread, signal);
+            self.outcome.stood(since, since, clock::now_ns());
             return;
         };
-        let registers = machine::registers(thread);
-        let user = match &registers {
-            Err(_) => User::Chain(Vec::new()),
-            Ok(registers) => self.user(registers),
-        };
+        let registers = machine::registers(thread).map(|registers| self.begun_anew(thread, registers));
+        let found = registers.map(|registers| (self.user(thread, &registers), registers));
         self.tracer.release(thread, signal);
-        let released = clock::now_ns();
-        let Ok(registers) = registers else {
+        let times = self.outcome.stood(asked.at, since, clock::now_ns());
+        self.buffer.resize(self.plan.callgraph.reads_at_most(self.plan.stack_bytes), 0);
+        let Ok((user, registers)) = found else {
+            // Killed while it stood still.
             self.outcome.lacking.ended += 1;
+            self.taken.extend(asked.unstopped());
             return;
         };
-        let Asked { mut look, time, period, at } = asked;
         self.unknown_code |= !self.modules.is_code(registers.place.pc);
-        let place = (registers.place.sp, registers.place.pc);
-        let last = &mut self.last.entry(thread).or_default().blocked;
-        if let Some((_, before)) = last.take_if(|(before, _)| {
-            look.stat.state == b'R' && registers.restarts() && *before == registers.place
-        }) {
-            // Woken by our last stop, it has not run since, so it is where it was.
-            look = Look { stat: parse::Stat { state: before.stat.state, ..look.stat }, ..before };
-        }
-        let moved = look.blocked() && look.syscall.is_none_or(|call| (call.sp, call.pc) != place);
-        let mut state = shown_state(look.stat.state);
-        *last = (look.blocked() && !moved).then(|| (registers.place, look.clone()));
-        if moved {
-            self.outcome.lacking.moved += 1;
-            state = b'R';
-            look.kernel.clear();
-            look.wchan.clear();
-        }
-        let syscall = match look.syscall.filter(|_| !moved) {
-            Some(call) => call.number,
-            None => registers.syscall,
-        };
-        let (held_ns, stop_ns) = (released - seen, released - at);
-        self.outcome.held.push(held_ns);
-        // A thread that waited for a disk was not stopped by us while it did.
-        self.outcome.stop.push(if look.stat.state == b'D' { held_ns } else { stop_ns });
-        self.taken.push(Taken { look, time, period, state, syscall, user, held_ns, stop_ns });
+        let last = self.last.entry(thread).or_default();
+        let (taken, moved) = asked.stopped(&registers, user, &mut last.blocked, times);
+        self.outcome.lacking.moved += u64::from(moved);
+        self.taken.extend(taken);
     }
 
-    fn user(&mut self, registers: &machine::Registers) -> User {
+    /// Sees to it that the call which the thread comes back from does not show the stop.
+    fn begun_anew(&self, thread: Pid, registers: machine::Registers) -> machine::Registers {
+        let filtered = || self.target.is_filtered(thread);
+        let returns = calls::begun_anew(registers.syscall, registers.returns, filtered);
+        match returns.filter(|&value| machine::set_returns(thread, value).is_ok()) {
+            Some(returns) => machine::Registers { returns, ..registers },
+            None => registers,
+        }
+    }
+
+    fn user(&mut self, thread: Pid, registers: &machine::Registers) -> User {
         let place = registers.place;
         match self.plan.callgraph {
             Callgraph::Fp => {
-                let mut memory = Window::new(self.target.pid, &mut self.buffer[..stack::CHUNK], place.sp);
+                let mut memory = Window::new(thread, &mut self.buffer[..stack::CHUNK], place.sp);
                 let modules = &self.modules;
                 User::Chain(stack::frame_pointers(place, &mut memory, |address| modules.is_code(address)))
             }
             Callgraph::Dwarf => {
-                let buffer = &mut self.buffer[..self.plan.stack_bytes];
-                let have = stack::read(self.target.pid, place.sp, buffer);
-                User::Copied { registers: registers.values.clone(), stack: buffer[..have].to_vec() }
+                let mut stack = std::mem::take(&mut self.buffer);
+                let have = stack::read(thread, place.sp, &mut stack);
+                stack.truncate(have);
+                User::Copied { registers: registers.values, stack }
             }
         }
     }
 
-    /// A sample of a thread that was not stopped: its kernel side, and where it entered the kernel.
-    fn take_unstopped(&mut self, look: Look, time: u64, period: u64) {
-        let user = User::Chain(look.syscall.map(|call| call.pc).into_iter().collect());
-        let (state, syscall) = (shown_state(look.stat.state), look.syscall.map_or(-1, |call| call.number));
-        self.taken.push(Taken { look, time, period, state, syscall, user, held_ns: 0, stop_ns: 0 });
-    }
-
-    fn write(&mut self, round: u64, output: &mut Output) -> Result<(), Failure> {
+    fn hand_over(&mut self, time: u64) -> Result<(), Failure> {
         if std::mem::take(&mut self.unknown_code) {
-            self.read_maps(round, output)?;
+            self.read_maps();
         }
-        for taken in self.taken.drain(..) {
-            output.sample(&taken, self.kernel)?;
+        let (mappings, taken) = (std::mem::take(&mut self.mappings), std::mem::take(&mut self.taken));
+        let mut round = Round { time, mappings, taken };
+        loop {
+            round = match self.rounds.try_send(round) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(round)) => round,
+                // Why is said where it could not be written.
+                Err(TrySendError::Disconnected(_)) => {
+                    return Err(Failure::measurement("nobody writes the samples any more"));
+                }
+            };
+            std::thread::sleep(PATIENCE / 4);
+            self.attend();
         }
-        Ok(())
     }
 
-    fn read_maps(&mut self, time: u64, output: &mut Output) -> Result<(), Failure> {
-        let Some(maps) = self.target.maps() else { return Ok(()) };
-        for (map, build_id) in self.modules.update(self.target.pid, &maps) {
-            output.mapping(&map, build_id.as_deref(), time)?;
-        }
-        Ok(())
+    fn read_maps(&mut self) {
+        let Some(maps) = self.target.maps() else { return };
+        self.mappings.extend(self.modules.update(self.target.holder(), &maps));
     }
-}
-
-fn shown_state(state: u8) -> u8 {
-    match state {
-        b'R' | b'S' | b'D' => state,
-        b'T' | b't' => b'T',
-        _ => b'?',
-    }
-}
-
-/// What is said of system calls that are left alone.
-pub fn left_alone_note() -> String {
-    format!(
-        "threads in a system call that a stop would end with an error ({} are known) were not stopped",
-        NOT_RESTARTED.len()
-    )
 }
 
 /// Numbers from 0.25 to 0.75 (xorshift): enough to leave step with any clock.

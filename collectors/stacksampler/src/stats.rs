@@ -1,5 +1,6 @@
 //! What was sampled and what it cost, as JSON.
 
+use crate::sampler::PATIENCE;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -87,10 +88,37 @@ pub struct Lacking {
     pub did_not_stop: u64,
     /// Another tracer had it, or it may not be traced.
     pub refused: u64,
-    /// It was in a system call that ends with an error when it is stopped: it was left alone.
+    /// It was in a system call whose caller would see a stop: it was left alone.
     pub left_alone: u64,
     /// It had gone on between the look at its state and its stop: it counts as running, without kernel frames.
     pub moved: u64,
+}
+
+/// What a whole run of rounds was.
+#[derive(Default)]
+pub struct Outcome {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub end: &'static str,
+    pub rounds: u64,
+    pub late_rounds: u64,
+    pub held: Durations,
+    pub stop: Durations,
+    pub lacking: Lacking,
+}
+
+impl Outcome {
+    /// A thread was let go at `released` that stood still since `since` at most, and was asked to at `asked`, all
+    /// CLOCK_MONOTONIC ns: how long it was held, and its stop from the asking on.
+    ///
+    /// One that stopped late waited for a disk or a CPU until then, not for us.
+    pub fn stood(&mut self, asked: u64, since: u64, released: u64) -> (u64, u64) {
+        let late = since.saturating_sub(asked) > PATIENCE.as_nanos() as u64;
+        let (held, stop) = (released - since.max(asked), released - if late { since } else { asked });
+        self.held.push(held);
+        self.stop.push(stop);
+        (held, stop)
+    }
 }
 
 #[derive(Serialize)]
@@ -115,9 +143,10 @@ pub struct Stats {
     pub states: BTreeMap<char, Tally>,
     pub threads: Vec<Thread>,
     pub places: Vec<WaitPlace>,
-    /// From when a thread was seen standing still until it was let go.
+    /// From when it was last seen that no thread stood still until the thread was let go: stops that were not asked for, too.
     pub held: Summary,
-    /// From when a thread was asked to stop until it was let go: what it lost at most.
+    /// From when a thread was asked to stop until it was let go: what it lost at most. Of one that waited for a disk
+    /// meanwhile as `held`.
     pub stop: Summary,
     pub lacking: Lacking,
     /// CPU time of this program while it sampled.
@@ -139,5 +168,18 @@ mod tests {
         durations.push(u64::MAX);
         let summary = durations.summary();
         assert_eq!((summary.n, summary.p50_ns, summary.p99_ns, summary.max_ns), (1001, 501, 991, u32::MAX));
+    }
+
+    #[test]
+    fn a_stop_lasts_from_when_it_may_have_begun() {
+        let mut outcome = Outcome::default();
+        let ms = 1_000_000;
+        // Asked at 10 ms, it ran on at 10.5 ms; nobody looked again until 3,010 ms.
+        assert_eq!(outcome.stood(10 * ms, 10 * ms + ms / 2, 3010 * ms), (2999 * ms + ms / 2, 3000 * ms));
+        // It came back from a disk after 5 s, and 1 ms later it was let go.
+        assert_eq!(outcome.stood(10 * ms, 5010 * ms, 5011 * ms), (ms, ms));
+        // Last seen to run before it was asked to stop.
+        assert_eq!(outcome.stood(10 * ms, 9 * ms, 11 * ms), (ms, ms));
+        assert_eq!((outcome.held.summary().n, outcome.stop.summary().max_ns), (3, 3_000_000_000));
     }
 }

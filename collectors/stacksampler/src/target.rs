@@ -1,8 +1,8 @@
 //! The process to be sampled, and what /proc says of it and of its threads.
 
-use crate::machine::NOT_RESTARTED;
+use crate::calls;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
 use nix::sys::stat::Mode;
 use nix::unistd::Pid;
 use observer::{Failure, Process};
@@ -10,14 +10,18 @@ use recording::parse::{self, KernelFrame, Mapping, Stat, Syscall};
 use std::fs::File;
 use std::io::Read;
 
+/// Of a thread that is between two states each time.
+const LOOKS_AT_MOST: usize = 3;
+
 pub struct Target {
     pub pid: Pid,
+    /// A thread that has the process's memory: of a first thread that has ended nothing is to be read.
+    holder: Pid,
     process: Process,
-    buffer: Vec<u8>,
 }
 
 /// A thread as it was before it was asked to stop.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     pub tid: Pid,
     pub stat: Stat,
@@ -26,6 +30,8 @@ pub struct Look {
     pub syscall: Option<Syscall>,
     /// The kernel function it waits in, empty if none or unknown.
     pub wchan: Vec<u8>,
+    /// It is not to be stopped, because the program would see that.
+    pub spared: bool,
 }
 
 impl Look {
@@ -33,18 +39,16 @@ impl Look {
     pub fn blocked(&self) -> bool {
         matches!(self.stat.state, b'S' | b'D' | b'I')
     }
-
-    /// Whether it is not to be stopped, because the program would see an error from it.
-    pub fn spared(&self) -> bool {
-        self.blocked() && self.syscall.is_some_and(|call| NOT_RESTARTED.contains(&call.number))
-    }
 }
 
 impl Target {
-    pub fn open(pid: i32) -> Result<Self, Failure> {
-        let number = u32::try_from(pid).map_err(|_| Failure::usage(format!("--pid {pid} is no process")))?;
+    pub fn open(pid: i64) -> Result<Self, Failure> {
+        let number = u32::try_from(pid).map_err(|_| {
+            Failure::usage(format!("there is no process {pid}\n  to mend: --pid <a running process; see ps>"))
+        })?;
         let process = Process::open(number)?;
-        let mut target = Self { pid: Pid::from_raw(pid), process, buffer: Vec::new() };
+        let pid = Pid::from_raw(process.pid() as i32);
+        let mut target = Self { pid, holder: pid, process };
         target.check()?;
         Ok(target)
     }
@@ -72,7 +76,7 @@ impl Target {
                 // The same permission as ptrace's, Yama's rules included.
                 let mut byte = [0];
                 let start = maps.iter().find(|map| map.executable).map_or(0, |map| map.range.start);
-                match crate::stack::read(pid, start, &mut byte) {
+                match crate::stack::read(self.holder, start, &mut byte) {
                     0 => Err(self.not_permitted()),
                     _ => Ok(()),
                 }
@@ -119,35 +123,87 @@ impl Target {
         nix::sys::stat::fstatat(self.process.directory(), path.as_str(), AtFlags::empty()).is_ok()
     }
 
+    /// Empty without memory; `None` without the rights.
     pub fn maps(&mut self) -> Option<Vec<Mapping>> {
-        self.read("maps").ok().map(|text| parse::maps(&text))
+        let mut maps = self.maps_of(self.pid)?;
+        for thread in self.threads() {
+            if !maps.is_empty() {
+                break;
+            }
+            maps = self.maps_of(thread).unwrap_or_default();
+        }
+        Some(maps)
+    }
+
+    fn maps_of(&mut self, thread: Pid) -> Option<Vec<Mapping>> {
+        self.holder = thread;
+        match self.read(&format!("task/{thread}/maps")) {
+            Ok(text) => Some(parse::maps(&text)),
+            Err(Errno::ESRCH) => Some(Vec::new()),
+            Err(_) => None,
+        }
+    }
+
+    /// The thread that the process's memory is read through; as of the last `maps`.
+    pub fn holder(&self) -> Pid {
+        self.holder
     }
 
     /// `None`: the thread has ended.
-    pub fn look(&mut self, tid: Pid) -> Option<Look> {
+    pub fn look(&self, tid: Pid) -> Option<Look> {
+        let mut look = self.look_once(tid);
+        for _ in 0..LOOKS_AT_MOST {
+            match &look {
+                // Woken up while it was looked at: in no state that its call fits to.
+                Some(found) if found.blocked() && found.syscall.is_none() => look = self.look_once(tid),
+                _ => break,
+            }
+        }
+        look
+    }
+
+    fn look_once(&self, tid: Pid) -> Option<Look> {
         let stat = parse::stat(&self.read(&format!("task/{tid}/stat")).ok()?)?;
         if matches!(stat.state, b'Z' | b'X') {
             return None;
         }
-        let mut look = Look { tid, stat, kernel: Vec::new(), syscall: None, wchan: Vec::new() };
+        let mut look =
+            Look { tid, stat, kernel: Vec::new(), syscall: None, wchan: Vec::new(), spared: false };
         if look.blocked() {
-            let mut part = |name: &str| self.read(&format!("task/{tid}/{name}")).unwrap_or_default();
+            let part = |name: &str| self.read(&format!("task/{tid}/{name}")).unwrap_or_default();
             look.kernel = parse::kernel_stack(&part("stack"));
             look.syscall = parse::syscall(&part("syscall"));
             look.wchan = part("wchan");
             if look.wchan == b"0" {
                 look.wchan.clear();
             }
+            let shows = |call: &Syscall| {
+                let is_socket = |descriptor| self.is_socket(tid, descriptor);
+                calls::shows_a_stop(call, look.stat.state == b'S', is_socket, || self.is_filtered(tid))
+            };
+            look.spared = look.syscall.as_ref().is_some_and(shows);
         }
         Some(look)
     }
 
-    fn read(&mut self, name: &str) -> Result<Vec<u8>, Errno> {
+    fn is_socket(&self, tid: Pid, descriptor: u64) -> bool {
+        let path = format!("task/{tid}/fd/{descriptor}");
+        let file = readlinkat(self.process.directory(), path.as_str());
+        file.is_ok_and(|name| name.as_encoded_bytes().starts_with(b"socket:"))
+    }
+
+    /// Whether seccomp filters a thread's system calls.
+    pub fn is_filtered(&self, tid: Pid) -> bool {
+        let status = self.read(&format!("task/{tid}/status")).unwrap_or_default();
+        status_number(&status, b"Seccomp").is_some_and(|mode| mode != 0)
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, Errno> {
         let file = openat(self.process.directory(), name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?;
-        self.buffer.clear();
+        let mut text = Vec::new();
         let error = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(0));
-        File::from(file).read_to_end(&mut self.buffer).map_err(error)?;
-        Ok(self.buffer.clone())
+        File::from(file).read_to_end(&mut text).map_err(error)?;
+        Ok(text)
     }
 }
 

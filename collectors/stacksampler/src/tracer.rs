@@ -3,23 +3,28 @@
 //! One thread at a time: seized, interrupted, let go. Nothing here can leave a thread stopped: when this program ends,
 //! however it ends, the kernel detaches it from every thread it had seized, and those go on.
 
+use crate::clock;
 use nix::errno::Errno;
-use nix::libc;
+use nix::libc::{self, c_int};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// What a wait ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It stands still. It goes on with `release`.
-    Stopped(Pid, Option<Signal>),
+    /// It stands still, with this signal on its way to it, 0 if none. It goes on with `release`.
+    ///
+    /// A number, because nix names the signals up to 31 alone: the others are the program's, or glibc's (setuid in a
+    /// process with threads, pthread_cancel), and a thread that is not let go with them stands still for ever.
+    Stopped(Pid, c_int),
     Gone(Pid),
     Nothing,
 }
@@ -47,6 +52,9 @@ pub struct Tracer {
     control: Option<File>,
     opened: bool,
     end: Option<End>,
+    nobody_stood_ns: u64,
+    /// `schedstat` of the thread that samples.
+    schedstat: Option<File>,
 }
 
 impl Tracer {
@@ -59,7 +67,14 @@ impl Tracer {
         }
         set.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self { signals, opened: control.is_none(), control, end: None })
+        Ok(Self {
+            signals,
+            opened: control.is_none(),
+            control,
+            end: None,
+            nobody_stood_ns: 0,
+            schedstat: None,
+        })
     }
 
     /// What asked us to end.
@@ -69,8 +84,9 @@ impl Tracer {
         self.end
     }
 
-    /// Waits for the order to begin, where orders are given; false when we are to end instead.
+    /// Waits for the order to begin, where orders are given; false when we are to end instead. Whoever calls it samples.
     pub fn wait_for_open(&mut self) -> bool {
+        self.schedstat = File::open("/proc/thread-self/schedstat").ok();
         while !self.opened && self.end().is_none() {
             self.sleep(PollTimeout::NONE);
         }
@@ -142,24 +158,40 @@ impl Tracer {
             }
             // Rounded up: a timeout of 0 would spin.
             let milliseconds = left.as_millis() as i64 + 1;
+            let delay = self.wake_up_delay_ns();
             self.sleep(PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX));
+            // Whatever ended the sleep came when we were woken up, before we were given a CPU.
+            self.nobody_stood_ns = clock::now_ns() - (self.wake_up_delay_ns() - delay);
         }
     }
 
+    /// How long this thread has waited for a CPU since its start; 0 where the kernel does not say.
+    fn wake_up_delay_ns(&self) -> u64 {
+        let mut text = [0; 64];
+        let read = self.schedstat.as_ref().map_or(Ok(0), |file| file.read_at(&mut text, 0)).unwrap_or(0);
+        // Time on a CPU, time waiting for one, time slices.
+        let field =
+            std::str::from_utf8(&text[..read]).ok().and_then(|text| text.split(' ').nth(1)?.parse().ok());
+        field.unwrap_or(0)
+    }
+
     /// What has happened to any seized thread, without waiting.
-    fn now(&self) -> Event {
-        let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
-        match waitpid(None, Some(flags)) {
-            // The stop that was asked for, or a group stop that lasted already.
-            Ok(WaitStatus::PtraceEvent(thread, _, event)) if event == libc::PTRACE_EVENT_STOP => {
-                Event::Stopped(thread, None)
+    pub fn now(&mut self) -> Event {
+        let before = clock::now_ns();
+        let mut status = 0;
+        // SAFETY: the call writes one number, which lives on our stack.
+        match unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) } {
+            thread if thread > 0 => event(Pid::from_raw(thread), status),
+            _ => {
+                self.nobody_stood_ns = before;
+                Event::Nothing
             }
-            Ok(WaitStatus::PtraceEvent(thread, ..)) => Event::Stopped(thread, None),
-            // A signal was on its way to it: it is passed on.
-            Ok(WaitStatus::Stopped(thread, signal)) => Event::Stopped(thread, Some(signal)),
-            Ok(WaitStatus::Exited(thread, _) | WaitStatus::Signaled(thread, ..)) => Event::Gone(thread),
-            _ => Event::Nothing,
         }
+    }
+
+    /// When it was last seen that no seized thread stood still, CLOCK_MONOTONIC: who does now does so since then at most.
+    pub fn nobody_stood_ns(&self) -> u64 {
+        self.nobody_stood_ns
     }
 
     fn sleep(&mut self, at_most: PollTimeout) {
@@ -172,9 +204,25 @@ impl Tracer {
     }
 
     /// Lets a stopped thread go on, with the signal that was on its way.
-    pub fn release(&self, thread: Pid, signal: Option<Signal>) {
-        // ESRCH: it was killed meanwhile, which needs no help.
-        let _ = ptrace::detach(thread, signal);
+    pub fn release(&self, thread: Pid, signal: c_int) {
+        let signal = std::ptr::without_provenance_mut::<libc::c_void>(signal as usize);
+        // SAFETY: the call takes no memory of ours. ESRCH: it was killed meanwhile, which needs no help.
+        unsafe {
+            libc::ptrace(libc::PTRACE_DETACH, thread.as_raw(), std::ptr::null_mut::<libc::c_void>(), signal)
+        };
+    }
+}
+
+/// What a status of waitpid(2) says of a seized thread.
+fn event(thread: Pid, status: c_int) -> Event {
+    if !libc::WIFSTOPPED(status) {
+        return Event::Gone(thread);
+    }
+    match status >> 16 {
+        // A signal was on its way to it: it is passed on.
+        0 => Event::Stopped(thread, libc::WSTOPSIG(status)),
+        // The stop that was asked for, or a group stop that lasted already.
+        _ => Event::Stopped(thread, 0),
     }
 }
 
@@ -182,5 +230,23 @@ fn refusal(errno: Errno) -> Refusal {
     match errno {
         Errno::EPERM | Errno::EACCES => Refusal::NotPermitted,
         _ => Refusal::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stop_has_its_signal() {
+        let thread = Pid::from_raw(4711);
+        for signal in 1..=64 {
+            assert_eq!(event(thread, signal << 8 | 0x7f), Event::Stopped(thread, signal));
+        }
+        for event_stop in [libc::SIGTRAP, libc::SIGSTOP, libc::SIGTTIN] {
+            let status = libc::PTRACE_EVENT_STOP << 16 | event_stop << 8 | 0x7f;
+            assert_eq!(event(thread, status), Event::Stopped(thread, 0));
+        }
+        assert_eq!([event(thread, 7 << 8), event(thread, libc::SIGKILL)], [Event::Gone(thread); 2]);
     }
 }

@@ -30,6 +30,8 @@ pub fn stat(text: &[u8]) -> Option<Stat> {
 pub struct Syscall {
     /// -1: blocked, but not in a system call (a page fault).
     pub number: i64,
+    /// As the program gave them; 0 where it is in no system call.
+    pub arguments: [u64; 6],
     pub sp: u64,
     pub pc: u64,
 }
@@ -40,7 +42,9 @@ pub fn syscall(text: &[u8]) -> Option<Syscall> {
     let fields: Vec<&str> = text.split(' ').collect();
     let (first, last) = (fields.first()?, fields.get(fields.len().checked_sub(2)?..)?);
     let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
-    Some(Syscall { number: first.parse().ok()?, sp: hex(last[0])?, pc: hex(last[1])? })
+    let given = fields.get(1..fields.len() - 2).unwrap_or_default();
+    let arguments = std::array::from_fn(|n| given.get(n).and_then(|text| hex(text)).unwrap_or(0));
+    Some(Syscall { number: first.parse().ok()?, arguments, sp: hex(last[0])?, pc: hex(last[1])? })
 }
 
 /// A frame of `/proc/TID/stack`: function, offset in it.
@@ -130,8 +134,10 @@ mod tests {
     #[test]
     fn a_blocked_thread_tells_where_it_entered() {
         let found = syscall(b"202 0x7f 0x80 0x0 0x0 0x0 0xffffffff 0x7ffc10 0x7f1234\n");
-        assert_eq!(found, Some(Syscall { number: 202, sp: 0x7f_fc10, pc: 0x7f_1234 }));
-        assert_eq!(syscall(b"-1 0x7ffc10 0x7f1234\n").map(|s| s.number), Some(-1));
+        let arguments = [0x7f, 0x80, 0, 0, 0, 0xffff_ffff];
+        assert_eq!(found, Some(Syscall { number: 202, arguments, sp: 0x7f_fc10, pc: 0x7f_1234 }));
+        let fault = syscall(b"-1 0x7ffc10 0x7f1234\n").unwrap();
+        assert_eq!((fault.number, fault.arguments, fault.sp), (-1, [0; 6], 0x7f_fc10));
         assert_eq!([syscall(b"running\n"), syscall(b""), syscall(b"\xff 0x1 0x2")], [None; 3]);
     }
 

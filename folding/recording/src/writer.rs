@@ -7,7 +7,6 @@ use crate::kernel::Kernel;
 use crate::parse::Mapping;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::Path;
 
 const HEADER_SIZE: u64 = 104;
 const ATTR_SIZE: u64 = 128;
@@ -78,7 +77,7 @@ pub struct Recording {
 impl Recording {
     /// A recording of one process. Weights are in the unit that each event's name stands for.
     pub fn create(
-        path: &Path,
+        out: File,
         pid: i32,
         events: &[&str],
         registers: Option<Registers>,
@@ -86,7 +85,7 @@ impl Recording {
         time: u64,
     ) -> io::Result<Self> {
         let mut recording = Self {
-            out: BufWriter::with_capacity(1 << 18, File::create(path)?),
+            out: BufWriter::with_capacity(1 << 18, out),
             pid,
             events: events.iter().map(|&name| name.to_owned()).collect(),
             registers,

@@ -1,0 +1,65 @@
+"""The Rust sampler at work, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from collectors.pmp_stacksampler import stacksampler_binary
+from folding.stackfold import stackfold_binary
+from tests.collectors.conftest import thread_states
+
+__all__ = ("Sampler", "not_stopped", "with_frame")
+
+
+class Sampler:
+    """A running stacksampler and its files."""
+
+    def __init__(self, pid: int, directory: Path, *options: str, prefix: tuple[str, ...] = ()) -> None:
+        self.data, self.stats_file = directory / "pmp.data", directory / "stats.json"
+        self.samples_file = directory / "samples.jsonl"
+        answers_read, answers_write = os.pipe()
+        files = ["-o", str(self.data), "--stats", str(self.stats_file), "--samples", str(self.samples_file)]
+        self.process = subprocess.Popen(
+            [*prefix, stacksampler_binary(), f"--pid={pid}", *files, *options, "--answers", f"/dev/fd/{answers_write}"],
+            stderr=subprocess.PIPE,
+            pass_fds=[answers_write],
+        )
+        os.close(answers_write)
+        self._answers = os.fdopen(answers_read)
+
+    def until_open(self) -> None:
+        """Returns when it samples."""
+        assert [self._answers.readline().split()[0] for _ in range(2)] == ["ready", "open"]
+
+    def end(self) -> tuple[int, str]:
+        _, errors = self.process.communicate(timeout=60)
+        self._answers.close()
+        return self.process.returncode, errors.decode()
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.stats_file.read_text())
+        return found
+
+    def folded(self) -> dict[str, int]:
+        done = subprocess.run(
+            [stackfold_binary(), "--kernel", "--no-inlines", "-q", str(self.data)], capture_output=True, check=True
+        )
+        stacks: Counter[str] = Counter()
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            stack, _, weight = line.rpartition(" ")
+            stacks[stack] += int(weight)
+        return dict(stacks)
+
+
+def with_frame(stacks: dict[str, int], frame: str) -> dict[str, int]:
+    return {stack: weight for stack, weight in stacks.items() if frame in stack.split(";")}
+
+
+def not_stopped(pid: int) -> bool:
+    return not set(thread_states(pid).values()) & {"t", "T"}

@@ -1,0 +1,74 @@
+"""What a process notices of being sampled: nothing; and what is seen of threads that cannot be stopped."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.conftest import StartThreads, thread_states
+from tests.collectors.sampler import Sampler, with_frame
+
+
+@pytest.mark.parametrize("mode", ["calls", "filtered", "signals"])
+def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_path: Path, mode: str) -> None:
+    with subprocess.Popen(
+        [str(calls_binary), mode, "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as target:
+        sampler = Sampler(target.pid, tmp_path, "--hz=99", "--callgraph=fp")
+        try:
+            # It ends by itself while it is sampled, unless a thread of it stands still.
+            out, errors = target.communicate(timeout=60)
+        finally:
+            target.kill()
+            ended = sampler.end()
+    assert (target.returncode, errors) == (0, "")
+    ready, *rows = [line.split() for line in out.splitlines()]
+    assert ready == ["ready"]
+    assert len(rows) == (4 if mode == "signals" else 20) and all(int(times) > 0 for _, times, _ in rows)
+    assert {name: wrong for name, _, wrong in rows if wrong != "0"} == {}
+    assert ended == (0, "") and sampler.stats["end"] == "target ended"
+    assert sampler.stats["stop"]["n"] > 0
+
+
+def test_each_look_at_a_thread_that_does_not_stop_is_a_sample(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("stuck")
+    while "D" not in thread_states(target.pid).values():
+        time.sleep(0.001)
+    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=1")
+    assert sampler.end() == (0, "")
+    stats = sampler.stats
+    (stuck,) = [thread for thread in stats["threads"] if thread["name"] == "stuck"]
+    assert stuck["states"].keys() == {"D"} and stuck["samples"] == stats["rounds"]
+    assert stats["lacking"]["did_not_stop"] == stats["rounds"]
+    (main,) = [thread for thread in stats["threads"] if thread["name"] != "stuck"]
+    # Both were looked at in each round, one after the other.
+    assert stuck["samples"] == main["samples"] and stuck["weight_ns"] == pytest.approx(main["weight_ns"], rel=0.2)
+
+
+def test_an_uninterruptible_wait_has_its_time_and_its_stack(threads: StartThreads, tmp_path: Path) -> None:
+    target = threads("stuck")
+    while "D" not in thread_states(target.pid).values():
+        time.sleep(0.001)
+    assert target.stdin is not None
+    sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=2")
+    sampler.until_open()
+    time.sleep(1.0)  # what is measured: this long, less what the sampler had to begin with, it waits
+    before = time.monotonic_ns()
+    target.stdin.write(b"x")
+    target.stdin.flush()
+    while "D" in thread_states(target.pid).values():
+        time.sleep(0.001)
+    after = time.monotonic_ns()
+    assert sampler.end() == (0, "")
+    stats = sampler.stats
+    (stuck,) = [thread for thread in stats["threads"] if thread["name"] == "stuck"]
+    assert stuck["states"].keys() <= {"D", "S", "R"} and stats["lacking"]["did_not_stop"] == 0
+    # A sample stands for the time since the one before: D ends with the last look that saw it.
+    waited = stuck["states"]["D"]["weight_ns"]
+    assert 0.5 * (before - stats["start_ns"]) < waited <= after - stats["start_ns"]
+    waiting = {stack: weight for stack, weight in sampler.folded().items() if stack.endswith("uninterruptible_[D]")}
+    # Taken when it came back; it cannot be stopped before.
+    assert with_frame(waiting, "start_thread") == waiting and sum(waiting.values()) == waited
