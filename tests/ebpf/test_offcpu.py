@@ -88,7 +88,7 @@ def test_a_lock_a_condition_and_a_join_are_three_things(start: Start, tmp_path: 
     ns = {state: sum(stack.ns for stack in stacks if stack.state == state) for state in STATES}
     rounds = sum(stack.count for stack in stacks if stack.state == "condition")
     assert rounds >= 20
-    # A nap is never too short. The round at either edge may have been cut, and the mutex may have been held for a moment
+    # A nap is never too short. The round at either edge may have been cut, and the mutex may have been held a moment
     # before it was asked for.
     whole = rounds - 2
     assert ns["lock"] >= whole * 3_500_000
