@@ -29,7 +29,11 @@ def scratch_directory() -> Iterator[Path]:
 
 def _remove_left() -> None:
     """Removes our user's directories of processes that have ended."""
-    for entry in Path(tempfile.gettempdir()).iterdir():
+    entries: list[Path] = []
+    # It may be one that lets nobody list it.
+    with contextlib.suppress(OSError):
+        entries = list(Path(tempfile.gettempdir()).iterdir())
+    for entry in entries:
         match = _NAME.fullmatch(entry.name)
         # The lock is taken a moment after the directory is made: until then the number in its name stands for it.
         if match is None or Path("/proc", match[1]).exists():
