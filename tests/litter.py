@@ -43,11 +43,12 @@ class Session:
         # As /tmp is: commands run as another user, too.
         self.directory.chmod(0o711)
         self._temporary.chmod(0o1777)
+        self.watched = self._watch()
+        self._short = self._shorten()
         name, _, value = self._mark.partition("=")
         os.environ[name] = value
-        os.environ["TMPDIR"] = str(self._temporary)
+        os.environ["TMPDIR"] = str(self._short or self._temporary)
         tempfile.tempdir = None
-        self.watched = self._watch()
         self._mounts = _mounts()
 
     def _watch(self) -> tuple[Path, ...]:
@@ -63,6 +64,9 @@ class Session:
         return tuple(place for place in _WATCHED if place.is_dir() and self._overlay(place))
 
     def _overlay(self, place: Path) -> bool:
+        # An overlay would hide what is mounted below it, the checkout perhaps.
+        if any(mount.startswith(f"{place}/") for mount in _mounts()):
+            return False
         upper, work = self._upper(place), self._upper(place).with_suffix(".work")
         upper.mkdir()
         work.mkdir()
@@ -72,6 +76,14 @@ class Session:
         options = f"lowerdir={place},upperdir={upper},workdir={work}"
         return _runs("mount", "-t", "overlay", "-o", options, "overlay", str(place))
 
+    def _shorten(self) -> Path | None:
+        """Our part of the disk under a short name: the path of a socket has 107 bytes at most. None: not mounted."""
+        short = Path("/var/tmp") / f"t{os.getpid()}"
+        if short.parent not in self.watched:
+            return None
+        short.mkdir()
+        return short if _runs("mount", "--bind", str(self._temporary), str(short)) else None
+
     def _upper(self, place: Path) -> Path:
         return self.directory / "upper" / "-".join(place.parts[1:])
 
@@ -79,17 +91,19 @@ class Session:
         """What the session made and has not removed, or touched that it did not make: a line each."""
         lines = [f"process {line}" for line in _processes(self._mark.encode())]
         lines += [f"mount {mount}" for mount in sorted(_mounts() - self._mounts)]
-        lines += [f"loop device {line}" for line in _loops(self.directory)]
+        lines += [f"loop device {line}" for line in _loops(self.directory, self._short)]
         # pytest's own, and where the session's upper directories are.
         lines += [str(path) for path in self._temporary.iterdir() if not path.name.startswith("pytest-of-")]
         for place in self.watched:
             upper = self._upper(place)
-            lines += [str(place / path.relative_to(upper)) for path in sorted(upper.rglob("*"))]
+            made = [place / path.relative_to(upper) for path in sorted(upper.rglob("*"))]
+            lines += [str(path) for path in made if path != self._short]
         return lines
 
     def end(self, *, keep: bool) -> None:
         """Nothing is left of the session itself; keep: but for its files, for whoever looks into a failure."""
-        for place in (*self.watched, self.directory / "upper"):
+        shorts = (self._short,) if self._short is not None else ()
+        for place in (*shorts, *self.watched, self.directory / "upper"):
             _runs("umount", "--lazy", str(place))
         if not keep:
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -115,12 +129,12 @@ def _mounts() -> set[str]:
     return {f"{left.split()[4]} ({right})" for left, _, right in lines}
 
 
-def _loops(directory: Path) -> Iterator[str]:
-    """Loop devices over files below a directory."""
+def _loops(*directories: Path | None) -> Iterator[str]:
+    """Loop devices over files below directories."""
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
             file = path.read_text().strip()
-            if file.startswith(f"{directory}/"):
+            if any(file.startswith(f"{directory}/") for directory in directories):
                 yield f"/dev/{path.parent.parent.name} over {file}"
 
 
