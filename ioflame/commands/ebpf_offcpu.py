@@ -128,7 +128,7 @@ def _show(path: Path) -> Shown:
 
 PROGRAM = EbpfProgram(
     name="offcpu",
-    about="where the threads of a process wait: stacks by time off the CPU; storage, locks, conditions, joins, run queue",
+    about="where the threads of a process wait, by stack: storage, locks, conditions, joins, the run queue",
     overhead=_OVERHEAD,
     example=_EXAMPLE,
     add_arguments=_add_arguments,
