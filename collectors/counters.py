@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ioflame.diskstats import disk_stats
 from ioflame.errors import HostError, MeasurementError
 from ioflame.record import Counters
 
@@ -64,12 +65,12 @@ def device_of(path: Path) -> Device:
     number = path.stat().st_dev
     if os.major(number) == 0:  # btrfs, overlay and the like: ask the mount for its source
         number = _mount_source_number(path) or number
-    for line in Path("/proc/diskstats").read_text().splitlines():
-        major, minor, name = line.split()[:3]
-        if (int(major), int(minor)) == (os.major(number), os.minor(number)):
-            return Device(int(major), int(minor), name)
+    major, minor = os.major(number), os.minor(number)
+    found = disk_stats().get((major, minor))
+    if found is not None:
+        return Device(major, minor, found.name)
     raise HostError(
-        f"{path} is on no block device that /proc/diskstats counts (device {os.major(number)}:{os.minor(number)})",
+        f"{path} is on no block device that /proc/diskstats counts (device {major}:{minor})",
         means="reads of the device cannot be counted",
         mend="DB_DIR=<a directory on a local disk>",
     )
@@ -160,11 +161,10 @@ class ProcessProbe:
 
 def read_counts(device: Device) -> tuple[int, int, int]:
     """Reads completed, sectors of 512 bytes read, and ms that reads took, since boot."""
-    for line in Path("/proc/diskstats").read_text().splitlines():
-        fields = line.split()
-        if (int(fields[0]), int(fields[1])) == (device.major, device.minor):
-            return int(fields[3]), int(fields[5]), int(fields[6])
-    raise MeasurementError(f"device {device.name} has left /proc/diskstats")
+    found = disk_stats().get((device.major, device.minor))
+    if found is None:
+        raise MeasurementError(f"device {device.name} has left /proc/diskstats")
+    return found.counts.read.requests, found.counts.read.sectors, found.counts.read.ms
 
 
 def delta(before: Snapshot, after: Snapshot, queries: float | None) -> Counters:

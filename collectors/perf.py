@@ -10,7 +10,6 @@ import contextlib
 import os
 import select
 import signal
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from collectors.stack_pages import touch_stacks
 from ioflame.errors import HostError, MeasurementError
 from ioflame.observer import attached
 from ioflame.process import Child, Children, capture, tool_path
+from ioflame.scratch import scratch_directory
 
 __all__ = (
     "Plan",
@@ -119,9 +119,9 @@ class _Trial:
 
 
 def _try(event: str, frequency: int, scope: Sequence[str]) -> _Trial:
-    with tempfile.TemporaryDirectory(prefix="ioflame-") as scratch:
+    with scratch_directory() as scratch:
         argv = [perf_binary(), "record", "-q", "-N", "-e", event, "-F", str(frequency), *scope]
-        data = Path(scratch, "perf.data")
+        data = scratch / "perf.data"
         done = capture([*argv, "-g", "-o", str(data), "--", "true"], timeout=30)
         if done.returncode == 0:
             return _Trial(None, next(iter(recorded_events(data)), event))

@@ -1,13 +1,14 @@
-"""A block device by its number, and what /proc/diskstats counts for it (Documentation/admin-guide/iostats.rst)."""
+"""A block device by its number, and what the kernel counted for it in a window."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ioflame.diskstats import disk_stats
 from ioflame.errors import UsageError
 from ioflame.latency import Device, DiskCount, DiskCounts, DiskWindow
 
-__all__ = ("all_disk_counts", "device_of_number", "disk_counts", "disk_window", "partition_sectors")
+__all__ = ("device_of_number", "disk_counts", "disk_window", "partition_sectors")
 
 
 def device_of_number(major: int, minor: int) -> Device:
@@ -32,22 +33,8 @@ def partition_sectors(device: Device) -> tuple[int, int] | None:
 
 def disk_counts(device: Device) -> DiskCounts | None:
     """The counters now; None where the kernel keeps none for it."""
-    return all_disk_counts().get((device.major, device.minor))
-
-
-def all_disk_counts() -> dict[tuple[int, int], DiskCounts]:
-    """The counters of every device now, by (major, minor)."""
-    found = {}
-    for line in Path("/proc/diskstats").read_text().splitlines():
-        words = line.split()
-        numbers = [int(word) for word in words[3:]] + [0] * 17
-        found[int(words[0]), int(words[1])] = DiskCounts(
-            read=DiskCount(*numbers[0:4]),
-            write=DiskCount(*numbers[4:8]),
-            discard=DiskCount(*numbers[11:15]),
-            flush=DiskCount(requests=numbers[15], ms=numbers[16]),
-        )
-    return found
+    found = disk_stats().get((device.major, device.minor))
+    return None if found is None else found.counts
 
 
 def disk_window(

@@ -14,11 +14,10 @@ from ebpf.bpftrace import (
     read_totals,
     require_first_pid_namespace,
 )
-from ebpf.diskstats import all_disk_counts, device_of_number
+from ioflame.diskstats import DiskStats, disk_stats
 from ioflame.held_process import HeldProcess
 from ioflame.histogram import Histogram
 from ioflame.ladder import CLASSES, STAGES, Ladder, LadderDevice, Rung
-from ioflame.latency import DiskCounts
 from ioflame.observer import Observer
 from ioflame.process import Children
 
@@ -32,7 +31,7 @@ _NOTES = [
 _STAGES = dict(enumerate(name for name, step in STAGES.items() if step.where != "engine"))
 _CLASSES = {10 + number: name for number, name in enumerate(CLASSES)}
 
-_Disks = dict[tuple[int, int], DiskCounts]
+_Disks = dict[tuple[int, int], DiskStats]
 
 
 def bpftrace_ladder(children: Children, pid: int, out: Path) -> Observer:
@@ -44,7 +43,7 @@ def bpftrace_ladder(children: Children, pid: int, out: Path) -> Observer:
 
     run = BpftraceRun(children, "ladder_read", [pid, 0, "CONTROL"], out)
     what = "latency ladder of each read call, a bpftrace script on tracepoints"
-    return BpftraceObserver("ladder", what, run, all_disk_counts, result, out, HeldProcess(pid))
+    return BpftraceObserver("ladder", what, run, disk_stats, result, out, HeldProcess(pid))
 
 
 def decode(text: str, pid: int, window: tuple[int, int], disks: tuple[_Disks, _Disks]) -> Ladder:
@@ -90,13 +89,13 @@ def _device(followed: Mapping[int, int], disks: tuple[_Disks, _Disks]) -> Ladder
         return None
     number = max(followed, key=lambda number: followed[number])
     key = number >> 20, number & 0xFFFFF
-    opened, closed = (counts.get(key) for counts in disks)
+    opened, closed = (stats.get(key) for stats in disks)
     if opened is None or closed is None:
         return None
     return LadderDevice(
         *key,
-        name=device_of_number(*key).name,
+        name=closed.name,
         followed=followed[number],
-        reads=closed.read.requests - opened.read.requests,
-        read_ms=closed.read.ms - opened.read.ms,
+        reads=closed.counts.read.requests - opened.counts.read.requests,
+        read_ms=closed.counts.read.ms - opened.counts.read.ms,
     )

@@ -101,11 +101,12 @@ class Tracer:
     def _failure(self, what: str) -> IoflameError:
         self._failed = True
         self.child.wait(1.0)
-        words = self._log.read_text(errors="replace")[-1000:] if self._log.exists() else ""
+        # All that it said: its log may be gone by the time that anybody reads this.
+        words = self._log.read_text(errors="replace") if self._log.exists() else ""
         host = self.child.returncode == HostError.exit_code
         return error_of_child(
             self.child.returncode,
             words,
             what=f"{what}: {self.child.describe_end()}",
-            mend="ioflame doctor" if host else f"read {self._log}",
+            mend="ioflame doctor" if host else "",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import select
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from ioflame.errors import UsageError
 
-__all__ = ("HeldProcess",)
+__all__ = ("HeldProcess", "process_number")
 
 
 class HeldProcess:
@@ -60,6 +61,22 @@ class HeldProcess:
     def send(self, signum: signal.Signals) -> None:
         """ProcessLookupError once it has ended."""
         signal.pidfd_send_signal(self._handle, signum)
+
+
+# PID_MAX_LIMIT of 64-bit kernels. kernel.pid_max may be lower, and have been lowered since a process began.
+_MOST = 1 << 22
+
+
+def process_number(text: str) -> int:
+    """The argument of a `--pid`: a number that a process can have. ArgumentTypeError for what is none."""
+    # In ASCII: int() takes signs, blanks, underscores and the digits of other scripts.
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process; ps -e lists them")
+    if len(text) > 20 or not 0 < int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(
+            f"there is no process {text:.40}: numbers of processes are 1 to {_MOST}; ps -e lists them"
+        )
+    return int(text)
 
 
 def _none(pid: int) -> UsageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,16 +26,9 @@ __all__ = (
     "read_wall_clock",
 )
 
-# What a thread waits for, in the order of tables, and what each means.
-STATES = {
-    "io": "waits for storage (the kernel's in_iowait: D, and io_uring's waits)",
-    "lock": "waits in a futex: a mutex, a condition, a join",
-    "sleep": "waits for a timer, a socket, a pipe, ...",
-    "uninterruptible": "waits in the kernel, not for IO (D): the kernel's own locks",
-    "stopped": "stopped by a signal or a debugger",
-    "woken": "woken, and waits for a CPU",
-    "preempted": "could have gone on, and waits for a CPU",
-}
+# What a thread waits for, in the order of tables, and what each means: one list with the loader that tells them.
+_STATES = Path(__file__).parent.parent / "ebpf" / "states.toml"
+STATES: dict[str, str] = {one["name"]: one["means"] for one in tomllib.loads(_STATES.read_text("utf-8"))["state"]}
 
 # Beyond this the parts do not make up the whole, and something was not seen.
 _TOLERANCE = 0.02
@@ -107,7 +101,7 @@ class OffCpu:
     process_ended_ns: when its last thread ended, where none was left at the end
     losses:           by kind; all 0 in a sound window
     recording:        where the stacks are; None where none were asked for
-    kernel_symbols:   whether kernel functions could be told apart; without, `lock` is among `sleep`
+    kernel_symbols:   whether kernel functions have names
     """
 
     backend: str
@@ -176,7 +170,7 @@ class OffCpu:
                 "off-CPU: kernel symbols",
                 Verdict.WARN,
                 "hidden",
-                "lock is counted as sleep, kernel frames have no names",
+                "kernel frames have no names, and the tracer's own are among them",
                 "sudo sysctl kernel.kptr_restrict=0",
             )
         if self.process_ended_ns is not None:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from ebpf.backends import try_backend
+from tests.litter import Session
 
 # How long an example takes says nothing here: speed lives in `make bench`.
 settings.register_profile("ioflame", deadline=None)
@@ -67,6 +68,34 @@ def _has(capability: str) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-all", action="store_true", help="a missing capability is a failure, not a skip")
+
+
+_SESSION = pytest.StashKey[Session]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--collect-only"):
+        config.stash[_SESSION] = Session(ROOT / "target" / "pytest")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    session = config.stash.get(_SESSION, None)
+    watched = ", ".join(map(str, session.watched)) if session is not None else ""
+    return f"left behind: TMPDIR is watched, {watched or 'and as another user than root nothing else'}"
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    own = session.config.stash.get(_SESSION, None)
+    if own is None:
+        return
+    left = own.left()
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_sep("=", "left behind by these tests", red=True)
+            reporter.write("\n".join([*left, ""]))
+    own.end(keep=exitstatus != 0)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,7 +16,9 @@ __all__ = ("off_cpu_table", "run_queue_table", "stack_list", "wall_clock_table")
 def off_cpu_table(off: OffCpu) -> str:
     """States by time, with their shares of elapsed time x threads and the mean of a stretch."""
     elapsed = off.elapsed_ns or 1
-    rows = [("on-CPU", off.ran_ns, None), *((state, off.states[state].ns, off.states[state].count) for state in STATES)]
+    # A state that a run of an older version did not tell apart is in another of it.
+    known = [(state, off.states[state]) for state in STATES if state in off.states]
+    rows = [("on-CPU", off.ran_ns, None), *((state, total.ns, total.count) for state, total in known)]
     seconds = (off.end_ns - off.start_ns) / 1e9
     threads = f"{len(off.threads)} thread{'s' * (len(off.threads) != 1)}"
     lines = [

@@ -6,7 +6,6 @@ import configparser
 import os
 import re
 import shutil
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.process import capture
+from ioflame.scratch import scratch_directory
 from ioflame.writes import Writes
 from workloads.definitions import check_definition
 from workloads.elf import frame_pointer_share, symbol_kind
@@ -98,7 +98,7 @@ class RocksDB:
         )
 
     def inspect(self, binary: Path) -> EngineBuild:
-        with tempfile.TemporaryDirectory(prefix="ioflame-") as scratch:
+        with scratch_directory() as scratch:
             argv = [str(binary), "--benchmarks=fillseq", "--num=1", f"--db={scratch}/db", "--compression_type=none"]
             done = capture(argv, timeout=60)
         output = done.text + done.errors

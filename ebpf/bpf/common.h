@@ -82,6 +82,17 @@ static __always_inline u32 number_of(struct pid *pid)
 	return 0;
 }
 
+/* A thread as its own pid namespace, the innermost, numbers it: what gettid() says to it. */
+static __always_inline u32 own_number(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	u32 level = BPF_CORE_READ(pid, level);
+	struct upid upid = {};
+	if (level < MAX_PID_NAMESPACES)
+		bpf_core_read(&upid, sizeof(upid), &pid->numbers[level]);
+	return upid.nr;
+}
+
 /* When a task's process was created: an exec keeps it, and no two processes of one number have the same. */
 static __always_inline u64 start_of(struct task_struct *task)
 {

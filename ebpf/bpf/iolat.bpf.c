@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* IO latency of one block device. One of three ways, the first that the kernel and the device allow:
  *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
- *   insert   block_rq_insert or block_rq_issue -> block_rq_issue -> last block_rq_complete; older kernels
+ *   insert   block_rq_insert or block_rq_issue -> block_rq_issue -> last block_rq_complete; from Linux 5.12 on, where
+ *            bios know their block device. Before 5.11 these events hand over the queue first: the loader asks the
+ *            kernel's BTF and refuses. Written by the kernel's source; run on 6.18 only
  *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
  * Requests and bios are known by their address: a key of device and sector collides as soon as two read one block.
  * They are followed from the moment the program is attached; what completes while the gate is open is counted, as
@@ -207,7 +209,7 @@ int BPF_PROG(io_done, struct request *rq)
 	return 0;
 }
 
-/* --- insert: older kernels -------------------------------------------------------------------------------------- */
+/* --- insert: Linux 5.12 to 6.4 ---------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/block_rq_insert")
 int BPF_PROG(rq_insert, struct request *rq)

@@ -119,8 +119,16 @@ struct task_struct {
 	struct sched_entity se;
 };
 
+/* What a thread gave its system call, and where it made it. */
 struct pt_regs {
 	unsigned long sp;
+#if defined(__TARGET_ARCH_x86)
+	unsigned long ip, si, dx, orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+	u64 regs[31];
+	u64 pc;
+	s32 syscallno;
+#endif
 };
 
 #pragma clang attribute pop

@@ -108,7 +108,7 @@ struct flight {
 struct row {
 	u64 count;
 	u64 ns;
-	u64 least;
+	u64 least_flipped; /* ~least: the greatest of the flipped ones, so that nothing yet is 0 here, too */
 	u64 most;
 	u64 own_ns;
 	u64 buckets[BUCKETS];
@@ -153,6 +153,17 @@ struct {
 /* Programs of uprobes can be preempted by another thread's on the same CPU, in the middle of an addition. */
 #define ADD(place, n) __sync_fetch_and_add(&(place), n)
 
+/* And between a comparison and what is stored for it. Each new attempt is another preemption within nanoseconds. */
+#define ATTEMPTS 8
+static __always_inline void raise_to(u64 *place, u64 value)
+{
+	for (int i = 0; i < ATTEMPTS; i++) {
+		u64 seen = *(volatile u64 *)place;
+		if (value <= seen || __sync_val_compare_and_swap(place, seen, value) == seen)
+			return;
+	}
+}
+
 static __always_inline void bump(u32 what)
 {
 	u64 *n = bpf_map_lookup_elem(&counters, &what);
@@ -171,10 +182,8 @@ static __always_inline void count(u32 number, u64 from, u64 to, u64 own)
 		bump(OVERFLOW);
 	if (bucket < BUCKETS)
 		ADD(row->buckets[bucket], 1);
-	if (!row->count || ns < row->least)
-		row->least = ns;
-	if (ns > row->most)
-		row->most = ns;
+	raise_to(&row->least_flipped, ~ns);
+	raise_to(&row->most, ns);
 	ADD(row->count, 1);
 	ADD(row->ns, ns);
 	ADD(row->own_ns, own);

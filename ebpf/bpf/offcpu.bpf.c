@@ -6,6 +6,7 @@
  *
  * Stacks are kept by a 64-bit hash of their addresses in a hash map of our own: a BPF stack map has one place for each
  * hash, so of 500 different stacks in 16,384 places it loses about 8 to collisions. */
+#include "futex.h"
 #include "threads.h"
 
 #define DEPTH 127 /* the kernel's default of perf_event_max_stack */
@@ -16,7 +17,7 @@ enum gate_state { TRACKING, OPEN, FROZEN };
 enum state {
 	IO,              /* the kernel counts it as waiting for IO (in_iowait) */
 	UNINTERRUPTIBLE, /* D, but not for IO: a lock in the kernel */
-	SLEEP,           /* S: futex, timer, socket, ... told apart by the kernel stack, in user space */
+	SLEEP,           /* S: futex, timer, socket, ... told apart in user space */
 	STOPPED,         /* a signal or a debugger */
 	PREEMPTED,       /* it could have gone on */
 	WOKEN,           /* woken, and waiting for a CPU */
@@ -47,9 +48,12 @@ struct thread {
 	u64 ran_ns;
 	u64 cpu_ns; /* by the scheduler, when it left its CPU last */
 	u64 kernel, user, waker_kernel, waker_user;
+	struct futex futex;
 	u32 voluntary, involuntary;
 	u32 tid;
+	u32 own_number; /* as its own pid namespace numbers it */
 	u32 state;
+	u32 unused;
 	char comm[16], waker[16];
 };
 
@@ -61,6 +65,7 @@ struct end {
 
 struct key {
 	u64 kernel, user, waker_kernel, waker_user;
+	struct futex futex;
 	u32 tid, state;
 	char waker[16];
 };
@@ -174,6 +179,7 @@ static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 
 		.user = thread->user,
 		.waker_kernel = thread->waker_kernel,
 		.waker_user = thread->waker_user,
+		.futex = thread->futex,
 		.tid = thread->tid,
 		.state = state,
 	};
@@ -208,8 +214,10 @@ static __always_inline struct thread *thread_of(struct task_struct *task, int *i
 	thread = bpf_map_lookup_elem(&threads, &pid);
 	if (!thread)
 		lose(LOST_THREAD);
-	else if (*is_new)
+	else if (*is_new) {
 		thread->tid = ids_of(task).tid;
+		thread->own_number = own_number(task);
+	}
 	return thread;
 }
 
@@ -249,6 +257,7 @@ static __always_inline void got_cpu(struct thread *thread, u64 now)
 	thread->got = now;
 	thread->since = 0;
 	thread->kernel = thread->user = thread->waker_kernel = thread->waker_user = 0;
+	__builtin_memset(&thread->futex, 0, sizeof(thread->futex));
 	__builtin_memset(thread->waker, 0, sizeof(thread->waker));
 }
 
@@ -333,6 +342,10 @@ static __always_inline void switched_out(void *ctx, bool preempt, struct task_st
 			thread->voluntary++;
 	}
 	bpf_probe_read_kernel_str(thread->comm, sizeof(thread->comm), task->comm);
+	u32 zero = 0;
+	struct stack *words = bpf_map_lookup_elem(&scratch, &zero);
+	if (thread->state == SLEEP && words)
+		read_futex(task, &thread->futex, words->addresses);
 	thread->kernel = take_stack(ctx, 0);
 	thread->user = take_stack(ctx, BPF_F_USER_STACK);
 	if (thread->state != PREEMPTED && woken_meanwhile(task, state))

@@ -7,8 +7,8 @@ const TRACER: [&[u8]; 5] =
     [b"bpf_prog_", b"bpf_trace_run", b"__bpf_trace_", b"__traceiter_", b"bpf_get_stack"];
 /// How deep the tracer's own frames can lie.
 const TRACER_DEPTH: usize = 8;
-/// Functions that a futex waits in, whatever it is for: a mutex, a condition, a join.
-const LOCKS: [&[u8]; 4] = [b"futex_", b"__futex_", b"do_futex", b"rt_mutex_"];
+/// Functions that a futex waits in, whatever it is for.
+const FUTEX: [&[u8]; 4] = [b"futex_", b"__futex_", b"do_futex", b"rt_mutex_"];
 const IO: [&[u8]; 3] = [b"io_schedule", b"blk_io_schedule", b"wait_on_page_bit"];
 /// Where an interrupt entered: what is below was interrupted, and has nothing to do with it.
 const INTERRUPTS: [&[u8]; 4] = [b"asm_common_interrupt", b"asm_sysvec_", b"el1h_64_irq", b"el0t_64_irq"];
@@ -33,9 +33,9 @@ pub fn interrupt<'a>(addresses: &'a [u64], kernel: &Kernel) -> Option<&'a [u64]>
     Some(&addresses[..=entry])
 }
 
-/// Whether a thread with this kernel stack waits for another thread.
-pub fn is_lock(addresses: &[u64], kernel: &Kernel) -> bool {
-    addresses.iter().any(|&address| one_of(&LOCKS, kernel, address))
+/// Whether a thread with this kernel stack waits in a futex.
+pub fn is_futex(addresses: &[u64], kernel: &Kernel) -> bool {
+    addresses.iter().any(|&address| one_of(&FUTEX, kernel, address))
 }
 
 /// Whether a thread with this kernel stack waits for storage.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::cost::{Accounting, ProgramCost};
 use crate::device::{Device, DiskCounts};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse, words};
-use crate::kernel_flags::RequestFlags;
+use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, now_ns, run_window, write_result};
 use crate::targets::{TargetOptions, with_start_times};
@@ -195,7 +195,8 @@ fn slot(operation: usize, owner: usize, stage: usize) -> usize {
 pub fn run(options: &Options) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
-    let flags = RequestFlags::of_this_kernel()?;
+    let btf = kernel_btf()?;
+    let flags = RequestFlags::of(&btf);
     let ways: &[Follow] = match options.follow {
         Follow::Auto if device.bio_based => &[Follow::Bio],
         Follow::Auto => &[Follow::Request, Follow::Insert],
@@ -203,6 +204,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         Follow::Insert => &[Follow::Insert],
         Follow::Bio => &[Follow::Bio],
     };
+    if ways != [Follow::Bio] {
+        must_hand_over_requests(&btf)?;
+    }
     let mut refused = None;
     for way in ways {
         let mut storage = MaybeUninit::uninit();

@@ -1,7 +1,8 @@
-//! Names and values of the kernel's request flags, which move between kernels: read from its own BTF.
+//! What moves between kernels, read from their own BTF: names and values of request flags, arguments of events.
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Enum;
+use libbpf_rs::ReferencesType;
+use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::{Btf, BtfType};
 
 use observer::Failure;
 
@@ -16,13 +17,45 @@ pub struct RequestFlags {
     pub flush_sequence: u32,
 }
 
+/// The running kernel's.
+pub fn kernel_btf() -> Result<Btf<'static>, Failure> {
+    Btf::from_vmlinux().map_err(|error| {
+        Failure::host(format!("this kernel has no BTF, which CO-RE programs are fitted to it with: {error}"))
+    })
+}
+
+/// Refuses a kernel whose events of requests hand over the queue first (before Linux 5.11, commit a54895fa057c): programs
+/// that take the first argument for the request would read some other structure.
+pub fn must_hand_over_requests(btf: &Btf) -> Result<(), Failure> {
+    must_be_request(first_argument(btf, "block_rq_issue"))
+}
+
+fn must_be_request(first: Option<String>) -> Result<(), Failure> {
+    match first.as_deref() {
+        Some("request") => Ok(()),
+        other => Err(Failure::host(format!(
+            "the event block_rq_issue of this kernel begins with {}, not with the request\n  \
+             meaning: it is older than Linux 5.11, and the CO-RE programs of iolat would read another structure\n  \
+             to mend: ioflame ebpf iolat --backend bpftrace",
+            other.map_or_else(|| "what its BTF does not tell".to_owned(), |name| format!("a {name}"))
+        ))),
+    }
+}
+
+/// The name of the structure that the first argument of an event points to.
+fn first_argument(btf: &Btf, event: &str) -> Option<String> {
+    let declared = btf.type_by_name::<Typedef>(&format!("btf_trace_{event}"))?;
+    let pointer = Ptr::try_from(declared.referenced_type()).ok()?;
+    let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
+    // Before the event's own there is the tracer's `void *`.
+    let argument: BtfType = btf.type_by_id(function.get(1)?.ty)?;
+    let pointed =
+        Ptr::try_from(argument.skip_mods_and_typedefs()).ok()?.referenced_type().skip_mods_and_typedefs();
+    Some(pointed.name()?.to_string_lossy().into_owned())
+}
+
 impl RequestFlags {
-    pub fn of_this_kernel() -> Result<Self, Failure> {
-        let btf = Btf::from_vmlinux().map_err(|error| {
-            Failure::host(format!(
-                "this kernel has no BTF, which CO-RE programs are fitted to it with: {error}"
-            ))
-        })?;
+    pub fn of(btf: &Btf) -> Self {
         let members = |name: &str, prefix: &str| -> Vec<(u32, String)> {
             let Some(found) = btf.type_by_name::<Enum>(name) else { return Vec::new() };
             let named = found.iter().filter_map(|member| {
@@ -34,7 +67,7 @@ impl RequestFlags {
         let mut bits = members("req_flag_bits", "__REQ_");
         bits.retain(|(bit, name)| *bit < 32 && name != "nr_bits");
         let sequence = members("rqf_flags", "__RQF_").into_iter().find(|(_, name)| name == "flush_seq");
-        Ok(Self { bits, flush_sequence: sequence.map_or(OLD_FLUSH_SEQUENCE, |(bit, _)| 1 << bit) })
+        Self { bits, flush_sequence: sequence.map_or(OLD_FLUSH_SEQUENCE, |(bit, _)| 1 << bit) }
     }
 
     /// The names of the flags that are set, in the order of their bits; a bit without a name as `bit N`.
@@ -52,5 +85,31 @@ impl RequestFlags {
             names.push("failfast".to_owned());
         }
         names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_event_begins_with_is_read_from_the_kernel() {
+        let btf = kernel_btf().unwrap();
+        assert_eq!(first_argument(&btf, "block_rq_issue").as_deref(), Some("request"));
+        assert!(must_hand_over_requests(&btf).is_ok());
+        // As the events of requests began before Linux 5.11.
+        assert_eq!(first_argument(&btf, "block_bio_complete").as_deref(), Some("request_queue"));
+        assert_eq!(first_argument(&btf, "no_such_event"), None);
+    }
+
+    #[test]
+    fn an_older_kernel_is_refused_in_words() {
+        for (first, words) in
+            [(Some("request_queue"), "begins with a request_queue"), (None, "does not tell")]
+        {
+            let failure = must_be_request(first.map(str::to_owned)).unwrap_err();
+            assert_eq!(failure.exit_code, 3);
+            assert!(failure.to_string().contains(words), "{failure}");
+        }
     }
 }

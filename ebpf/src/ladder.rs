@@ -13,11 +13,12 @@ use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
+use crate::device::{Disks, disks};
 use crate::histogram::read_counts;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use crate::uprobes::{self, Trap, Way};
-use disk::{Device, Disks, disks};
+use disk::Device;
 use observer::{Failure, Process};
 use plan::{Start, Watched, WayName, watched};
 use rows::Stage;

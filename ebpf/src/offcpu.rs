@@ -1,6 +1,7 @@
 //! Off-CPU time of a process: by state, by thread, and by stack as a recording that stackfold and perf read.
 
 mod account;
+pub mod futex;
 mod raw;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +20,8 @@ use crate::chains::{self, Chain};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, now_ns, run_window, write_result};
 use crate::tasks::{self, Task};
-use account::{Life, Row, STATES, Window};
+use account::{Life, Row, Window};
+use futex::Callers;
 use observer::{Failure, Process};
 use raw::{KINDS, Key, Kind, LOSSES, NOT_KEPT, Sum};
 
@@ -27,6 +29,8 @@ use raw::{KINDS, Key, Kind, LOSSES, NOT_KEPT, Sum};
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/offcpu.skel.rs"));
 }
+
+include!(concat!(env!("OUT_DIR"), "/states.rs"));
 
 /// Events of the recording: ns off the CPU, and how often a thread left it so.
 const EVENTS: [&str; 2] = ["off-cpu", "off-cpu-count"];
@@ -73,7 +77,7 @@ struct Stacks {
 }
 
 #[derive(Serialize)]
-struct Result_ {
+struct OffCpu {
     backend: &'static str,
     pid: u32,
     start_ns: u64,
@@ -85,7 +89,7 @@ struct Result_ {
     threads: Vec<Life>,
     stacks: Stacks,
     losses: BTreeMap<&'static str, u64>,
-    /// Whether kernel functions can be told apart: a lock from a sleep, the tracer's own frames.
+    /// Whether kernel functions have names: by these the tracer's own frames are left out.
     kernel_symbols: bool,
     recording: Option<PathBuf>,
 }
@@ -142,6 +146,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let mut open = skeleton::OffcpuSkelBuilder::default().open(&mut storage).or_refused()?;
     let rodata = constants!(open, process.pid());
     rodata.with_waker = i32::from(options.waker);
+    let callers = Callers::of(&process);
+    for (place, range) in rodata.callers.iter_mut().zip(callers.ranges()) {
+        (place.low, place.high) = (range.start, range.end);
+        rodata.callers_known += 1;
+    }
+    (rodata.library.low, rodata.library.high) = (callers.library.start, callers.library.end);
     if let Some(entries) = options.map_entries {
         open.maps.threads.set_max_entries(entries).or_refused()?;
         open.maps.ends.set_max_entries(entries).or_refused()?;
@@ -154,7 +164,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     process.must_be_alive()?;
     let attached = tasks::tasks(&process).into_iter();
     let attached =
-        attached.map(|(tid, task)| (tid, (task, tasks::blocked(&process, tid, &kernel)))).collect();
+        attached.map(|(tid, task)| (tid, (task, tasks::blocked(&process, tid, &kernel, &callers)))).collect();
     let mut counter = Counter {
         skeleton: &mut skeleton,
         process: &process,
@@ -174,6 +184,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         opened,
         closed,
         attached,
+        callers,
         at_open,
         at_close,
         threads: raw::entries(&maps.threads)?.iter().map(|(_, value)| raw::thread(value)).collect(),
@@ -209,7 +220,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     let time_of =
         |wanted: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(|row| row.sum.ns).sum();
-    let result = Result_ {
+    let result = OffCpu {
         backend: "co-re",
         pid: options.pid,
         start_ns: opened,
@@ -240,6 +251,7 @@ fn lost(pid: u32, kind: Kind) -> Key {
         user: NOT_KEPT,
         waker_kernel: 0,
         waker_user: 0,
+        futex: futex::Futex::default(),
         waker: Vec::new(),
     }
 }

@@ -34,7 +34,7 @@ pub struct Options {
 }
 
 #[derive(Serialize)]
-struct Result_ {
+struct RunQueue {
     backend: &'static str,
     pid: u32,
     start_ns: u64,
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         run_window(&options.window, Duration::from_secs(1), &mut Counter(&mut skeleton))?;
     let rows = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, KINDS.len())?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
-    let result = Result_ {
+    let result = RunQueue {
         backend: "co-re",
         pid: options.pid,
         start_ns,

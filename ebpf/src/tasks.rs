@@ -8,10 +8,13 @@ use observer::Process;
 use recording::Kernel;
 use recording::parse;
 
-/// A thread by /proc: its name, state letter and CPU time (schedstat, ns).
+use crate::offcpu::futex::{Callers, Futex};
+
+/// A thread by /proc: its name, its number in its own pid namespace, state letter and CPU time (schedstat, ns).
 #[derive(Clone, Debug)]
 pub struct Task {
     pub comm: Vec<u8>,
+    pub own_number: u32,
     pub state: u8,
     pub cpu_ns: u64,
 }
@@ -37,22 +40,28 @@ fn task(path: &Path) -> Option<Task> {
     }
     let schedstat = fs::read_to_string(path.join("schedstat")).ok()?;
     let cpu_ns = schedstat.split_whitespace().next()?.parse().ok()?;
-    Some(Task { comm: stat.comm, state: stat.state, cpu_ns })
+    let status = fs::read(path.join("status")).ok()?;
+    let numbers = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    let own_number = std::str::from_utf8(numbers).ok()?.split_ascii_whitespace().last()?.parse().ok()?;
+    Some(Task { comm: stat.comm, own_number, state: stat.state, cpu_ns })
 }
 
-/// Where a thread is blocked, as far as /proc tells: kernel frames, leaf first, and the user address it entered from.
+/// Where a thread is blocked, as far as /proc tells: kernel frames, leaf first, the user address it entered from, and the
+/// futex that it waits in.
 #[derive(Clone, Debug, Default)]
 pub struct Blocked {
     pub kernel: Vec<u64>,
     pub user: Vec<u64>,
+    pub futex: Futex,
 }
 
-pub fn blocked(process: &Process, tid: u32, kernel: &Kernel) -> Blocked {
+pub fn blocked(process: &Process, tid: u32, kernel: &Kernel, callers: &Callers) -> Blocked {
     let read = |name: &str| fs::read(process.path(&format!("task/{tid}/{name}"))).unwrap_or_default();
     let frames = parse::kernel_stack(&read("stack"));
     let addresses = frames.iter().map_while(|frame| Some(kernel.address_of(&frame.function)? + frame.offset));
     Blocked {
         kernel: addresses.collect(),
         user: parse::syscall(&read("syscall")).map(|call| call.pc).into_iter().collect(),
+        futex: callers.blocked(process, tid),
     }
 }

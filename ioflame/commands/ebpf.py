@@ -8,7 +8,6 @@ import os
 import select
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +16,11 @@ from ioflame.checks import Check, Verdict, render_checks, worst
 from ioflame.commands import ebpf_iolat, ebpf_ladder, ebpf_offcpu, ebpf_runqlat
 from ioflame.commands.ebpf_program import EbpfProgram
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.held_process import process_number
 from ioflame.observer import Observer, attached
 from ioflame.process import Children, interruptible
 from ioflame.progress import Reporter, terminal_width
+from ioflame.scratch import scratch_directory
 from viz.columns import folded
 
 __all__ = ("add_parser",)
@@ -48,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         )
         one.add_argument(
             "--pid",
-            type=int,
+            type=process_number,
             action="append",
             required=True,
             metavar="PID",
@@ -69,8 +70,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--seconds {arguments.seconds} is not a length of time", mend="--seconds 10")
     if arguments.out is not None and arguments.out.exists():
         raise UsageError(f"--out {arguments.out} exists already", means="nothing is overwritten", mend="another name")
-    with tempfile.TemporaryDirectory(prefix="ioflame-ebpf-") as folder:
-        result = Path(folder) / f"{program.name}.json"
+    with scratch_directory() as folder:
+        result = folder / f"{program.name}.json"
         ended: list[Check] = []
         with Children() as children, interruptible():
             observer = program.observer(arguments, children, result)

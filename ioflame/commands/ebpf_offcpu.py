@@ -31,40 +31,39 @@ ioflame ebpf offcpu --pid 17919 --seconds 3 --dir waits
 
 Where the threads wait (off-CPU; ms; 8 threads, idle ones too, 3.0 s)
                             ms  % of time           n     mean us
-on-CPU               1,582.307       6.54           -           -
-io                   3,420.368      14.14      71,472        47.9
-lock                12,105.189      50.04         248    48,811.2
-woken                6,653.354      27.50      71,667        92.8
-preempted              431.074       1.78       5,432        79.4
-all                 24,192.292     100.00
+on-CPU               1,788.775       7.44           -           -
+io                   7,144.424      29.73      78,100        91.5
+lock                     1.041       0.00          50        20.8
+condition           12,013.556      50.00           4 3,003,389.0
+woken                3,066.457      12.76      78,145        39.2
+preempted               12.859       0.05         274        46.9
+all                 24,027.112     100.00
 
-Wall clock by category (12.1 s of 4 threads, idle threads left out)
+Wall clock by category (12.0 s of 4 threads, idle threads left out)
                                     ms        %
-on-CPU                       1,582.307    13.08
-io                           3,420.368    28.28
-  libc+k                     3,420.318    28.28
-  bloom                          0.029     0.00
-  BSI                            0.021     0.00
-lock                             9.043     0.07
-  other                          7.651     0.06
-  LRU                            0.614     0.01
-  BSI                            0.471     0.00
-  bloom                          0.306     0.00
-woken                        6,653.354    55.00
-  libc+k                     6,645.626    54.94
-  other                          6.351     0.05
-  LRU                            0.667     0.01
-  bloom                          0.363     0.00
-  BSI                            0.347     0.00
-preempted                      431.074     3.56
+on-CPU                       1,788.775    14.89
+io                           7,144.424    59.47
+  libc+k                     7,144.424    59.47
+lock                             1.041     0.01
+  other                          0.505     0.00
+  bloom                          0.250     0.00
+  LRU                            0.225     0.00
+  BSI                            0.061     0.00
+woken                        3,066.457    25.52
+  libc+k                     3,065.288    25.52
+  other                          0.860     0.01
+  LRU                            0.160     0.00
+  bloom                          0.124     0.00
+  BSI                            0.026     0.00
+preempted                       12.859     0.11
   ...
-all                         12,096.146   100.00
+all                         12,013.556   100.00
 
-left out: 4 idle threads (next to nothing to do; 12.096 s)
-on-CPU is switch-in to switch-out; schedstat says 1,613.201 ms (+2.0 %)
+left out: 4 idle threads (next to nothing to do; 12.014 s)
+on-CPU is switch-in to switch-out; schedstat says 2,055.462 ms (+14.9 %)
   it counts a thread woken on an idle CPU as running before it is switched in
 
-     ok  on-CPU + off-CPU  100.00% of 24.192 s in 8 threads
+     ok  on-CPU + off-CPU  100.00% of 24.027 s in 8 threads
 """
 
 
@@ -129,7 +128,7 @@ def _show(path: Path) -> Shown:
 
 PROGRAM = EbpfProgram(
     name="offcpu",
-    about="where the threads of a process wait: stacks by time off the CPU, storage apart from locks and the run queue",
+    about="where the threads of a process wait, by stack: storage, locks, conditions, joins, the run queue",
     overhead=_OVERHEAD,
     example=_EXAMPLE,
     add_arguments=_add_arguments,

@@ -18,7 +18,7 @@ from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp, pmp_categorised
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.files import Files
-from ioflame.held_process import HeldProcess
+from ioflame.held_process import HeldProcess, process_number
 from ioflame.observer import attached
 from ioflame.pmp import Locks, Pmp, read_pmp, write
 from ioflame.process import Children, interruptible
@@ -82,7 +82,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--pid", type=int, required=True, metavar="PID", help="the process")
+    add("--pid", type=process_number, required=True, metavar="PID", help="the process")
     add("--seconds", type=float, default=10.0, metavar="S", help="how long (default: 10)")
     add("--hz", type=float, default=10.0, metavar="HZ", help="samples a second of each thread (default: 10)")
     add("--sampler", default="stacksampler", metavar="NAME", help="stacksampler (default) or gdb")

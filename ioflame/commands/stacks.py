@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from folding.stackfold import stackfold_binary
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.files import Files
 from ioflame.process import Output, capture
+from ioflame.scratch import scratch_directory
 from viz.details import detailed
 from viz.frames import Stack, read_categorised, read_folded
 from viz.pprof import read_pprof
@@ -126,8 +126,8 @@ def _refuse_differences(lines: Sequence[bytes]) -> None:
 
 
 def _from_stackfold(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
-    with tempfile.TemporaryDirectory(prefix="ioflame-") as name:
-        folded, stats, pprof = (Path(name) / part for part in ("folded", "stats", "stacks.pb.gz"))
+    with scratch_directory() as scratch:
+        folded, stats, pprof = (scratch / part for part in ("folded", "stats", "stacks.pb.gz"))
         argv = [stackfold_binary(), "-q", "--kernel", "-o", str(folded), "--stats", str(stats), "--pprof", str(pprof)]
         argv += ["--event", event] if event else []
         done = capture([*argv, source.path], timeout=_TIMEOUT, stdin=source.data)

@@ -18,7 +18,7 @@ from ioflame.checks import Verdict
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from ioflame.latency import read_io_latency
 from tests.conftest import ROOT, Ioflame
-from tests.ebpf.conftest import Disk, run_fio
+from tests.ebpf.conftest import Disk, Start, run_fio
 from tests.ebpf.test_iolat import check
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]
@@ -196,7 +196,7 @@ def test_full_maps_are_an_error(tmp_path: Path, loop: Disk) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--pid", "999999999"], "there is no process"),
+        (["--pid", "999999999"], "there is no process 999999999"),
         (["--pid", "1", "--device", "/nowhere"], "lsblk"),
         (["--pid", "1", "--device", "/proc"], "no block device"),
         (["--pid", "1", "--seconds", "0"], "--seconds"),
@@ -206,3 +206,43 @@ def test_full_maps_are_an_error(tmp_path: Path, loop: Disk) -> None:
 def test_what_makes_no_sense(ioflame: Ioflame, arguments: list[str], words: str) -> None:
     code, _, err = ioflame.run("ebpf", "iolat", *arguments)
     assert code in (EXIT_USAGE, EXIT_HOST) and words in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp"])
+@pytest.mark.parametrize("pid", ["99999999999", "gone"])
+def test_a_process_that_is_not_there_is_named(ioflame: Ioflame, tmp_path: Path, command: str, pid: str) -> None:
+    if pid == "gone":
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        pid = str(gone.pid)
+    out = ("--out", tmp_path / "runs") if command == "pmp" else ()
+    code, _, err = ioflame.run(*command.split(), f"--pid={pid}", *out)
+    assert code == EXIT_USAGE and "Traceback" not in err
+    assert f"there is no process {pid}" in err
+    # Nothing that is gone by the time it is read.
+    assert ".log" not in err
+
+
+def test_what_a_killed_command_left_goes_with_the_next(
+    ioflame: Ioflame, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    pid = start("sleep").pid
+    killed = ioflame.start("ebpf", "runqlat", "--pid", str(pid), "--seconds", "100")
+    assert killed.stderr is not None
+    assert any("counting" in line for line in iter(killed.stderr.readline, ""))
+    (left,) = place.iterdir()
+    # Another one at the same time leaves it alone; so does everything that is not ours.
+    others = [place / name for name in ("ioflame-notes", "ioflame-1-x.txt", "else")]
+    for path in others:
+        path.mkdir()
+    (place / "ioflame-4194304-link").symlink_to(others[0])
+    assert ioflame.run("ebpf", "runqlat", "--pid", str(pid), "--seconds", "0.1")[0] == 0
+    assert left.exists()
+    killed.kill()
+    killed.communicate()
+    assert left.exists()
+    assert ioflame.run("ebpf", "runqlat", "--pid", str(pid), "--seconds", "0.1")[0] == 0
+    assert {path.name for path in place.iterdir()} == {*(path.name for path in others), "ioflame-4194304-link"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ebpf.tracer import tracer_binary
 from ioflame.checks import Check, Verdict
 from ioflame.errors import HostError, UsageError
-from ioflame.ladder import STAGES, Ladder, read_ladder
+from ioflame.ladder import STAGES, Ladder, Rung, read_ladder
 from ioflame.observer import attached
 from ioflame.process import Children
 from tests.conftest import Ioflame
@@ -240,13 +241,12 @@ def test_a_sample_of_nothing_is_refused(tmp_path: Path) -> None:
 def test_without_root_it_says_what_it_needs(burner: subprocess.Popen[str]) -> None:
     binary = tracer_binary()
     assert binary is not None
-    # Where nobody can execute it, whatever the mode of our own directories.
-    with_all = Path(shutil.copy(binary, "/var/tmp/ioflame-test-ladder-loader"))
-    try:
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(with_all), "ladder"]
+    # Where anybody can execute it, whatever the mode of our own directories.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        Path(place).chmod(0o755)
+        with_all = shutil.copy(binary, place)
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", with_all, "ladder"]
         done = subprocess.run([*command, "--pid", str(burner.pid)], capture_output=True, text=True, check=False)
-    finally:
-        with_all.unlink()
     assert done.returncode == HostError.exit_code
     assert "run it as root" in done.stderr
 
@@ -257,7 +257,18 @@ def ladder_of(pid: int, tmp_path: Path, ioflame: Ioflame, *options: str) -> tupl
         "ebpf", "ladder", "--pid", str(pid), "--seconds", "2", "--out", out, "--sample", "1", *options
     )
     assert code == 0, text + errors
-    return read_ladder(out), text
+    ladder = read_ladder(out)
+    for rung in (*ladder.stages, *ladder.classes, ladder.outside):
+        ends_are_where_its_buckets_say(rung)
+    return ladder, text
+
+
+def ends_are_where_its_buckets_say(rung: Rung) -> None:
+    """Least and most are kept beside the buckets, by programs that other threads' may preempt."""
+    if rung.count:
+        (low, high, _), (last, end, _) = rung.buckets[0], rung.buckets[-1]
+        assert low <= rung.least_ns < high, rung.name
+        assert last <= rung.most_ns and (rung.most_ns < end or end > 1 << 37), rung.name
 
 
 @pytest.mark.needs("db_bench")

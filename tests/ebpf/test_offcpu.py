@@ -17,7 +17,7 @@ from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from folding.offcpu import categorise_off_cpu, fold_off_cpu
 from ioflame.checks import Verdict
-from ioflame.offcpu import OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
+from ioflame.offcpu import STATES, OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
 from ioflame.process import Children
 from tests.ebpf.conftest import DB_FLAGS, DIRECT, Start
 
@@ -75,6 +75,62 @@ def test_every_kind_of_wait_is_told_and_all_adds_up(start: Start, tmp_path: Path
     # One of the two always holds the mutex: the other waits in a futex.
     assert 0.5 * window < off.states["lock"].ns < 1.2 * window
     assert off.states["io"].ns == 0
+
+
+def test_a_lock_a_condition_and_a_join_are_three_things(start: Start, tmp_path: Path) -> None:
+    process = start("turns")
+    off = observe(process.pid, tmp_path)
+    adds_up(off)
+    # Those that it begins have its name.
+    still = (thread for thread in off.threads if not (thread.started or thread.ended))
+    (turns,) = (thread.tid for thread in still if thread.comm == "turns")
+    stacks = [stack for stack in fold_off_cpu(tmp_path / "off.data") if stack.tid == turns]
+    ns = {state: sum(stack.ns for stack in stacks if stack.state == state) for state in STATES}
+    rounds = sum(stack.count for stack in stacks if stack.state == "condition")
+    assert rounds >= 20
+    # A nap is never too short. The round at either edge may have been cut, and the mutex may have been held a moment
+    # before it was asked for.
+    whole = rounds - 2
+    assert ns["lock"] >= whole * 3_500_000
+    assert ns["condition"] >= whole * 1_900_000
+    assert ns["join"] >= whole * 900_000
+    # Each kind is as long as it is, against the others, on a host that is late with every wake-up, too.
+    assert ns["condition"] < ns["lock"] and ns["join"] < ns["lock"]
+    assert ns["futex"] == 0
+    folded = (tmp_path / "offcpu.folded").read_text()
+    assert all(f"[{state}]" in folded for state in ("lock", "condition", "join"))
+    # The main thread naps, and none of it is a lock.
+    assert next(thread for thread in off.threads if thread.tid == process.pid).off_ns.keys() == {"sleep"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "state"),
+    [("rwlock", "lock"), ("semaphore", "lock"), ("timed", "lock"), ("priority", "lock"), ("own", "futex")],
+)
+def test_every_futex_is_what_it_is_waited_in_for(start: Start, tmp_path: Path, mode: str, state: str) -> None:
+    off = observe(start(mode).pid, tmp_path)
+    adds_up(off)
+    futexes = {name: off.states[name].ns for name in ("lock", "condition", "join", "futex") if off.states[name].ns}
+    assert futexes.keys() == {state}
+    assert off.states[state].ns > 0.5 * (off.end_ns - off.start_ns)
+
+
+def test_threads_that_never_moved_are_told_apart_too(start: Start, tmp_path: Path) -> None:
+    process = start("parked", "joins", "taken")
+    # No event is to tell of them: each has to be where it stays before it is looked at.
+    while sum(map(waits_in_futex, Path(f"/proc/{process.pid}/task").iterdir())) < 3:
+        time.sleep(0.01)
+    off = observe(process.pid, tmp_path, seconds=0.3)
+    adds_up(off)
+    window = off.end_ns - off.start_ns
+    waits = {thread.comm: thread.off_ns for thread in off.threads}
+    assert waits["parked"] == {"condition": window}
+    assert waits["joins"] == {"join": window}
+    assert waits["taken"] == {"lock": window}
+
+
+def waits_in_futex(task: Path) -> bool:
+    return "futex" in (task / "stack").read_text()
 
 
 def test_stacks_have_true_names_and_weights(start: Start, tmp_path: Path) -> None:

@@ -2,18 +2,28 @@
  *
  *   sleep    sleeps 2 ms at a time
  *   lock     two threads take turns with a mutex, each holding it for 2 ms
+ *   turns    for a mutex that is held for 4 ms, for a condition that comes after 2 ms, for the end of a thread that
+ *            lives for 1 ms; and so on
+ *   rwlock, semaphore, timed, priority, own
+ *            wait for 2 ms at a time: for a reader-writer lock, a semaphore, a mutex with a time limit, one that inherits
+ *            priorities, a futex that the C library knows nothing of
  *   spin     never waits
  *   forever  sleeps once, for all the time
+ *   parked, joins, taken
+ *            wait for all the time: for a condition, for a thread that sleeps forever, for a mutex
  *   churn    64 threads, each of them alive for about 20 ms, one after the other in eights
  *   hostile  sleeps under a name that is not a name
  *
  * Prints its pid once all threads run. */
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,9 +75,162 @@ static void *locks(void *unused)
 	return unused;
 }
 
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
+static volatile int is_held, is_news;
+
+static void *holds(void *unused)
+{
+	pthread_mutex_lock(&held);
+	is_held = 1;
+	nap(4000000);
+	pthread_mutex_unlock(&held);
+	return unused;
+}
+
+static void *tells(void *unused)
+{
+	nap(2000000);
+	pthread_mutex_lock(&held);
+	is_news = 1;
+	pthread_cond_signal(&news);
+	pthread_mutex_unlock(&held);
+	return unused;
+}
+
+static void *lives(void *unused)
+{
+	nap(1000000);
+	return unused;
+}
+
+static void *turns_(void *unused)
+{
+	prctl(PR_SET_NAME, "turns");
+	while (!over) {
+		pthread_t other;
+		is_held = is_news = 0;
+		pthread_create(&other, 0, holds, 0);
+		while (!is_held)
+			;
+		pthread_mutex_lock(&held);
+		pthread_mutex_unlock(&held);
+		pthread_join(other, 0);
+		pthread_mutex_lock(&held);
+		pthread_create(&other, 0, tells, 0);
+		while (!is_news)
+			pthread_cond_wait(&news, &held);
+		pthread_mutex_unlock(&held);
+		pthread_join(other, 0);
+		pthread_create(&other, 0, lives, 0);
+		pthread_join(other, 0);
+	}
+	return unused;
+}
+
+/* Somebody has it and gives it after 2 ms, again and again: one thread gives, the other takes. */
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t priority = PTHREAD_MUTEX_INITIALIZER;
+static sem_t semaphore;
+static int own;
+
+static void *posts(void *unused)
+{
+	for (; !over; nap(2000000)) {
+		sem_post(&semaphore);
+		__atomic_add_fetch(&own, 1, __ATOMIC_SEQ_CST);
+		syscall(SYS_futex, &own, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+	}
+	return unused;
+}
+
+static void *rwlocks(void *unused)
+{
+	while (!over) {
+		pthread_rwlock_wrlock(&rwlock);
+		nap(2000000);
+		pthread_rwlock_unlock(&rwlock);
+		nap(10000);
+	}
+	return unused;
+}
+
+static void *semaphores(void *unused)
+{
+	pthread_t other;
+	sem_init(&semaphore, 0, 0);
+	pthread_create(&other, 0, posts, 0);
+	while (!over)
+		sem_wait(&semaphore);
+	return unused;
+}
+
+static void *timed(void *unused)
+{
+	struct timespec far;
+	clock_gettime(CLOCK_REALTIME, &far);
+	far.tv_sec += 3600;
+	while (!over) {
+		pthread_mutex_timedlock(&mutex, &far);
+		nap(2000000);
+		pthread_mutex_unlock(&mutex);
+		nap(10000);
+	}
+	return unused;
+}
+
+static void *priorities(void *unused)
+{
+	while (!over) {
+		pthread_mutex_lock(&priority);
+		nap(2000000);
+		pthread_mutex_unlock(&priority);
+		nap(10000);
+	}
+	return unused;
+}
+
+static void *owns(void *unused)
+{
+	pthread_t other;
+	pthread_create(&other, 0, posts, 0);
+	while (!over)
+		syscall(SYS_futex, &own, FUTEX_WAIT_PRIVATE, __atomic_load_n(&own, __ATOMIC_SEQ_CST), 0, 0, 0);
+	return unused;
+}
+
 static void *forever(void *unused)
 {
 	nap(3600L * 1000000000);
+	return unused;
+}
+
+static void *parked(void *unused)
+{
+	static pthread_mutex_t of_none = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+	prctl(PR_SET_NAME, "parked");
+	pthread_mutex_lock(&of_none);
+	while (!over)
+		pthread_cond_wait(&never, &of_none);
+	return unused;
+}
+
+static void *joins(void *unused)
+{
+	pthread_t other;
+	pthread_create(&other, 0, forever, 0);
+	prctl(PR_SET_NAME, "joins");
+	pthread_join(other, 0);
+	return unused;
+}
+
+static void *taken(void *unused)
+{
+	static pthread_mutex_t for_ever = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&for_ever);
+	prctl(PR_SET_NAME, "taken");
+	pthread_mutex_lock(&for_ever);
 	return unused;
 }
 
@@ -105,10 +268,16 @@ int main(int count, char **words)
 		void *(*run)(void *);
 		int threads;
 	} modes[] = {
-		{ "sleep", sleeps, 1 }, { "lock", locks, 2 },     { "spin", spins, 1 },
-		{ "forever", forever, 1 }, { "churn", churns, 1 }, { "hostile", hostile, 1 },
+		{ "sleep", sleeps, 1 }, { "lock", locks, 2 }, { "spin", spins, 1 }, { "forever", forever, 1 },
+		{ "churn", churns, 1 }, { "hostile", hostile, 1 }, { "turns", turns_, 1 }, { "rwlock", rwlocks, 2 },
+		{ "semaphore", semaphores, 1 }, { "timed", timed, 2 }, { "priority", priorities, 2 }, { "own", owns, 1 },
+		{ "parked", parked, 1 }, { "joins", joins, 1 }, { "taken", taken, 1 },
 	};
 	pthread_t thread;
+	pthread_mutexattr_t inherits;
+	pthread_mutexattr_init(&inherits);
+	pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&priority, &inherits);
 	for (int i = 2; i < count; i++)
 		for (unsigned m = 0; m < sizeof(modes) / sizeof(*modes); m++)
 			for (int n = 0; !strcmp(words[i], modes[m].name) && n < modes[m].threads; n++)

@@ -1,12 +1,10 @@
 //! The disk that followed reads go to, by the kernel's own counters.
 
-use std::collections::BTreeMap;
-use std::fs;
-
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
 use super::skeleton::LadderSkel;
+use crate::device::Disks;
 use crate::refusal::OrRefused;
 use observer::Failure;
 
@@ -20,9 +18,6 @@ pub struct Device {
     reads: u64,
     read_ms: u64,
 }
-
-/// By number: name, reads completed and milliseconds that they took.
-pub type Disks = BTreeMap<(u32, u32), (String, u64, u64)>;
 
 /// The disk of most followed reads, with what it counted between two looks; None where that is not known.
 pub fn device(skeleton: &LadderSkel, opened: &Disks, closed: &Disks) -> Result<Option<Device>, Failure> {
@@ -40,24 +35,6 @@ pub fn device(skeleton: &LadderSkel, opened: &Disks, closed: &Disks) -> Result<O
     let (Some(before), Some(after)) = (opened.get(&(major, minor)), closed.get(&(major, minor))) else {
         return Ok(None);
     };
-    Ok(Some(Device {
-        major,
-        minor,
-        name: after.0.clone(),
-        followed,
-        reads: after.1 - before.1,
-        read_ms: after.2.wrapping_sub(before.2),
-    }))
-}
-
-/// Every disk.
-pub fn disks() -> Disks {
-    let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
-    let line = |line: &str| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let number = |n: usize| fields.get(n)?.parse::<u64>().ok();
-        let key = (number(0)? as u32, number(1)? as u32);
-        Some((key, ((*fields.get(2)?).to_owned(), number(3)?, number(6)?)))
-    };
-    text.lines().filter_map(line).collect()
+    let read = after.1.read.since(before.1.read);
+    Ok(Some(Device { major, minor, name: after.0.clone(), followed, reads: read.requests, read_ms: read.ms }))
 }

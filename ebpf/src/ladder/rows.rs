@@ -76,8 +76,8 @@ fn read_rows(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
             let (mut counts, mut own) = (vec![0u64; BUCKETS], 0);
             let mut histogram = Histogram::default();
             for value in values {
-                let [count, ns, least, most, own_ns] = words::<ROW_FIELDS>(value);
-                histogram.add([count, ns, least, most]);
+                let [count, ns, least_flipped, most, own_ns] = words::<ROW_FIELDS>(value);
+                histogram.add([count, ns, !least_flipped, most]);
                 own += own_ns;
                 for (count, added) in counts.iter_mut().zip(words::<BUCKETS>(&value[ROW_FIELDS * 8..])) {
                     *count += added;

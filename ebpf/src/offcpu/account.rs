@@ -1,50 +1,15 @@
 //! From maps to time: what every thread of the process did between the gate's edges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recording::Kernel;
 use serde::Serialize;
 
+use super::State;
+use super::futex::{Callers, Futex, SEEN};
 use super::raw::{End, Key, Kind, Sum, Thread};
 use crate::chains;
 use crate::tasks::{Blocked, Task};
-
-/// What a thread waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    Io,
-    Lock,
-    Sleep,
-    Uninterruptible,
-    Stopped,
-    Preempted,
-    Woken,
-}
-
-pub const STATES: [State; 7] = [
-    State::Io,
-    State::Lock,
-    State::Sleep,
-    State::Uninterruptible,
-    State::Stopped,
-    State::Preempted,
-    State::Woken,
-];
-
-impl State {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Io => "io",
-            Self::Lock => "lock",
-            Self::Sleep => "sleep",
-            Self::Uninterruptible => "uninterruptible",
-            Self::Stopped => "stopped",
-            Self::Preempted => "preempted",
-            Self::Woken => "woken",
-        }
-    }
-}
 
 /// The process at both edges of the gate, and what was counted between them.
 pub struct Window {
@@ -58,6 +23,7 @@ pub struct Window {
     pub threads: Vec<Thread>,
     pub ends: Vec<End>,
     pub stacks: BTreeMap<u64, Vec<u64>>,
+    pub callers: Callers,
 }
 
 /// A thread's part of the window.
@@ -127,6 +93,7 @@ impl Window {
                     user: 0,
                     waker_kernel: 0,
                     waker_user: 0,
+                    futex: Futex::default(),
                     waker: Vec::new(),
                 };
                 let sum = sums.entry(key).or_default();
@@ -143,21 +110,37 @@ impl Window {
 
     /// Sums with their states, those told by a stack included.
     pub fn rows(&self, sums: BTreeMap<Key, Sum>, kernel: &Kernel) -> Vec<Row> {
+        let tids = self.own_numbers();
         let rows = sums.into_iter().filter(|(_, sum)| sum.ns > 0 || sum.count > 0);
         rows.map(|(key, sum)| {
-            let (state, before) = self.state(&key, kernel);
+            let (state, before) = self.state(&key, &tids, kernel);
             Row { key, state, before, sum }
         })
         .collect()
     }
 
-    fn state(&self, key: &Key, kernel: &Kernel) -> (State, bool) {
+    /// What the process' threads call themselves: by that they are joined.
+    fn own_numbers(&self) -> BTreeSet<u32> {
+        let seen = self.threads.iter().chain(self.ends.iter().map(|end| &end.thread));
+        let listed = self.attached.values().map(|(task, _)| task);
+        let listed = listed.chain(self.at_open.values()).chain(self.at_close.values());
+        seen.map(|thread| thread.own_number).chain(listed.map(|task| task.own_number)).collect()
+    }
+
+    fn state(&self, key: &Key, tids: &BTreeSet<u32>, kernel: &Kernel) -> (State, bool) {
         let stack = || self.stacks.get(&key.kernel).map_or(&[][..], |stack| &stack[..]);
-        let asleep = |stack: &[u64]| if chains::is_lock(stack, kernel) { State::Lock } else { State::Sleep };
+        // The call tells; one that a signal broke off and restarted, or one of 32 bits, is known by its kernel stack alone.
+        let asleep = |stack: &[u64], futex: &Futex| {
+            if futex.how & SEEN != 0 || chains::is_futex(stack, kernel) {
+                self.callers.state(futex, tids)
+            } else {
+                State::Sleep
+            }
+        };
         let state = match key.kind {
             Kind::Io => State::Io,
             Kind::Uninterruptible => State::Uninterruptible,
-            Kind::Sleep => asleep(stack()),
+            Kind::Sleep => asleep(stack(), &key.futex),
             Kind::Stopped => State::Stopped,
             Kind::Preempted => State::Preempted,
             Kind::Woken => State::Woken,
@@ -169,7 +152,7 @@ impl Window {
                     Some(b'D') if chains::is_io(stack, kernel) => State::Io,
                     Some(b'D') => State::Uninterruptible,
                     Some(b'T' | b't') => State::Stopped,
-                    _ => asleep(stack),
+                    _ => asleep(stack, &known.map_or_else(Futex::default, |(_, blocked)| blocked.futex)),
                 };
                 return (state, true);
             }

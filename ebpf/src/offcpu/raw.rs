@@ -2,6 +2,7 @@
 
 use libbpf_rs::{MapCore, MapFlags};
 
+use super::futex::Futex;
 use crate::refusal::OrRefused;
 use observer::Failure;
 
@@ -35,6 +36,7 @@ pub struct Key {
     pub user: u64,
     pub waker_kernel: u64,
     pub waker_user: u64,
+    pub futex: Futex,
     pub waker: Vec<u8>,
 }
 
@@ -54,6 +56,8 @@ pub struct Thread {
     pub voluntary: u32,
     pub involuntary: u32,
     pub comm: Vec<u8>,
+    /// As its own pid namespace numbers it.
+    pub own_number: u32,
     /// What its present stretch is counted under.
     pub key: Key,
 }
@@ -94,6 +98,10 @@ impl<'a> Fields<'a> {
         KINDS[(self.u32() as usize).min(KINDS.len() - 1)]
     }
 
+    fn futex(&mut self) -> Futex {
+        Futex { caller: self.u64(), how: self.u32(), value: self.u32() }
+    }
+
     fn name(&mut self) -> Vec<u8> {
         let name = self.take(16);
         name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
@@ -103,8 +111,8 @@ impl<'a> Fields<'a> {
 pub fn key(bytes: &[u8]) -> Key {
     let mut at = Fields(bytes);
     let [kernel, user, waker_kernel, waker_user] = [at.u64(), at.u64(), at.u64(), at.u64()];
-    let (tid, kind, waker) = (at.u32(), at.kind(), at.name());
-    Key { tid, kind, kernel, user, waker_kernel, waker_user, waker }
+    let (futex, tid, kind, waker) = (at.futex(), at.u32(), at.kind(), at.name());
+    Key { tid, kind, kernel, user, waker_kernel, waker_user, futex, waker }
 }
 
 pub fn sum(bytes: &[u8]) -> Sum {
@@ -117,10 +125,12 @@ pub fn thread(bytes: &[u8]) -> Thread {
     let [begun, since, woken, got, ran_ns] = [at.u64(), at.u64(), at.u64(), at.u64(), at.u64()];
     let _cpu_ns = at.u64();
     let [kernel, user, waker_kernel, waker_user] = [at.u64(), at.u64(), at.u64(), at.u64()];
-    let [voluntary, involuntary, tid] = [at.u32(), at.u32(), at.u32()];
-    let (kind, comm, waker) = (at.kind(), at.name(), at.name());
-    let key = Key { tid, kind, kernel, user, waker_kernel, waker_user, waker };
-    Thread { begun, since, woken, got, ran_ns, voluntary, involuntary, comm, key }
+    let futex = at.futex();
+    let [voluntary, involuntary, tid, own_number] = [at.u32(), at.u32(), at.u32(), at.u32()];
+    let (kind, _unused) = (at.kind(), at.u32());
+    let (comm, waker) = (at.name(), at.name());
+    let key = Key { tid, kind, kernel, user, waker_kernel, waker_user, futex, waker };
+    Thread { begun, since, woken, got, ran_ns, voluntary, involuntary, comm, own_number, key }
 }
 
 pub fn end(bytes: &[u8]) -> End {
