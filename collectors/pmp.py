@@ -145,6 +145,6 @@ class Sampling:
             raise self._failure(self._child, f"the sampler did not answer {answer}")
 
     def _failure(self, child: Child, what: str) -> IoflameError:
-        words = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+        words = self._log.read_text(encoding="utf-8", errors="replace")[-2000:] if self._log.exists() else ""
         what = child.describe_end() if words.strip() else f"{what} ({child.describe_end()})"
         return error_of_child(child.returncode, words, what=what, mend=f"read {self._log}")

@@ -134,7 +134,11 @@ class Schedule:
                 mend="run it again when the host is quieter   (uptime)",
             )
         if not self._child.running:
-            words = self._log.read_text(errors="replace").strip().splitlines() if self._log.exists() else []
+            words = (
+                self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                if self._log.exists()
+                else []
+            )
             raise MeasurementError(
                 f"the workload ended in the middle of the measurement: {self._child.describe_end()}",
                 means="the windows before are kept; it said last: " + (words[-1][-300:] if words else "nothing"),

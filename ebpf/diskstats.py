@@ -26,8 +26,8 @@ def partition_sectors(device: Device) -> tuple[int, int] | None:
     if not device.partition:
         return None
     path = Path(f"/sys/dev/block/{device.major}:{device.minor}")
-    first = int((path / "start").read_text())
-    return first, first + int((path / "size").read_text())
+    first = int((path / "start").read_text(encoding="utf-8"))
+    return first, first + int((path / "size").read_text(encoding="utf-8"))
 
 
 def disk_counts(device: Device) -> DiskCounts | None:
@@ -38,7 +38,7 @@ def disk_counts(device: Device) -> DiskCounts | None:
 def all_disk_counts() -> dict[tuple[int, int], DiskCounts]:
     """The counters of every device now, by (major, minor)."""
     found = {}
-    for line in Path("/proc/diskstats").read_text().splitlines():
+    for line in Path("/proc/diskstats").read_text(encoding="utf-8").splitlines():
         words = line.split()
         numbers = [int(word) for word in words[3:]] + [0] * 17
         found[int(words[0]), int(words[1])] = DiskCounts(

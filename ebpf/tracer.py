@@ -101,7 +101,7 @@ class Tracer:
     def _failure(self, what: str) -> IoflameError:
         self._failed = True
         self.child.wait(1.0)
-        words = self._log.read_text(errors="replace")[-1000:] if self._log.exists() else ""
+        words = self._log.read_text(encoding="utf-8", errors="replace")[-1000:] if self._log.exists() else ""
         host = self.child.returncode == HostError.exit_code
         return error_of_child(
             self.child.returncode,

@@ -68,7 +68,7 @@ class RocksDB:
 
     def __init__(self, own: Mapping[str, Any] | None = None) -> None:
         """own: steps, workloads and configurations of a user, over those of `rocksdb.toml`; UsageError for bad ones."""
-        self._definitions: dict[str, Any] = tomllib.loads(_DEFINITIONS.read_text())
+        self._definitions: dict[str, Any] = tomllib.loads(_DEFINITIONS.read_text(encoding="utf-8"))
         for kind, definitions in (own or {}).items():
             for name, definition in definitions.items():
                 check_definition(kind, name, definition, {**self._definitions[kind], **definitions})
@@ -266,7 +266,7 @@ class RocksDB:
             return {}
         parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",))
         try:
-            parser.read_string(newest.read_text(errors="replace"))
+            parser.read_string(newest.read_text(encoding="utf-8", errors="replace"))
         except configparser.Error as error:
             raise MeasurementError(f"{newest} cannot be read: {error}") from None
         settings: dict[str, str] = {}

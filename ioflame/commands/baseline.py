@@ -79,9 +79,9 @@ def run_baseline(
             child.stop()
     reads, sectors, read_ms = (b - a for a, b in zip(before, read_counts(device), strict=True))
     if code != 0:
-        words = log.read_text(errors="replace").strip()[-500:]
+        words = log.read_text(encoding="utf-8", errors="replace").strip()[-500:]
         raise MeasurementError(f"fio ended with {child.describe_end()}: {words}", mend=f"read {log}")
-    result = parse_fio(out.read_text(), users)
+    result = parse_fio(out.read_text(encoding="utf-8"), users)
     return Baseline(
         result.iops, result.reads, result.us_per, result.sy_per, result.lat_us,
         io_lat=read_ms * 1e3 / reads if reads else 0.0,

@@ -80,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.out is not None:
             shutil.copyfile(result, arguments.out)
         if arguments.json:
-            sys.stdout.write(result.read_text())
+            sys.stdout.write(result.read_text(encoding="utf-8"))
             print(render_checks(checks), file=sys.stderr)
         else:
             width = terminal_width(sys.stdout)

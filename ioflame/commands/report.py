@@ -70,7 +70,7 @@ def _view(run: Run) -> RunView:
     view.observed = read_observed(run, view.notes)
     report = run.path(Files.ENGINE_REPORT)
     if report.exists():
-        view.rates = read_rates(report.read_text(errors="replace"))
+        view.rates = read_rates(report.read_text(encoding="utf-8", errors="replace"))
     try:
         view.series = run.series()
     except MeasurementError as error:

@@ -11,7 +11,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 # What a shell or make would take for its own, and what splitting at blanks would lose.
-VALUES = ("a  b", "it's", "$HOME $(HOME) $$", "x\ny", '"`id`"', "$(shell touch expanded)", "#;&|<>*?~\\", "--dash", "\\n")
+VALUES = (
+    "a  b",
+    "it's",
+    "$HOME $(HOME) $$",
+    "x\ny",
+    '"`id`"',
+    "$(shell touch expanded)",
+    "#;&|<>*?~\\",
+    "--dash",
+    "\\n",
+)
 
 
 @pytest.fixture
@@ -33,10 +43,9 @@ def arguments(file: Path) -> list[str]:
 
 
 def make(place: Path, target: str, *variables: str, **environment: str) -> None:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME")}
-    done = subprocess.run(
-        ["make", target, *variables], cwd=place, env={**kept, **environment}, capture_output=True, text=True, check=False
-    )
+    environment |= {name: os.environ[name] for name in ("PATH", "HOME")}
+    command = ["make", target, *variables]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert not (place / "expanded").exists()
 
@@ -45,8 +54,7 @@ def make(place: Path, target: str, *variables: str, **environment: str) -> None:
 def test_a_value_from_the_command_line_or_the_environment_arrives_unchanged(place: Path, value: str) -> None:
     for target, first in (("profile", ["profile"]), ("io-efficiency", ["experiment", "io-efficiency"])):
         given = ["--workload", "--db-dir", "--collect", "--out"]
-        names = [f"{option.removeprefix('--').replace('-', '_').upper()}" for option in given]
-        variables = {name: value for name in names}
+        variables = {option.removeprefix("--").replace("-", "_").upper(): value for option in given}
         wanted = [f"{option}={value}" for option in given]
         if target == "io-efficiency":
             variables["RESUME"] = value
