@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import signal
 import tempfile
 import time
@@ -227,7 +228,7 @@ class Recording:
         message = f"{what} ({end}): {words or 'it said nothing'}"
         if "paranoid" in words or "ermission" in words:
             return HostError(message, mend="sudo sysctl kernel.perf_event_paranoid=-1")
-        return MeasurementError(message, mend=f"read {self._log}")
+        return MeasurementError(message, mend=f"read {shlex.quote(str(self._log))}")
 
 
 def recorded_events(data: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -147,4 +148,4 @@ class Sampling:
     def _failure(self, child: Child, what: str) -> IoflameError:
         words = self._log.read_text(encoding="utf-8", errors="replace")[-2000:] if self._log.exists() else ""
         what = child.describe_end() if words.strip() else f"{what} ({child.describe_end()})"
-        return error_of_child(child.returncode, words, what=what, mend=f"read {self._log}")
+        return error_of_child(child.returncode, words, what=what, mend=f"read {shlex.quote(str(self._log))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,5 +108,5 @@ class Tracer:
             self.child.returncode,
             words,
             what=f"{what}: {self.child.describe_end()}",
-            mend="ioflame doctor" if host else f"read {self._log}",
+            mend="ioflame doctor" if host else f"read {shlex.quote(str(self._log))}",
         )

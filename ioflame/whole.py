@@ -8,15 +8,16 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from ioflame.errors import MeasurementError, UsageError, error_of_system
 from ioflame.sizes import format_bytes
 
-__all__ = ("check_new", "read_json", "read_text", "read_whole", "write_json", "write_whole")
+__all__ = ("check_new", "check_readable", "read_json", "read_text", "read_whole", "write_json", "write_whole")
 
 _T = TypeVar("_T")
 
@@ -69,8 +70,20 @@ def check_new(path: Path, what: str, mend: str) -> None:
         raise UsageError(f"{what} is there already", means="nothing is overwritten unasked", mend=mend)
 
 
+def check_readable(path: Path) -> Path:
+    """`path`, for a program of ours that is to read it. Errors as `read_whole` has them."""
+    with _opened(path):
+        return path
+
+
 def read_whole(path: Path) -> bytes:
     """The bytes of a file. MeasurementError when it cannot be read, is no regular file, or is too large for a run's."""
+    with _opened(path) as file:
+        return file.read()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         # A pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -83,7 +96,7 @@ def read_whole(path: Path) -> bytes:
                     f"{path} holds {format_bytes(status.st_size)}",
                     means=f"no file of a run is above {format_bytes(_LARGEST)}; it is not read",
                 )
-            return file.read()
+            yield file
     except OSError as error:
         raise MeasurementError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -97,5 +110,5 @@ def read_json(path: Path, form: type[_T], what: str = "") -> _T:
     """A result file; `what` names its form for people. MeasurementError when it is missing or of another form."""
     try:
         return msgspec.json.decode(read_whole(path), type=form)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise MeasurementError(f"{path} is not {what or f'a file of {form.__name__}'}: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import tomllib
@@ -99,7 +100,7 @@ class RocksDB:
 
     def inspect(self, binary: Path) -> EngineBuild:
         with tempfile.TemporaryDirectory(prefix="ioflame-") as scratch:
-            argv = [str(binary), "--benchmarks=fillseq", "--num=1", f"--db={scratch}/db", "--compression_type=none"]
+            argv = [str(binary), "--benchmarks=fillseq", "--num=1", "--compression_type=none", f"--db={scratch}/db"]
             done = capture(argv, timeout=60)
         output = done.text + done.errors
         version = re.search(r"RocksDB:\s+version (\S+)", output)
@@ -108,7 +109,7 @@ class RocksDB:
                 f"{binary} did not run a one-operation job: exit code {done.returncode}, it said: "
                 f"{output.strip()[-600:] or 'nothing'}",
                 means="it is not a db_bench, or this machine lacks a library it needs",
-                mend=f"ldd {binary}; {' '.join(argv[:3])}",
+                mend=f"ldd {shlex.quote(str(binary))}; {shlex.join(argv[:-1])} --db=$(mktemp -d)",
             )
         warnings = tuple(dict.fromkeys(re.findall(r"^WARNING: (.+)$", output, re.MULTILINE)))
         code = _code_file(binary)
