@@ -89,11 +89,12 @@ def _kept(recording: Path, event: str, name: str) -> bytes:
 
 def _lines(recording: Path, event: str, name: str) -> Iterator[tuple[str, int]]:
     """Stack and weight; any byte may stand in a name. MeasurementError where it is cut short or no folded text."""
-    *lines, rest = _kept(recording, event, name).decode("utf-8", "surrogateescape").split("\n")
-    for number, line in enumerate([*lines, rest] if rest else lines, 1):
+    text = _kept(recording, event, name).decode("utf-8", "surrogateescape")
+    *lines, rest = text.split("\n")
+    for number, line in enumerate([*lines, rest] if rest or not lines else lines, 1):
         stack, _, weight = line.rpartition(" ")
         # Each line ends in a line feed: a number that does not may lack its last digits.
-        if not stack or not _WEIGHT.fullmatch(weight) or (rest and number > len(lines)):
+        if not stack or not _WEIGHT.fullmatch(weight) or number > len(lines):
             raise MeasurementError(
                 f"line {number} of {name} is no stack with its weight: {line[:120]!r}",
                 means="the file is damaged or cut short",

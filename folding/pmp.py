@@ -9,7 +9,7 @@ from folding.stackfold import FoldStats, read_stats, stackfold_binary
 from ioflame.errors import MeasurementError
 from ioflame.files import Files
 from ioflame.process import capture
-from ioflame.whole import check_readable
+from ioflame.whole import check_lines
 
 __all__ = ("fold_pmp", "pmp_categorised", "state_of")
 
@@ -37,7 +37,7 @@ def pmp_categorised(directory: Path, rules: str) -> bytes:
     if not folded.exists() or not folded.stat().st_size:
         raise MeasurementError(f"{folded} holds no stack", means="no thread was sampled", mend="sample for longer")
     argv = [stackfold_binary(), "categories", "--rules", rules, "--view", "owner", "--format", "stacks"]
-    argv += ["--counts", str(check_readable(counts)), str(check_readable(folded))]
+    argv += ["--counts", str(check_lines(counts)), str(check_lines(folded))]
     return capture(argv, timeout=600).require("stackfold categories").stdout
 
 

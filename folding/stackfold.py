@@ -19,7 +19,7 @@ from ioflame.errors import MeasurementError
 from ioflame.files import Files
 from ioflame.process import capture, tool_path
 from ioflame.stats import share_intervals
-from ioflame.whole import check_readable, read_json, read_whole, write_whole
+from ioflame.whole import check_lines, read_json, read_whole, write_whole
 
 __all__ = (
     "Comparison",
@@ -218,5 +218,5 @@ def weight_by_thread_name(directory: Path) -> dict[str, int]:
 
 def _categories_argv(directory: Path, rules: str, view: str, form: str) -> Sequence[str]:
     argv = [stackfold_binary(), "categories", "--rules", rules, "--view", view, "--format", form]
-    counts, folded = (check_readable(directory / name) for name in (Files.SAMPLE_COUNTS, Files.FOLDED))
+    counts, folded = (check_lines(directory / name) for name in (Files.SAMPLE_COUNTS, Files.FOLDED))
     return [*argv, "--counts", str(counts), str(folded)]

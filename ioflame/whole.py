@@ -17,7 +17,16 @@ import msgspec
 from ioflame.errors import MeasurementError, UsageError, error_of_system
 from ioflame.sizes import format_bytes
 
-__all__ = ("check_new", "check_readable", "read_json", "read_text", "read_whole", "write_json", "write_whole")
+__all__ = (
+    "check_lines",
+    "check_new",
+    "check_readable",
+    "read_json",
+    "read_text",
+    "read_whole",
+    "write_json",
+    "write_whole",
+)
 
 _T = TypeVar("_T")
 
@@ -73,6 +82,16 @@ def check_new(path: Path, what: str, mend: str) -> None:
 def check_readable(path: Path) -> Path:
     """`path`, for a program of ours that is to read it. Errors as `read_whole` has them."""
     with _opened(path):
+        return path
+
+
+def check_lines(path: Path) -> Path:
+    """As `check_readable`, for text of lines that all end: a figure in one that does not may lack its last digits."""
+    with _opened(path) as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                raise MeasurementError(f"{path} is cut short: its last line does not end")
         return path
 
 

@@ -88,6 +88,8 @@ def _view(run: Run) -> RunView:
         view.leaf_of = {stack.frames: stack.category for stack in _stacks(run, _LEAF)}
         view.owner, view.leaf = _categories(run, _OWNER), _categories(run, _LEAF)
         total = sum(stack.weight for stack in view.stacks)
+        if not total:
+            view.notes.append(f"{Files.FOLDED} holds no stack with any weight.")
         _add_details(run, view)
         for name, found in ((Files.of_view(_OWNER), view.owner), (Files.of_view(_LEAF), view.leaf)):
             if found.total_weight != total:
@@ -99,7 +101,7 @@ def _view(run: Run) -> RunView:
         view.notes.append(f"The stacks are shown without categories: {error.what}. {error.mend}")
         view.stacks = read_folded(read_whole(run.path(Files.FOLDED)).splitlines())
     except IoflameError as error:
-        view.notes.append(f"No stacks can be shown: {error.what}")
+        view.notes.append(f"No stacks can be shown from {Files.FOLDED}: {error.what}")
     return view
 
 
