@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ioflame.checks import Verdict
+from ioflame.cli import main
 from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.files import Files
 from ioflame.process import Children
@@ -134,3 +135,15 @@ def test_a_name_that_is_no_utf_8_is_refused_by_that_name(tmp_path: Path) -> None
     with pytest.raises(UsageError, match=r"'/runs/\\udcff' is no UTF-8"):
         write_json(tmp_path / "run.json", {"out": os.fsdecode(b"/runs/\xff")})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_is_a_link_to_nothing_is_there_already(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.folded").write_text("a;b 1\n")
+    (tmp_path / "out.svg").symlink_to(tmp_path / "elsewhere")
+    out = str(tmp_path / "out.svg")
+    for command in (["flamegraph", str(tmp_path / "a.folded"), "-o"], ["ebpf", "iolat", "--pid", "1", "--out"]):
+        assert main([*command, out]) == 2
+        assert "is there already" in capsys.readouterr().err
+        assert not (tmp_path / "elsewhere").exists()
