@@ -49,8 +49,9 @@ class _Stream:
         except OSError as error:
             # What is left in its buffer would fail again when the interpreter ends.
             with contextlib.suppress(OSError):
+                number = self.stream.fileno()
                 descriptor = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(descriptor, self.stream.fileno())
+                os.dup2(descriptor, number)
                 os.close(descriptor)
             self._failed(error)
 
@@ -89,9 +90,9 @@ def steering_stderr() -> TextIO:
 @contextlib.contextmanager
 def on_terminal() -> Iterator[None]:
     """Within: standard output and standard error are streams of this module."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            _reopen(number, name)
+            _hold(name)
     # A bar or a name that the user's encoding lacks is printed as `?`, and is no end of a measurement.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
@@ -100,13 +101,8 @@ def on_terminal() -> Iterator[None]:
         yield
 
 
-def _reopen(number: int, name: str) -> None:
-    """Holds the number of a stream that was closed, so that no file of ours gets it; writing to it fails as before."""
-    try:
-        os.fstat(number)
-    except OSError:
-        descriptor = os.open(os.devnull, os.O_RDONLY)
-        if descriptor != number:
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-    setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+def _hold(name: str) -> None:
+    """Takes the number of a stream that was closed (the lowest that is free), so that no file of ours gets it, and with
+    it what is printed. Writing fails as before."""
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
