@@ -6,8 +6,11 @@ BIN := $(VENV)/bin
 CARGO := cargo
 SHELL_SCRIPTS := ioflame/setup.sh .ci/run folding/fuzz/seeds.sh
 
+# Quoting below takes bash: a line feed in a value is $'\n'.
+SHELL := bash
+
 # The variables of a profile; empty ones are left to `ioflame profile --help`.
-WORKLOAD ?= readrandom
+WORKLOAD ?=
 ENGINE ?=
 SCALE ?=
 CONFIG ?=
@@ -30,7 +33,16 @@ USERS ?= 1 2
 REPEATS ?=
 RESUME ?=
 
-option = $(if $(strip $($(2))),$(1) '$(subst ','\'',$($(2)))')
+# Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
+# environment of a command neither.
+unexport WORKLOAD ENGINE SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE CACHE_TYPE DURATION EVENT FREQ \
+	CALLGRAPH COLLECT LADDER_SAMPLE OUT USERS REPEATS RESUME
+define newline
+
+
+endef
+quoted = '$(subst $(newline),'$$'\n'',$(subst ','\'',$(value $(1))))'
+option = $(if $(strip $(value $(2))),$(1)=$(call quoted,$(2)))
 PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGINE) $(call option,--scale,SCALE) $(call option,--config,CONFIG) \
 	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) $(call option,--cpus,CPUS) \
 	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--cache-type,CACHE_TYPE) $(call option,--duration,DURATION) \
@@ -53,16 +65,16 @@ help: ## list the targets
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
 setup: ## install what a profile needs; seconds when it is there
-	@bash ioflame/setup.sh
+	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh
 
 setup-dev: ## setup, and what the tests need (chromium, linters)
-	@bash ioflame/setup.sh --dev
+	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --dev
 
 profile: setup ## run a workload, profile it, print where its CPU goes
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
 
 io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read
-	@$(BIN)/ioflame experiment io-efficiency $(filter-out --workload 'readrandom',$(PROFILE_OPTIONS)) \
+	@$(BIN)/ioflame experiment io-efficiency $(PROFILE_OPTIONS) \
 		$(call option,--users,USERS) $(call option,--repeats,REPEATS) $(call option,--resume,RESUME)
 
 doctor: setup ## what this host can measure, a line a check
@@ -94,12 +106,13 @@ bench: setup-dev ## stackfold, report page and samplers, with goals (15 min)
 bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
 
-EVERY_OBSERVER = $(if $(COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp')
+EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp')
+LATEST = $(if $(strip $(value OUT)),$(call quoted,OUT),runs)/latest
 
 docs: setup-dev ## the README's pictures and summary, from two real runs
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER)
-	@first=$$(readlink -f '$(or $(OUT),runs)/latest') && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
-		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f '$(or $(OUT),runs)/latest')"
+	@first=$$(readlink -f -- $(LATEST)) && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
+		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f -- $(LATEST))"
 
 bless: setup-dev ## write the golden files anew; look at the diff
 	BLESS=1 $(CARGO) test -q --locked -p stackfold

@@ -38,7 +38,7 @@ def moment(process: HeldProcess) -> Moment:
                 switches[tid] = (int(last[0].split()[1]), int(last[1].split()[1]))
         fields = process.stat()
         user, system = int(fields[11]), int(fields[12])
-    lines = Path("/proc/stat").read_text().splitlines()
+    lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
     host = tuple(int(n) for n in lines[0].split()[1:])
     total = next((int(line.split()[1]) for line in lines if line.startswith("ctxt ")), 0)
     return Moment(time.monotonic(), switches, user, system, total, host)

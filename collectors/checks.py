@@ -20,7 +20,7 @@ _STEAL_WARN = 0.01
 
 def _read(path: str | Path) -> str | None:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
         return None
 
@@ -53,7 +53,7 @@ def perf_checks(plan: Plan) -> Iterator[Check]:
 def _kptr_check() -> Check:
     value = _read("/proc/sys/kernel/kptr_restrict") or "unreadable"
     try:
-        with Path("/proc/kallsyms").open() as symbols:
+        with Path("/proc/kallsyms").open(encoding="utf-8") as symbols:
             shown = next(symbols, "0").split()[0].strip("0") != ""
     except OSError:
         shown = False
@@ -101,7 +101,7 @@ def queue_check(block_device: Path) -> Check | None:
     block_device: its directory in sysfs, a partition's or a disk's; `mq/N/cpu_list` has the CPUs that share queue N.
     """
     disk = block_device.parent if (block_device / "partition").exists() else block_device
-    queues = [(queue / "cpu_list").read_text().split(",") for queue in sorted((disk / "mq").glob("*"))]
+    queues = [(queue / "cpu_list").read_text(encoding="utf-8").split(",") for queue in sorted((disk / "mq").glob("*"))]
     cpus = sum(map(len, queues))
     if not cpus:
         return None
@@ -128,7 +128,7 @@ def _setting(name: str, path: Path, wanted: str, otherwise: str) -> Check:
 
 def _steal_check() -> Check:
     def ticks() -> tuple[int, int]:
-        fields = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        fields = [int(n) for n in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
         return fields[7], sum(fields)
 
     stolen, total = ticks()

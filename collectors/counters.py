@@ -79,7 +79,7 @@ def device_of(path: Path) -> Device:
 def _mount_source_number(path: Path) -> int | None:
     best: tuple[int, str] = (-1, "")
     real = path.resolve()
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         left, _, right = line.partition(" - ")
         mount = Path(left.split()[4].replace("\\040", " "))
         if real.is_relative_to(mount) and len(mount.parts) > best[0]:
@@ -94,7 +94,7 @@ def logical_block_size(device: Device) -> int:
     own = Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve()
     for directory in (own, own.parent):
         with contextlib.suppress(OSError, ValueError):
-            return int((directory / "queue" / "logical_block_size").read_text())
+            return int((directory / "queue" / "logical_block_size").read_text(encoding="utf-8"))
     return _SECTOR
 
 
@@ -112,12 +112,12 @@ class ProcessProbe:
         try:
             tasks = self._tasks()
             # The name may hold blanks and brackets: fields count from the last closing one.
-            stat = (self._proc / "stat").read_text().rpartition(")")[2].split()
-            io = dict(line.split(": ") for line in (self._proc / "io").read_text().splitlines())
+            stat = (self._proc / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            io = dict(line.split(": ") for line in (self._proc / "io").read_text(encoding="utf-8").splitlines())
         except (OSError, ValueError) as error:
             raise MeasurementError(f"process {self._pid} is gone while it was measured ({error})") from None
         reads, sectors, read_ms = read_counts(self._device)
-        steal = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
+        steal = int(Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[8])
         return Snapshot(
             at_ns=(begun + time.monotonic_ns()) // 2,
             tasks=tasks,
@@ -137,13 +137,15 @@ class ProcessProbe:
     def minor_faults(self) -> int:
         """Page faults of the process that needed no read; 0 when it is gone."""
         with contextlib.suppress(OSError, IndexError):
-            return int((self._proc / "stat").read_text().rpartition(")")[2].split()[7])
+            return int(
+                (self._proc / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[7]
+            )
         return 0
 
     def read_bytes(self) -> int:
         """Bytes the process has caused to be read from storage; 0 when it is gone."""
         with contextlib.suppress(OSError, StopIteration):
-            lines = (self._proc / "io").read_text().splitlines()
+            lines = (self._proc / "io").read_text(encoding="utf-8").splitlines()
             return int(next(line for line in lines if line.startswith("read_bytes")).split()[1])
         return 0
 
@@ -152,8 +154,8 @@ class ProcessProbe:
         for entry in os.scandir(self._proc / "task"):
             # A thread may end between the listing and the reading; the others still count.
             with contextlib.suppress(OSError):
-                cpu, wait, _ = Path(entry.path, "schedstat").read_text().split()
-                status = Path(entry.path, "status").read_text().splitlines()[-2:]
+                cpu, wait, _ = Path(entry.path, "schedstat").read_text(encoding="utf-8").split()
+                status = Path(entry.path, "status").read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
                 voluntary, involuntary = (int(line.split()[1]) for line in status)
                 tasks[int(entry.name)] = _Task(int(cpu), int(wait), voluntary, involuntary)
         return tasks

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import signal
 import time
 from collections.abc import Sequence
@@ -131,7 +132,7 @@ def _try(event: str, frequency: int, scope: Sequence[str]) -> _Trial:
 
 def _paranoid() -> str:
     try:
-        return Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
+        return Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="utf-8").strip()
     except OSError:
         return "unreadable"
 
@@ -222,12 +223,12 @@ class Recording:
             raise self._failure("perf record failed")
 
     def _failure(self, what: str) -> HostError | MeasurementError:
-        words = self._log.read_text(errors="replace").strip()[-1000:] if self._log.exists() else ""
+        words = self._log.read_text(encoding="utf-8", errors="replace").strip()[-1000:] if self._log.exists() else ""
         end = self._child.describe_end() if self._child else "not started"
         message = f"{what} ({end}): {words or 'it said nothing'}"
         if "paranoid" in words or "ermission" in words:
             return HostError(message, mend="sudo sysctl kernel.perf_event_paranoid=-1")
-        return MeasurementError(message, mend=f"read {self._log}")
+        return MeasurementError(message, mend=f"read {shlex.quote(str(self._log))}")
 
 
 def recorded_events(data: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -145,6 +146,6 @@ class Sampling:
             raise self._failure(self._child, f"the sampler did not answer {answer}")
 
     def _failure(self, child: Child, what: str) -> IoflameError:
-        words = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+        words = self._log.read_text(encoding="utf-8", errors="replace")[-2000:] if self._log.exists() else ""
         what = child.describe_end() if words.strip() else f"{what} ({child.describe_end()})"
-        return error_of_child(child.returncode, words, what=what, mend=f"read {self._log}")
+        return error_of_child(child.returncode, words, what=what, mend=f"read {shlex.quote(str(self._log))}")

@@ -31,7 +31,7 @@ class QueryReport:
         """Takes in what was written since the last call."""
         try:
             written = self._path.stat().st_mtime_ns
-            text = self._path.read_text()
+            text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return
         lines = text[: text.rfind("\n") + 1].splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -48,7 +49,8 @@ class Schedule:
             self._step()
             if time.monotonic() > deadline:
                 raise MeasurementError(
-                    f"the engine did not begin its queries within {_OPEN_SECONDS:.0f} s", mend=f"read {self._log}"
+                    f"the engine did not begin its queries within {_OPEN_SECONDS:.0f} s",
+                    mend=f"read {shlex.quote(str(self._log))}",
                 )
 
     def warm_up(self, bound: float, cache_size: int, trial: Callable[[], None]) -> None:
@@ -134,9 +136,13 @@ class Schedule:
                 mend="run it again when the host is quieter   (uptime)",
             )
         if not self._child.running:
-            words = self._log.read_text(errors="replace").strip().splitlines() if self._log.exists() else []
+            words = (
+                self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                if self._log.exists()
+                else []
+            )
             raise MeasurementError(
                 f"the workload ended in the middle of the measurement: {self._child.describe_end()}",
                 means="the windows before are kept; it said last: " + (words[-1][-300:] if words else "nothing"),
-                mend=f"read {self._log}",
+                mend=f"read {shlex.quote(str(self._log))}",
             )

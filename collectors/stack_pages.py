@@ -28,7 +28,7 @@ def touch_stacks(pid: int, reach: int) -> int:
     without a pause are left out. OSError without the rights to trace the process, or when it has ended.
     """
     pointers = _stack_pointers(pid)
-    maps = Path(f"/proc/{pid}/maps").read_text()
+    maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
     mapped = [(int(start, 16), int(end, 16)) for start, end in _MAPPED.findall(maps)]
     page = os.sysconf("SC_PAGESIZE")
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
@@ -52,7 +52,7 @@ def _stack_pointers(pid: int) -> list[int]:
         running = []
         for thread in threads:
             try:
-                words = (thread / "syscall").read_text().split()
+                words = (thread / "syscall").read_text(encoding="utf-8").split()
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if words[:1] == ["running"]:

@@ -145,7 +145,7 @@ def main() -> None:
     run, other = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
-    summary = (DOCS / "summary.txt").read_text()
+    summary = (DOCS / "summary.txt").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         pages = {"run": run / "report.html"} | {
             name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal")
@@ -165,7 +165,9 @@ def main() -> None:
     if large:
         sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
     block = f"```\n{excerpt(summary)}```\n"
-    README.write_text(_MARKED.sub(lambda found: found[1] + block + found[2], README.read_text()))
+    README.write_text(
+        _MARKED.sub(lambda found: found[1] + block + found[2], README.read_text(encoding="utf-8")), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -127,10 +127,10 @@ class BpftraceRun:
     @property
     def text(self) -> str:
         """What it has printed."""
-        return self._out.read_text(errors="replace")
+        return self._out.read_text(encoding="utf-8", errors="replace")
 
     def _words(self) -> str:
-        return words_of(self._log.read_text(errors="replace") if self._log.exists() else "")
+        return words_of(self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else "")
 
 
 @dataclass(frozen=True)
@@ -238,9 +238,9 @@ class _Pairs(list[tuple[str, Any]]):
 
 def _rename(name: str) -> None:
     comm = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
-    before = comm.read_text().rstrip("\n")
-    comm.write_text(name)
-    comm.write_text(before)
+    before = comm.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
+    comm.write_text(name, encoding="utf-8")
+    comm.write_text(before, encoding="utf-8", errors="surrogateescape")
 
 
 def _tracefs_prefix() -> list[str]:

@@ -17,7 +17,7 @@ def descendants(pids: Sequence[int]) -> list[int]:
             with contextlib.suppress(OSError, IndexError, ValueError):
                 # The name may hold blanks and brackets: fields count from the last closing one.
                 parents[int(entry.name)] = int(
-                    (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+                    (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
                 )
     found = list(pids)
     for pid in found:  # grows while we walk along it

@@ -27,8 +27,8 @@ def partition_sectors(device: Device) -> tuple[int, int] | None:
     if not device.partition:
         return None
     path = Path(f"/sys/dev/block/{device.major}:{device.minor}")
-    first = int((path / "start").read_text())
-    return first, first + int((path / "size").read_text())
+    first = int((path / "start").read_text(encoding="utf-8"))
+    return first, first + int((path / "size").read_text(encoding="utf-8"))
 
 
 def disk_counts(device: Device) -> DiskCounts | None:

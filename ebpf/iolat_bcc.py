@@ -70,7 +70,8 @@ class BccIoLatency:
         time.sleep(_SETTLE_SECONDS)
         for stage, run in self._runs.items():
             if not run.running:
-                raise HostError(f"{run.name} did not start: {self._text(stage).read_text(errors='replace')[-500:]}")
+                words = self._text(stage).read_text(encoding="utf-8", errors="replace")[-500:]
+                raise HostError(f"{run.name} did not start: {words}")
         self._opened = (before, time.monotonic_ns(), disk_counts(self._device))
 
     def close(self) -> None:
@@ -84,7 +85,10 @@ class BccIoLatency:
             run.stop()
         if self._opened is None or self._closed is None:
             return
-        stages = {stage: parse_biolatency(self._text(stage).read_text(errors="replace")) for stage in self._runs}
+        stages = {
+            stage: parse_biolatency(self._text(stage).read_text(encoding="utf-8", errors="replace"))
+            for stage in self._runs
+        }
         if not any(stages.values()):
             # Seen of other tools of bcc: they fail to attach, print nothing, and end with 0.
             raise MeasurementError("biolatency counted nothing", means="it attached to nothing, or nothing was read")

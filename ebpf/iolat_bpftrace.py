@@ -82,7 +82,9 @@ def _disk_number(device: Device) -> int:
     """The disk's dev_t, as tracepoints give it."""
     number = (device.major, device.minor)
     if device.partition:
-        text = (Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve().parent / "dev").read_text()
+        text = (Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve().parent / "dev").read_text(
+            encoding="utf-8"
+        )
         major, minor = text.split(":")
         number = (int(major), int(minor))
     return number[0] << 20 | number[1]

@@ -102,7 +102,7 @@ class Tracer:
         self._failed = True
         self.child.wait(1.0)
         # All that it said: its log may be gone by the time that anybody reads this.
-        words = self._log.read_text(errors="replace") if self._log.exists() else ""
+        words = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
         host = self.child.returncode == HostError.exit_code
         return error_of_child(
             self.child.returncode,

@@ -37,7 +37,7 @@ class LockRules:
 def read_rules(path: Path = _RULES) -> LockRules:
     """The rules of a file; UsageError where it is not one."""
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
         if data["schema"] != 1:
             raise UsageError(f"{path} has schema {data['schema']}; this ioflame reads schema 1")
         primitives = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from ioflame.errors import MeasurementError
 from ioflame.files import Files
 from ioflame.offcpu import STATES, OffStack
 from ioflame.process import capture
-from ioflame.whole import write_whole
+from ioflame.whole import check_readable, read_whole, write_whole
 
 __all__ = ("categorise_off_cpu", "fold_off_cpu", "folded_line", "off_cpu_stacks")
 
@@ -25,6 +27,7 @@ _MARKS = {
     f"[{name}]" for name in (*STATES, "woken by", "interrupt", "blocked before the window", "new thread", "lost stack")
 }
 _WAKER = "[waker "
+_WEIGHT = re.compile("[0-9]{1,39}")
 
 
 def fold_off_cpu(recording: Path) -> list[OffStack]:
@@ -47,8 +50,8 @@ def off_cpu_stacks(recording: Path) -> list[OffStack]:
 
     MeasurementError where stackfold cannot read it.
     """
-    counts = dict(_lines(_kept(recording, *_COUNT)))
-    return [_stack(text, ns, counts.get(text, 0)) for text, ns in _lines(_kept(recording, *_TIME))]
+    counts = dict(_lines(recording, *_COUNT))
+    return [_stack(text, ns, counts.get(text, 0)) for text, ns in _lines(recording, *_TIME)]
 
 
 def folded_line(stack: OffStack) -> str:
@@ -70,26 +73,34 @@ def categorise_off_cpu(stacks: Iterable[OffStack], rules: str, view: str = "owne
 
 def _fold(recording: Path, event: str) -> bytes:
     """Folded stacks with process and thread in the first frame, without inlined functions, as a profile's have none."""
-    argv = [stackfold_binary(), "--event", event, "--kernel", "--no-inlines", "--tid", "-q", str(recording)]
+    argv = [stackfold_binary(), "--event", event, "--kernel", "--no-inlines", "--tid", "-q"]
+    argv.append(str(check_readable(recording)))
     return capture(argv, timeout=600).require(f"stackfold on {recording}").stdout
 
 
 def _kept(recording: Path, event: str, name: str) -> bytes:
     path = recording.with_name(name)
     try:
-        if path.stat().st_mtime_ns >= recording.stat().st_mtime_ns:
-            return path.read_bytes()
+        kept = path.stat().st_mtime_ns >= recording.stat().st_mtime_ns
     except FileNotFoundError:
-        pass
-    return _fold(recording, event)
+        kept = False
+    return read_whole(path) if kept else _fold(recording, event)
 
 
-def _lines(folded: bytes) -> Iterator[tuple[str, int]]:
-    """Stack and weight. Any byte may stand in a name."""
-    for line in folded.decode("utf-8", "surrogateescape").split("\n"):
-        if line:
-            stack, _, weight = line.rpartition(" ")
-            yield stack, int(weight)
+def _lines(recording: Path, event: str, name: str) -> Iterator[tuple[str, int]]:
+    """Stack and weight; any byte may stand in a name. MeasurementError where it is cut short or no folded text."""
+    text = _kept(recording, event, name).decode("utf-8", "surrogateescape")
+    *lines, rest = text.split("\n")
+    for number, line in enumerate([*lines, rest] if rest or not lines else lines, 1):
+        stack, _, weight = line.rpartition(" ")
+        # Each line ends in a line feed: a number that does not may lack its last digits.
+        if not stack or not _WEIGHT.fullmatch(weight) or number > len(lines):
+            raise MeasurementError(
+                f"line {number} of {name} is no stack with its weight: {line[:120]!r}",
+                means="the file is damaged or cut short",
+                mend=f"ioflame analyse {shlex.quote(str(recording.parent))}   (makes it anew from {recording.name})",
+            )
+        yield stack, int(weight)
 
 
 def _stack(text: str, ns: int, count: int) -> OffStack:

@@ -9,6 +9,7 @@ from folding.stackfold import FoldStats, read_stats, stackfold_binary
 from ioflame.errors import MeasurementError
 from ioflame.files import Files
 from ioflame.process import capture
+from ioflame.whole import check_lines
 
 __all__ = ("fold_pmp", "pmp_categorised", "state_of")
 
@@ -32,11 +33,11 @@ def fold_pmp(directory: Path) -> FoldStats | None:
 
 def pmp_categorised(directory: Path, rules: str) -> bytes:
     """The stacks with their owner category, a line each: `category, anchor depth, samples, weight, stack` by tabs."""
-    folded = directory / Files.PMP_FOLDED
+    folded, counts = directory / Files.PMP_FOLDED, directory / Files.PMP_COUNTS
     if not folded.exists() or not folded.stat().st_size:
         raise MeasurementError(f"{folded} holds no stack", means="no thread was sampled", mend="sample for longer")
     argv = [stackfold_binary(), "categories", "--rules", rules, "--view", "owner", "--format", "stacks"]
-    argv += ["--counts", str(directory / Files.PMP_COUNTS), str(folded)]
+    argv += ["--counts", str(check_lines(counts)), str(check_lines(folded))]
     return capture(argv, timeout=600).require("stackfold categories").stdout
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,7 @@ from ioflame.errors import MeasurementError
 from ioflame.files import Files
 from ioflame.process import capture, tool_path
 from ioflame.stats import share_intervals
-from ioflame.whole import read_json, write_whole
+from ioflame.whole import check_lines, read_json, read_whole, write_whole
 
 __all__ = (
     "Comparison",
@@ -35,6 +36,8 @@ __all__ = (
 
 # A recording of many gigabytes takes minutes; what takes longer than this hangs.
 _TIMEOUT = 1800
+# A window is no longer than a week.
+_MOST_SECONDS = 7 * 86_400
 
 
 @dataclass(frozen=True)
@@ -178,11 +181,21 @@ def _weights_by_second(directory: Path, rules: str, view: str, rows: Sequence[st
         category, _, _, _, stack = line.split(b"\t", 4)
         place[stack] = rows.index(category.decode("utf-8", "replace"))
     seconds: list[list[int]] = []
-    for line in (directory / Files.SLICES).read_bytes().splitlines():
-        second, _, weight, stack = line.split(b"\t", 3)
-        while len(seconds) <= int(second):
+    for number, line in enumerate(read_whole(directory / Files.SLICES).splitlines(), 1):
+        try:
+            second, _, weight, stack = line.split(b"\t", 3)
+            row, at, value = place[stack], int(second), int(weight)
+        except (ValueError, KeyError):
+            at = -1
+        if not 0 <= at < _MOST_SECONDS:
+            raise MeasurementError(
+                f"line {number} of {Files.SLICES} is no second of the stacks: {line[:120]!r}",
+                means="the file is damaged, or of another fold",
+                mend=f"ioflame analyse {shlex.quote(str(directory))}   (makes it anew from {Files.PERF_DATA})",
+            )
+        while len(seconds) <= at:
             seconds.append([0] * len(rows))
-        seconds[-1][place[stack]] += int(weight)
+        seconds[at][row] += value
     return seconds
 
 
@@ -197,7 +210,7 @@ def categorise_stacks(directory: Path, rules: str, view: str) -> bytes:
 def weight_by_thread_name(directory: Path) -> dict[str, int]:
     """The weight of each thread name (comm), which is the first frame of a folded stack."""
     weights: Counter[str] = Counter()
-    for line in (directory / Files.FOLDED).read_bytes().splitlines():
+    for line in read_whole(directory / Files.FOLDED).splitlines():
         stack, _, weight = line.rpartition(b" ")
         weights[stack.partition(b";")[0].decode("utf-8", "replace")] += int(weight)
     return dict(weights)
@@ -205,4 +218,5 @@ def weight_by_thread_name(directory: Path) -> dict[str, int]:
 
 def _categories_argv(directory: Path, rules: str, view: str, form: str) -> Sequence[str]:
     argv = [stackfold_binary(), "categories", "--rules", rules, "--view", view, "--format", form]
-    return [*argv, "--counts", str(directory / Files.SAMPLE_COUNTS), str(directory / Files.FOLDED)]
+    counts, folded = (check_lines(directory / name) for name in (Files.SAMPLE_COUNTS, Files.FOLDED))
+    return [*argv, "--counts", str(counts), str(folded)]

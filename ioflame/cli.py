@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 
 from ioflame import __version__
-from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError
+from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, error_of_system
+from ioflame.terminal import ReaderGoneError, on_terminal
 
 __all__ = ("main",)
 
@@ -67,24 +66,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed once, without a traceback, and end with their own exit code."""
     with _ended_at_once():
         parser = _parser()
-    arguments = parser.parse_args(argv)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A bar or a name that the user's encoding lacks is printed as `?`, and is no end of a measurement.
-        sys.stdout.reconfigure(errors="replace")
+    with on_terminal():
+        try:
+            arguments = _parsed(parser, argv)
+            code: int = arguments.run(arguments)
+            sys.stdout.flush()
+            return code
+        except IoflameError as error:
+            return _say(error)
+        except OSError as error:
+            return _say(error_of_system(error))
+        except KeyboardInterrupt:
+            print("ioflame: interrupted; nothing was left running", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        except ReaderGoneError:
+            return EXIT_OK
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     try:
-        code: int = arguments.run(arguments)
+        return parser.parse_args(argv)
+    except SystemExit:
+        # The help is printed; whether it arrived is seen here and not when the interpreter ends.
         sys.stdout.flush()
-        return code
-    except IoflameError as error:
-        print(f"ioflame: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("ioflame: interrupted; nothing was left running", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): no error, and nothing more to print at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        raise
+
+
+def _say(error: IoflameError) -> int:
+    # What was printed so far comes before what is said of the rest.
+    with contextlib.suppress(IoflameError, ReaderGoneError):
+        sys.stdout.flush()
+    print(f"ioflame: {error}", file=sys.stderr)
+    return error.exit_code
 
 
 if __name__ == "__main__":

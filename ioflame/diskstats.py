@@ -23,7 +23,7 @@ class DiskStats:
 
 def disk_stats() -> dict[tuple[int, int], DiskStats]:
     """Every device that the kernel counts for, now, by (major, minor)."""
-    return parse_disk_stats(Path("/proc/diskstats").read_text())
+    return parse_disk_stats(Path("/proc/diskstats").read_text(encoding="utf-8"))
 
 
 def parse_disk_stats(text: str) -> dict[tuple[int, int], DiskStats]:

@@ -5,6 +5,10 @@ Every message says four things: what failed, the value seen, what it means, and 
 
 from __future__ import annotations
 
+import errno
+import shlex
+from pathlib import Path
+
 __all__ = (
     "EXIT_CHECK_FAILED",
     "EXIT_HOST",
@@ -16,6 +20,7 @@ __all__ = (
     "MeasurementError",
     "UsageError",
     "error_of_child",
+    "error_of_system",
 )
 
 EXIT_OK = 0
@@ -85,3 +90,20 @@ def error_of_child(code: int | None, words: str, *, what: str, mend: str) -> Iof
     kind = kinds.get(code or 0, MeasurementError)
     first = " ".join(said)
     return kind(f"{first} ({what})" if first else what, means=parts["meaning"], mend=parts["to mend"] or mend)
+
+
+def error_of_system(error: OSError, path: Path | None = None) -> IoflameError:
+    """What the system refused, in the form that `IoflameError` prints; a full disk is the host's (HostError).
+
+    path: the file meant, where `error` does not name it
+    """
+    named = path if path is not None else error.filename
+    what = f"{named}: {error.strerror}" if named is not None else str(error)
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return MeasurementError(what)
+    where = f"   (df -h {shlex.quote(str(Path(str(named)).parent))})" if named is not None else ""
+    return HostError(
+        what,
+        means="what was written until then is kept; what follows is missing",
+        mend=f"free some disk, or OUT=<a directory on a larger disk>{where}",
+    )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.run import new_directory
-from ioflame.whole import write_json
+from ioflame.whole import read_json, write_json
 from ioflame.writes import Writes
 
 __all__ = ("Baseline", "ExperimentRecord", "ExperimentRun", "StepRecord")
@@ -99,13 +97,12 @@ class ExperimentRun:
         """The experiment in `directory`; UsageError when there is none, MeasurementError when its record is broken."""
         path = directory / _NAME
         try:
-            record = msgspec.json.decode(path.read_bytes(), type=ExperimentRecord)
+            path.stat()
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be read: {error.strerror}", mend="--resume <a directory that holds an experiment.json>"
             ) from None
-        except msgspec.MsgspecError as error:
-            raise MeasurementError(f"{path} is not an experiment's record: {error}") from None
+        record = read_json(path, ExperimentRecord, "an experiment's record")
         if record.schema != SCHEMA:
             raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")
         return cls(directory, record)

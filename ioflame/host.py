@@ -30,7 +30,9 @@ def host_facts() -> dict[str, str]:
 def describe_host(facts: dict[str, str]) -> str:
     """`2 x Intel(R) Xeon(R) Processor (VM), Linux 6.18.44, Debian GNU/Linux 12`."""
     virtual = " (VM)" if facts.get("hypervisor") == "yes" else ""
-    return f"{facts['cpus']} x {facts['cpu']}{virtual}, Linux {facts['kernel']}, {facts['distribution']}"
+    # A record of somebody else's may lack any of them.
+    cpus, cpu, kernel, system = (facts.get(name, "?") for name in ("cpus", "cpu", "kernel", "distribution"))
+    return f"{cpus} x {cpu}{virtual}, Linux {kernel}, {system}"
 
 
 def _nominal_ghz(cpuinfo: str) -> str:
@@ -44,7 +46,7 @@ def _nominal_ghz(cpuinfo: str) -> str:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(errors="replace")
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 

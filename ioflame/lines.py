@@ -1,14 +1,30 @@
-"""Lines of a terminal: how wide a text is, and how it is folded."""
+"""Lines of a terminal: what may stand in them, how wide a text is, and how it is folded."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-__all__ = ("NO_BREAK", "cells", "fold_line", "pad")
+__all__ = ("NO_BREAK", "cells", "escaped", "fold_line", "pad")
 
 # Between a name and its figure, which belong on one line.
 NO_BREAK = "\u00a0"
+
+# Control characters but tab and line feed, and the marks that turn the direction of text.
+_STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def escaped(text: str) -> str:
+    """`text` as a terminal may get it: what would steer it is spelt out, as `\\x1b` or `\\u009b`.
+
+    JSON stays JSON of the same meaning: its own escapes leave nothing below U+0020 to be spelt out here.
+    """
+    return _STEERS.sub(_spelt_out, text)
+
+
+def _spelt_out(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"
 
 
 def cells(text: str) -> int:

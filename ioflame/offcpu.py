@@ -28,7 +28,8 @@ __all__ = (
 
 # What a thread waits for, in the order of tables, and what each means: one list with the loader that tells them.
 _STATES = Path(__file__).parent.parent / "ebpf" / "states.toml"
-STATES: dict[str, str] = {one["name"]: one["means"] for one in tomllib.loads(_STATES.read_text("utf-8"))["state"]}
+_LIST = tomllib.loads(_STATES.read_text(encoding="utf-8"))["state"]
+STATES: dict[str, str] = {one["name"]: one["means"] for one in _LIST}
 
 # Beyond this the parts do not make up the whole, and something was not seen.
 _TOLERANCE = 0.02

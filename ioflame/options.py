@@ -11,8 +11,9 @@ from ioflame.cpus import check_cpus
 from ioflame.errors import UsageError
 from ioflame.sizes import parse_bytes, parse_count
 
-__all__ = ("ProfileOptions", "add_profile_arguments", "profile_options")
+__all__ = ("DEFAULT_WORKLOAD", "ProfileOptions", "add_profile_arguments", "profile_options")
 
+DEFAULT_WORKLOAD = "readrandom"
 CALLGRAPHS = ("auto", "fp", "dwarf")
 # Those that db_bench has known by these names: the second from 7.7, the third from 8.5 on.
 CACHE_TYPES = ("lru_cache", "hyper_clock_cache", "auto_hyper_clock_cache")
@@ -60,7 +61,12 @@ class ProfileOptions:
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     """The same names as the variables of `make profile`. Values are checked in `profile_options`, all in one way."""
     add = parser.add_argument
-    add("--workload", default="readrandom", metavar="NAME", help="what runs (WORKLOAD; default: readrandom)")
+    add(
+        "--workload",
+        default=DEFAULT_WORKLOAD,
+        metavar="NAME",
+        help=f"what runs (WORKLOAD; default: {DEFAULT_WORKLOAD})",
+    )
     add("--engine", default="rocksdb", metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
     add("--scale", default="default", metavar="NAME", help="smoke, default or full (SCALE)")
     add(

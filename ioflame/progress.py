@@ -14,7 +14,9 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
 
+from ioflame.lines import escaped
 from ioflame.sizes import format_seconds
+from ioflame.terminal import steering_stderr
 
 __all__ = ("Reporter", "fitted", "shown_path", "terminal_width")
 
@@ -49,7 +51,7 @@ class Reporter:
     def __init__(self, *, quiet: bool = False, keep: bool = True) -> None:
         self._quiet = quiet
         self._keep = keep
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = Console(file=steering_stderr(), highlight=False, soft_wrap=True)
         self._started = time.monotonic()
         self._live = self._console.is_terminal and not quiet
 
@@ -69,7 +71,7 @@ class Reporter:
 
     def _write(self, text: str) -> None:
         # Stage texts hold paths and brackets, which are no style tags.
-        self._console.print(text, markup=False)
+        self._console.print(escaped(text), markup=False)
 
     @contextmanager
     def stage(self, what: str, expected: float | None = None) -> Iterator[None]:
@@ -89,7 +91,7 @@ class Reporter:
             console=self._console,
             transient=True,
         ) as bar:
-            bar.add_task(fitted(what, self._console.width - len(estimate)), total=expected)
+            bar.add_task(fitted(escaped(what), self._console.width - len(estimate)), total=expected)
             yield
         if self._keep:
             self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")

@@ -1,22 +1,25 @@
 """The run directory: the one place where rooms meet.
 
 `run.json` is a `RunRecord`. Each stage reads what earlier stages wrote and replaces only its own files, so that any
-stage can be run again alone. A run directory is always new; `latest` beside it points to the newest.
+stage can be run again alone. A run directory is always new, and nobody else may read it: recordings hold copies of the
+target's stacks. `latest` beside it points to the newest.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
+import tempfile
 import time
 from pathlib import Path
 
 import msgspec
 
-from ioflame.errors import MeasurementError, UsageError
+from ioflame.errors import MeasurementError, UsageError, error_of_system
 from ioflame.files import Files
 from ioflame.record import SCHEMA, RunRecord, Window
-from ioflame.whole import read_json, write_json
+from ioflame.whole import read_json, write_json, write_whole
 
 __all__ = ("Run", "check_writable", "new_directory", "open_run")
 
@@ -48,7 +51,7 @@ class Run:
 
     def save_series(self, series: list[Window]) -> None:
         """Keeps the counters second by second (`series.json`), for plots and intervals."""
-        self.path(Files.SERIES).write_bytes(msgspec.json.encode(series) + b"\n")
+        write_whole(self.path(Files.SERIES), msgspec.json.encode(series) + b"\n")
 
     def series(self) -> list[Window]:
         """What `save_series` kept; empty where nothing was."""
@@ -63,8 +66,12 @@ class Run:
         if link.exists() and not link.is_symlink():
             return
         partial = link.with_name(f"latest.{os.getpid()}")
-        partial.symlink_to(self.directory.name)
-        partial.replace(link)
+        try:
+            partial.unlink(missing_ok=True)
+            partial.symlink_to(self.directory.name)
+            partial.replace(link)
+        except OSError as error:
+            raise error_of_system(error, link) from None
 
 
 def new_directory(out: Path, name: str) -> Path:
@@ -75,7 +82,7 @@ def new_directory(out: Path, name: str) -> Path:
         for suffix in ("", *(f"-{n}" for n in range(2, 100))):
             directory = out / (stem + suffix)
             with contextlib.suppress(FileExistsError):
-                directory.mkdir()
+                directory.mkdir(0o700)
                 return directory
     except OSError as error:
         raise _unwritable(out, error) from None
@@ -84,11 +91,11 @@ def new_directory(out: Path, name: str) -> Path:
 
 def check_writable(out: Path) -> None:
     """UsageError unless files can be made in `out`, which is made where it is not there."""
-    probe = out / f".ioflame-{os.getpid()}"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"x")
-        probe.unlink()
+        # A new file that has no name, or none that anybody could know: where others may write, a link may wait for it.
+        with tempfile.TemporaryFile(dir=out) as probe:
+            probe.write(b"x")
     except OSError as error:
         raise _unwritable(out, error) from None
 
@@ -106,15 +113,14 @@ def open_run(directory: Path) -> Run:
     schema."""
     path = directory / Files.RECORD
     try:
-        record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
+        path.stat()
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}",
             means=f"{directory} is no run directory: each has its record in {Files.RECORD}",
-            mend=f"give the directory of a run, such as {_nearest_runs(directory)}",
+            mend=f"give the directory of a run, such as {shlex.quote(_nearest_runs(directory))}",
         ) from None
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise MeasurementError(f"{path} is not a run record of schema {SCHEMA}: {error}") from None
+    record = read_json(path, RunRecord, f"a run record of schema {SCHEMA}")
     if record.schema != SCHEMA:
         raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")
     return Run(directory, record)

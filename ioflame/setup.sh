@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what ioflame needs, and says so before it does: system packages, .venv, the stackfold binary.
 # Run it as often as you like: what is there is left alone. `--dev` adds what the tests need.
-# Exit codes: 0 done, 3 this host lacks something that only you can install (the exact command is printed).
+# Exit codes: 0 done, 3 this host lacks something that only you can give it (the exact command is printed).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,11 @@ MINIMUM_RUST="1.88"
 # rustc's packer of split debug information: the one that takes DWARF 5 of gcc.
 THORIN_VERSION="0.10.1"
 dev=0
-[[ "${1:-}" == "--dev" ]] && dev=1
+again="make setup"
+if [[ "${1:-}" == "--dev" ]]; then
+  dev=1
+  again="make setup-dev"
+fi
 
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -105,12 +109,14 @@ at_least() { # at_least VERSION MINIMUM
   [[ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
 }
 
-if [[ ! -x .venv/bin/python ]]; then
+online="$again   (with a network: pip and cargo also take HTTPS_PROXY=<URL of a proxy>)"
+# A set-up that was killed leaves a Python without pip, another place's .venv one that does not start.
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
   version=$(python3 -c 'import platform; print(platform.python_version())' 2>/dev/null || echo 0)
   at_least "$version" "$MINIMUM_PYTHON" ||
     refuse "python3 is $version; ioflame needs $MINIMUM_PYTHON" "install Python $MINIMUM_PYTHON or newer, as python3 on PATH"
   say "making .venv with Python $version"
-  python3 -m venv .venv
+  python3 -m venv --clear .venv || refuse "python3 -m venv could not make .venv (its words are above)" "rm -r .venv; $again"
 fi
 
 requirements="requirements.txt"
@@ -118,8 +124,10 @@ if ((dev)); then requirements="requirements-dev.txt"; fi
 stamp=.venv/ioflame-$(basename "$requirements" .txt).stamp
 if ! sha256sum --status -c "$stamp" 2>/dev/null; then
   say "installing Python packages of $requirements into .venv"
-  .venv/bin/pip install -q --disable-pip-version-check -r "$requirements"
-  .venv/bin/pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+  .venv/bin/python -m pip install -q --disable-pip-version-check -r "$requirements" ||
+    refuse "pip could not install the packages of $requirements (its words are above)" "$online"
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e . ||
+    refuse "pip could not install ioflame itself (its words are above)" "rm -r .venv; $again"
   sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"
 fi
 
@@ -146,8 +154,10 @@ for crate in "${crates[@]}"; do
   [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
 done
 ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; two minutes on two cores)"
-cargo build -q --release --locked "${packages[@]}"
+cargo build -q --release --locked "${packages[@]}" ||
+  refuse "cargo could not build ${crates[*]} (its words are above)" "$online"
 if ((dev)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
   say "building thorin $THORIN_VERSION, which packs split debug information for the tests"
-  cargo install -q --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin
+  cargo install -q --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin ||
+    refuse "cargo could not build thorin (its words are above)" "$online"
 fi

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from viz.frames import OTHER, printable
 
-__all__ = ("copy_tools", "figure", "hue_class", "hue_places", "svg_button", "table", "text")
+__all__ = ("copy_tools", "figure", "hue_class", "hue_places", "part", "svg_button", "table", "text")
 
 _COPY = (
     '<button type="button" data-copy-as="tsv">copy TSV</button>'
@@ -61,3 +61,17 @@ def hue_places(names: Sequence[str]) -> list[int]:
         places.append(-1 if name == OTHER else taken % 16)
         taken += name != OTHER
     return places
+
+
+def part(make: Callable[[], str]) -> str:
+    """What `make` gives. Where figures of a damaged file cannot be drawn or added up, a line that says so instead:
+    the rest of the page does not need them.
+    """
+    try:
+        return make()
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        return (
+            '<p class="banner bad">This part is not shown: a file of this run holds figures that cannot be '
+            f"({text(why)}). The run was damaged, or another program wrote it.</p>"
+        )

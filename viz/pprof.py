@@ -7,18 +7,25 @@ report needs is read; other files are brought into this form by `stackfold` firs
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ioflame.errors import MeasurementError
+from ioflame.sizes import format_bytes
+from ioflame.whole import read_whole
 from viz.frames import printable
 
 __all__ = ("Pprof", "Sample", "read_pprof")
 
 # Field numbers of profile.proto.
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = range(1, 7)
+# Hundreds of times what a profile of minutes holds. A few KB may unpack to gigabytes, and name one location of many
+# lines a million times.
+_MOST_BYTES = 256 << 20
+_MOST_FRAMES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,21 @@ class Pprof:
 def read_pprof(path: Path) -> Pprof:
     """The profile in `path`; MeasurementError when it cannot be read or is none."""
     try:
-        raw = path.read_bytes()
-        data = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
-        return _Reader(data).read()
+        return _Reader(_unpacked(read_whole(path))).read()
     except OSError as error:  # gzip.BadGzipFile among them
         raise MeasurementError(f"{path} cannot be read: {error.strerror or error}") from None
     except (EOFError, zlib.error, IndexError, KeyError, ValueError, TypeError) as error:
         raise MeasurementError(f"{path} is no pprof profile, or is cut short: {error}") from None
+
+
+def _unpacked(raw: bytes) -> bytes:
+    if not raw.startswith(b"\x1f\x8b"):
+        return raw
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+        data = packed.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it unpacks to more than {format_bytes(_MOST_BYTES)}")
+    return data
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -128,7 +143,7 @@ class _Reader:
         self._strings: list[str] = []
         self._types: list[dict[int, int]] = []
         self._samples: list[bytes] = []
-        self._default = 0
+        self._default = self._frames = 0
         mappings: dict[int, dict[int, int]] = {}
         functions: dict[int, dict[int, int]] = {}
         locations: list[bytes] = []
@@ -215,6 +230,9 @@ class _Reader:
         if comm:
             frames.append("".join("_" if char.isspace() else char for char in comm).replace(";", ":"))
             objects.append("")
+        self._frames += sum(len(self._lines[place]) for place in places)
+        if self._frames > _MOST_FRAMES:
+            raise ValueError(f"its stacks have more than {_MOST_FRAMES:,} frames")
         for place in reversed(places):
             for line in reversed(self._lines[place]):
                 frames.append(line.name or "[no name]")

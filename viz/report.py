@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from ioflame.whole import write_whole
 from viz.compare import barriers, comparison
 from viz.flame import flame
 from viz.frames import FrameTree, Stack, printable
-from viz.markup import hue_places, text
+from viz.markup import hue_places, part, text
 from viz.packed import pack
 from viz.palette import THEMES, Theme
 from viz.report_parts import RunView, headline, leaf, matrix, owner, trust, what_ran, windows
@@ -60,7 +60,7 @@ def render_report(views: Sequence[RunView]) -> str:
         raise ValueError("a report needs a run")
     several = len(views) > 1
     title = " | ".join(view.name for view in views) if several else f"{views[0].title}: {views[0].name}"
-    parts = [comparison(views), _tabs(views)] if several else []
+    parts = [part(lambda: comparison(views)), _tabs(views)] if several else []
     comparable = several and not barriers(views)
     parts += [_run(view, index, several, comparable) for index, view in enumerate(views)]
     return _page(title, parts)
@@ -141,22 +141,22 @@ def _page(title: str, parts: Sequence[str]) -> str:
 def _run(view: RunView, index: int, several: bool, comparable: bool) -> str:
     record = view.record
     profile, hues = _profile(view, comparable)
-    sections = [
-        ("What ran", f"what-{index}", what_ran(view) + headline(view)),
-        ("Can it be trusted?", f"trust-{index}", trust(view)),
-        ("Where the CPU of one query goes", f"where-{index}", owner(view, hues)),
-        ("Flame graph", f"graph-{index}", graphs(profile, view.observed, view.title)),
-        ("What the CPU was doing", f"leaf-{index}", leaf(view) + matrix(view)),
-        ("Where the rest of the time goes", f"waits-{index}", waits(view.observed, record.metrics)),
+    sections: list[tuple[str, str, Callable[[], str]]] = [
+        ("What ran", f"what-{index}", lambda: what_ran(view) + headline(view)),
+        ("Can it be trusted?", f"trust-{index}", lambda: trust(view)),
+        ("Where the CPU of one query goes", f"where-{index}", lambda: owner(view, hues)),
+        ("Flame graph", f"graph-{index}", lambda: graphs(profile, view.observed, view.title)),
+        ("What the CPU was doing", f"leaf-{index}", lambda: leaf(view) + matrix(view)),
+        ("Where the rest of the time goes", f"waits-{index}", lambda: waits(view.observed, record.metrics)),
         (
             "Over time",
             f"time-{index}",
-            timeline(view.rates, record.windows, view.series, record.report_start_ns) + windows(view),
+            lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns) + windows(view),
         ),
     ]
     body = "".join(
-        f'<section aria-labelledby="{place}"><h2 id="{place}" tabindex="-1">{name}</h2>\n{content}</section>\n'
-        for name, place, content in sections
+        f'<section aria-labelledby="{place}"><h2 id="{place}" tabindex="-1">{name}</h2>\n{part(make)}</section>\n'
+        for name, place, make in sections
     )
     links = "".join(f'<a href="#{place}">{name}</a>' for name, place, _ in sections)
     head = f'<h2 class="run-name">{text(view.name)}</h2>' if several else ""

@@ -6,11 +6,12 @@ Each part stands where the run has its file; those that are missing are named to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from viz.io_panel import io_panel, latency_table
 from viz.ladder_panel import ladder_panel
 from viz.lock_panel import lock_panel
-from viz.markup import text
+from viz.markup import part, text
 from viz.observed import Observed
 from viz.off_panel import off_panel, run_queue_panel, wall_clock_panel
 
@@ -19,10 +20,10 @@ __all__ = ("waits",)
 
 def waits(observed: Observed, metrics: Mapping[str, float]) -> str:
     """metrics: of the run's plain windows."""
-    parts = [latency_table(metrics, observed.ladder, observed.rx_lat_us, observed.io)]
+    parts = [part(lambda: latency_table(metrics, observed.ladder, observed.rx_lat_us, observed.io))]
     missing = []
     for name, collector, panel in _PANELS:
-        content = panel(observed)
+        content = part(partial(panel, observed))
         if content:
             parts.append(f'<h3>{text(name)}</h3>\n<div class="panel">{content}</div>')
         else:

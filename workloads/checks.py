@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,20 +108,20 @@ def disk_checks(directory: Path) -> Iterator[Check]:
 
 def _direct_read_error(directory: Path) -> str | None:
     """None when a block written there is read back with O_DIRECT; otherwise the system's words."""
-    path = directory / f".ioflame-direct-{os.getpid()}"
     try:
-        path.write_bytes(b"\xa5" * _BLOCK)
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
-        try:
-            # An anonymous mapping is page-aligned, as O_DIRECT wants its buffer.
-            with mmap.mmap(-1, _BLOCK) as buffer:
-                got = os.preadv(handle, [buffer], 0)
-                if got != _BLOCK or buffer[:] != b"\xa5" * _BLOCK:
-                    return f"read {got} bytes, not those written"
-        finally:
-            os.close(handle)
+        # A name of its own: where others may write, a link may wait for one that can be known before.
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".ioflame-direct-") as file:
+            file.write(b"\xa5" * _BLOCK)
+            file.flush()
+            handle = os.open(file.name, os.O_RDONLY | os.O_DIRECT | os.O_NOFOLLOW)
+            try:
+                # An anonymous mapping is page-aligned, as O_DIRECT wants its buffer.
+                with mmap.mmap(-1, _BLOCK) as buffer:
+                    got = os.preadv(handle, [buffer], 0)
+                    if got != _BLOCK or buffer[:] != b"\xa5" * _BLOCK:
+                        return f"read {got} bytes, not those written"
+            finally:
+                os.close(handle)
     except OSError as error:
         return error.strerror or str(error)
-    finally:
-        path.unlink(missing_ok=True)
     return None

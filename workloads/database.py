@@ -21,6 +21,7 @@ from ioflame.process import Child, Children
 from ioflame.progress import Reporter
 from ioflame.record import SeedRange
 from ioflame.sizes import format_bytes, format_count
+from ioflame.whole import write_whole
 from workloads.engine import DatabaseShape, Engine, EngineBuild, StepParameters, Tree
 from workloads.seeds import SeedLedger
 
@@ -28,9 +29,11 @@ __all__ = ("Database", "is_loaded", "locked")
 
 _MANIFEST = "ioflame-db.json"
 _LOCK = "ioflame.lock"
-_OURS = frozenset({_MANIFEST, _LOCK, SeedLedger.NAME, "ioflame-seeds.part", "ioflame-db.part"})
-# db_bench's complaints; some of them end with exit code 0. The path of the database is no complaint.
-_COMPLAINT = re.compile(r"^(?!DB path:).*\b(?:error|failed)\b.*$", re.IGNORECASE | re.MULTILINE)
+_OURS = frozenset({_MANIFEST, _LOCK, SeedLedger.NAME})
+# Half of one of them, left by an ioflame that was killed while it wrote.
+_PARTIAL = re.compile(r"ioflame-(?:db|seeds)(?:\.json\.\d+)?\.part")
+# db_bench's complaints; some of them end with exit code 0.
+_COMPLAINT = re.compile(r"\b(?:error|failed)\b", re.IGNORECASE)
 # A load writes at least this many bytes a second on any disk worth measuring; below it we give up.
 _SLOWEST_LOAD = 5 << 20
 
@@ -40,7 +43,8 @@ def locked(directory: Path) -> Iterator[None]:
     """Holds the database's lock file; UsageError with the holder's pid when another ioflame has it."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # It is cut to nothing below: a link that somebody put there must not lead to another file.
+        handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise UsageError(
             f"DB_DIR={directory} cannot be written to: {error.strerror}",
@@ -71,8 +75,8 @@ def is_loaded(directory: Path) -> bool:
 
 def _manifest(directory: Path) -> dict[str, object]:
     try:
-        data = json.loads((directory / _MANIFEST).read_text())
-    except (OSError, ValueError):
+        data = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 
@@ -107,9 +111,10 @@ class Database:
     def check(self) -> bool:
         """True when the database is there and is the one asked for; False when it has to be loaded.
 
-        UsageError when the directory holds something else: nothing of it is touched.
+        UsageError when the directory holds something else, or a database of other settings, whatever became of that:
+        nothing of it is touched.
         """
-        foreign = [e.name for e in os.scandir(self.directory) if e.name not in _OURS]
+        foreign = [e.name for e in os.scandir(self.directory) if e.name not in _OURS and not _PARTIAL.fullmatch(e.name)]
         manifest = _manifest(self.directory)
         if not manifest:
             if foreign:
@@ -120,37 +125,47 @@ class Database:
                     mend="DB_DIR=<an empty directory>",
                 )
             return False
-        if manifest.get("state") != "loaded":
-            return False
-        self._refuse_others(manifest)
-        return True
+        state = manifest.get("state")
+        self._refuse_others(manifest, state)
+        return state == "loaded"
 
-    def _refuse_others(self, manifest: dict[str, object]) -> None:
+    def _refuse_others(self, manifest: dict[str, object], state: object) -> None:
         asked: dict[str, object] = {"engine": self._engine.name, **asdict(self.shape)}
         stated: dict[str, object] = {"engine": manifest.get("engine")}
         shape = manifest.get("shape")
         stated |= shape if isinstance(shape, dict) else {}
         differences = [f"{n}: {stated.get(n)} there, {v} asked" for n, v in asked.items() if stated.get(n) != v]
+        if state == "loaded":
+            differences += self._differing_options()
+        if not differences:
+            return
+        means = "its figures would be those of another workload"
+        if state != "loaded":
+            means = (
+                f"a step on it was interrupted (state: {state}): a run of its own settings loads it anew, but one of "
+                "others does not wipe it unasked"
+            )
+        keys = stated.get("num_keys")
+        raise UsageError(
+            f"the database in DB_DIR={self.directory} is not the one asked for: {'; '.join(differences)}",
+            means=means,
+            mend=(f"NUM_KEYS={keys}, or " if isinstance(keys, int) else "")
+            + f"DB_DIR=<an empty directory>, or, to load it anew with what is asked: "
+            f"rm -r {shlex.quote(str(self.directory))}   (then the same command)",
+        )
+
+    def _differing_options(self) -> Iterator[str]:
+        """What the engine's own files state otherwise: somebody may have opened the database since."""
         found = self._engine.stored_settings(self.directory)
         for name, expected in self._engine.expected_settings(self.shape).items():
             if found.get(name) not in (expected, "not stated"):
-                differences.append(
-                    f"{name}: {found.get(name, 'no OPTIONS file')} in its OPTIONS file, {expected} asked"
-                )
-        if differences:
-            keys = stated.get("num_keys")
-            raise UsageError(
-                f"the database in DB_DIR={self.directory} is not the one asked for: {'; '.join(differences)}",
-                means="its figures would be those of another workload",
-                mend=f"NUM_KEYS={keys}, or DB_DIR=<an empty directory>, or: rm -r {shlex.quote(str(self.directory))}",
-            )
+                yield f"{name}: {found.get(name, 'no OPTIONS file')} in its OPTIONS file, {expected} asked"
 
     def load(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> str:
         """Loads the database from nothing; what the client printed.
 
         HostError when the disk fills, MeasurementError when db_bench fails.
         """
-        self._wipe()
         manifest: dict[str, object] = {
             "schema": 1,
             "state": "loading",
@@ -158,7 +173,9 @@ class Database:
             "engine_version": self._build.version,
             "shape": asdict(self.shape),
         }
+        # First: what is killed from here on is known as half a database.
         self._write_manifest(manifest)
+        self._wipe()
         size = self.shape.disk_bytes
         data = format_bytes(self.shape.data_bytes)
         what = f"load {format_count(self.shape.num_keys)} keys ({data}) into {self.directory}"
@@ -168,7 +185,7 @@ class Database:
             raise MeasurementError(
                 f"the load left {format_bytes(stored)} of {format_bytes(self.shape.data_bytes)} in the database",
                 means="keys are missing; it is not used",
-                mend=f"read {log}",
+                mend=f"read {shlex.quote(str(log))}",
             )
         self._write_manifest({**manifest, "state": "loaded", "history": ["load"]})
         return text
@@ -245,11 +262,17 @@ class Database:
             code = child.wait(max(bound, 120))
             if code is None:
                 child.stop()
-        text = log.read_text(errors="replace")
-        if code == 0 and not _COMPLAINT.search(text):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if code == 0 and not self._complaints(text):
             return text
         self._explain(step, child, text, log)
         return text
+
+    def _complaints(self, text: str) -> list[str]:
+        """Lines in which the client complains; a path that it prints is no complaint, whatever it is called."""
+        paths = "|".join(re.escape(str(path)) for path in (self.directory, self._build.path))
+        path = re.compile(rf"(?:{paths})(?![\w-])")
+        return [line for line in text.splitlines() if _COMPLAINT.search(path.sub("", line))]
 
     def _explain(self, step: str, child: Child, text: str, log: Path) -> None:
         """Raises what a failed step means."""
@@ -258,14 +281,14 @@ class Database:
             raise HostError(
                 f"the disk of {self.directory} is full: db_bench {step} ended with {child.describe_end()}",
                 means="the database is incomplete; the next run loads it again",
-                mend=f"free some disk, use a smaller NUM_KEYS, or DB_DIR=<a larger disk>   (df -h {self.directory})",
+                mend=f"free some disk, use a smaller NUM_KEYS, or DB_DIR=<a larger disk>   "
+                f"(df -h {shlex.quote(str(self.directory))})",
             )
-        words = [match[0] for match in _COMPLAINT.finditer(text)]
-        said = (words or text.strip().splitlines() or ["nothing"])[-1][-400:]
+        said = (self._complaints(text) or text.strip().splitlines() or ["nothing"])[-1][-400:]
         raise MeasurementError(
             f"db_bench {step} ended with {child.describe_end()}; it said: {said}",
             means="the database is not usable; the next run loads it again" if step == "load" else "",
-            mend=f"read {log}; to see it again: {shlex.join(child.argv)}",
+            mend=f"read {shlex.quote(str(log))}; to see it again: {shlex.join(child.argv)}",
         )
 
     def _wipe(self) -> None:
@@ -275,6 +298,4 @@ class Database:
                 Path(entry.path).unlink()
 
     def _write_manifest(self, manifest: dict[str, object]) -> None:
-        partial = (self.directory / _MANIFEST).with_suffix(".part")
-        partial.write_text(json.dumps(manifest, indent=1) + "\n")
-        partial.replace(self.directory / _MANIFEST)
+        write_whole(self.directory / _MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())

@@ -70,7 +70,10 @@ class Experiment:
 
 def experiment_names() -> dict[str, str]:
     """The experiments that come with ioflame, each with one line about it."""
-    return {path.stem: tomllib.loads(path.read_text())["about"] for path in sorted(_DIRECTORY.glob("*.toml"))}
+    return {
+        path.stem: tomllib.loads(path.read_text(encoding="utf-8"))["about"]
+        for path in sorted(_DIRECTORY.glob("*.toml"))
+    }
 
 
 def own_definitions(name: str) -> dict[str, Any]:
@@ -96,7 +99,7 @@ def _read(name: str) -> tuple[Path, dict[str, Any]]:
             f"there is no experiment {name}", means="nothing was started", mend=f"{known}, or a .toml file"
         )
     try:
-        return path, tomllib.loads(path.read_text())
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, ValueError) as error:
         raise UsageError(f"{path} is not an experiment: {error!r}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import shlex
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -68,7 +69,7 @@ class RocksDB:
 
     def __init__(self, own: Mapping[str, Any] | None = None) -> None:
         """own: steps, workloads and configurations of a user, over those of `rocksdb.toml`; UsageError for bad ones."""
-        self._definitions: dict[str, Any] = tomllib.loads(_DEFINITIONS.read_text())
+        self._definitions: dict[str, Any] = tomllib.loads(_DEFINITIONS.read_text(encoding="utf-8"))
         for kind, definitions in (own or {}).items():
             for name, definition in definitions.items():
                 check_definition(kind, name, definition, {**self._definitions[kind], **definitions})
@@ -99,7 +100,7 @@ class RocksDB:
 
     def inspect(self, binary: Path) -> EngineBuild:
         with scratch_directory() as scratch:
-            argv = [str(binary), "--benchmarks=fillseq", "--num=1", f"--db={scratch}/db", "--compression_type=none"]
+            argv = [str(binary), "--benchmarks=fillseq", "--num=1", "--compression_type=none", f"--db={scratch}/db"]
             done = capture(argv, timeout=60)
         output = done.text + done.errors
         version = re.search(r"RocksDB:\s+version (\S+)", output)
@@ -108,7 +109,7 @@ class RocksDB:
                 f"{binary} did not run a one-operation job: exit code {done.returncode}, it said: "
                 f"{output.strip()[-600:] or 'nothing'}",
                 means="it is not a db_bench, or this machine lacks a library it needs",
-                mend=f"ldd {binary}; {' '.join(argv[:3])}",
+                mend=f"ldd {shlex.quote(str(binary))}; {shlex.join(argv[:-1])} --db=$(mktemp -d)",
             )
         warnings = tuple(dict.fromkeys(re.findall(r"^WARNING: (.+)$", output, re.MULTILINE)))
         code = _code_file(binary)
@@ -266,7 +267,7 @@ class RocksDB:
             return {}
         parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",))
         try:
-            parser.read_string(newest.read_text(errors="replace"))
+            parser.read_string(newest.read_text(encoding="utf-8", errors="replace"))
         except configparser.Error as error:
             raise MeasurementError(f"{newest} cannot be read: {error}") from None
         settings: dict[str, str] = {}

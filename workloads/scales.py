@@ -46,7 +46,7 @@ class Sizing:
 
 def scales() -> dict[str, Scale]:
     """The scales of `scales.toml`, by name."""
-    rows = tomllib.loads(Path(__file__).with_name("scales.toml").read_text())
+    rows = tomllib.loads(Path(__file__).with_name("scales.toml").read_text(encoding="utf-8"))
     return {
         name: Scale(
             name=name,

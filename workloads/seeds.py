@@ -8,11 +8,13 @@ no seed twice unless more than one thread a second was started.
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 
 from ioflame.errors import MeasurementError
 from ioflame.record import SeedRange
+from ioflame.whole import write_whole
 
 __all__ = ("SeedLedger",)
 
@@ -28,7 +30,7 @@ class SeedLedger:
     def ranges(self) -> list[SeedRange]:
         """All ranges given so far, the oldest first. MeasurementError when the ledger is damaged."""
         try:
-            rows = json.loads(self._path.read_text())
+            rows = json.loads(self._path.read_text(encoding="utf-8"))
             return [SeedRange(step=str(r["step"]), first=int(r["first"]), threads=int(r["threads"])) for r in rows]
         except FileNotFoundError:
             return []
@@ -36,7 +38,7 @@ class SeedLedger:
             raise MeasurementError(
                 f"the seed ledger {self._path} cannot be read: {error}",
                 means="without it a seed might be given twice",
-                mend=f"rm {self._path}   (safe if no run used this database in the last hour)",
+                mend=f"rm {shlex.quote(str(self._path))}   (safe if no run used this database in the last hour)",
             ) from None
 
     def take(self, step: str, threads: int) -> SeedRange:
@@ -45,7 +47,5 @@ class SeedLedger:
         after_last = max((r.first + r.threads for r in given), default=0)
         taken = SeedRange(step=step, first=max(int(time.time()), after_last), threads=threads)
         rows = [{"step": r.step, "first": r.first, "threads": r.threads} for r in [*given, taken]]
-        partial = self._path.with_suffix(".part")
-        partial.write_text(json.dumps(rows, indent=1) + "\n")
-        partial.replace(self._path)
+        write_whole(self._path, (json.dumps(rows, indent=1) + "\n").encode())
         return taken

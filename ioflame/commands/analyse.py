@@ -7,6 +7,7 @@ profile, metrics and checks in `run.json`.
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -35,6 +36,7 @@ from ioflame.proofs import bloom_proof, tree_proofs
 from ioflame.record import ProfileFacts
 from ioflame.run import Run, open_run
 from ioflame.verdicts import run_verdicts
+from ioflame.whole import write_whole
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import read_categorised
 from viz.scales import scaled_weight
@@ -85,7 +87,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         observed = show_observed(run)
     run.observed = [shown.text for shown in observed]
     log = run.path(Files.ENGINE_LOG)
-    proofs = list(tree_proofs(record, log.read_text(errors="replace") if log.exists() else ""))
+    proofs = list(tree_proofs(record, log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""))
     if record.expected.filters == "unused" and categories is not None:
         proofs.append(bloom_proof(categories.rows))
     record.checks = [
@@ -98,7 +100,9 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     with reporter.stage("draw the flame graph and the report"):
         if categories is not None:
             _draw(run, categories)
-        run.path(Files.SUMMARY).write_text(render_summary(record, categories, run.observed))
+        write_whole(
+            run.path(Files.SUMMARY), render_summary(record, categories, run.observed).encode("utf-8", "replace")
+        )
         write_report(run.directory, run.path(Files.REPORT))
 
 
@@ -194,4 +198,4 @@ def analyse_command(run: Run) -> str:
     """The command that makes everything after the recording again, as this user can type it here."""
     called = Path(sys.argv[0])
     own = called.name == "ioflame" and shutil.which("ioflame") is None
-    return f"{shown_path(called.absolute()) if own else 'ioflame'} analyse {shown_path(run.directory)}"
+    return shlex.join([shown_path(called.absolute()) if own else "ioflame", "analyse", shown_path(run.directory)])

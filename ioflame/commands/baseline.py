@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shlex
 from pathlib import Path
 
 from collectors.counters import ProcessProbe, device_of, logical_block_size, read_counts
@@ -79,9 +80,9 @@ def run_baseline(
             child.stop()
     reads, sectors, read_ms = (b - a for a, b in zip(before, read_counts(device), strict=True))
     if code != 0:
-        words = log.read_text(errors="replace").strip()[-500:]
-        raise MeasurementError(f"fio ended with {child.describe_end()}: {words}", mend=f"read {log}")
-    result = parse_fio(out.read_text(), users)
+        words = log.read_text(encoding="utf-8", errors="replace").strip()[-500:]
+        raise MeasurementError(f"fio ended with {child.describe_end()}: {words}", mend=f"read {shlex.quote(str(log))}")
+    result = parse_fio(out.read_text(encoding="utf-8"), users)
     return Baseline(
         result.iops, result.reads, result.us_per, result.sy_per, result.lat_us,
         io_lat=read_ms * 1e3 / reads if reads else 0.0,

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import select
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from ioflame.observer import Observer, attached
 from ioflame.process import Children, interruptible
 from ioflame.progress import Reporter, terminal_width
 from ioflame.scratch import scratch_directory
+from ioflame.whole import check_new, read_whole, write_whole
 from viz.columns import folded
 
 __all__ = ("add_parser",)
@@ -68,8 +68,8 @@ def _run(arguments: argparse.Namespace) -> int:
     program: EbpfProgram = arguments.program
     if not arguments.seconds > 0:
         raise UsageError(f"--seconds {arguments.seconds} is not a length of time", mend="--seconds 10")
-    if arguments.out is not None and arguments.out.exists():
-        raise UsageError(f"--out {arguments.out} exists already", means="nothing is overwritten", mend="another name")
+    if arguments.out is not None:
+        check_new(arguments.out, f"--out {arguments.out}", "another name")
     with scratch_directory() as folder:
         result = folder / f"{program.name}.json"
         ended: list[Check] = []
@@ -79,9 +79,9 @@ def _run(arguments: argparse.Namespace) -> int:
         shown = program.show(result)
         checks = [*ended, *shown.checks]
         if arguments.out is not None:
-            shutil.copyfile(result, arguments.out)
+            write_whole(arguments.out, read_whole(result))
         if arguments.json:
-            sys.stdout.write(result.read_text())
+            sys.stdout.write(result.read_text(encoding="utf-8"))
             print(render_checks(checks), file=sys.stderr)
         else:
             width = terminal_width(sys.stdout)

@@ -7,6 +7,7 @@ interrupted step left behind is made again from the load before anything is meas
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from dataclasses import replace
@@ -23,11 +24,12 @@ from ioflame.efficiency import MeasuredStep
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.experiment import SCHEMA, Baseline, ExperimentRecord, ExperimentRun, StepRecord
 from ioflame.files import Files
-from ioflame.options import add_profile_arguments, profile_options
+from ioflame.options import DEFAULT_WORKLOAD, add_profile_arguments, profile_options
 from ioflame.process import Children, interruptible, tool_path
 from ioflame.progress import Reporter, terminal_width
 from ioflame.record import RunRecord
 from ioflame.run import Run, open_run
+from ioflame.whole import write_whole
 from viz.efficiency import render_efficiency
 from viz.report_tsv import render_report_tsv
 from workloads.database import Database, locked
@@ -58,6 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
             f"THREADS={options.threads} says nothing to an experiment, whose steps run with each number of USERS",
             means="nothing was started",
             mend=f"USERS={options.threads}",
+        )
+    if options.workload != DEFAULT_WORKLOAD:
+        raise UsageError(
+            f"WORKLOAD={options.workload} says nothing to an experiment, whose steps name their own",
+            means="nothing was started",
+            mend="leave WORKLOAD out, or name another experiment of `ioflame list`",
         )
     # The tables are of perf's shares; what else watches is for who asks for it, at the price of its windows.
     collect = tuple(dict.fromkeys(("perf", *(options.collect or ()))))
@@ -163,6 +171,7 @@ class _Conductor:
         self._database.check()
         steps = self._going.record.steps
         tree: list[str] = []
+        resume = f"--resume {shlex.quote(str(self._going.directory))}"
         try:
             for number, step in enumerate(steps, start=1):
                 if step.kind == "prepare":
@@ -176,12 +185,10 @@ class _Conductor:
                 self._going.save()
         except KeyboardInterrupt:
             self._reporter.warn("interrupted; every process started here was stopped")
-            self._reporter.warn(f"to go on: the same command with --resume {self._going.directory}")
+            self._reporter.warn(f"to go on: the same command with {resume}")
             return EXIT_INTERRUPTED
         except IoflameError:
-            self._reporter.warn(
-                f"what is done is kept; go on by the same command with --resume {self._going.directory}"
-            )
+            self._reporter.warn(f"what is done is kept; go on by the same command with {resume}")
             raise
         return self._conclude()
 
@@ -247,8 +254,9 @@ class _Conductor:
                 owner, leaf = read_categories(directory), read_categories(directory, "leaf")
                 measured.append(MeasuredStep(step, run.record, owner, leaf, run.series()))
         text = render_efficiency(self._going.record, measured)
-        (self._going.directory / Files.SUMMARY).write_text(text)
-        (self._going.directory / "summary.tsv").write_text(render_report_tsv(self._going.record, measured))
+        write_whole(self._going.directory / Files.SUMMARY, text.encode("utf-8", "replace"))
+        table = render_report_tsv(self._going.record, measured)
+        write_whole(self._going.directory / "summary.tsv", table.encode("utf-8", "replace"))
         width = terminal_width(sys.stdout)
         print(text if width is None else render_efficiency(self._going.record, measured, width))
         failed = [

@@ -14,12 +14,14 @@ examples:
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
 from ioflame.commands.stacks import Stacks, read_source, read_stacks, write_pprof
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageError
 from ioflame.progress import Reporter
+from ioflame.whole import check_new, write_whole
 from viz.drawing import WIDTH
 from viz.exports import firefox_profile, speedscope
 from viz.flamegraph import FlamegraphOptions, flamegraph
@@ -108,9 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return code
     try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}") from None
+        write_whole(out, text.encode("utf-8", "replace"))
+    except MeasurementError as error:
+        raise UsageError(error.what, mend="-o FILE in a directory you own") from None
     distinct = len({stack.frames for stack in found.stacks})
     event = f" of {found.event}" if found.event else ""
     print(f"wrote {out}: {distinct:,} stacks, {total:,} {unit}{event}   ({_how_to_open(out)})")
@@ -118,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _how_to_open(out: Path) -> str:
-    return next(words for end, words in _KINDS.items() if out.name.endswith(end)).format(out=out)
+    return next(words for end, words in _KINDS.items() if out.name.endswith(end)).format(out=shlex.quote(str(out)))
 
 
 def _refuse_what_has_no_effect(arguments: argparse.Namespace, out: str) -> None:
@@ -185,6 +187,6 @@ def _out(arguments: argparse.Namespace) -> Path:
         out = Path(arguments.file).with_suffix(".svg")
     if str(out) != "-" and not str(out).endswith(tuple(_KINDS)):
         raise UsageError(f"{out}: the end of the name says what is written", mend=f"one of {', '.join(_KINDS)}")
-    if str(out) != "-" and out.exists() and not arguments.force:
-        raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend="--force, or -o OTHER")
+    if str(out) != "-" and not arguments.force:
+        check_new(out, str(out), "--force, or -o OTHER")
     return out

@@ -86,7 +86,7 @@ def _drop_page_cache() -> None:
     """Writes back and drops what the kernel keeps of files: it comes back by itself, so there is nothing to restore."""
     os.sync()
     try:
-        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+        Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="utf-8")
     except OSError as error:
         raise HostError(
             f"the page cache cannot be dropped: {error.strerror}",
@@ -124,7 +124,7 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
         if code is None:
             child.stop()
     log = run.path(Files.ENGINE_LOG)
-    result = job.engine.parse_result(log.read_text(errors="replace"), job.options.workload)
+    result = job.engine.parse_result(log.read_text(encoding="utf-8", errors="replace"), job.options.workload)
     if result is not None:
         record.engine_result = {n: float(v) for n, v in vars(result).items() if v is not None}
     record.missing.clear()

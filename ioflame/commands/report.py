@@ -6,6 +6,7 @@ Nothing is collected. One run writes RUN/report.html; several write one page, th
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from folding.stackfold import categorise, categorise_stacks
@@ -15,6 +16,7 @@ from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, U
 from ioflame.files import Files
 from ioflame.progress import Reporter, shown_path
 from ioflame.run import Run, open_run
+from ioflame.whole import check_new, read_text, read_whole
 from viz.details import detailed, undetailed_weight
 from viz.frames import Stack, read_categorised, read_folded
 from viz.pprof import read_pprof
@@ -44,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     directories = [directory.resolve() for directory in arguments.directories]
     several = len(directories) > 1
     out = arguments.out or (Path("compare.html") if several else directories[0] / Files.REPORT)
-    if several and arguments.out is None and out.exists():
-        raise UsageError(f"{out} is there already", means="nothing is overwritten unasked", mend=f"-o {out}")
+    if several and arguments.out is None:
+        check_new(out, str(out), f"-o {shlex.quote(str(out))}")
     with Reporter.on_terminal().stage("read what the runs left and make the page"):
         _write(directories, out)
     print(f"report:       {shown_path(out.absolute())}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
@@ -61,8 +63,8 @@ def _write(directories: list[Path], out: Path) -> None:
     page = render_report([_view(open_run(directory)) for directory in directories])
     try:
         write_page(page, out)
-    except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}", mend="-o FILE in a directory you own") from None
+    except MeasurementError as error:
+        raise UsageError(error.what, mend="-o FILE in a directory you own") from None
 
 
 def _view(run: Run) -> RunView:
@@ -70,7 +72,10 @@ def _view(run: Run) -> RunView:
     view.observed = read_observed(run, view.notes)
     report = run.path(Files.ENGINE_REPORT)
     if report.exists():
-        view.rates = read_rates(report.read_text(errors="replace"))
+        try:
+            view.rates = read_rates(read_text(report))
+        except MeasurementError as error:
+            view.notes.append(f"QPS by second is not shown: {error.what}")
     try:
         view.series = run.series()
     except MeasurementError as error:
@@ -83,19 +88,25 @@ def _view(run: Run) -> RunView:
         view.leaf_of = {stack.frames: stack.category for stack in _stacks(run, _LEAF)}
         view.owner, view.leaf = _categories(run, _OWNER), _categories(run, _LEAF)
         total = sum(stack.weight for stack in view.stacks)
+        if not total:
+            view.notes.append(f"{Files.FOLDED} holds no stack with any weight.")
         _add_details(run, view)
         for name, found in ((Files.of_view(_OWNER), view.owner), (Files.of_view(_LEAF), view.leaf)):
             if found.total_weight != total:
                 view.notes.append(
                     f"{name} holds {found.total_weight:,} of weight, the stacks {total:,}: they are not of one fold. "
-                    f"ioflame analyse {run.directory.name} makes both again."
+                    f"{_again(run)} makes both again."
                 )
     except HostError as error:
         view.notes.append(f"The stacks are shown without categories: {error.what}. {error.mend}")
-        view.stacks = read_folded(run.path(Files.FOLDED).read_bytes().splitlines())
+        view.stacks = read_folded(read_whole(run.path(Files.FOLDED)).splitlines())
     except IoflameError as error:
-        view.notes.append(f"No stacks can be shown: {error.what}")
+        view.notes.append(f"No stacks can be shown from {Files.FOLDED}: {error.what}")
     return view
+
+
+def _again(run: Run) -> str:
+    return shlex.join(["ioflame", "analyse", str(run.directory)])
 
 
 def _add_details(run: Run, view: RunView) -> None:
@@ -112,7 +123,7 @@ def _add_details(run: Run, view: RunView) -> None:
     if without:
         view.notes.append(
             f"Threads and objects are known for {100 * (1 - without / total):.2f} % of the weight: {Files.PPROF} is "
-            f"not of the fold of {Files.FOLDED}. ioflame analyse {run.directory.name} makes both again."
+            f"not of the fold of {Files.FOLDED}. {_again(run)} makes both again."
         )
 
 

@@ -105,7 +105,7 @@ def _told_beside(source: Source) -> tuple[str, str]:
     stats = {Files.FOLDED: Files.FOLD_STATS, Files.PMP_FOLDED: Files.PMP_FOLD_STATS}.get(path.name)
     if source.data is not None or stats is None or not path.with_name(stats).exists():
         return "", ""
-    told = json.loads(path.with_name(stats).read_text())
+    told = json.loads(path.with_name(stats).read_text(encoding="utf-8"))
     return told.get("event") or "", told.get("unit") or ""
 
 
@@ -143,7 +143,7 @@ def _from_stackfold(source: Source, event: str | None, rules: str | None, view: 
                 f"{_named(source)} cannot be read as a profile: {_words(done)}",
                 means="it is no folded text, recording of perf, text of perf script or pprof; or nothing is left of it",
             )
-        told = json.loads(stats.read_text())
+        told = json.loads(stats.read_text(encoding="utf-8"))
         known = read_pprof(pprof)
         stacks = read_folded(folded.read_bytes().split(b"\n"))
         if rules is not None:

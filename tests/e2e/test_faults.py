@@ -131,6 +131,16 @@ def interrupted(
     return err
 
 
+@pytest.mark.needs("unshare")
+def test_a_disk_that_fills_with_the_run_is_named_with_the_command_that_shows_it(
+    ioflame: Ioflame, short: list[str], tmp_path: Path
+) -> None:
+    mounted = f'mount -t tmpfs -o size=64k none {tmp_path} && exec "$@"'
+    code, _, err = ioflame.run(*short, "--out", tmp_path, prefix=("unshare", "--mount", "sh", "-c", mounted, "sh"))
+    assert code == 3, err
+    assert "No space left on device" in err and f"(df -h {tmp_path}/" in err and "Traceback" not in err
+
+
 def test_an_interrupt_stops_the_children_and_says_what_is_missing(
     ioflame: Ioflame, short: list[str], tmp_path: Path
 ) -> None:

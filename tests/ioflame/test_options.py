@@ -4,6 +4,7 @@ import argparse
 
 import pytest
 
+from ioflame.cli import main
 from ioflame.errors import EXIT_USAGE, UsageError
 from ioflame.options import ProfileOptions, add_profile_arguments, profile_options
 
@@ -53,3 +54,8 @@ def test_a_bad_value_is_named_with_its_mend(words: tuple[str, ...], names: str) 
     assert names in str(caught.value)
     assert "to mend:" in str(caught.value)
     assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_an_experiment_names_its_own_workloads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "io-efficiency", "--workload", "fwdrange"]) == 2
+    assert "WORKLOAD=fwdrange says nothing to an experiment" in capsys.readouterr().err

@@ -107,3 +107,54 @@ def test_without_clang_it_goes_on_and_says_what_that_costs(place: Path) -> None:
     assert "apt-get install -y --no-install-recommends clang" in done.stdout
     # It came as far as the next thing that this place lacks.
     assert "ioflame needs 3.11" in done.stderr
+
+
+def venv(place: Path, python: str) -> None:
+    """A .venv whose Python is the shell script `python`, and everything that the Python part of the set-up calls."""
+    (place / ".venv" / "bin").mkdir(parents=True)
+    script = place / ".venv" / "bin" / "python"
+    script.write_text(f"#!/bin/sh\n{python}\n")
+    script.chmod(0o755)
+    for name in ("requirements.txt", "pyproject.toml"):
+        (place / name).touch()
+    for tool in ("sha256sum", "basename"):
+        found = shutil.which(tool)
+        assert found
+        (place / "bin" / tool).symlink_to(found)
+
+
+def stand_in(place: Path, command: str, script: str) -> None:
+    (place / "bin" / command).unlink(missing_ok=True)
+    (place / "bin" / command).write_text(f"#!/bin/sh\n{script}\n")
+    (place / "bin" / command).chmod(0o755)
+
+
+def test_a_venv_without_pip_is_made_anew(place: Path) -> None:
+    venv(place, 'echo "No module named pip" >&2; exit 1')
+    stand_in(place, "python3", 'case "$*" in *version*) echo 3.11.2;; -m*) echo "$@" > made;; esac')
+    done = setup(place)
+    assert (place / "made").read_text() == "-m venv --clear .venv\n", done.stderr
+    assert "making .venv with Python 3.11.2" in done.stdout
+
+
+def test_a_venv_that_works_is_left_alone(place: Path) -> None:
+    venv(place, "exit 0")
+    stand_in(place, "python3", 'case "$*" in *venv\\ *) echo "$@" > made;; esac')
+    done = setup(place)
+    assert not (place / "made").exists()
+    assert "cargo is not installed" in done.stderr
+
+
+def test_without_a_network_the_set_up_says_what_it_needs_one_for(place: Path) -> None:
+    venv(place, 'case "$*" in *install*) echo "no route to host" >&2; exit 1;; esac')
+    done = setup(place)
+    assert done.returncode == 3
+    assert "no route to host\nsetup: pip could not install the packages of requirements.txt" in done.stderr
+    assert "to mend: make setup   (with a network" in done.stderr
+
+    (place / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 0\n")
+    stand_in(place, "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo "no route to host" >&2; exit 101')
+    done = setup(place)
+    assert done.returncode == 3
+    assert "no route to host\nsetup: cargo could not build stackfold" in done.stderr
+    assert "to mend: make setup   (with a network" in done.stderr

@@ -214,3 +214,20 @@ def test_the_tooltip_names_the_source_line(chromium_page: Opener, tmp_path: Path
     assert "object\n/bin/app" in tip and "source\ncopy.h:44" in tip
     page.locator("canvas").hover(position={"x": 301, "y": 18 * 2 + 9})
     assert "source" not in page.locator('[data-part="tip"]').inner_text()
+
+
+@pytest.mark.parametrize("large", ["unpacked", "frames"])
+def test_a_few_kilobytes_that_unpack_to_gigabytes_are_refused(tmp_path: Path, large: str) -> None:
+    path = tmp_path / "stacks.pb.gz"
+    if large == "unpacked":
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            for _ in range(1 << 9):
+                file.write(bytes(1 << 20))
+    else:
+        # One stack of 30,000 locations, each of 1,000 inlined lines.
+        location = message(4, number(1, 9) + message(4, number(1, 1)) * 1000)
+        sample = message(2, message(1, number(0, 9)[1:] * 30_000) + message(2, number(0, 1)[1:]))
+        path.write_bytes(gzip.compress(with_lines() + location + sample, 1))
+    assert path.stat().st_size < 4 << 20
+    with pytest.raises(MeasurementError, match=r"unpacks to more than 256\.0 MiB|more than 20,000,000 frames"):
+        read_pprof(path)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,42 @@ def test_a_second_ioflame_is_refused_with_the_pid_of_the_first(tmp_path: Path) -
         pass
     with locked(tmp_path):
         pass
+
+
+@pytest.mark.needs("db_bench")
+@pytest.mark.parametrize("state", ["within compact", "loading"])
+def test_a_database_of_other_settings_is_not_wiped_for_a_step_that_was_interrupted(
+    database: Database, tmp_path: Path, state: str
+) -> None:
+    manifest = {"state": state, "engine": "rocksdb", "shape": {**asdict(SHAPE), "num_keys": 30_000}}
+    (tmp_path / "ioflame-db.json").write_text(json.dumps(manifest))
+    (tmp_path / "000012.sst").write_text("hours of loading")
+    with pytest.raises(UsageError, match="num_keys: 30000 there, 20000 asked") as caught:
+        database.check()
+    assert f"state: {state}" in caught.value.means
+    assert "NUM_KEYS=30000" in caught.value.mend and f"rm -r {tmp_path} " in caught.value.mend
+    assert (tmp_path / "000012.sst").read_text() == "hours of loading"
+    # The same with its own settings: what the step left is loaded anew.
+    assert Database(RocksDB(), database._build, tmp_path, DatabaseShape(30_000)).check() is False
+
+
+@pytest.mark.needs("db_bench")
+def test_a_path_that_is_called_like_a_complaint_is_none(build: EngineBuild, tmp_path: Path) -> None:
+    directory = tmp_path / "error, failed"
+    with locked(directory):
+        database = Database(RocksDB(), build, directory, SHAPE)
+        load(database, tmp_path / "load.log")
+        assert str(directory) in (tmp_path / "load.log").read_text()
+        assert database.check() is True
+    said = f"put error: IO error: While appending to file: {directory}/000012.sst: No space left on device"
+    assert database._complaints(f"DB path: [{directory}]\n{said}\nopen {directory}/1.log: done") == [said]
+    assert database._complaints(f"{directory}-two/failed") == [f"{directory}-two/failed"]
+
+
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db" / "ioflame.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(UsageError, match="cannot be written to"), locked(tmp_path / "db"):
+        pass
+    assert (tmp_path / "precious").read_text() == "mine"

@@ -1,0 +1,31 @@
+"""Text files are UTF-8 whatever the locale: each read and write of one says so."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
+
+
+def unstated(source: str) -> list[int]:
+    """Lines that leave the encoding of a text file to the locale. ruff's PLW1514 sees a third of them."""
+    return [
+        call.lineno
+        for call in ast.walk(ast.parse(source))
+        if isinstance(call, ast.Call)
+        and (
+            (isinstance(call.func, ast.Attribute) and call.func.attr in ("read_text", "write_text"))
+            or (isinstance(call.func, ast.Name) and call.func.id == "open")
+        )
+        and "encoding" not in {keyword.arg for keyword in call.keywords}
+    ]
+
+
+def test_no_text_file_is_read_or_written_in_the_encoding_of_the_locale() -> None:
+    assert unstated("path.read_text()\npath.write_text(x, encoding='utf-8')\nopen(x)") == [1, 3]
+    sources = [path for room in ROOMS for path in sorted((ROOT / room).glob("**/*.py"))]
+    found = {str(path.relative_to(ROOT)): unstated(path.read_text(encoding="utf-8")) for path in sources}
+    assert len(found) > 100
+    assert {path: lines for path, lines in found.items() if lines} == {}

@@ -1,0 +1,81 @@
+"""The variables of `make` reach ioflame as they were given: the real make, with a stand-in where it calls ioflame."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+# What a shell or make would take for its own, and what splitting at blanks would lose.
+VALUES = (
+    "a  b",
+    "it's",
+    "$HOME $(HOME) $$",
+    "x\ny",
+    '"`id`"',
+    "$(shell touch expanded)",
+    "#;&|<>*?~\\",
+    "--dash",
+    "\\n",
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A tree with the Makefile, a set-up that does nothing, and an ioflame that writes down its arguments."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    commands = tmp_path / ".venv" / "bin"
+    commands.mkdir(parents=True)
+    (tmp_path / "ioflame").mkdir()
+    (tmp_path / "ioflame" / "setup.sh").write_text('printf "%s\\0" "$DB_BENCH" > for-setup\n')
+    for name in ("ioflame", "python"):
+        (commands / name).write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" > called-{name}\n')
+        (commands / name).chmod(0o755)
+    return tmp_path
+
+
+def arguments(file: Path) -> list[str]:
+    return file.read_text().split("\0")[:-1]
+
+
+def make(place: Path, target: str, *variables: str, **environment: str) -> None:
+    environment |= {name: os.environ[name] for name in ("PATH", "HOME")}
+    command = ["make", target, *variables]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (place / "expanded").exists()
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_from_the_command_line_or_the_environment_arrives_unchanged(place: Path, value: str) -> None:
+    for target, first in (("profile", ["profile"]), ("io-efficiency", ["experiment", "io-efficiency"])):
+        given = ["--workload", "--db-dir", "--collect", "--out"]
+        variables = {option.removeprefix("--").replace("-", "_").upper(): value for option in given}
+        wanted = [f"{option}={value}" for option in given]
+        if target == "io-efficiency":
+            variables["RESUME"] = value
+            wanted += ["--users=1 2", f"--resume={value}"]
+        make(place, target, *(f"{name}={text}" for name, text in variables.items()))
+        assert arguments(place / "called-ioflame") == [*first, *wanted]
+        make(place, target, **variables)
+        assert arguments(place / "called-ioflame") == [*first, *wanted]
+        make(place, target, DB_BENCH=value)
+        assert arguments(place / "for-setup") == [value]
+        assert f"--db-bench={value}" in arguments(place / "called-ioflame")
+
+
+def test_what_was_not_given_is_left_to_ioflame(place: Path) -> None:
+    make(place, "profile", "SCALE=", "OUT= ")
+    assert arguments(place / "called-ioflame") == ["profile"]
+
+
+def test_the_runs_of_the_docs_are_those_below_out(place: Path) -> None:
+    out = "it's  a $place"
+    (place / out / "one").mkdir(parents=True)
+    (place / out / "latest").symlink_to("one")
+    make(place, "docs", f"OUT={out}")
+    assert arguments(place / "called-python") == ["docs/refresh.py", *[str(place / out / "one")] * 2]

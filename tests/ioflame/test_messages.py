@@ -1,0 +1,86 @@
+"""Commands that a message suggests can be pasted into a shell, whatever the files are called."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ioflame.cli import main
+from ioflame.commands.analyse import analyse_command
+from ioflame.files import Files
+from ioflame.run import Run
+from tests.viz.runs import record
+
+ROOT = Path(__file__).parent.parent.parent
+ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
+# What stands in a suggested command and is no name of a file or of anybody's choice: numbers, and words of ours.
+WORDS = {
+    "crate", "fitting", "keys", "known", "latency.device.name", "least", "most", "name", "options.threads", "package",
+    "pids[0]", "process.pid", "recording.name", "wanted", "what", "where", "Files.PERF_DATA", "_DEFINITIONS",
+    "_MOST_SAMPLE",
+}  # fmt: skip
+
+
+def unquoted(source: str) -> Iterator[tuple[int, str]]:
+    """Line and expression of what a suggestion (`mend`) takes in and neither quotes nor is known to need no quotes."""
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call):
+            continue
+        mends = [keyword.value for keyword in call.keywords if keyword.arg == "mend"]
+        if isinstance(call.func, ast.Name) and call.func.id == "Check":
+            mends += call.args[4:5]
+        for part in (part for mend in mends for part in ast.walk(mend) if isinstance(part, ast.FormattedValue)):
+            text = ast.unparse(part.value)
+            if text in WORDS or text.startswith(("shlex.", "max(")) or ".join(" in text:
+                continue
+            if not isinstance(part.value, ast.IfExp):  # of two constants
+                yield part.lineno, text
+
+
+def test_no_suggested_command_takes_in_a_name_unquoted() -> None:
+    assert list(unquoted('E("x", mend=f"rm {path}")\nCheck(1, 2, 3, 4, f"df {a.b} {shlex.quote(c)}")')) == [
+        (1, "path"),
+        (2, "a.b"),
+    ]
+    sources = [path for room in ROOMS for path in sorted((ROOT / room).glob("**/*.py"))]
+    found = {str(path.relative_to(ROOT)): list(unquoted(path.read_text(encoding="utf-8"))) for path in sources}
+    assert {path: places for path, places in found.items() if places} == {}
+
+
+NAME = "it's  a $HOME"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    made = Run.create(tmp_path / NAME, record())
+    made.path(Files.FOLDED).write_bytes(b"db_bench;main 600\n")
+    made.path(Files.SAMPLE_COUNTS).write_bytes(b"db_bench;main 6\n")
+    return made
+
+
+def test_the_command_that_makes_a_run_again(run: Run) -> None:
+    assert shlex.split(analyse_command(run))[-2:] == ["analyse", str(run.directory)]
+
+
+def test_the_command_in_a_pages_note(run: Run) -> None:
+    empty = '{"view":"owner","rules_checked":[],"total_weight":5,"rows":[],"other_frames":[]}'
+    run.path(Files.CATEGORIES).write_text(empty)
+    assert main(["report", str(run.directory)]) == 0
+    page = run.path(Files.REPORT).read_text(encoding="utf-8")
+    assert "ioflame analyse " + shlex.quote(str(run.directory)).replace("'", "&#x27;").replace('"', "&quot;") in page
+
+
+def test_the_run_that_was_meant(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.point_latest()
+    assert main(["analyse", str(run.directory.parent)]) == 2
+    assert f"such as {shlex.quote(str(run.directory.parent / 'latest'))}" in capsys.readouterr().err
+
+
+def test_the_command_that_opens_a_pprof(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run.directory / "cpu.pb.gz"
+    assert main(["flamegraph", str(run.path(Files.FOLDED)), "-o", str(out)]) == 0
+    assert f"go tool pprof -http=: {shlex.quote(str(out))})" in capsys.readouterr().out

@@ -1,0 +1,126 @@
+"""What is printed cannot steer a terminal, and one that is closed, full or of another encoding is no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioflame.cli import main
+from ioflame.files import Files
+from ioflame.lines import escaped
+from ioflame.run import Run
+from tests.viz.runs import record
+
+ROOT = Path(__file__).parent.parent.parent
+TITLE = "\x1b]0;pwned\x07"
+PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def ioflame(arguments: str, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A command line of a shell: `ioflame ARGUMENTS`, with `words` as $1 and so on."""
+    script = f'exec "$0" -m ioflame.cli {arguments}'
+    return subprocess.run(
+        ["sh", "-c", script, sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run without a recording, whose words are not all of ASCII."""
+    host = {"cpus": "2", "cpu": "Prozessor\u00fc", "kernel": "6.1", "distribution": "Debian"}
+    return Run.create(tmp_path, record(profile=None, checks=[], windows=[], host=host))
+
+
+@pytest.mark.parametrize("arguments", ["list", "--help", "list --help"])
+@pytest.mark.parametrize("closed, words", [(">/dev/full", b"No space left"), (">&-", b"Bad file descriptor")])
+def test_an_output_that_cannot_be_written_to_is_an_error_of_its_own(arguments: str, closed: str, words: bytes) -> None:
+    done = ioflame(f"{arguments} {closed}")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"ioflame: standard output cannot be written to: " + words)
+    assert b"to mend:" in done.stderr and b"Traceback" not in done.stderr and b"ignored" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "ioflame.cli", "list"]
+    done = subprocess.run(words, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", ["2>/dev/full", "2>&-", "<&- 2>&-"])
+def test_progress_that_nobody_can_be_told_ends_nothing(run: Run, closed: str) -> None:
+    done = ioflame(f'analyse "$1" {closed}', run.directory)
+    assert done.returncode == 0
+    assert run.path(Files.REPORT).exists() and str(run.directory).encode() in done.stdout
+
+
+def test_no_file_of_ours_gets_the_number_of_a_closed_stream(run: Run) -> None:
+    """An output that is closed leaves its number to the next file opened: results would be printed into that."""
+    before = run.path(Files.RECORD).read_bytes()
+    assert ioflame('analyse "$1" >&- 2>&- <&-', run.directory).returncode == 1
+    assert json.loads(run.path(Files.RECORD).read_bytes()).keys() == json.loads(before).keys()
+    assert run.path(Files.SUMMARY).read_text(encoding="utf-8").startswith("readrandom")
+
+
+def test_files_are_utf_8_whatever_the_locale(run: Run) -> None:
+    done = ioflame('analyse "$1"', run.directory, **PLAIN)
+    assert b"Traceback" not in done.stderr and run.path(Files.REPORT).exists()
+    assert "Prozessor\u00fc" in run.path(Files.SUMMARY).read_text(encoding="utf-8")
+    assert b"Prozessor?" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", ["report", "analyse", "explain", "flamegraph", "profile --scale", "experiment"])
+def test_errors_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str], arguments: str) -> None:
+    assert main([*arguments.split(), TITLE]) == 2
+    told = capsys.readouterr().err
+    assert "\\x1b]0;pwned\\x07" in told
+    assert "\x1b" not in told and "\x07" not in told
+
+
+def test_results_do_not_steer_the_terminal(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    named = run.directory.with_name(TITLE)
+    run.directory.rename(named)
+    assert main(["report", str(named)]) == 0
+    assert "\\x1b]0;pwned\\x07/report.html" in capsys.readouterr().out
+
+
+def test_a_name_in_the_moving_line_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    """On a terminal: the line's own escape sequences arrive, those of the file's name are spelt out."""
+    (tmp_path / f"{TITLE}.folded").write_text("a;b 1\n")
+    master, slave = pty.openpty()
+    words = [sys.executable, "-m", "ioflame.cli", "flamegraph", str(tmp_path / f"{TITLE}.folded")]
+    done = subprocess.run(words, cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, check=False)
+    os.close(slave)
+    shown = b""
+    try:
+        while chunk := os.read(master, 65536):
+            shown += chunk
+    except OSError:
+        pass  # every end of it is closed
+    os.close(master)
+    assert done.returncode == 0
+    assert b"\x1b[" in shown  # it is a moving line
+    assert b"\\x1b]0;pwned\\x07" in shown and b"\x1b]0;" not in shown and b"\x07" not in shown
+
+
+@given(st.text())
+def test_json_stays_json_of_the_same_meaning(text: str) -> None:
+    for ascii_only in (True, False):
+        given_text = json.dumps({"name": text}, ensure_ascii=ascii_only)
+        assert json.loads(escaped(given_text)) == {"name": text}
+    assert not any(char in escaped(text) for char in "\x1b\x9b\x07\x08\r\x7f\u202e")

@@ -1,0 +1,164 @@
+"""A run from somebody else whose files are cut, emptied, garbled, huge or pipes: a page that says so, or an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ioflame.cli import main
+from ioflame.files import Files
+from ioflame.run import Run
+from ioflame.whole import write_json
+from tests.viz import observers
+from tests.viz.runs import RATES, record, series
+
+FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
+OFF = "db_bench-42/{tid};start_thread;do_futex_[k];[{state}]_[k] {weight}\n"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with every file that its page is made from."""
+    run = Run.create(tmp_path_factory.mktemp("runs"), record())
+    run.path(Files.FOLDED).write_bytes(FOLDED)
+    run.path(Files.SAMPLE_COUNTS).write_bytes(FOLDED.replace(b"00\n", b"\n"))
+    lines = ["secs_elapsed,interval_qps", *(f"{i + 1},{rate}" for i, rate in enumerate(RATES))]
+    run.path(Files.ENGINE_REPORT).write_text("\n".join(lines) + "\n")
+    run.save_series(series())
+    seen = observers.observed()
+    for name, value in (
+        (Files.LADDER, observers.ladder()),
+        (Files.IO_LATENCY, seen.io),
+        (Files.OFF_CPU, seen.off),
+        (Files.RUN_QUEUE, seen.queue),
+        (Files.WALL_CLOCK, seen.clock),
+        (Files.LOCKS, seen.locks),
+        (Files.PMP, seen.pmp),
+    ):
+        assert value is not None
+        write_json(run.path(name), value)
+    run.path(Files.PMP_FOLDED).write_text("db_bench;start_thread;pread;uninterruptible_[D] 7\n")
+    run.path(Files.PMP_COUNTS).write_text("db_bench;start_thread;pread;uninterruptible_[D] 1\n")
+    run.path(Files.OFF_CPU_DATA).write_bytes(b"folded since")
+    for name, weight in ((Files.OFF_CPU_THREADS, 1_000_000), (Files.OFF_CPU_THREAD_COUNTS, 10)):
+        text = "".join(OFF.format(tid=tid, state=state, weight=weight) for tid, state in ((43, "io"), (44, "lock")))
+        run.path(name).write_text(text)
+    return run.directory
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Run:
+    directory = tmp_path / "run"
+    shutil.copytree(whole, directory)
+    return Run(directory, record())
+
+
+def page_of(run: Run, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Exit code, and the page or the error."""
+    code = main(["report", str(run.directory)])
+    told = capsys.readouterr().err
+    return code, told if code else run.path(Files.REPORT).read_text(encoding="utf-8")
+
+
+def test_the_whole_run_is_shown(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    code, page = page_of(run, capsys)
+    assert code == 0 and "is not shown" not in page and "No stacks can be shown" not in page
+    assert "do_futex" in page and "Locks" in page
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def garble(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[:: max(len(data) // 40, 1)] = b"\xa5" * len(data[:: max(len(data) // 40, 1)])
+    path.write_bytes(data)
+
+
+def words(path: Path) -> None:
+    path.write_bytes(b"no such thing\n" * 9)
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES: tuple[Callable[[Path], None], ...] = (cut, halve, empty, garble, words, huge, pipe)
+# What a page can lack without a word: an empty report has no seconds, and one cut short those it lost.
+QUIET = {(Files.ENGINE_REPORT, damage.__name__) for damage in (cut, halve, empty, garble, words)}
+FILES = (
+    Files.RECORD, Files.SERIES, Files.ENGINE_REPORT, Files.FOLDED, Files.SAMPLE_COUNTS, Files.LADDER, Files.IO_LATENCY,
+    Files.OFF_CPU, Files.OFF_CPU_THREADS, Files.OFF_CPU_THREAD_COUNTS, Files.RUN_QUEUE, Files.WALL_CLOCK, Files.LOCKS,
+    Files.PMP, Files.PMP_FOLDED,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_said_and_ends_nothing(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = run.path(name).read_bytes()
+    for damage in DAMAGES:
+        damage(run.path(name))
+        code, told = page_of(run, capsys)
+        run.path(name).unlink()
+        run.path(name).write_bytes(kept)
+        where = f"{name}, {damage.__name__}: {told[:300] if code else 'a page without a word'}"
+        if name == Files.RECORD:
+            assert code == 1 and told.startswith("ioflame: ") and name in told, where
+        elif (name, damage.__name__) not in QUIET:
+            assert code == 0, where
+            assert name in told or ("samples" in told and name == Files.SAMPLE_COUNTS), where
+
+
+def numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where in a JSON value the numbers stand; of a list only the first two."""
+    if isinstance(value, dict):
+        return [found for key, item in value.items() for found in numbers(item, (*path, key))]
+    if isinstance(value, list):
+        return [found for place, item in enumerate(value[:2]) for found in numbers(item, (*path, place))]
+    return [path] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+@pytest.mark.parametrize("name", [Files.IO_LATENCY, Files.LADDER, Files.RUN_QUEUE, Files.SERIES, Files.RECORD])
+def test_figures_that_cannot_be_are_a_line_in_their_place(
+    run: Run, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = run.path(name).read_bytes()
+    # Only this file: what is tried is how its figures are drawn, hundreds of times.
+    for other in FILES:
+        if other not in (name, Files.RECORD):
+            run.path(other).unlink(missing_ok=True)
+    said = 0
+    for path in numbers(json.loads(kept)):
+        for figure in (0, -1, 2**63):
+            value = json.loads(kept)
+            inner = value
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = figure
+            run.path(name).write_bytes(msgspec.json.encode(value))
+            code, told = page_of(run, capsys)
+            assert code == 0 or (name == Files.RECORD and "run.json" in told), (path, figure, told[:300])
+            said += "This part is not shown" in told
+    assert said or name not in (Files.IO_LATENCY, Files.LADDER), "no figure was one that cannot be"
