@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shlex
 import shutil
 import signal
@@ -19,12 +20,14 @@ from pathlib import Path
 from typing import IO
 
 from ioflame import supervisor
+from ioflame.descendants import descendants
 from ioflame.errors import HostError, MeasurementError, UsageError
 
 __all__ = ("Child", "Children", "Output", "capture", "interruptible", "tool_path")
 
 # What is killed ends as soon as the kernel lets it: a process that waits for a dead disk does not.
 _KILLED_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
 # One locale and one perf configuration for every tool we parse the output of.
 _ENVIRONMENT = {"LC_ALL": "C", "PERF_CONFIG": os.devnull, "DEBUGINFOD_URLS": ""}
 
@@ -126,21 +129,42 @@ class Child:
     def running(self) -> bool:
         return self.returncode is None
 
-    def wait(self, timeout: float) -> int | None:
-        """Exit code once it ended; None if it still runs after `timeout` seconds."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout)
+    def wait(self, timeout: float, *, quiet: float | None = None) -> int | None:
+        """Exit code once it ended; None if it still runs after `timeout` seconds.
+
+        quiet: it is not waited for any longer once it has shown no life for so many seconds
+        """
+        deadline = time.monotonic() + timeout
+        pulse = _Pulse(self.pid)
+        while (left := deadline - time.monotonic()) > 0 and self.running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(left if quiet is None else min(left, _LOOK_SECONDS))
+            if quiet is not None and pulse.quiet_seconds() > quiet:
+                break
         return self.returncode
 
-    def stop(self, grace: float = 10.0, *, asks: int = 1) -> int | None:
+    def await_answer(self, descriptor: int, timeout: float, quiet: float) -> bool:
+        """True once there is something to read, or the end of file; False after `timeout` seconds, or `quiet` ones in
+        which it has shown no life."""
+        deadline = time.monotonic() + timeout
+        pulse = _Pulse(self.pid)
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([descriptor], [], [], min(left, _LOOK_SECONDS))[0]:
+                return True
+            if pulse.quiet_seconds() > quiet:
+                break
+        return False
+
+    def stop(self, grace: float = 10.0, *, asks: int = 1, quiet: float | None = None) -> int | None:
         """Ask it and all below it to end, kill them after `grace` seconds; its exit code, None where it still runs.
 
-        asks: how often it is asked, `grace / asks` seconds apart
+        asks:  how often it is asked, `grace / asks` seconds apart
+        quiet: it is killed sooner once it has shown no life for so many seconds
         """
         for _ in range(asks):
             if self.running:
                 self._process.send_signal(supervisor.ASK)
-                self.wait(grace / asks)
+                self.wait(grace / asks, quiet=quiet)
         if self.running:
             self._process.send_signal(supervisor.KILL)
             self.wait(_KILLED_SECONDS)
@@ -155,6 +179,35 @@ class Child:
             known = -code in set(signal.Signals)  # most real-time signals have no name
             return f"killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         return f"exit code {code}"
+
+
+class _Pulse:
+    """Whether a process, or one below it, runs on a CPU now and then, as whatever works does.
+
+    What hangs does not: it is stopped, deadlocked, or waits for a dead disk.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ran = -1
+        self._at = 0.0
+
+    def quiet_seconds(self) -> float:
+        """Since the last call before which it had run; 0 at the first."""
+        ran, now = sum(map(_ran_ns, descendants([self._pid]))), time.monotonic()
+        if ran != self._ran:
+            self._ran, self._at = ran, now
+        return now - self._at
+
+
+def _ran_ns(pid: int) -> int:
+    """What all its threads have been on a CPU, to the ns: far finer than the ticks of /proc/PID/stat."""
+    ran = 0
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                ran += int((task / "schedstat").read_text().split()[0])
+    return ran
 
 
 class Children:

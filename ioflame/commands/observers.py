@@ -39,12 +39,17 @@ __all__ = ("Watched", "observer_named", "show_observed")
 
 @dataclass
 class Watched:
-    """What an observer may know of the run it watches; plan: perf's, as the trial after the warm-up left it."""
+    """What an observer may know of the run it watches.
+
+    child: the workload as it was started; pid: of the engine, which is the child or below it
+    plan:  perf's, as the trial after the warm-up left it
+    """
 
     job: Job
     run: Run
     children: Children
     child: Child
+    pid: int
     plan: Plan
 
 
@@ -97,17 +102,17 @@ def _layers(run: Run) -> str:
 def _perf(watched: Watched) -> Observer:
     plan, run = watched.plan, watched.run
     run.record.profile = ProfileFacts(plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why))
-    return Recording(watched.children, plan, watched.child.pid, run.path(Files.PERF_DATA), run.path("perf.log"))
+    return Recording(watched.children, plan, watched.pid, run.path(Files.PERF_DATA), run.path("perf.log"))
 
 
 def _iolat(watched: Watched) -> Observer:
     device = device_of(watched.job.db_dir)
-    request = IoLatencyRequest([watched.child.pid], (device.major, device.minor))
+    request = IoLatencyRequest([watched.pid], (device.major, device.minor))
     return io_latency_observer(request, watched.children, watched.run.path(Files.IO_LATENCY))
 
 
 def _ladder(watched: Watched) -> Observer:
-    request = LadderRequest(watched.child.pid, watched.job.options.ladder_sample)
+    request = LadderRequest(watched.pid, watched.job.options.ladder_sample)
     return ladder_observer(request, watched.children, watched.run.path(Files.LADDER))
 
 
@@ -120,15 +125,15 @@ def _show_ladder(run: Run) -> Shown:
 
 def _off_cpu(watched: Watched) -> Observer:
     run = watched.run
-    return off_cpu_observer(watched.children, watched.child.pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
+    return off_cpu_observer(watched.children, watched.pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
 
 
 def _run_queue(watched: Watched) -> Observer:
-    return run_queue_observer(watched.children, watched.child.pid, watched.run.path(Files.RUN_QUEUE))
+    return run_queue_observer(watched.children, watched.pid, watched.run.path(Files.RUN_QUEUE))
 
 
 def _pmp(watched: Watched) -> Observer:
-    return Sampling(watched.children, PmpPlan(), watched.child.pid, watched.run.directory)
+    return Sampling(watched.children, PmpPlan(), watched.pid, watched.run.directory)
 
 
 def _show_pmp(run: Run) -> Shown:

@@ -21,13 +21,14 @@ from ioflame.files import Files
 from ioflame.observer import attached
 from ioflame.pmp import Pmp, read_pmp
 from ioflame.process import Children
+from ioflame.progress import Reporter
 from tests.collectors.conftest import StartThreads, thread_states
 
 
 def sample(plan: PmpPlan, pid: int, directory: Path, seconds: float) -> Pmp:
     with Children() as children:
         sampling = Sampling(children, plan, pid, directory)
-        with attached(sampling):
+        with attached(sampling, Reporter(quiet=True)):
             sampling.open()
             sampling.wait(seconds)
             sampling.close()

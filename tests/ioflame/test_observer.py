@@ -4,6 +4,7 @@ import pytest
 
 from ioflame.errors import MeasurementError
 from ioflame.observer import NullObserver, attached
+from ioflame.progress import Reporter
 
 
 class Failing(NullObserver):
@@ -19,13 +20,13 @@ class Failing(NullObserver):
 
 def test_what_went_wrong_first_is_what_is_raised() -> None:
     failing = Failing()
-    with pytest.raises(KeyboardInterrupt), attached(failing):
+    with pytest.raises(KeyboardInterrupt), attached(failing, Reporter(quiet=True)):
         raise KeyboardInterrupt
     assert failing.detached == 1
 
 
 def test_what_fails_at_the_end_is_raised() -> None:
     failing = Failing()
-    with pytest.raises(MeasurementError, match="the tracer failed"), attached(failing):
+    with pytest.raises(MeasurementError, match="the tracer failed"), attached(failing, Reporter(quiet=True)):
         pass
     assert failing.detached == 1
