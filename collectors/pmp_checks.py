@@ -45,8 +45,11 @@ def _samples(pmp: Pmp) -> Iterator[Check]:
             "fewer samples than asked for; their weight is still the time they stand for",
             "a smaller rate",
         )
-    if pmp.end == "target ended":
-        yield Check("pmp window", Verdict.WARN, f"process {pmp.pid} ended in the window")
+    if not pmp.sampled_to_its_end:
+        why = f"process {pmp.pid} ended" if pmp.end == "target ended" else "the sampler was ended by a signal"
+        yield Check(
+            "pmp window", Verdict.FAILED, f"{why} after {pmp.seconds:.1f} s", "the samples are of that time alone"
+        )
 
 
 def _stops(pmp: Pmp) -> Iterator[Check]:

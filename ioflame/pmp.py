@@ -166,6 +166,11 @@ class Pmp:
     activity: Activity | None = None
 
     @property
+    def sampled_to_its_end(self) -> bool:
+        """Until its time was over or whoever opened its window closed it."""
+        return self.end in ("time", "closed")
+
+    @property
     def seconds(self) -> float:
         return (self.end_ns - self.start_ns) / 1e9
 

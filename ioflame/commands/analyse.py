@@ -74,7 +74,11 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     checks: list[Check] = []
     if record.profile is not None and run.path(Files.PERF_DATA).exists():
         with reporter.stage("fold the recording and compare it with perf report"):
-            background, checks = _profile(run, record.profile)
+            try:
+                background, checks = _profile(run, record.profile)
+            except MeasurementError as error:
+                # The rest of the run is as good as it was.
+                checks = [Check("perf", Verdict.FAILED, error.what, error.means, error.mend)]
     if meanwhile is not None:
         meanwhile()
     categories = None

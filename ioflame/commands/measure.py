@@ -17,6 +17,7 @@ from ioflame.commands.observers import Watched, observer_named
 from ioflame.cpus import held_on
 from ioflame.errors import HostError, IoflameError, MeasurementError
 from ioflame.files import Files
+from ioflame.observer import QUIET_SECONDS
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
 from ioflame.record import Command, RunRecord, SeedRange, Unobserved
@@ -118,7 +119,8 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     """Lets the engine end by itself, for its closing line: how many of the keys it found."""
     record = run.record
     with reporter.stage("the engine comes to its own end"):
-        code = child.wait(job.scale.warmup + 60)
+        # What a shorter warm-up has left of its time; one that stands still is not waited for.
+        code = child.wait(job.scale.warmup + 60, quiet=QUIET_SECONDS)
         if code is None:
             child.stop()
     log = run.path(Files.ENGINE_LOG)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from collectors.counters import device_of
 from collectors.perf import Plan, Recording
@@ -30,11 +32,16 @@ from ioflame.process import Child, Children
 from ioflame.progress import Reporter
 from ioflame.record import ProfileFacts
 from ioflame.run import Run
+from ioflame.whole import read_json
 from viz.ladder import ladder_text
 from viz.layers import layers_text
 from viz.pmp import render_locks, render_pmp
 
 __all__ = ("Watched", "observer_named", "show_observed")
+
+
+# The edges of a window and those of what was counted in it are microseconds apart.
+_UNSEEN = 0.01
 
 
 @dataclass
@@ -83,10 +90,35 @@ def show_observed(run: Run) -> list[Shown]:
         if watcher.show is None or not run.path(watcher.result).exists():
             continue
         try:
-            shown.append(watcher.show(run))
+            found = watcher.show(run)
+            edges = [] if name == "pmp" else _window_checks(run, name, watcher.result)  # it says why it ended itself
+            shown.append(Shown(found.text, [*found.checks, *edges]))
         except IoflameError as error:
             shown.append(Shown("", [Check(name, Verdict.FAILED, error.what, error.means, error.mend)]))
     return shown
+
+
+class _Edges(msgspec.Struct):
+    """Of any result: CLOCK_MONOTONIC, ns."""
+
+    start_ns: int
+    end_ns: int
+
+
+def _window_checks(run: Run, name: str, result: str) -> Iterator[Check]:
+    """Whether it counted all the time of its window: a program that gets a signal ends early, with what it has."""
+    edges = read_json(run.path(result), _Edges)
+    for window in run.record.windows:
+        seen = min(edges.end_ns, window.end_ns) - max(edges.start_ns, window.start_ns)
+        whole = window.end_ns - window.start_ns
+        if window.kind == name and seen < (1 - _UNSEEN) * whole:
+            yield Check(
+                f"{name} window",
+                Verdict.FAILED,
+                f"{max(seen, 0) / 1e9:.1f} of its {whole / 1e9:.1f} s were seen",
+                "its program was ended before the window was: the figures are of that time alone",
+                "run it again",
+            )
 
 
 def _layers(run: Run) -> str:

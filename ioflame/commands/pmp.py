@@ -106,8 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
     if interrupted:
         reporter.warn(f"interrupted after {pmp.seconds:.1f} s; what was sampled until then is above")
         return EXIT_INTERRUPTED
-    if pmp.end == "target ended":
-        reporter.warn(f"process {pmp.pid} ended after {pmp.seconds:.1f} s of {arguments.seconds:g} s")
+    if not pmp.sampled_to_its_end:
+        who = f"process {pmp.pid} ended" if pmp.end == "target ended" else "the sampler was ended by a signal"
+        reporter.warn(f"{who} after {pmp.seconds:.1f} s of {arguments.seconds:g} s")
         return EXIT_CHECK_FAILED
     return EXIT_OK
 
