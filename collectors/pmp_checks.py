@@ -14,8 +14,8 @@ _LACKING = 0.01
 
 
 def pmp_checks(pmp: Pmp) -> list[Check]:
-    """Samples at all, rounds left out, samples that lack something, and how long a stop lasted."""
-    return [*_samples(pmp), *_stops(pmp)]
+    """Samples at all, rounds left out, samples that lack something, a window cut short, and how long a stop lasted."""
+    return [*_samples(pmp), *_window(pmp), *_stops(pmp)]
 
 
 def _samples(pmp: Pmp) -> Iterator[Check]:
@@ -45,6 +45,9 @@ def _samples(pmp: Pmp) -> Iterator[Check]:
             "fewer samples than asked for; their weight is still the time they stand for",
             "a smaller rate",
         )
+
+
+def _window(pmp: Pmp) -> Iterator[Check]:
     if not pmp.sampled_to_its_end:
         why = f"process {pmp.pid} ended" if pmp.end == "target ended" else "the sampler was ended by a signal"
         yield Check(
