@@ -34,6 +34,7 @@ from ioflame.progress import Reporter, shown_path, terminal_width
 from ioflame.proofs import bloom_proof, tree_proofs
 from ioflame.record import ProfileFacts
 from ioflame.run import Run, open_run
+from ioflame.stolen import stolen_checks
 from ioflame.verdicts import run_verdicts
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
 from viz.frames import read_categorised
@@ -95,6 +96,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     record.checks = [
         *run_verdicts(record, background),
         *checks,
+        *stolen_checks(record, run.series(), categories.rows if categories else []),
         *proofs,
         *(c for shown in observed for c in shown.checks),
     ]

@@ -167,6 +167,27 @@ def test_a_command_is_found_once_in_the_list_of_processes() -> None:
         assert found == [str(child.pid)]
 
 
+def test_what_hangs_is_not_waited_for() -> None:
+    with Children() as children:
+        child = children.start("hanging", ["sh", "-c", "sleep 1000; :"])
+        os.kill(child.pid, signal.SIGSTOP)
+        assert child.wait(1000, quiet=0.2) is None
+        answers, never = os.pipe()
+        assert not child.await_answer(answers, 1000, quiet=0.2)
+        os.close(answers)
+        os.close(never)
+        # What stands still cannot act on what asks it to end: it is let go on for that.
+        assert child.stop(grace=1000) == -signal.SIGTERM
+
+
+def test_what_works_is_waited_for() -> None:
+    """For longer than it may be quiet; below a wrapper, which does nothing meanwhile."""
+    code = "import time\nend = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
+    with Children() as children:
+        child = children.start("busy", ["sh", "-c", f"{sys.executable} -c '{code}'; exit 3"])
+        assert child.wait(1000, quiet=2.0) == 3
+
+
 def test_output_goes_to_the_files_named(tmp_path: Path) -> None:
     child = Children().start(
         "words", ["sh", "-c", "echo out; echo err >&2"], stdout=tmp_path / "out", stderr=tmp_path / "err"

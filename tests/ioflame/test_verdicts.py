@@ -56,10 +56,18 @@ def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run(asked: bool,
         ({"unresolved_weight": 5 * 10**8}, "unresolved leaves", Verdict.WARN),
         ({"unit": "ns", "coverage": 0.7}, "coverage", Verdict.NOTE),
         ({"unit": "ns", "coverage": 0.95}, "coverage", Verdict.OK),
+        ({"unit": "ns", "coverage": 1.02}, "coverage", Verdict.OK),
+        ({"unit": "ns", "coverage": 1.48}, "coverage", Verdict.WARN),
     ],
 )
 def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, expected: Verdict) -> None:
     assert verdict(record(profile=good_profile(**changes)), name) is expected
+
+
+def test_more_sampled_than_ran_is_put_down_to_steal() -> None:
+    made = record(profile=good_profile(unit="ns", coverage=1.48))
+    (check,) = [check for check in run_verdicts(made, 0) if check.name == "coverage"]
+    assert "148%" in check.value and "steal" in check.means and check.mend
 
 
 def test_of_copied_stacks_that_are_incomplete_the_reason_is_told() -> None:
