@@ -95,7 +95,7 @@ class Schedule:
         cache_size: bytes that have to be read twice over; 0 where the data fit into the cache and QPS alone decides.
         The trial comes last: what it sees is the steady state that it decides for.
         """
-        first = self._probe.snapshot()
+        first = self._snapshot()
         deadline = time.monotonic() + bound
         faults: list[int] = []
         before = self._probe.minor_faults()
@@ -114,7 +114,7 @@ class Schedule:
         if not missing:
             cache = f"the cache has been filled {CACHE_FILLS:.0f} times over, " if cache_size else ""
             note = f"{cache}QPS is flat, page faults are rare or steady"
-        self._edges.append(("warm-up", first, self._probe.snapshot(), note))
+        self._edges.append(("warm-up", first, self._snapshot(), note))
 
     def plain(self, seconds: float, what: str = "plain window: nothing attached") -> None:
         """A window with nothing attached. what: said of it while it runs."""
@@ -132,15 +132,15 @@ class Schedule:
                 observer.close()
 
     def _window(self, kind: str, seconds: float) -> None:
-        first = slice_first = self._probe.snapshot()
+        first = slice_first = self._snapshot()
         end = first.at_ns + int(seconds * 1e9)
         while (left := end - time.monotonic_ns()) > 0:
             self._step(left / 1e9)
             if time.monotonic_ns() - slice_first.at_ns >= _SLICE_NS and end - time.monotonic_ns() >= _SLICE_NS // 2:
-                now = self._probe.snapshot()
+                now = self._snapshot()
                 self._slices.append((kind, slice_first, now))
                 slice_first = now
-        last = self._probe.snapshot()
+        last = self._snapshot()
         self._slices.append((kind, slice_first, last))
         self._edges.append((kind, first, last, ""))
 
@@ -171,6 +171,15 @@ class Schedule:
         self._report.poll()
         if not self._child.running or (self._engine is not None and not self._engine.alive):
             raise self._ended()
+
+    def _snapshot(self) -> Snapshot:
+        """The counters now; where the engine ended while we were busy with what watches, the reason why."""
+        try:
+            return self._probe.snapshot()
+        except MeasurementError:
+            if self._engine is not None and self._engine.alive:
+                raise
+            raise self._ended() from None
 
     def _ended(self) -> MeasurementError:
         """Why there is no engine any more: too little time was planned for it, or it ended of itself."""
