@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,3 +58,20 @@ def test_who_is_to_blame_for_an_end(children: Children, tmp_path: Path, seconds:
         schedule.plain(30)
     assert says in str(caught.value)
     assert ("too busy" in str(caught.value)) == (seconds == LIFETIME)
+
+
+def test_the_engine_is_found_below_its_wrapper(children: Children, tmp_path: Path) -> None:
+    engine = shlex.join([sys.executable, "-c", ENGINE, str(tmp_path / "report.csv"), "600"])
+    child = children.start("wrapper", ["sh", "-c", f"sleep 1000 & {engine}; :"], stdout=tmp_path / "log")
+    found = schedule_of(child, tmp_path).wait_until_reading()
+    assert found != child.pid
+    assert ENGINE in Path(f"/proc/{found}/cmdline").read_text().split("\0")
+
+
+def test_a_wrapper_whose_engine_is_not_to_be_found_is_refused(children: Children, tmp_path: Path) -> None:
+    """Whatever is measured instead would be measured as if it were the engine."""
+    report = shlex.quote(str(tmp_path / "report.csv"))
+    argv = ["sh", "-c", f"sleep 1000 & echo secs_elapsed,interval_qps > {report}; wait"]
+    child = children.start("wrapper", argv, stdout=tmp_path / "log")
+    with pytest.raises(MeasurementError, match="which of them is the engine is not known"):
+        schedule_of(child, tmp_path).wait_until_reading()
