@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shlex
 import signal
 import time
@@ -18,8 +17,9 @@ from pathlib import Path
 
 from collectors.stack_pages import touch_stacks
 from ioflame.errors import HostError, MeasurementError
-from ioflame.observer import attached
+from ioflame.observer import QUIET_SECONDS, attached
 from ioflame.process import Child, Children, capture, tool_path
+from ioflame.progress import Reporter
 from ioflame.scratch import scratch_directory
 
 __all__ = (
@@ -37,6 +37,9 @@ __all__ = (
 # process alone is sampled.
 _MAX_CPUS_SYSTEM_WIDE = {"auto": 16, "fp": 16, "dwarf": 4}
 _ACK_SECONDS = 20.0
+# After its last sample perf reads its whole file again, at some 100 MB a second: minutes for many gigabytes. One that
+# hangs is ended sooner, by QUIET_SECONDS.
+_WRITE_SECONDS = 600.0
 DWARF_DUMP_BYTES = 16384
 
 
@@ -151,10 +154,12 @@ def with_dwarf(plan: Plan, reason: str) -> Plan:
     return replace(plan, callgraph="dwarf", scope=scope, why=(*plan.why, reason))
 
 
-def record_for(children: Children, plan: Plan, pid: int, out: Path, seconds: float) -> None:
+def record_for(
+    children: Children, plan: Plan, pid: int, out: Path, seconds: float, reporter: Reporter | None = None
+) -> None:
     """Records for `seconds`, as a trial. MeasurementError or HostError when perf fails."""
     recording = Recording(children, plan, pid, out, out.with_suffix(".log"), name="perf record (trial)")
-    with attached(recording):
+    with attached(recording, reporter or Reporter(quiet=True)):
         recording.open()
         time.sleep(seconds)
         recording.close()
@@ -201,12 +206,13 @@ class Recording:
         self._order("disable")
 
     def _order(self, order: str) -> None:
+        assert self._child is not None
         try:
             os.write(self._command, f"{order}\n".encode())
         except BrokenPipeError:
             # perf ends with the process that it records.
             raise self._failure(f"perf ended before it could {order}") from None
-        ready, _, _ = select.select([self._ack], [], [], _ACK_SECONDS)
+        ready = self._child.await_answer(self._ack, _ACK_SECONDS, QUIET_SECONDS)
         # perf acknowledges with "ack\n"; an end of file means that it is gone.
         if not ready or not os.read(self._ack, 64):
             raise self._failure(f"perf did not {order}")
@@ -215,11 +221,12 @@ class Recording:
         """Ends perf and waits until its file is whole. MeasurementError when it failed."""
         if self._child is None:
             return
-        code = self._child.stop(grace=120)
+        code = self._child.stop(grace=_WRITE_SECONDS, quiet=QUIET_SECONDS)
         os.close(self._command)
         os.close(self._ack)
-        # perf ends itself with the signal that asked it to stop, after it has written its file.
-        if code not in (0, -signal.SIGINT):
+        # perf ends itself with the signal that asked it to stop, after it has written its file; a shell around it, with
+        # the number that shells have for that.
+        if code not in (0, -signal.SIGINT, 128 + signal.SIGINT):
             raise self._failure("perf record failed")
 
     def _failure(self, what: str) -> HostError | MeasurementError:

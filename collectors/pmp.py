@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from collectors.pmp_plan import PmpPlan
 from ioflame.errors import IoflameError, MeasurementError, UsageError, error_of_child
 from ioflame.files import Files
 from ioflame.held_process import HeldProcess
+from ioflame.observer import QUIET_SECONDS
 from ioflame.pmp import Pmp, write
 from ioflame.process import Child, Children
 
@@ -118,7 +118,7 @@ class Sampling:
         # The end of the orders ends a sampler that still waits for one.
         for fd in (self._orders, self._answers):
             os.close(fd)
-        if self._child.wait(60.0) is None:
+        if self._child.wait(60.0, quiet=QUIET_SECONDS) is None:
             self._child.stop()
         child, self._child = self._child, None
         if child.returncode != 0:
@@ -139,7 +139,7 @@ class Sampling:
         """Waits for `answer`, a line of its own with its time; where the process ended, `close` has come unasked."""
         assert self._child is not None
         if answer not in self._heard.split():
-            ready, _, _ = select.select([self._answers], [], [], seconds)
+            ready = self._child.await_answer(self._answers, seconds, QUIET_SECONDS)
             self._heard += os.read(self._answers, 256).decode() if ready else ""
         if answer not in self._heard.split():
             self._child.wait(1.0)

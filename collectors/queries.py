@@ -19,7 +19,7 @@ class QueryReport:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._lines = 0
         self._total = 0
         self._rates: list[int] = []
@@ -30,8 +30,8 @@ class QueryReport:
     def poll(self) -> None:
         """Takes in what was written since the last call."""
         try:
-            written = self._path.stat().st_mtime_ns
-            text = self._path.read_text(encoding="utf-8")
+            written = self.path.stat().st_mtime_ns
+            text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return
         lines = text[: text.rfind("\n") + 1].splitlines()
@@ -53,7 +53,7 @@ class QueryReport:
             return int(line.split(",")[1])
         except (IndexError, ValueError):
             raise MeasurementError(
-                f"{self._path} has the line {line!r} where `second,queries` was expected",
+                f"{self.path} has the line {line!r} where `second,queries` was expected",
                 means="this db_bench reports in another form, so its queries cannot be counted",
                 mend="DB_BENCH=<RocksDB 7.8 to 11>",
             ) from None
@@ -67,6 +67,11 @@ class QueryReport:
     def started_ns(self) -> int | None:
         """CLOCK_MONOTONIC of the header, which is second 0; None where it was not seen before the first second was."""
         return self._started
+
+    @property
+    def seconds(self) -> float:
+        """From the first to the last line that was seen; 0 where there are not two."""
+        return (self._moments[-1] - self._moments[0]) / 1e9 if self._moments else 0.0
 
     @property
     def rates(self) -> list[int]:

@@ -17,8 +17,8 @@ from ebpf.bpftrace import (
     require_first_pid_namespace,
 )
 from ebpf.buckets import bounds, histogram
-from ebpf.descendants import descendants
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
+from ioflame.descendants import descendants
 from ioflame.errors import HostError, UsageError
 from ioflame.histogram import Histogram
 from ioflame.latency import Device, DiskCounts, IoKind, IoLatency, IoRow, IoSlice

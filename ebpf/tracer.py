@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from ioflame.binaries import built_binary
 from ioflame.errors import HostError, IoflameError, error_of_child
+from ioflame.observer import QUIET_SECONDS
 from ioflame.process import Children
 
 __all__ = ("Tracer", "tracer_binary")
@@ -73,7 +73,8 @@ class Tracer:
             return
         os.close(self._orders)
         self._orders = -1
-        code = self.child.wait(_FINISH_SECONDS)
+        # One that did not answer has no result to wait for.
+        code = None if self._failed else self.child.wait(_FINISH_SECONDS, quiet=QUIET_SECONDS)
         if code is None:
             self.child.stop(grace=1.0)
         os.close(self._answers)
@@ -90,7 +91,7 @@ class Tracer:
         """The next line of its answers; a byte at a time, so that what follows stays in the pipe."""
         line = b""
         while True:
-            ready, _, _ = select.select([self._answers], [], [], seconds)
+            ready = self.child.await_answer(self._answers, seconds, QUIET_SECONDS)
             byte = os.read(self._answers, 1) if ready else b""
             if byte == b"\n":
                 return line.decode()

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ioflame.errors import IoflameError
+from ioflame.progress import Reporter
 
-__all__ = ("NullObserver", "Observer", "attached")
+__all__ = ("QUIET_SECONDS", "NullObserver", "Observer", "attached")
+
+# A program that is attaching, or writes what it saw, uses some CPU all the time; one that has used none for so long
+# hangs, and is ended. A disk that takes longer for one write would have ruined the window as well.
+QUIET_SECONDS = 10.0
 
 
 class Observer(Protocol):
@@ -55,13 +60,19 @@ class NullObserver:
 
 
 @contextlib.contextmanager
-def attached(observer: Observer) -> Iterator[None]:
-    """Attached within, detached afterwards. What is raised is what went wrong first, not what followed from it."""
+def attached(observer: Observer, reporter: Reporter) -> Iterator[None]:
+    """Attached within, detached afterwards. What is raised is what went wrong first, not what followed from it.
+
+    reporter: says what is waited for, where attaching or detaching takes long
+    """
+    end = f"{observer.kind} to end and to write what it saw"
     try:
-        observer.attach()
+        with reporter.waits_for(f"{observer.kind} to attach ({observer.what})"):
+            observer.attach()
         yield
     except BaseException:
-        with contextlib.suppress(IoflameError):
+        with contextlib.suppress(IoflameError), reporter.waits_for(end):
             observer.detach()
         raise
-    observer.detach()
+    with reporter.waits_for(end):
+        observer.detach()

@@ -15,7 +15,7 @@ __all__ = ("DEFAULT_WORKLOAD", "ProfileOptions", "add_profile_arguments", "profi
 
 DEFAULT_WORKLOAD = "readrandom"
 CALLGRAPHS = ("auto", "fp", "dwarf")
-# Those that db_bench has known by these names: the second from 7.7, the third from 8.5 on.
+# Those that db_bench has known by these names: the second from 7.7, the third from 8.6 on.
 CACHE_TYPES = ("lru_cache", "hyper_clock_cache", "auto_hyper_clock_cache")
 # In the order of their windows; `null` attaches nothing, for comparison.
 COLLECTORS = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")

@@ -1,25 +1,33 @@
 """Processes we start, own by pid, and end; no process is ever looked up by name.
 
-A child gets a process group of its own, so that Ctrl-C reaches us alone and we stop the children in order.
-`setpriv --pdeathsig` ties its life to ours: a child does not outlive an ioflame that was killed with SIGKILL.
+A child gets a process group of its own, so that Ctrl-C reaches us alone and we stop the children in order. A supervisor
+(`supervisor.py`) stands above each: nothing that it starts outlives it, nor an ioflame that was killed with SIGKILL.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
+from ioflame import supervisor
+from ioflame.descendants import descendants
 from ioflame.errors import HostError, MeasurementError, UsageError
 
 __all__ = ("Child", "Children", "Output", "capture", "interruptible", "tool_path")
 
+# What is killed ends as soon as the kernel lets it: a process that waits for a dead disk does not.
+_KILLED_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
 # One locale and one perf configuration for every tool we parse the output of.
 _ENVIRONMENT = {"LC_ALL": "C", "PERF_CONFIG": os.devnull, "DEBUGINFOD_URLS": ""}
 
@@ -67,59 +75,51 @@ class Output:
 def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Output:
     """Run a short helper command to its end and keep what it prints.
 
-    MeasurementError when it runs longer than `timeout` seconds (it is then killed); UsageError when it does not start.
+    MeasurementError when it runs longer than `timeout` seconds (it is then killed, with its process group); UsageError
+    when it does not start.
     """
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             list(argv),
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            timeout=timeout,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=_environment(),
-            check=False,
             process_group=0,
         )
-    except subprocess.TimeoutExpired:
-        raise MeasurementError(
-            f"{shlex.join(argv)} did not end within {timeout:.0f} s", means="it was stopped; its output is not used"
-        ) from None
     except OSError as error:
         raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from None
-    return Output(argv, done.returncode, done.stdout, done.stderr)
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired:
+            raise MeasurementError(
+                f"{shlex.join(argv)} did not end within {timeout:.0f} s", means="it was stopped; its output is not used"
+            ) from None
+        finally:
+            # It is not reaped before the pipes are at their end: until then the number is that of its group.
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    return Output(argv, process.returncode, stdout, stderr)
 
 
 class Child:
-    """A process of ours, started by `Children.start`: known by its pid, stopped by a signal to that pid."""
+    """A process of ours with all below it, started by `Children.start`, stopped through its supervisor.
 
-    def __init__(
-        self, name: str, argv: Sequence[str], process: subprocess.Popen[bytes], stop_signal: signal.Signals
-    ) -> None:
+    pid: of the command itself
+    """
+
+    def __init__(self, name: str, argv: Sequence[str], process: subprocess.Popen[bytes], pid: int) -> None:
         self.name = name
         self.argv = list(argv)
-        self.stop_signal = stop_signal
+        self.pid = pid
         self._process = process
         self.started = time.time()
         self.ended: float | None = None
 
-    def await_guard(self, guard: str) -> None:
-        """Returns when the guard has become the command: until then our death would not end it."""
-        deadline = time.monotonic() + 5.0
-        while self.running and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                # Empty while an exec is under way.
-                name = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")[0]
-                if name not in (b"", guard.encode()):
-                    return
-            time.sleep(0.001)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     @property
     def returncode(self) -> int | None:
-        """Exit code; minus the signal that ended it; None while it runs."""
+        """Exit code; minus the signal that ended it; None while it, or anything that it started, runs."""
         code = self._process.poll()
         if code is not None and self.ended is None:
             self.ended = time.time()
@@ -129,27 +129,46 @@ class Child:
     def running(self) -> bool:
         return self.returncode is None
 
-    def wait(self, timeout: float) -> int | None:
-        """Exit code once it ended; None if it still runs after `timeout` seconds."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout)
+    def wait(self, timeout: float, *, quiet: float | None = None) -> int | None:
+        """Exit code once it ended; None if it still runs after `timeout` seconds.
+
+        quiet: it is not waited for any longer once it has shown no life for so many seconds
+        """
+        deadline = time.monotonic() + timeout
+        pulse = _Pulse(self.pid)
+        while (left := deadline - time.monotonic()) > 0 and self.running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(left if quiet is None else min(left, _LOOK_SECONDS))
+            if quiet is not None and pulse.quiet_seconds() > quiet:
+                break
         return self.returncode
 
-    def stop(self, grace: float = 10.0, *, asks: int = 1) -> int:
-        """Ask it to end, kill it after `grace` seconds, reap it; its exit code.
+    def await_answer(self, descriptor: int, timeout: float, quiet: float) -> bool:
+        """True once there is something to read, or the end of file; False after `timeout` seconds, or `quiet` ones in
+        which it has shown no life."""
+        deadline = time.monotonic() + timeout
+        pulse = _Pulse(self.pid)
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([descriptor], [], [], min(left, _LOOK_SECONDS))[0]:
+                return True
+            if pulse.quiet_seconds() > quiet:
+                break
+        return False
 
-        asks: how often it is asked, `grace / asks` seconds apart
+    def stop(self, grace: float = 10.0, *, asks: int = 1, quiet: float | None = None) -> int | None:
+        """Ask it and all below it to end, kill them after `grace` seconds; its exit code, None where it still runs.
+
+        asks:  how often it is asked, `grace / asks` seconds apart
+        quiet: it is killed sooner once it has shown no life for so many seconds
         """
         for _ in range(asks):
             if self.running:
-                self._process.send_signal(self.stop_signal)
-                self.wait(grace / asks)
+                self._process.send_signal(supervisor.ASK)
+                self.wait(grace / asks, quiet=quiet)
         if self.running:
-            self._process.kill()
-            self._process.wait()
-        code = self.returncode
-        assert code is not None
-        return code
+            self._process.send_signal(supervisor.KILL)
+            self.wait(_KILLED_SECONDS)
+        return self.returncode
 
     def describe_end(self) -> str:
         """`exit code 1`, `killed by SIGKILL`, `still running`."""
@@ -157,8 +176,38 @@ class Child:
         if code is None:
             return "still running"
         if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+            known = -code in set(signal.Signals)  # most real-time signals have no name
+            return f"killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         return f"exit code {code}"
+
+
+class _Pulse:
+    """Whether a process, or one below it, runs on a CPU now and then, as whatever works does.
+
+    What hangs does not: it is stopped, deadlocked, or waits for a dead disk.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ran = -1
+        self._at = 0.0
+
+    def quiet_seconds(self) -> float:
+        """Since the last call before which it had run; 0 at the first."""
+        ran, now = sum(map(_ran_ns, descendants([self._pid]))), time.monotonic()
+        if ran != self._ran:
+            self._ran, self._at = ran, now
+        return now - self._at
+
+
+def _ran_ns(pid: int) -> int:
+    """What all its threads have been on a CPU, to the ns: far finer than the ticks of /proc/PID/stat."""
+    ran = 0
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                ran += int((task / "schedstat").read_text(encoding="ascii").split()[0])
+    return ran
 
 
 class Children:
@@ -184,23 +233,12 @@ class Children:
         stderr:      the file its standard error goes to (None: with stdout)
         stop_signal: what asks it to end and keep its work (SIGINT for perf and bpftrace, SIGTERM otherwise)
         """
-        guard = [tool_path("setpriv", "util-linux"), "--pdeathsig", stop_signal.name.removeprefix("SIG")]
         with contextlib.ExitStack() as files:
             out = files.enter_context(stdout.open("wb")) if stdout else subprocess.DEVNULL
             err = files.enter_context(stderr.open("wb")) if stderr else subprocess.STDOUT
             with _deferred_interrupts():
-                process = subprocess.Popen(
-                    [*guard, *argv],
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    env=_environment(),
-                    process_group=0,
-                    pass_fds=pass_fds,
-                )
-                child = Child(name, argv, process, stop_signal)
+                child = _supervised(name, argv, out, err, stop_signal, pass_fds)
                 self._children.append(child)
-        child.await_guard(guard[0])
         return child
 
     def __iter__(self) -> Iterator[Child]:
@@ -213,6 +251,36 @@ class Children:
     def __exit__(self, *exc: object) -> None:
         for child in reversed(self._children):
             child.stop()
+
+
+def _supervised(
+    name: str, argv: Sequence[str], out: IO[bytes] | int, err: IO[bytes] | int, stop: signal.Signals, fds: Sequence[int]
+) -> Child:
+    """Returns once the command runs, or could not be executed: then it has ended, and says so where its errors go."""
+    command = os.memfd_create("command")
+    ready, ready_write = os.pipe()
+    told = map(str, (command, ready_write, int(stop), os.getpid()))
+    try:
+        os.write(command, b"\0".join(map(os.fsencode, argv)))
+        os.lseek(command, 0, os.SEEK_SET)
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", supervisor.__file__, *told],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=_environment(),
+            process_group=0,
+            pass_fds=(*fds, command, ready_write),
+        )
+    except BaseException:
+        os.close(ready)
+        raise
+    finally:
+        os.close(command)
+        os.close(ready_write)
+    with open(ready, "rb") as started:  # noqa: PTH123 - a descriptor, not a path
+        pid = int(started.read() or process.pid)
+    return Child(name, argv, process, pid)
 
 
 class _Interrupts:

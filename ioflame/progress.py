@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ def terminal_width(stream: TextIO) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
+# What usually takes less is not spoken of.
+_PATIENCE_SECONDS = 3.0
 # Columns of a stage's line beside its words: spinner, bar of 20, clock, and a blank after each.
 _BESIDE = 32
 
@@ -72,6 +75,17 @@ class Reporter:
     def _write(self, text: str) -> None:
         # Stage texts hold paths and brackets, which are no style tags.
         self._console.print(escaped(text), markup=False)
+
+    @contextmanager
+    def waits_for(self, what: str) -> Iterator[None]:
+        """Says what is waited for, once that lasts longer than it should."""
+        timer = threading.Timer(_PATIENCE_SECONDS, self.line, [f"waiting for {what}"])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     @contextmanager
     def stage(self, what: str, expected: float | None = None) -> Iterator[None]:

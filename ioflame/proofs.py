@@ -30,7 +30,10 @@ def tree_proofs(record: RunRecord, log: str) -> Iterator[Check]:
         return
     compacted = [float(value) for value in _COMPACTED.findall(log)]
     if not compacted:
-        yield Check("compaction in the log", Verdict.WARN, "not stated", "this db_bench prints other statistics")
+        why = "this db_bench prints other statistics"
+        if not record.engine_result:
+            why = "the engine did not come to its own end, where it prints its statistics"
+        yield Check("compaction in the log", Verdict.WARN, "not stated", why)
     else:
         # The process only reads, so whatever its statistics count ran while it read.
         quiet = compacted[-1] == 0.0

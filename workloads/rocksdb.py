@@ -209,7 +209,8 @@ class RocksDB:
         if not tables:
             raise MeasurementError(
                 "db_bench printed no level table",
-                means="the state of the LSM tree is unknown; this db_bench prints `levelstats` in another form",
+                means="the state of the LSM tree is unknown; this db_bench does not know `levelstats`, or prints it in "
+                f"another form. It said last: {log.strip()[-300:] or 'nothing'}",
                 mend="DB_BENCH=<RocksDB 7.8 to 11>",
             )
         rows = (tuple(map(int, line.split())) for line in tables[-1].splitlines() if line.strip())

@@ -35,6 +35,7 @@ from ioflame.progress import Reporter, shown_path, terminal_width
 from ioflame.proofs import bloom_proof, tree_proofs
 from ioflame.record import ProfileFacts
 from ioflame.run import Run, open_run
+from ioflame.stolen import stolen_checks
 from ioflame.verdicts import run_verdicts
 from ioflame.whole import write_whole
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
@@ -76,7 +77,11 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     checks: list[Check] = []
     if record.profile is not None and run.path(Files.PERF_DATA).exists():
         with reporter.stage("fold the recording and compare it with perf report"):
-            background, checks = _profile(run, record.profile)
+            try:
+                background, checks = _profile(run, record.profile)
+            except MeasurementError as error:
+                # The rest of the run is as good as it was.
+                checks = [Check("perf", Verdict.FAILED, error.what, error.means, error.mend)]
     if meanwhile is not None:
         meanwhile()
     categories = None
@@ -93,6 +98,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     record.checks = [
         *run_verdicts(record, background),
         *checks,
+        *stolen_checks(record, run.series(), categories.rows if categories else []),
         *proofs,
         *(c for shown in observed for c in shown.checks),
     ]

@@ -6,7 +6,7 @@ import resource
 import shlex
 from pathlib import Path
 
-from collectors.counters import ProcessProbe, device_of, logical_block_size, read_counts
+from collectors.counters import device_of, logical_block_size, read_counts
 from collectors.queries import QueryReport
 from collectors.schedule import Schedule
 from ioflame.commands.job import Job
@@ -37,15 +37,15 @@ def look_at_requests(job: Job, database: Database, children: Children, reporter:
         return float(shape.block_size)
     seeds = database.take_seeds("request size", 1)
     report = directory / "requests.report.csv"
+    lifetime = _LOOK_SECONDS + 4
     parameters = StepParameters(
-        shape, job.db_dir, 1, seeds.first, job.sizing.cache_size, _LOOK_SECONDS + 4, report, job.configuration.flags,
+        shape, job.db_dir, 1, seeds.first, job.sizing.cache_size, lifetime, report, job.configuration.flags,
         job.build.flags,
     )  # fmt: skip
     log = directory / "requests.log"
     argv = held_on(job.options.cpus, job.engine.command(job.build.path, "readrandom", parameters))
     child = children.start("db_bench readrandom", argv, stdout=log)
-    probe = ProcessProbe(child.pid, device_of(job.db_dir))
-    schedule = Schedule(child, probe, QueryReport(report), log, reporter)
+    schedule = Schedule(child, device_of(job.db_dir), QueryReport(report), lifetime, log, reporter)
     schedule.wait_until_reading()
     schedule.plain(_LOOK_SECONDS, "look at the size of the reads")
     child.stop()

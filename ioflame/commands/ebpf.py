@@ -98,7 +98,7 @@ def _observe(observer: Observer, pids: Sequence[int], seconds: float, ended: lis
     reporter = Reporter.on_terminal()
     with contextlib.ExitStack() as stack:
         with reporter.stage(f"attach {observer.what}"):
-            stack.enter_context(attached(observer))
+            stack.enter_context(attached(observer, reporter))
         observer.open()
         begun = time.monotonic()
         all_ended = False

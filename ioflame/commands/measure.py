@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from collectors.counters import ProcessProbe, device_of
+from collectors.counters import device_of
 from collectors.perf import Plan, record_for, with_dwarf
 from collectors.queries import QueryReport
 from collectors.schedule import REPORT_LAG_SECONDS, Schedule
@@ -17,6 +17,7 @@ from ioflame.commands.observers import Watched, observer_named
 from ioflame.cpus import held_on
 from ioflame.errors import HostError, IoflameError, MeasurementError
 from ioflame.files import Files
+from ioflame.observer import QUIET_SECONDS
 from ioflame.process import Child, Children
 from ioflame.progress import Reporter
 from ioflame.record import Command, RunRecord, SeedRange, Unobserved
@@ -55,14 +56,12 @@ def measure(
     if job.options.allow_host_changes and not job.configuration.direct:
         _drop_page_cache()
         record.database["page_cache"] = "dropped before the workload started"
-    child = _start(job, run, children, seeds)
-    record.pid = child.pid
-    probe = ProcessProbe(child.pid, device_of(job.db_dir))
-    log = run.path(Files.ENGINE_LOG)
+    lifetime = _lifetime(job)
+    child = _start(job, lifetime, run, children, seeds)
     report = QueryReport(run.path(Files.ENGINE_REPORT))
-    schedule = Schedule(child, probe, report, log, reporter)
+    schedule = Schedule(child, device_of(job.db_dir), report, lifetime, run.path(Files.ENGINE_LOG), reporter)
     try:
-        _run_windows(job, schedule, child, run, children)
+        _run_windows(job, schedule, child, run, children, reporter)
     finally:
         record.windows = schedule.windows()
         record.report_start_ns = report.started_ns
@@ -120,7 +119,8 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     """Lets the engine end by itself, for its closing line: how many of the keys it found."""
     record = run.record
     with reporter.stage("the engine comes to its own end"):
-        code = child.wait(job.scale.warmup + 60)
+        # What a shorter warm-up has left of its time; one that stands still is not waited for.
+        code = child.wait(job.scale.warmup + 60, quiet=QUIET_SECONDS)
         if code is None:
             child.stop()
     log = run.path(Files.ENGINE_LOG)
@@ -131,17 +131,21 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     run.save()
 
 
-def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
+def _lifetime(job: Job) -> int:
+    """Seconds that the engine is asked to send queries for: all windows, and what is between them."""
     observers = len(job.collect)
     windows = job.scale.warmup + (2 * observers + 1) * job.duration + REPORT_LAG_SECONDS
-    slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
+    return int(windows) + _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
+
+
+def _start(job: Job, lifetime: int, run: Run, children: Children, seeds: SeedRange) -> Child:
     parameters = StepParameters(
         shape=job.sizing.shape,
         db_dir=job.db_dir,
         threads=job.options.threads,
         seed=seeds.first,
         cache_size=job.sizing.cache_size,
-        duration=int(windows) + slack,
+        duration=lifetime,
         report_file=run.path(Files.ENGINE_REPORT),
         flags=job.configuration.flags,
         known_flags=job.build.flags,
@@ -151,17 +155,17 @@ def _start(job: Job, run: Run, children: Children, seeds: SeedRange) -> Child:
     return children.start(f"db_bench {job.options.workload}", argv, stdout=run.path(Files.ENGINE_LOG))
 
 
-def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children) -> None:
+def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children, reporter: Reporter) -> None:
     plan = job.plan
     missing = run.record.missing
 
     def trial() -> None:
         nonlocal plan
         if job.options.callgraph == "auto":
-            plan = _choose_callgraph(plan, child.pid, run, children)
+            plan = _choose_callgraph(plan, pid, run, children, reporter)
 
     missing[:] = [f"warm-up, plain and {', '.join(job.collect)} windows"]
-    schedule.wait_until_reading()
+    run.record.pid = pid = schedule.wait_until_reading()
     # A cache larger than the data is never filled twice over: only the rate of queries can tell.
     to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
     schedule.warm_up(job.scale.warmup, to_fill, trial)
@@ -170,7 +174,7 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
     for place, name in enumerate(job.collect):
         later = [f"the {other} window" for other in job.collect[place + 1 :]]
         missing[:] = [f"the {name} window", *later]
-        _observe(name, Watched(job, run, children, child, plan), schedule)
+        _observe(name, Watched(job, run, children, child, pid, plan), schedule)
         missing[:] = [f"the plain window after the {name} window", *later]
         schedule.plain(job.duration)
     missing[:] = ["the engine's closing line: how many keys it found"]
@@ -188,11 +192,11 @@ def _observe(name: str, watched: Watched, schedule: Schedule) -> None:
         watched.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
 
 
-def _choose_callgraph(plan: Plan, pid: int, run: Run, children: Children) -> Plan:
+def _choose_callgraph(plan: Plan, pid: int, run: Run, children: Children, reporter: Reporter) -> Plan:
     """Frame pointers where a trial shows that they reach the thread's start, DWARF otherwise."""
     trial = run.path("trial")
     trial.mkdir()
-    record_for(children, plan, pid, trial / Files.PERF_DATA, _TRIAL_SECONDS)
+    record_for(children, plan, pid, trial / Files.PERF_DATA, _TRIAL_SECONDS, reporter)
     stats = fold(trial / Files.PERF_DATA, trial, pid)
     share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
     seen = f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from collectors.counters import device_of
 from collectors.perf import Plan, Recording
@@ -30,6 +32,7 @@ from ioflame.process import Child, Children
 from ioflame.progress import Reporter
 from ioflame.record import ProfileFacts
 from ioflame.run import Run
+from ioflame.whole import read_json
 from viz.ladder import ladder_text
 from viz.layers import layers_text
 from viz.pmp import render_locks, render_pmp
@@ -37,14 +40,23 @@ from viz.pmp import render_locks, render_pmp
 __all__ = ("Watched", "observer_named", "show_observed")
 
 
+# The edges of a window and those of what was counted in it are microseconds apart.
+_UNSEEN = 0.01
+
+
 @dataclass
 class Watched:
-    """What an observer may know of the run it watches; plan: perf's, as the trial after the warm-up left it."""
+    """What an observer may know of the run it watches.
+
+    child: the workload as it was started; pid: of the engine, which is the child or below it
+    plan:  perf's, as the trial after the warm-up left it
+    """
 
     job: Job
     run: Run
     children: Children
     child: Child
+    pid: int
     plan: Plan
 
 
@@ -78,10 +90,35 @@ def show_observed(run: Run) -> list[Shown]:
         if watcher.show is None or not run.path(watcher.result).exists():
             continue
         try:
-            shown.append(watcher.show(run))
+            found = watcher.show(run)
+            edges = [] if name == "pmp" else _window_checks(run, name, watcher.result)  # it says why it ended itself
+            shown.append(Shown(found.text, [*found.checks, *edges]))
         except IoflameError as error:
             shown.append(Shown("", [Check(name, Verdict.FAILED, error.what, error.means, error.mend)]))
     return shown
+
+
+class _Edges(msgspec.Struct):
+    """Of any result: CLOCK_MONOTONIC, ns."""
+
+    start_ns: int
+    end_ns: int
+
+
+def _window_checks(run: Run, name: str, result: str) -> Iterator[Check]:
+    """Whether it counted all the time of its window: a program that gets a signal ends early, with what it has."""
+    edges = read_json(run.path(result), _Edges)
+    for window in run.record.windows:
+        seen = min(edges.end_ns, window.end_ns) - max(edges.start_ns, window.start_ns)
+        whole = window.end_ns - window.start_ns
+        if window.kind == name and seen < (1 - _UNSEEN) * whole:
+            yield Check(
+                f"{name} window",
+                Verdict.FAILED,
+                f"{max(seen, 0) / 1e9:.1f} of its {whole / 1e9:.1f} s were seen",
+                "its program was ended before the window was: the figures are of that time alone",
+                "run it again",
+            )
 
 
 def _layers(run: Run) -> str:
@@ -97,17 +134,17 @@ def _layers(run: Run) -> str:
 def _perf(watched: Watched) -> Observer:
     plan, run = watched.plan, watched.run
     run.record.profile = ProfileFacts(plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why))
-    return Recording(watched.children, plan, watched.child.pid, run.path(Files.PERF_DATA), run.path("perf.log"))
+    return Recording(watched.children, plan, watched.pid, run.path(Files.PERF_DATA), run.path("perf.log"))
 
 
 def _iolat(watched: Watched) -> Observer:
     device = device_of(watched.job.db_dir)
-    request = IoLatencyRequest([watched.child.pid], (device.major, device.minor))
+    request = IoLatencyRequest([watched.pid], (device.major, device.minor))
     return io_latency_observer(request, watched.children, watched.run.path(Files.IO_LATENCY))
 
 
 def _ladder(watched: Watched) -> Observer:
-    request = LadderRequest(watched.child.pid, watched.job.options.ladder_sample)
+    request = LadderRequest(watched.pid, watched.job.options.ladder_sample)
     return ladder_observer(request, watched.children, watched.run.path(Files.LADDER))
 
 
@@ -120,15 +157,15 @@ def _show_ladder(run: Run) -> Shown:
 
 def _off_cpu(watched: Watched) -> Observer:
     run = watched.run
-    return off_cpu_observer(watched.children, watched.child.pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
+    return off_cpu_observer(watched.children, watched.pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
 
 
 def _run_queue(watched: Watched) -> Observer:
-    return run_queue_observer(watched.children, watched.child.pid, watched.run.path(Files.RUN_QUEUE))
+    return run_queue_observer(watched.children, watched.pid, watched.run.path(Files.RUN_QUEUE))
 
 
 def _pmp(watched: Watched) -> Observer:
-    return Sampling(watched.children, PmpPlan(), watched.child.pid, watched.run.directory)
+    return Sampling(watched.children, PmpPlan(), watched.pid, watched.run.directory)
 
 
 def _show_pmp(run: Run) -> Shown:

@@ -131,7 +131,7 @@ def _sample(plan: PmpPlan, arguments: argparse.Namespace, reporter: Reporter) ->
         directory = new_directory(out, f"pmp-{arguments.pid}")
         sampling = Sampling(children, plan, arguments.pid, directory)
         doing = f"sampling process {arguments.pid}: {sampling.what}"
-        with reporter.stage(doing, arguments.seconds), attached(sampling):
+        with reporter.stage(doing, arguments.seconds), attached(sampling, reporter):
             sampling.open()
             try:
                 sampling.wait(arguments.seconds)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import select
+import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -9,7 +12,9 @@ import pytest
 from collectors.perf import Plan, Recording, plan_recording, record_for, recorded_events
 from folding.stackfold import compare_with_perf_report, fold
 from ioflame.errors import HostError, MeasurementError
+from ioflame.observer import attached
 from ioflame.process import Children
+from ioflame.progress import Reporter
 
 pytestmark = pytest.mark.needs("perf")
 
@@ -66,3 +71,34 @@ def test_a_recording_that_cannot_write_says_so(burner: subprocess.Popen[str], tm
         recording = Recording(children, plan, burner.pid, tmp_path / "no" / "perf.data", tmp_path / "log")
         recording.attach()
         recording.open()
+
+
+def test_a_perf_that_hangs_is_given_up_and_keeps_what_it_has(
+    burner: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collectors.perf.QUIET_SECONDS", 0.5)
+    data = tmp_path / "perf.data"
+    with Children() as children:
+        recording = Recording(children, Plan("cpu-clock", 99, "process", "fp", ()), burner.pid, data, tmp_path / "log")
+        with pytest.raises(MeasurementError, match="perf did not disable"), attached(recording, Reporter(quiet=True)):
+            recording.open()
+            (perf,) = children
+            os.kill(perf.pid, signal.SIGSTOP)
+            recording.close()
+        assert not perf.running
+    assert recorded_events(data) == ["cpu-clock"]  # a file that is whole
+
+
+def test_a_perf_behind_a_wrapper_is_ended_as_perf_is(
+    burner: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper = tmp_path / "bin" / "perf"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\n{shutil.which("perf")} "$@"\nexit $?\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    with Children() as children:
+        record_for(children, Plan("cpu-clock", 999, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.3)
+        (perf,) = children
+        assert perf.argv[0] == str(wrapper) and not perf.running
+    assert fold(tmp_path / "perf.data", tmp_path, burner.pid).samples > 0

@@ -24,13 +24,14 @@ from ioflame.files import Files
 from ioflame.observer import attached
 from ioflame.pmp import Pmp, read_pmp
 from ioflame.process import Children
+from ioflame.progress import Reporter
 from tests.collectors.conftest import StartThreads, thread_states
 
 
 def sample(plan: PmpPlan, pid: int, directory: Path, seconds: float) -> Pmp:
     with Children() as children:
         sampling = Sampling(children, plan, pid, directory)
-        with attached(sampling):
+        with attached(sampling, Reporter(quiet=True)):
             sampling.open()
             sampling.wait(seconds)
             sampling.close()
@@ -93,7 +94,7 @@ def test_a_sampler_that_is_ended_in_its_window_is_a_failed_check(threads: StartT
     target = threads("crowd", 4)
     with Children() as children:
         sampling = Sampling(children, PmpPlan(hz=100), target.pid, tmp_path)
-        with attached(sampling):
+        with attached(sampling, Reporter(quiet=True)):
             sampling.open()
             (sampler,) = children
             os.kill(sampler.pid, signal.SIGTERM)

@@ -17,6 +17,7 @@ from ioflame.checks import Check, Verdict, worst
 from ioflame.latency import IoLatency, read_io_latency
 from ioflame.observer import attached
 from ioflame.process import Child, Children
+from ioflame.progress import Reporter
 from tests.ebpf.conftest import Disk, FioCounts, disk_of, run_fio
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]
@@ -33,7 +34,7 @@ def traced(
     with Children() as children:
         request = IoLatencyRequest([os.getpid()], disk.number, children=True, backend=backend)
         observer = io_latency_observer(request, children, out)
-        with attached(observer):
+        with attached(observer, Reporter(quiet=True)):
             observer.open()
             fio = load()
             observer.close()

@@ -18,6 +18,7 @@ from ioflame.errors import HostError, UsageError
 from ioflame.ladder import STAGES, Ladder, Rung, read_ladder
 from ioflame.observer import attached
 from ioflame.process import Children
+from ioflame.progress import Reporter
 from tests.conftest import Ioflame
 from tests.ebpf.conftest import DIRECT
 from viz.ladder import engine_latency_us, ladder_text
@@ -79,7 +80,7 @@ def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", s
     engine.order("go")
     with Children() as children:
         observer = ladder_observer(LadderRequest(engine.pid, sample, start), children, out)
-        with attached(observer):
+        with attached(observer, Reporter(quiet=True)):
             engine.query("stop")
             observer.open()
             before = probe.snapshot()

@@ -14,6 +14,7 @@ from ioflame.checks import Check, Verdict
 from ioflame.ladder import STAGES, Ladder, read_ladder
 from ioflame.observer import attached
 from ioflame.process import Children
+from ioflame.progress import Reporter
 from viz.ladder import ladder_text
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("fio")]
@@ -44,7 +45,7 @@ def follow(fio: subprocess.Popen[str], out: Path, backend: str, *options: str) -
     with Children() as children:
         request = LadderRequest(fio.pid, 1, "syscall", backend=backend)
         observer = ladder_observer(request, children, out)
-        with attached(observer):
+        with attached(observer, Reporter(quiet=True)):
             observer.open()
             _, errors = fio.communicate(" ".join((*options, f"--number_ios={_FEW}")) + "\n")
             observer.close()

@@ -50,6 +50,19 @@ def test_a_tree_that_changed_while_it_was_read_fails() -> None:
     assert verdicts(TWO, TWO, "several", written=64 << 20)["writes while reading"] is Verdict.FAILED
 
 
+def test_why_the_log_says_nothing_of_compactions() -> None:
+    """An engine that was ended has not printed its statistics; only one that came to its end prints others."""
+    record = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    record.windows, record.database = [window("plain")], {"levels": ONE, "levels_after": ONE}
+
+    def means() -> str:
+        return next(check.means for check in tree_proofs(record, "") if check.name == "compaction in the log")
+
+    assert means() == "the engine did not come to its own end, where it prints its statistics"
+    record.engine_result = {"operations": 1000.0}
+    assert means() == "this db_bench prints other statistics"
+
+
 def test_nothing_is_said_of_a_tree_that_was_never_looked_at() -> None:
     assert not list(tree_proofs(RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}), QUIET))
 

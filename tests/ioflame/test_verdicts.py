@@ -20,8 +20,9 @@ def record(**changes: object) -> RunRecord:
     made.profile = good_profile()
     made.engine_result = {"found": 10.0, "reads": 10.0}
     made.database = {"data_bytes": str(40 << 20), "cache_size": str(1 << 20)}
-    plain = {"queries": 1000, "storage_reads": 1000, "storage_read_bytes": 8_192_000, "process_read_bytes": 8_192_000}
-    made.windows = [window("warm-up", 1.0, "flat"), window("plain", **plain), window("perf"), window("plain", **plain)]
+    read = {"storage_reads": 1000, "storage_read_bytes": 8_192_000, "process_read_bytes": 8_192_000}
+    counted = {"queries": 1000, "cpu_ns": 10**7, "accounted_ns": 10**7, **read}
+    made.windows = [window("warm-up", 1.0, "flat"), *(window(kind, **counted) for kind in ("plain", "perf", "plain"))]
     for name, value in changes.items():
         setattr(made, name, value)
     return made
@@ -55,10 +56,18 @@ def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run(asked: bool,
         ({"unresolved_weight": 5 * 10**8}, "unresolved leaves", Verdict.WARN),
         ({"unit": "ns", "coverage": 0.7}, "coverage", Verdict.NOTE),
         ({"unit": "ns", "coverage": 0.95}, "coverage", Verdict.OK),
+        ({"unit": "ns", "coverage": 1.02}, "coverage", Verdict.OK),
+        ({"unit": "ns", "coverage": 1.48}, "coverage", Verdict.WARN),
     ],
 )
 def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, expected: Verdict) -> None:
     assert verdict(record(profile=good_profile(**changes)), name) is expected
+
+
+def test_more_sampled_than_ran_is_put_down_to_steal() -> None:
+    made = record(profile=good_profile(unit="ns", coverage=1.48))
+    (check,) = [check for check in run_verdicts(made, 0) if check.name == "coverage"]
+    assert "148%" in check.value and "steal" in check.means and check.mend
 
 
 def test_of_copied_stacks_that_are_incomplete_the_reason_is_told() -> None:
@@ -107,8 +116,40 @@ def test_two_accounts_of_cpu_time_must_agree() -> None:
     assert verdict(record(windows=apart), "CPU accounting") is Verdict.WARN
 
 
+STILL = {"cpu_ns": 900_000}
+WORKING = {"cpu_ns": 5 * 10**8, "queries": 9000}
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected", "says"),
+    [
+        ([WORKING, WORKING, WORKING], Verdict.OK, "in each of the 3 windows"),
+        ([STILL, STILL, STILL], Verdict.FAILED, "stood still"),
+        # What its report said before and after a standstill is no query within it.
+        ([WORKING, {**STILL, "queries": 1800}, WORKING], Verdict.FAILED, "in 1 of 3 windows: perf"),
+        ([WORKING, WORKING, {"cpu_ns": 5 * 10**8}], Verdict.FAILED, "does not cover them"),
+        ([WORKING, {**WORKING, "queries": 0}, WORKING], Verdict.FAILED, "in 1 of 3 windows: perf"),
+    ],
+)
+def test_a_window_without_queries_fails_the_run(windows: list[dict[str, float]], expected: Verdict, says: str) -> None:
+    kinds = zip(("plain", "perf", "plain"), windows, strict=True)
+    made = record(windows=[window("warm-up", 1.0, "flat"), *(window(kind, **counted) for kind, counted in kinds)])
+    (check,) = [check for check in run_verdicts(made, 0) if check.name == "queries"]
+    assert check.verdict is expected
+    assert says in f"{check.value}; {check.means}"
+
+
+def test_of_reads_that_are_not_there_all_are_others() -> None:
+    """A workload that is answered from memory: what others read decides by how much it is a query."""
+    cached = {"queries": 100_000, "storage_read_bytes": 200_000, "process_read_bytes": 0}
+    (check,) = [c for c in run_verdicts(record(windows=[window("plain", **cached)]), 0) if c.name == "others' reads"]
+    assert (check.verdict, check.value) == (Verdict.OK, "100.0% of the bytes read from the device, 2 bytes a query")
+    busy = {**cached, "storage_read_bytes": 10**9}
+    assert verdict(record(windows=[window("plain", **busy)]), "others' reads") is Verdict.WARN
+
+
 def test_reads_of_others_and_drift_are_seen() -> None:
-    half = {"queries": 1000, "storage_reads": 9, "storage_read_bytes": 200, "process_read_bytes": 100}
+    half = {"queries": 1000, "storage_reads": 2000, "storage_read_bytes": 16_384_000, "process_read_bytes": 8_192_000}
     assert verdict(record(windows=[window("plain", **half)]), "others' reads") is Verdict.WARN
     slower = [window("plain", queries=1000), window("plain", queries=800)]
     assert verdict(record(windows=slower), "drift") is Verdict.WARN

@@ -1,12 +1,13 @@
-"""The processes below a process."""
+"""The processes below a process, and which of them has a file open."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ("descendants",)
+__all__ = ("descendants", "having_open")
 
 
 def descendants(pids: Sequence[int]) -> list[int]:
@@ -22,4 +23,23 @@ def descendants(pids: Sequence[int]) -> list[int]:
     found = list(pids)
     for pid in found:  # grows while we walk along it
         found += [child for child, parent in parents.items() if parent == pid and child not in found]
+    return found
+
+
+def having_open(path: Path, pids: Sequence[int]) -> list[int]:
+    """Those of `pids` that have the file open; none of them where it is not there."""
+    try:
+        file = path.stat()
+    except OSError:
+        return []
+    return [pid for pid in pids if any(os.path.samestat(file, other) for other in _open_files(pid))]
+
+
+def _open_files(pid: int) -> list[os.stat_result]:
+    """What can be seen of the files that it has open; nothing of a process that is gone or may not be looked into."""
+    found = []
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(descriptor.stat())
     return found

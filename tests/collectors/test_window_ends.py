@@ -1,0 +1,77 @@
+"""What watches and is ended within its window leaves a part of it, and no part is taken for the whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from collectors.pmp import PmpPlan, Sampling
+from collectors.pmp_checks import pmp_checks
+from ebpf.runqlat import run_queue_observer
+from ioflame.checks import Verdict
+from ioflame.commands.observers import show_observed
+from ioflame.descendants import descendants
+from ioflame.files import Files
+from ioflame.observer import Observer, attached
+from ioflame.pmp import read_pmp
+from ioflame.process import Children
+from ioflame.progress import Reporter
+from ioflame.record import SCHEMA, RunRecord, Window
+from ioflame.run import Run
+from tests.conftest import Ioflame
+from tests.records import counters
+
+
+def watched(children: Children, observer: Observer, *, ended: bool) -> Window:
+    """A window that lasts a second longer than the observer, when that is ended with a signal."""
+    with attached(observer, Reporter(quiet=True)):
+        observer.open()
+        begun = time.monotonic_ns()
+        (child,) = children
+        if ended:
+            os.kill(child.pid, signal.SIGTERM)
+            assert child.wait(10) == 0
+        over = time.monotonic_ns() + ended * 1_000_000_000
+        observer.close()
+    return Window(observer.kind, begun, over, counters(queries=1, cpu_ns=10**9))
+
+
+@pytest.mark.needs("co-re")
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_tracer_that_is_ended_within_its_window(burner: subprocess.Popen[str], tmp_path: Path, ended: bool) -> None:
+    run = Run(tmp_path, RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}))
+    with Children() as children:
+        observer = run_queue_observer(children, burner.pid, run.path(Files.RUN_QUEUE))
+        run.record.windows = [watched(children, observer, ended=ended)]
+    failed = [c.name for shown in show_observed(run) for c in shown.checks if c.verdict is Verdict.FAILED]
+    assert ("runqlat window" in failed) == ended
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_sampler_that_is_ended_within_its_window(burner: subprocess.Popen[str], tmp_path: Path, ended: bool) -> None:
+    with Children() as children:
+        watched(children, Sampling(children, PmpPlan(hz=1000), burner.pid, tmp_path), ended=ended)
+    checks = {check.name: check.verdict for check in pmp_checks(read_pmp(tmp_path))}
+    assert (checks.get("pmp window") is Verdict.FAILED) == ended
+
+
+def test_a_sampler_that_is_ended_fails_the_command(
+    ioflame: Ioflame, burner: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    words = ["--pid", str(burner.pid), "--seconds", "60", "--hz", "1000", "--out", str(tmp_path)]
+    process = ioflame.start("pmp", *words)
+    # It samples: each sample has a copy of the stack.
+    while not any(path.stat().st_size > 200_000 for path in tmp_path.glob(f"2*/{Files.PMP_DATA}")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    for pid in descendants([process.pid]):
+        if Path(f"/proc/{pid}/comm").read_text() == "stacksampler\n":
+            os.kill(pid, signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "the sampler was ended by a signal after" in err

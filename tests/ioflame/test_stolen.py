@@ -1,0 +1,75 @@
+"""Recorded on a VM: in a window of 5 s 1.5 s were stolen, perf sampled 3.79 s, and the scheduler counted 2.56 s."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioflame.categories import Category
+from ioflame.checks import Check, Verdict
+from ioflame.metrics import weight_by_time
+from ioflame.record import SCHEMA, ProfileFacts, RunRecord, Window
+from ioflame.stolen import share_bounds, stolen_checks, stolen_weight
+from tests.records import window
+
+SAMPLED, RAN, STOLEN = 3_790_000_000, 2_560_000_000, 1_500_000_000
+SECONDS = [window("perf", steal_ns=steal) for steal in (0, 1_200_000_000, 0, 300_000_000, 0)]
+
+
+def recorded(event: str = "cpu-clock", stolen_ns: int = STOLEN, ran_ns: int = RAN) -> RunRecord:
+    made = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    unit = "ns" if event == "cpu-clock" else "cycles"
+    made.profile = ProfileFacts(event, unit, 999, "system", "fp", [], samples=3790, weight=SAMPLED)
+    made.windows = [window("plain", steal_ns=10**9), window("perf", 5.0, cpu_ns=ran_ns, steal_ns=stolen_ns)]
+    made.profile.coverage, made.profile.ghz = weight_by_time(made.profile, made.windows)
+    return made
+
+
+def rows(*weights: int) -> list[Category]:
+    return [Category(f"part {i}", "", weight, 100 * weight / SAMPLED, 1) for i, weight in enumerate(weights)]
+
+
+def checks(made: RunRecord, series: list[Window] | None = None) -> list[Check]:
+    half = SAMPLED // 2
+    return list(stolen_checks(made, SECONDS if series is None else series, rows(half, SAMPLED - half - 10**8, 10**8)))
+
+
+def test_each_category_is_bounded_by_what_was_stolen() -> None:
+    (check,) = checks(recorded())
+    assert check.verdict is Verdict.WARN
+    assert "took 1.50 s in the perf window, in 2 of its 5 seconds" in check.value
+    assert "may hold 1.50 s of it, 39.6% of the weight" in check.value
+    # By hand: 2.29 s ran. Half the weight is 1.895 s, of which 1.5 or none is stolen.
+    assert "part 0 17.2..82.8 %" in check.means
+    assert "part 2 0.0..4.4 %" in check.means
+
+
+def test_nothing_is_said_where_no_sample_can_hold_stolen_time() -> None:
+    assert checks(recorded("cycles")) == []
+    assert checks(recorded(stolen_ns=70_000_000, ran_ns=SAMPLED)) == []
+    made = recorded()
+    made.profile = None
+    assert checks(made) == []
+
+
+def test_what_was_sampled_and_did_not_run_is_stolen_whatever_the_hypervisor_says() -> None:
+    (check,) = checks(recorded(stolen_ns=0), [])
+    assert "took 0.00 s in the perf window; samples may hold 1.23 s" in check.value
+
+
+@given(
+    truth=st.lists(st.integers(0, 10**9), min_size=1, max_size=9).filter(any),
+    taken=st.lists(st.integers(0, 10**9), min_size=9, max_size=9),
+    elsewhere=st.integers(0, 10**9),
+)
+def test_the_true_share_lies_within_its_bounds(truth: list[int], taken: list[int], elsewhere: int) -> None:
+    """Whatever ran and was stolen, in which category ever, and while others ran."""
+    sampled = [ran + stolen for ran, stolen in zip(truth, taken, strict=False)]
+    total, ran = sum(sampled), sum(truth)
+    most = stolen_weight(total, ran, sum(taken[: len(truth)]) + elsewhere)
+    assert total - ran <= most <= total
+    for weight, own in zip(sampled, truth, strict=True):
+        low, high = share_bounds(weight, total, most)
+        assert low - 1e-9 <= own / ran <= high + 1e-9
+    assert list(share_bounds(sampled[0], total, 0)) == pytest.approx([sampled[0] / total] * 2)
