@@ -19,7 +19,7 @@ impl Events {
             self.last = self.totals.iter().position(is).unwrap_or_else(|| {
                 new = true;
                 let selected = wanted.is_none_or(|wanted| selects(wanted.as_bytes(), name));
-                self.totals.push(EventTotals::new(name, selected, part));
+                self.totals.push(EventTotals::new(name, selected, (part, self.totals.len())));
                 self.totals.len() - 1
             });
         }
@@ -42,8 +42,8 @@ impl Events {
                 None => self.totals.push(event),
             }
         }
-        // Events first seen in one part were seen by one collector, which has them in order.
-        self.totals.sort_by_key(|event| event.part);
+        // A part has one reader, which tells the order of the events first seen in it.
+        self.totals.sort_by_key(|event| event.first_seen);
         self.last = 0;
     }
 
@@ -113,4 +113,21 @@ pub fn selects(wanted: &[u8], event: &[u8]) -> bool {
             .is_some_and(|m| !m.is_empty() && m.iter().all(|b| b"ukhHGIpPSDWeb".contains(b)))
     };
     event == wanted || event.strip_prefix(wanted).is_some_and(modifiers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_stand_in_the_order_of_the_input_whoever_read_which_part() {
+        let mut early = Events::default();
+        early.find(b"first", None, 3);
+        early.find(b"second", None, 3);
+        let mut late = Events::default();
+        late.find(b"second", None, 5);
+        late.absorb(early);
+        let names: Vec<_> = late.into_totals().into_iter().map(|event| event.name).collect();
+        assert_eq!(names, ["first", "second"]);
+    }
 }

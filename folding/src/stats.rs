@@ -26,16 +26,16 @@ pub struct EventTotals {
     pub weight: u128,
     #[serde(skip)]
     pub without_period: u64,
-    /// The part of the input it was first seen in.
+    /// The part of the input it was first seen in, and how many events its reader had seen before.
     #[serde(skip)]
-    pub part: u64,
+    pub first_seen: (u64, usize),
 }
 
 impl EventTotals {
-    pub fn new(raw: &[u8], selected: bool, part: u64) -> Self {
+    pub fn new(raw: &[u8], selected: bool, first_seen: (u64, usize)) -> Self {
         let name =
             if raw.is_empty() { "[unknown]".into() } else { String::from_utf8_lossy(raw).into_owned() };
-        Self { name, raw: raw.to_vec(), selected, samples: 0, weight: 0, without_period: 0, part }
+        Self { name, raw: raw.to_vec(), selected, samples: 0, weight: 0, without_period: 0, first_seen }
     }
 }
 
@@ -51,7 +51,7 @@ impl EventTotals {
         self.samples += other.samples;
         self.weight = self.weight.saturating_add(other.weight);
         self.without_period += other.without_period;
-        self.part = self.part.min(other.part);
+        self.first_seen = self.first_seen.min(other.first_seen);
     }
 }
 

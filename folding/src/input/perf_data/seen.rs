@@ -52,7 +52,7 @@ impl Seen {
         // A pipe may tell the name of an event after the event itself.
         self.totals.retain(|totals| totals.samples > 0);
         let more = attrs.iter().skip(self.totals.len());
-        self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, 0)));
+        self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, (0, 0))));
         (self.weight, self.slice) = (options.weight, options.slice);
         self.by_time = options.time.is_some() || !options.skip_time.is_empty();
     }
