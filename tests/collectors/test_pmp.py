@@ -210,7 +210,7 @@ def test_gdbs_text_is_read_whatever_stands_in_it() -> None:
 def test_the_command_line_refuses_a_number_that_no_process_has(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "ioflame.cli", "pmp", "--pid=99999999999", f"--out={tmp_path / 'runs'}"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "ioflame: there is no process 99999999999")
+    assert done.returncode == 2 and "--pid: there is no process 99999999999: numbers of processes are" in done.stderr
     assert not any(tmp_path.iterdir())
 
 

@@ -15,7 +15,6 @@ from collectors.pmp_checks import pmp_checks
 from ebpf.runqlat import run_queue_observer
 from ioflame.checks import Verdict
 from ioflame.commands.observers import show_observed
-from ioflame.descendants import descendants
 from ioflame.files import Files
 from ioflame.observer import Observer, attached
 from ioflame.pmp import read_pmp
@@ -23,7 +22,6 @@ from ioflame.process import Children
 from ioflame.progress import Reporter
 from ioflame.record import SCHEMA, RunRecord, Window
 from ioflame.run import Run
-from tests.conftest import Ioflame
 from tests.records import counters
 
 
@@ -58,20 +56,3 @@ def test_a_sampler_that_is_ended_within_its_window(burner: subprocess.Popen[str]
         watched(children, Sampling(children, PmpPlan(hz=1000), burner.pid, tmp_path), ended=ended)
     checks = {check.name: check.verdict for check in pmp_checks(read_pmp(tmp_path))}
     assert (checks.get("pmp window") is Verdict.FAILED) == ended
-
-
-def test_a_sampler_that_is_ended_fails_the_command(
-    ioflame: Ioflame, burner: subprocess.Popen[str], tmp_path: Path
-) -> None:
-    words = ["--pid", str(burner.pid), "--seconds", "60", "--hz", "1000", "--out", str(tmp_path)]
-    process = ioflame.start("pmp", *words)
-    # It samples: each sample has a copy of the stack.
-    while not any(path.stat().st_size > 200_000 for path in tmp_path.glob(f"2*/{Files.PMP_DATA}")):
-        assert process.poll() is None
-        time.sleep(0.01)
-    for pid in descendants([process.pid]):
-        if Path(f"/proc/{pid}/comm").read_text() == "stacksampler\n":
-            os.kill(pid, signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1, err
-    assert "the sampler was ended by a signal after" in err
