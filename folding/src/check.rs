@@ -10,6 +10,7 @@ use crate::names::{cut_arguments, cut_version, split_mark};
 use crate::profile::Profile;
 use crate::regular;
 use crate::symbols;
+pub use perf_report::Report;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -83,23 +84,46 @@ const NAMELESS: &str = "[no symbol]";
 
 /// Folds a recording, and asks perf report for its account of it meanwhile.
 pub fn check(request: &Request) -> Result<Comparison, Error> {
+    let (folded, reported) = beside_perf(request.recording, request.only_pid, || folded(request))?;
+    // What perf says of a file that is no recording, it says best.
+    let reported = reported?;
+    Ok(compare_accounts(folded?, reported, request.event))
+}
+
+/// Does `fold`, and asks perf report for its account of the recording meanwhile.
+pub fn beside_perf<T>(
+    recording: &Path,
+    only_pid: Option<i64>,
+    fold: impl FnOnce() -> T,
+) -> Result<(T, Result<Report, Error>), Error> {
     // Both sides read it, so that a pipe would give each a part.
-    regular::open(request.recording).map_err(|error| {
+    regular::open(recording).map_err(|error| {
         Error::usage(format!(
             "cannot read {}: {error}; a recording is read twice here, by stackfold and by perf report, so it has to \
              be a file",
-            request.recording.display()
+            recording.display()
         ))
     })?;
-    let (folded, reported) = std::thread::scope(|scope| {
-        let perf = scope.spawn(|| perf_report::ask(request.recording, request.only_pid));
-        let folded = folded(request);
+    Ok(std::thread::scope(|scope| {
+        let perf = scope.spawn(|| perf_report::ask(recording, only_pid));
+        let folded = fold();
         (folded, perf.join().expect("the reader of perf's report does not panic"))
-    });
-    // What perf says of a file that is no recording, it says best.
-    let mut reported = reported?;
-    let folded = folded?;
-    if let Some(wanted) = request.event {
+    }))
+}
+
+/// Holds the fold of one event, without inlined functions, against perf's account of it.
+pub fn compare_profile(profile: &Profile, event: Option<&str>, reported: Report) -> Comparison {
+    let folded = event.map(|event| (event.to_owned(), account(profile)));
+    compare_accounts(folded.into_iter().collect(), reported, event)
+}
+
+/// A fold by event beside perf's account; `wanted`: the only event to compare.
+fn compare_accounts(
+    folded: Vec<(String, Account)>,
+    mut reported: Report,
+    wanted: Option<&str>,
+) -> Comparison {
+    if let Some(wanted) = wanted {
         reported.accounts.retain(|event, _| events::selects(wanted.as_bytes(), event.as_bytes()));
     }
     let mut verdicts = Vec::new();
@@ -112,7 +136,7 @@ pub fn check(request: &Request) -> Result<Comparison, Error> {
     }
     // perf report lists an event without samples as well.
     verdicts.retain(|verdict| verdict.folded > 0 || verdict.reported > 0);
-    Ok(Comparison { schema: 1, lost_samples: reported.lost_samples, events: verdicts })
+    Comparison { schema: 1, lost_samples: reported.lost_samples, events: verdicts }
 }
 
 /// The accounts of the fold, in the order in which the events were seen.

@@ -13,6 +13,7 @@
 // One function maps recordings into memory.
 #![deny(unsafe_code)]
 
+pub mod artifact;
 pub mod categories;
 pub mod check;
 pub mod cli;

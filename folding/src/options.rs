@@ -102,8 +102,10 @@ pub struct Options {
     pub dso: bool,
     /// Keep what folded text has no place for: objects, threads, which frames are inlined.
     pub origins: bool,
+    /// Stacks are told apart by the objects of their frames and by thread as well, though not by address; for `origins`.
+    pub objects: bool,
     /// Keep, besides, the stacks of a recording by the places of their instructions, with threads; frames' names have
-    /// no origins then. Not for options that cut stacks.
+    /// no origins then, unless `objects` asks for them. Not for options that cut stacks.
     pub located: bool,
     /// Functions inlined into others become no frames; for inputs that would have to find them out.
     pub no_inlines: bool,

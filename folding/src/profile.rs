@@ -1,5 +1,6 @@
 //! Weighted stacks: what every input folds into and every output reads.
 
+use crate::error::Error;
 use crate::intern::Interner;
 use crate::located::Located;
 use crate::origin;
@@ -53,14 +54,40 @@ impl Profile {
 
     /// The same stacks as folded text shows them: names without their origins.
     pub fn plain(&self) -> Self {
+        self.plain_numbered().0
+    }
+
+    /// The same, and the number there of each stack here.
+    pub fn plain_numbered(&self) -> (Self, Vec<u32>) {
         let mut plain = Self::default();
-        plain.absorb_as(self, |name| origin::split(name).0);
-        plain
+        let numbers = plain.absorb_as(self, |name| origin::split(name).0);
+        (plain, numbers)
     }
 
     /// What the stack holds, if it was seen.
     pub fn find_mut(&mut self, chain: &[u32]) -> Option<&mut Tally> {
         self.stacks.find_mut(chain)
+    }
+
+    /// Takes the numbers of samples from the weights of the same stacks in another profile.
+    pub fn take_counts(&mut self, counts: &Self) -> Result<(), Error> {
+        self.stacks.forget_samples();
+        for stack in 0..counts.stacks() as u32 {
+            let chain: Vec<u32> =
+                counts.chain(stack).iter().filter_map(|&id| self.names.find(counts.names.get(id))).collect();
+            let whole = chain.len() == counts.chain(stack).len();
+            let tally = self.stacks.find_mut(&chain).filter(|_| whole);
+            let count = u64::try_from(counts.tally(stack).weight);
+            match (tally, count) {
+                (Some(tally), Ok(count)) => tally.samples = count,
+                _ => {
+                    return Err(Error::usage(
+                        "--count-event: a stack was counted that was not weighed, or too often",
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     pub fn stacks(&self) -> usize {

@@ -1,6 +1,5 @@
 //! When the stacks were seen: the tally of each stack in each slice of time.
 
-use crate::origin;
 use crate::profile::{Profile, Tally};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,6 +16,11 @@ impl Slices {
         self.tallies.is_empty()
     }
 
+    /// Number of the slice on the trace's clock, number of the stack, and what it holds there.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u32, Tally)> {
+        self.tallies.iter().map(|(&(slice, stack), &tally)| (slice, stack, tally))
+    }
+
     pub fn add(&mut self, slice: u64, stack: u32, weight: u128, samples: u64) {
         let tally = self.tallies.entry((slice, stack)).or_default();
         tally.weight = tally.weight.saturating_add(weight);
@@ -30,6 +34,13 @@ impl Slices {
         }
     }
 
+    /// The same where several stacks are one: `stacks` gives the number of each.
+    pub fn merged(&self, stacks: &[u32]) -> Self {
+        let mut merged = Self::default();
+        merged.absorb(self, stacks);
+        merged
+    }
+
     /// `slice<TAB>samples<TAB>weight<TAB>stack`, in the order of time and, within a slice, of the stacks' names;
     /// slices are numbered from the first one seen.
     pub fn write(&self, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
@@ -38,13 +49,13 @@ impl Slices {
         profile.sorted().iter().enumerate().for_each(|(place, &stack)| rank[stack as usize] = place);
         let mut rows: Vec<_> = self.tallies.iter().collect();
         rows.sort_by_key(|&(&(slice, stack), _)| (slice, rank[stack as usize]));
+        let mut text = Vec::new();
         for (&(slice, stack), tally) in rows {
             write!(out, "{}\t{}\t{}\t", slice - first, tally.samples, tally.weight)?;
-            for (depth, &name) in profile.chain(stack).iter().enumerate() {
-                out.write_all(if depth > 0 { b";" } else { b"" })?;
-                out.write_all(origin::split(profile.names.get(name)).0)?;
-            }
-            out.write_all(b"\n")?;
+            text.clear();
+            profile.write_stack(stack, &mut text);
+            text.push(b'\n');
+            out.write_all(&text)?;
         }
         Ok(())
     }

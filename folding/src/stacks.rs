@@ -49,6 +49,11 @@ impl Stacks {
         self.tallies.get_mut(id as usize)
     }
 
+    /// Leaves the weights alone.
+    pub fn forget_samples(&mut self) {
+        self.tallies.iter_mut().for_each(|tally| tally.samples = 0);
+    }
+
     pub fn len(&self) -> usize {
         self.tallies.len()
     }

@@ -183,6 +183,7 @@ fn options() -> impl Strategy<Value = Options> {
                 addrs,
                 dso,
                 origins,
+                objects: origins,
                 located: false,
                 no_inlines: false,
                 event: None,

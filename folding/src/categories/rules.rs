@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::names::Bare;
 use regex::bytes::{Regex, RegexBuilder};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -52,7 +52,7 @@ struct EntryFile {
 }
 
 /// From which end the first anchor wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Walk {
     Root,

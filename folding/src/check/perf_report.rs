@@ -9,7 +9,7 @@ use std::process::Command;
 /// What perf report says of a recording.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    pub accounts: BTreeMap<String, Account>,
+    pub(super) accounts: BTreeMap<String, Account>,
     /// Of the whole recording.
     pub lost_samples: u64,
 }

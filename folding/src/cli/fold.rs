@@ -1,12 +1,15 @@
 //! `stackfold fold`
 
 use super::overwrite::Files;
-use super::{input, output, summarise, write_output};
+use super::{input, open_input, output, summarise, write_output};
+use crate::artifact::{self, Artifact};
+use crate::categories::Rules;
+use crate::check;
 use crate::collector::{Label, Options, Window};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
+use crate::input::folded;
 use crate::names::Tidy;
 use crate::output::write_folded;
-use crate::profile::Profile;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -33,7 +36,7 @@ pub struct Args {
     /// A recording (perf.data), text of perf script, folded text or pprof; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
-    /// Write the stacks here instead of standard output
+    /// Write the stacks here instead of standard output (with --profile, they are not written unless this is given)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write; else the name of --output tells: pprof for .pb and .pb.gz
@@ -47,12 +50,40 @@ pub struct Args {
     /// Write the same stacks with the number of samples as weight
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
+    /// Take the numbers of samples of folded text from here (what --counts wrote)
+    #[arg(long, value_name = "FILE")]
+    counts_from: Option<PathBuf>,
     /// Write what each second holds: number of the slice, samples, weight, stack, by tabs
     #[arg(long, value_name = "FILE")]
     slices: Option<PathBuf>,
-    /// Length of a slice of --slices
-    #[arg(long, value_name = "MS", default_value = "1000", requires = "slices")]
-    slice_ms: NonZeroU64,
+    /// Length of a slice of --slices and --profile [default: 1000 for --slices, none for --profile]
+    #[arg(long, value_name = "MS")]
+    slice_ms: Option<NonZeroU64>,
+    /// Write everything in one file, as JSON: stacks by object and thread, categories, slices, statistics
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Rules that sort the stacks of --profile: a built-in name or a path
+    #[arg(long, value_name = "NAME|PATH", requires = "profile")]
+    rules: Option<String>,
+    /// Views of --rules
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "owner,leaf",
+        requires = "rules"
+    )]
+    views: Vec<String>,
+    /// Frames that are the state of their thread: columns of --profile and no frames
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "profile")]
+    states: Vec<String>,
+    /// Take the numbers of samples from the periods of this event, which counts what --event weighs (recordings)
+    #[arg(long, value_name = "NAME", requires = "event", conflicts_with_all = ["pprof", "counts_from", "slices", "slice_ms"])]
+    count_event: Option<String>,
+    /// Put the comparison with perf report into --profile (a recording, --no-inlines)
+    #[arg(long, requires = "profile", requires = "no_inlines")]
+    #[arg(conflicts_with_all = ["comm", "time", "from", "skip_after", "skip_time", "max_depth"])]
+    check: bool,
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -113,6 +144,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// The length of a slice in ns, where slices are wanted.
+    fn slice(&self) -> Option<NonZeroU64> {
+        let milliseconds = self.slice_ms.or(self.slices.is_some().then_some(SECOND))?;
+        Some(milliseconds.saturating_mul(NANOSECONDS))
+    }
+
     fn options(&self) -> Options {
         let label = match (self.pid, self.tid) {
             (_, true) => Label::Tid,
@@ -130,12 +167,13 @@ impl Args {
             jit: self.jit || self.all_annotations,
             time: self.time,
             skip_time: self.skip_time.clone(),
-            slice: self.slices.as_ref().map(|_| self.slice_ms.saturating_mul(NANOSECONDS)),
+            slice: self.slice(),
             from: self.from.clone(),
             skip_after: self.skip_after.clone(),
             addrs: self.addrs,
             dso: self.dso,
             origins: false,
+            objects: false,
             located: false,
             no_inlines: self.no_inlines,
             ..self.selection.options()
@@ -143,23 +181,56 @@ impl Args {
     }
 }
 
+/// In ms.
+const SECOND: NonZeroU64 = NonZeroU64::new(1000).unwrap();
+
 pub fn run(args: &Args) -> Result<u8, Error> {
     let named = [
         ("--pprof", &args.pprof),
+        ("--profile", &args.profile),
         ("--counts", &args.counts),
         ("--slices", &args.slices),
         ("--stats", &args.stats),
     ];
     let named = named.into_iter().filter_map(|(option, path)| Some((option, Some(path.as_deref()?))));
-    Files::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())].into_iter().chain(named))?;
+    let inputs = [Some(&*args.input), args.counts_from.as_deref()].into_iter().flatten();
+    Files::refuse_overwriting(inputs, [("-o", args.output.as_deref())].into_iter().chain(named))?;
     let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
     let options = args.options();
-    let origins = format == output::Format::Pprof || args.pprof.is_some();
+    let pprof = format == output::Format::Pprof || args.pprof.is_some();
+    let objects = args.profile.is_some();
     let threads = args.selection.threads.number();
-    let options = Options { origins, located: origins && !options.cut_stacks(), ..options };
-    let mut collector = args.selection.read(&args.input, &options, threads)?;
+    let located = pprof && !options.cut_stacks();
+    let options = Options { origins: pprof || objects, objects, located, ..options };
+    let rules = args.rules.as_deref().map(Rules::load).transpose()?;
+    let read = || args.selection.read(&args.input, &options, threads);
+    // A recording that perf report cannot read is folded all the same, and its failure told at the end.
+    let (collector, reported, unchecked) = if args.check {
+        match check::beside_perf(&args.input, args.only_pid, read)? {
+            (collector, Ok(reported)) => (collector, Some(reported), None),
+            (collector, Err(error)) => (collector, None, Some(error)),
+        }
+    } else {
+        (read(), None, None)
+    };
+    let mut collector = collector?;
     let slices = collector.take_slices();
-    let (profile, mut stats) = collector.finish()?;
+    let (mut profile, mut stats) = collector.finish()?;
+    if let Some(path) = &args.counts_from {
+        if stats.samples > 0 {
+            return Err(Error::usage(
+                "--counts-from is for folded text; this input tells its numbers of samples",
+            ));
+        }
+        folded::add_counts(&mut open_input(path)?, &mut profile)?;
+        stats.samples = profile.total().samples;
+    }
+    if let Some(event) = &args.count_event {
+        let options = Options { event: Some(event.clone()), ..options.clone() };
+        let (counts, _) = args.selection.read(&args.input, &options, threads)?.finish()?;
+        profile.take_counts(&counts)?;
+        stats.samples = profile.total().samples;
+    }
     if args.counts.is_some() && stats.samples == 0 && stats.weight > 0 {
         return Err(Error::usage("--counts: the input does not tell numbers of samples"));
     }
@@ -173,17 +244,33 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         None => Ok(()),
     };
     let others = || -> Result<(), Error> {
-        let with_origins = options.origins && profile.located.is_empty();
-        let plain = if with_origins { profile.plain() } else { Profile::default() };
-        let folded = if with_origins { &plain } else { &profile };
-        stats.unique_stacks = folded.stacks() as u64;
-        let shown = if format == output::Format::Folded { folded } else { &profile };
-        output::write(format, args.output.as_ref(), shown, &stats, threads)?;
+        let with_origins = options.origins && (objects || profile.located.is_empty());
+        let (plain, plain_of) = if with_origins { profile.plain_numbered() } else { Default::default() };
+        let by_name = if with_origins { &plain } else { &profile };
+        stats.unique_stacks = by_name.stacks() as u64;
+        if let Some(path) = &args.profile {
+            let check =
+                reported.map(|reported| check::compare_profile(by_name, stats.event.as_deref(), reported));
+            let parts = artifact::Parts {
+                profile: &profile,
+                states: &args.states,
+                statistics: &stats,
+                slices: options.slice.map(|length| (length, &slices)),
+                check: check.as_ref(),
+            };
+            let artifact = Artifact::new(&parts, rules.as_ref(), &args.views)?;
+            write_output(Some(path), |out| Ok(serde_json::to_writer(out, &artifact)?))?;
+        }
+        let shown = if format == output::Format::Folded { by_name } else { &profile };
+        if args.output.is_some() || args.profile.is_none() {
+            output::write(format, args.output.as_ref(), shown, &stats, threads)?;
+        }
         if let Some(path) = &args.counts {
-            write_output(Some(path), |out| write_folded(folded, out, |tally| tally.samples.into()))?;
+            write_output(Some(path), |out| write_folded(by_name, out, |tally| tally.samples.into()))?;
         }
         if let Some(path) = &args.slices {
-            write_output(Some(path), |out| slices.write(&profile, out))?;
+            let merged = with_origins.then(|| slices.merged(&plain_of));
+            write_output(Some(path), |out| merged.as_ref().unwrap_or(&slices).write(by_name, out))?;
         }
         if let Some(path) = &args.stats {
             write_output(Some(path), |out| output::json(&stats, out))?;
@@ -201,6 +288,9 @@ pub fn run(args: &Args) -> Result<u8, Error> {
             (0, weight) => format!("none of the weight, {weight}, passed {filters}"),
             (n, _) => format!("none of the {n} samples passed {filters}"),
         }));
+    }
+    if let Some(error) = unchecked {
+        return Err(error);
     }
     Ok(if stats.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
 }

@@ -47,7 +47,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     #[command(about = "Fold samples into weighted stacks", long_about = fold::EXAMPLES)]
-    Fold(fold::Args),
+    Fold(Box<fold::Args>),
     #[command(about = "Sort weighted stacks into categories", long_about = categories::EXAMPLES)]
     Categories(categories::Args),
     #[command(about = "Compare a recording's fold with perf report", long_about = check::EXAMPLES)]

@@ -128,7 +128,7 @@ impl<'p> Writer<'p> {
             self.tables.reach(mapping, address);
             for &name in names {
                 if functions[name as usize] == 0 {
-                    functions[name as usize] = self.tables.function(profile.names.get(name));
+                    functions[name as usize] = self.tables.function(origin::split(profile.names.get(name)).0);
                 }
             }
             let functions = names.iter().map(|&name| functions[name as usize]);

@@ -1,7 +1,7 @@
 //! Counted chains into named stacks.
 
 use super::chains::Chains;
-use crate::collector::{Collector, FrameRef, RawFrame};
+use crate::collector::{Collector, FrameRef, Options, RawFrame};
 use crate::pool;
 use crate::symbols::{NamedFrame, ObjectId, Symbols, Wanted};
 use std::ops::Range;
@@ -27,7 +27,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     wanted.iter_mut().for_each(|wanted| wanted.addresses.dedup());
     let answers = symbols.name(&wanted, threads);
 
-    let located = collector.options().located;
+    let Options { located, objects, origins, .. } = *collector.options();
+    let plain = located && !objects;
     let mut named = Frames { frames: Vec::new(), of_place: vec![0..0; places.len()] };
     let mut sites = vec![0; if located { places.len() } else { 0 }];
     let mut order = order.iter().peekable();
@@ -50,7 +51,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                     in_object = dso.is_some();
                     let raw = RawFrame { symbol, dso, address: Some(place.printed()), inlined };
                     let mut make = || {
-                        if located { collector.plain_frame(&raw) } else { collector.frame(&raw) }
+                        if plain { collector.plain_frame(&raw) } else { collector.frame(&raw) }
                     };
                     // What is said of an address without symbol depends on the address.
                     let frame = if symbol.is_empty() || !place.mapped {
@@ -58,7 +59,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                     } else {
                         *known[name as usize][usize::from(inlined)].get_or_insert_with(make)
                     };
-                    let at_address = collector.options().origins && !located && !inlined;
+                    let at_address = origins && !objects && !located && !inlined;
                     named.frames.push(if at_address { collector.at_address(frame, &raw) } else { frame });
                 }
                 if located {
@@ -74,15 +75,13 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         let start = named.frames.len();
         let address = Some(place(&id).printed());
         let raw = RawFrame { address, ..RawFrame::default() };
+        named.frames.push(if plain { collector.plain_frame(&raw) } else { collector.frame(&raw) });
         if located {
-            named.frames.push(collector.plain_frame(&raw));
             sites[id as usize] = collector.site(0, 0, &named.frames[start..]);
-        } else {
-            named.frames.push(collector.frame(&raw));
         }
         named.of_place[id as usize] = start..named.frames.len();
     }
-    if collector.options().origins && !located {
+    if origins && !objects && !located {
         // Frames that know their addresses leave nearly every chain a stack of its own.
         let (chains, places) = chains.size();
         collector.expect(chains, places);
@@ -96,7 +95,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                 several => stack.extend_from_slice(several),
             }
         }
-        if located {
+        if plain {
             collector.close_plain(samples, &stack);
         } else {
             samples.iter().for_each(|samples| collector.close_all(samples, &stack));

@@ -1,0 +1,349 @@
+//! One profile in one file: what every table, graph and page is made of.
+//!
+//! Columns: a value of one stack stands at that stack's place in each of the columns of `stacks`, of `row` and `anchor` of
+//! a view, and so on. The tree of frames is kept as the depth of each node in depth-first order, siblings sorted by name
+//! and object, so that the bytes depend on nothing but the samples.
+
+use crate::categories::rules::Walk;
+use crate::categories::{Report, Rules, report};
+use crate::check::Comparison;
+use crate::error::Error;
+use crate::names::split_mark;
+use crate::origin::{self, Origin};
+use crate::profile::{Profile, Tally};
+use crate::slices::Slices;
+use crate::stats::Stats;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+use std::num::NonZeroU64;
+
+pub const SCHEMA: u32 = 1;
+
+/// A frame that is not in the table: a sample without frames ends here.
+const NO_NODE: i64 = -1;
+
+#[derive(Serialize)]
+pub struct Artifact<'a> {
+    schema: u32,
+    /// Of the weights; so are `weight`, `samples` and all that was lost.
+    statistics: &'a Stats,
+    /// Distinct names; those of frames carry their mark, `_[k]`.
+    names: Vec<String>,
+    /// Distinct objects (DSOs), as they were recorded; "" where it is not known.
+    objects: Vec<String>,
+    frames: Frames,
+    threads: Threads,
+    /// As they were asked for.
+    states: Vec<String>,
+    /// The tree of frames below the threads, depth-first.
+    nodes: Nodes,
+    stacks: Columns,
+    views: BTreeMap<String, ViewColumns>,
+    slices: Option<SliceColumns>,
+    /// How the fold compares with perf report.
+    check: Option<&'a Comparison>,
+}
+
+/// Distinct frames: places in `names` and `objects`.
+#[derive(Default, Serialize)]
+struct Frames {
+    name: Vec<u32>,
+    object: Vec<u32>,
+}
+
+/// Distinct threads; the name that folded text shows for each, and what the kernel calls it.
+#[derive(Default, Serialize)]
+struct Threads {
+    name: Vec<u32>,
+    pid: Vec<Option<i64>>,
+    tid: Vec<Option<i64>>,
+}
+
+#[derive(Default, Serialize)]
+struct Nodes {
+    /// 0 for a root.
+    depth: Vec<u32>,
+    frame: Vec<u32>,
+}
+
+/// Of each stack: the thread, the node it ends at (-1: it has no frames), its state (-1: it has none), and what it weighs.
+#[derive(Default, Serialize)]
+struct Columns {
+    thread: Vec<u32>,
+    node: Vec<i64>,
+    state: Vec<i64>,
+    weight: Vec<u128>,
+    samples: Vec<u64>,
+}
+
+/// How the rules sort the stacks.
+#[derive(Serialize)]
+struct ViewColumns {
+    walk: Walk,
+    /// Rows in the rules' order with their weights; `other` is the last.
+    report: Report,
+    /// Of each stack: its place among the rows.
+    row: Vec<u32>,
+    /// The depth of the frame that decided, as in `nodes`; -1 in `other`.
+    anchor: Vec<i64>,
+}
+
+/// What each slice of time holds.
+#[derive(Serialize)]
+struct SliceColumns {
+    /// The length of a slice, and where slice 0 begins, in ns of the trace's clock.
+    length_ns: u64,
+    start_ns: u64,
+    slice: Vec<u64>,
+    stack: Vec<u32>,
+    weight: Vec<u128>,
+    samples: Vec<u64>,
+}
+
+/// What an artifact is made of.
+pub struct Parts<'a> {
+    /// Stacks told apart by object and thread (`Options::objects`).
+    pub profile: &'a Profile,
+    /// Names of frames that tell what a thread was doing: the innermost one of a stack becomes its state and is no frame.
+    /// What lies below it (the frames of a waker) decides no category.
+    pub states: &'a [String],
+    pub statistics: &'a Stats,
+    /// Length and content of slices of time, by the stacks of `profile`.
+    pub slices: Option<(NonZeroU64, &'a Slices)>,
+    pub check: Option<&'a Comparison>,
+}
+
+impl<'a> Artifact<'a> {
+    /// `views`: those of `rules` to sort the stacks by, where rules are given.
+    pub fn new(parts: &Parts<'a>, rules: Option<&Rules>, views: &[String]) -> Result<Self, Error> {
+        let Parts { profile, statistics, .. } = *parts;
+        let split = Split::new(profile, parts.states);
+        let (tables, paths) = Tables::new(&split);
+        let (sorted, sorted_of) = split.without_states();
+        // Depth-first; stacks that end at one node by thread.
+        let mut order: Vec<u32> = (0..paths.len() as u32).collect();
+        order.sort_by_key(|&stack| {
+            let Path { frames, thread, state } = &paths[stack as usize];
+            (frames, thread, state)
+        });
+        let mut stack_at = vec![0; paths.len()];
+        order.iter().enumerate().for_each(|(place, &stack)| stack_at[stack as usize] = place as u32);
+
+        let (mut nodes, mut columns) = (Nodes::default(), Columns::default());
+        let mut open: Vec<(u32, i64)> = Vec::new();
+        for &stack in &order {
+            let path = &paths[stack as usize];
+            let common =
+                open.iter().zip(&path.frames).take_while(|((frame, _), mine)| frame == *mine).count();
+            open.truncate(common);
+            for &frame in &path.frames[common..] {
+                open.push((frame, nodes.frame.len() as i64));
+                nodes.depth.push(open.len() as u32 - 1);
+                nodes.frame.push(frame);
+            }
+            let Tally { weight, samples } = profile.tally(stack);
+            columns.thread.push(path.thread);
+            columns.node.push(open.last().map_or(NO_NODE, |&(_, node)| node));
+            columns.state.push(path.state);
+            columns.weight.push(weight);
+            columns.samples.push(samples);
+        }
+
+        let view = |(rules, name): (&Rules, &String)| {
+            let view = rules.view(name)?;
+            let places = report::places(rules, view, &sorted);
+            let place = |stack: &u32| places[sorted_of[*stack as usize] as usize];
+            let context = report::Context {
+                event: statistics.event.clone(),
+                unit: Some(statistics.unit.clone().into_owned()),
+                ..report::Context::default()
+            };
+            let columns = ViewColumns {
+                walk: view.walk,
+                report: Report::new(name, rules, view, &sorted, context, statistics.samples > 0),
+                row: order.iter().map(|stack| place(stack).row as u32).collect(),
+                // Rules count from the command, which is the thread here.
+                anchor: order
+                    .iter()
+                    .map(|stack| place(stack).anchor.map_or(-1, |depth| depth as i64 - 1))
+                    .collect(),
+            };
+            Ok((name.clone(), columns))
+        };
+        Ok(Self {
+            schema: SCHEMA,
+            statistics,
+            views: rules
+                .iter()
+                .flat_map(|&rules| views.iter().map(move |name| (rules, name)))
+                .map(view)
+                .collect::<Result<_, Error>>()?,
+            slices: parts.slices.map(|(length, slices)| SliceColumns::new(length.get(), slices, &stack_at)),
+            check: parts.check,
+            nodes,
+            stacks: columns,
+            names: tables.names,
+            objects: tables.objects,
+            frames: tables.frames,
+            threads: tables.threads,
+            states: parts.states.to_vec(),
+        })
+    }
+}
+
+impl SliceColumns {
+    fn new(length_ns: u64, slices: &Slices, stack_at: &[u32]) -> Self {
+        let mut rows: Vec<_> =
+            slices.iter().map(|(slice, stack, tally)| (slice, stack_at[stack as usize], tally)).collect();
+        rows.sort_unstable_by_key(|&(slice, stack, _)| (slice, stack));
+        let first = rows.first().map_or(0, |&(slice, ..)| slice);
+        Self {
+            length_ns,
+            start_ns: first.saturating_mul(length_ns),
+            slice: rows.iter().map(|row| row.0 - first).collect(),
+            stack: rows.iter().map(|row| row.1).collect(),
+            weight: rows.iter().map(|row| row.2.weight).collect(),
+            samples: rows.iter().map(|row| row.2.samples).collect(),
+        }
+    }
+}
+
+/// A stack by its thread and its frames, root first: places in the tables.
+struct Path {
+    frames: Vec<u32>,
+    thread: u32,
+    state: i64,
+}
+
+/// A thread and a frame as their names in a profile tell them.
+type Thread<'p> = (&'p [u8], Option<i64>, Option<i64>);
+type Frame<'p> = (&'p [u8], &'p [u8]);
+
+/// The names of a profile, taken apart.
+struct Split<'p> {
+    profile: &'p Profile,
+    names: Vec<(&'p [u8], Origin<'p>)>,
+    /// The state that a name tells.
+    states: Vec<Option<usize>>,
+}
+
+impl<'p> Split<'p> {
+    fn new(profile: &'p Profile, states: &[String]) -> Self {
+        let names: Vec<_> = profile.names.iter().map(origin::split).collect();
+        let bare = |name| split_mark(name).0;
+        let state = |&(name, _): &_| {
+            states.iter().position(|state| state.as_bytes() == name || state.as_bytes() == bare(name))
+        };
+        let states =
+            if states.is_empty() { vec![None; names.len()] } else { names.iter().map(state).collect() };
+        Self { profile, names, states }
+    }
+
+    fn stacks(&self) -> impl Iterator<Item = u32> {
+        0..self.profile.stacks() as u32
+    }
+
+    fn thread(&self, stack: u32) -> Thread<'p> {
+        match self.profile.chain(stack).first().map(|&id| self.names[id as usize]) {
+            Some((name, Origin::Command { pid, tid, .. })) => (name, pid, tid),
+            Some((name, _)) => (name, None, None),
+            None => (b"", None, None),
+        }
+    }
+
+    /// The depth of the frame that is the stack's state, and which it is.
+    fn state(&self, stack: u32) -> Option<(usize, usize)> {
+        let chain = self.profile.chain(stack).iter().enumerate().skip(1);
+        chain.rev().find_map(|(depth, &id)| Some((depth, self.states[id as usize]?)))
+    }
+
+    /// The frames below the command, without the state.
+    fn frames(&self, stack: u32) -> impl Iterator<Item = Frame<'p>> {
+        let state = self.state(stack).map(|(depth, _)| depth);
+        let chain = self.profile.chain(stack).iter().enumerate().skip(1);
+        chain.filter(move |&(depth, _)| Some(depth) != state).map(|(_, &id)| match self.names[id as usize] {
+            (name, Origin::Frame { dso, .. }) if dso != b"[unknown]" => (name, dso),
+            (name, _) => (name, &b""[..]),
+        })
+    }
+
+    /// The stacks as rules look at them: by name, as far as the state; and the number there of each.
+    fn without_states(&self) -> (Profile, Vec<u32>) {
+        let mut sorted = Profile::default();
+        let names: Vec<u32> = self.names.iter().map(|&(name, _)| sorted.names.intern(name).0).collect();
+        let add = |stack| {
+            let chain = self.profile.chain(stack);
+            let end = self.state(stack).map_or(chain.len(), |(depth, _)| depth);
+            let chain: Vec<u32> = chain[..end].iter().map(|&id| names[id as usize]).collect();
+            let Tally { weight, samples } = self.profile.tally(stack);
+            sorted.add(&chain, weight, samples)
+        };
+        let numbers = self.stacks().map(add).collect();
+        (sorted, numbers)
+    }
+}
+
+/// What is written once, however often it is met: in the order of its text, whatever order it was met in.
+struct Tables {
+    names: Vec<String>,
+    objects: Vec<String>,
+    frames: Frames,
+    threads: Threads,
+}
+
+impl Tables {
+    /// The tables of a profile, and each of its stacks in them.
+    fn new(split: &Split) -> (Self, Vec<Path>) {
+        let threads = Numbered::new(split.stacks().map(|stack| split.thread(stack)));
+        let frames = Numbered::new(split.stacks().flat_map(|stack| split.frames(stack)));
+        let names = threads.sorted.iter().map(|one| one.0).chain(frames.sorted.iter().map(|one| one.0));
+        let names = Numbered::new(names);
+        let objects = Numbered::new(frames.sorted.iter().map(|one| one.1));
+        let path = |stack| Path {
+            frames: split.frames(stack).map(|one| frames.of(one)).collect(),
+            thread: threads.of(split.thread(stack)),
+            state: split.state(stack).map_or(-1, |(_, state)| state as i64),
+        };
+        let paths = split.stacks().map(path).collect();
+        let tables = Self {
+            names: names.text(),
+            objects: objects.text(),
+            frames: Frames {
+                name: frames.sorted.iter().map(|one| names.of(one.0)).collect(),
+                object: frames.sorted.iter().map(|one| objects.of(one.1)).collect(),
+            },
+            threads: Threads {
+                name: threads.sorted.iter().map(|one| names.of(one.0)).collect(),
+                pid: threads.sorted.iter().map(|one| one.1).collect(),
+                tid: threads.sorted.iter().map(|one| one.2).collect(),
+            },
+        };
+        (tables, paths)
+    }
+}
+
+/// Different things in their order, and the place of each.
+struct Numbered<T> {
+    sorted: Vec<T>,
+    places: HashMap<T, u32>,
+}
+
+impl<T: Copy + Eq + Hash + Ord> Numbered<T> {
+    fn new(all: impl Iterator<Item = T>) -> Self {
+        let mut sorted: Vec<T> = all.collect::<HashSet<T>>().into_iter().collect();
+        sorted.sort_unstable();
+        let places = sorted.iter().zip(0..).map(|(&one, place)| (one, place)).collect();
+        Self { sorted, places }
+    }
+
+    fn of(&self, one: T) -> u32 {
+        self.places[&one]
+    }
+}
+
+impl Numbered<&[u8]> {
+    fn text(&self) -> Vec<String> {
+        self.sorted.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+}

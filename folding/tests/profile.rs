@@ -1,0 +1,252 @@
+//! `--profile`: one file that holds what the other outputs tell apart.
+
+mod common;
+
+use common::{data, stackfold, text};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const CAPTURES: [&str; 2] = ["readrandom_fp.txt", "multireadrandom_fp.txt"];
+
+/// The outputs of one fold.
+struct Outputs {
+    profile: Value,
+    bytes: Vec<u8>,
+    folded: String,
+    counts: String,
+    slices: String,
+}
+
+fn outputs(args: &[&str], input: &[u8]) -> Outputs {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (profile, folded, counts, slices) = (file("profile"), file("folded"), file("counts"), file("slices"));
+    let named =
+        ["-q", "--kernel", "--profile", &profile, "-o", &folded, "--counts", &counts, "--slices", &slices];
+    let done = stackfold(&[&named, args].concat(), input);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let read = |path: &str| std::fs::read(path).expect("an output");
+    let bytes = read(&profile);
+    Outputs {
+        profile: serde_json::from_slice(&bytes).expect("JSON"),
+        bytes,
+        folded: text(&read(&folded)),
+        counts: text(&read(&counts)),
+        slices: text(&read(&slices)),
+    }
+}
+
+fn numbers(column: &Value) -> Vec<i64> {
+    let number = |value: &Value| value.as_i64().expect("a number");
+    column.as_array().expect("a column").iter().map(number).collect()
+}
+
+fn strings(column: &Value) -> Vec<&str> {
+    column.as_array().expect("a column").iter().map(|value| value.as_str().expect("a text")).collect()
+}
+
+/// `comm;root;...;leaf` of each stack.
+fn stacks(profile: &Value) -> Vec<String> {
+    let names = strings(&profile["names"]);
+    let frames = numbers(&profile["frames"]["name"]);
+    let (depth, frame) = (numbers(&profile["nodes"]["depth"]), numbers(&profile["nodes"]["frame"]));
+    let threads = numbers(&profile["threads"]["name"]);
+    let place = |(&node, &thread): (&i64, &i64)| {
+        // Up the tree: the next node before this one that is one less deep.
+        let mut found = Vec::new();
+        let mut wanted = if node < 0 { -1 } else { depth[node as usize] };
+        for at in (0..=node).rev() {
+            if depth[at as usize] == wanted {
+                found.push(names[frames[frame[at as usize] as usize] as usize]);
+                wanted -= 1;
+            }
+        }
+        found.push(names[threads[thread as usize] as usize]);
+        found.reverse();
+        found.join(";")
+    };
+    let columns = &profile["stacks"];
+    numbers(&columns["node"]).iter().zip(&numbers(&columns["thread"])).map(place).collect()
+}
+
+/// Stacks that are one by name, added up, as folded text.
+fn added(stacks: &[String], weights: &[i64]) -> String {
+    let mut sums: BTreeMap<Vec<&str>, i64> = BTreeMap::new();
+    for (stack, weight) in stacks.iter().zip(weights) {
+        *sums.entry(stack.split(';').collect()).or_default() += weight;
+    }
+    sums.iter().map(|(frames, weight)| format!("{} {weight}\n", frames.join(";"))).collect()
+}
+
+#[test]
+fn it_holds_what_the_other_outputs_hold() {
+    for capture in CAPTURES {
+        let input = std::fs::read(data(capture)).expect("the capture");
+        let Outputs { profile, folded, counts, slices, .. } =
+            outputs(&["--rules", "rocksdb", "--slice-ms", "500"], &input);
+        let stacks = stacks(&profile);
+        let column = |name: &str| numbers(&profile["stacks"][name]);
+        assert_eq!(added(&stacks, &column("weight")), folded, "{capture}");
+        assert_eq!(added(&stacks, &column("samples")), counts, "{capture}");
+        assert_eq!(profile["schema"], 1);
+        assert_eq!(profile["statistics"]["weight"], column("weight").iter().sum::<i64>());
+
+        let parts = &profile["slices"];
+        let mut by_slice: BTreeMap<(i64, Vec<&str>), (i64, i64)> = BTreeMap::new();
+        for (place, stack) in numbers(&parts["stack"]).into_iter().enumerate() {
+            let at = |name: &str| numbers(&parts[name])[place];
+            let frames = stacks[stack as usize].split(';').collect();
+            let sums = by_slice.entry((at("slice"), frames)).or_default();
+            *sums = (sums.0 + at("samples"), sums.1 + at("weight"));
+        }
+        let line = |((slice, frames), (samples, weight)): (&(i64, Vec<&str>), &(i64, i64))| {
+            format!("{slice}\t{samples}\t{weight}\t{}\n", frames.join(";"))
+        };
+        assert_eq!(by_slice.iter().map(line).collect::<String>(), slices, "{capture}");
+
+        for view in ["owner", "leaf"] {
+            let columns = &profile["views"][view];
+            let rows = columns["report"]["rows"].as_array().expect("rows");
+            let place = |(place, stack): (usize, &String)| {
+                let row = numbers(&columns["row"])[place] as usize;
+                // Rules count from the command.
+                let anchor = numbers(&columns["anchor"])[place];
+                let anchor = if anchor < 0 { -1 } else { anchor + 1 };
+                (stack.clone(), format!("{}\t{anchor}", rows[row]["name"].as_str().expect("a name")))
+            };
+            let ours: BTreeMap<String, String> = stacks.iter().enumerate().map(place).collect();
+            let args = ["categories", "--view", view, "--format", "stacks"];
+            let theirs = text(&stackfold(&args, folded.as_bytes()).stdout);
+            let theirs: BTreeMap<String, String> = theirs
+                .lines()
+                .map(|line| {
+                    let fields: Vec<_> = line.splitn(5, '\t').collect();
+                    (fields[4].to_owned(), format!("{}\t{}", fields[0], fields[1]))
+                })
+                .collect();
+            assert_eq!(ours, theirs, "{capture} {view}");
+        }
+    }
+}
+
+#[test]
+fn its_bytes_depend_on_the_samples_alone() {
+    for capture in CAPTURES {
+        let input = std::fs::read(data(capture)).expect("the capture");
+        let args = ["--rules", "rocksdb", "--slice-ms", "1000"];
+        let one = outputs(&[&args[..], &["--threads", "1"]].concat(), &input);
+        let three = outputs(&[&args[..], &["--threads", "3"]].concat(), &input);
+        assert!(one.bytes == three.bytes, "{capture}");
+        // The same samples, the last first.
+        let capture = text(&input);
+        let mut samples: Vec<&str> = capture.trim().split("\n\n").collect();
+        samples.reverse();
+        let reversed = outputs(&args, (samples.join("\n\n") + "\n").as_bytes());
+        assert!(one.bytes == reversed.bytes, "{capture}");
+    }
+}
+
+#[test]
+fn pprof_and_folded_text_with_counts_make_the_same_one() {
+    let input = std::fs::read(data(CAPTURES[0])).expect("the capture");
+    let ours = outputs(&["--rules", "rocksdb"], &input).profile;
+    let pprof = stackfold(&["-q", "--kernel", "--format", "pprof"], &input).stdout;
+    let directory = tempfile::tempdir().expect("a directory");
+    let profile = directory.path().join("profile");
+    let made = |args: &[&str], input: &[u8]| -> Value {
+        let named = ["-q", "--kernel", "--rules", "rocksdb", "--profile", profile.to_str().expect("a path")];
+        let done = stackfold(&[&named, args].concat(), input);
+        // Nothing but the profile is written where nothing else is asked for.
+        assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), String::new()));
+        serde_json::from_slice(&std::fs::read(&profile).expect("the profile")).expect("JSON")
+    };
+    let back = made(&[], &pprof);
+    for part in ["names", "objects", "frames", "threads", "nodes", "stacks", "views"] {
+        assert_eq!(back[part], ours[part], "{part}");
+    }
+    let folded = stackfold(&["-q", "--kernel"], &input).stdout;
+    let counts = directory.path().join("counts");
+    stackfold(&["-q", "--kernel", "-o", "/dev/null", "--counts", counts.to_str().expect("a path")], &input);
+    let back = made(&["--counts-from", counts.to_str().expect("a path")], &folded);
+    let totals = |profile: &Value| {
+        let rows = profile["views"]["leaf"]["report"]["rows"].as_array().expect("rows").clone();
+        rows.iter().map(|row| (row["weight"].clone(), row["samples"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(totals(&back), totals(&ours));
+    assert_eq!(strings(&back["objects"]), [""]);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (args, why) in [
+        (&["--rules", "rocksdb"][..], "--profile"),
+        (&["--profile", "p", "--check"], "--no-inlines"),
+        (&["--profile", "p", "--check", "--no-inlines", "--time", "1,2"], "cannot be used with"),
+        (&["--profile", "p", "--rules", "rocksdb", "--views", "owner,none"], "no view 'none'"),
+        (&["--counts-from", "Cargo.toml"], "for folded text"),
+    ] {
+        let input = std::fs::read(data(CAPTURES[0])).expect("the capture");
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path().join("p");
+        let args: Vec<_> =
+            args.iter().map(|arg| if *arg == "p" { place.to_str().expect("a path") } else { arg }).collect();
+        let done = stackfold(&args, &input);
+        assert_eq!(done.status.code(), Some(2), "{args:?}");
+        assert!(text(&done.stderr).contains(why), "{args:?}: {}", text(&done.stderr));
+    }
+}
+
+#[test]
+fn a_frame_can_be_a_state_and_an_event_the_count_of_another() {
+    let sample = |event: &str, period: u64, leaf: &str, waker: bool| {
+        let waker = if waker { "\tffffffff81000009 waker ([kernel.kallsyms])\n" } else { "" };
+        format!(
+            "app 7/8 [000] 1.000000: {period} {event}:\n{waker}\tffffffff81000003 {leaf} ([kernel.kallsyms])\n\
+             \tffffffff81000002 vfs_read ([kernel.kallsyms])\n\t401000 __libc_pread (/lib/c)\n\n"
+        )
+    };
+    let input = [
+        sample("off", 500, "[io]", true),
+        sample("off", 70, "[io]", true),
+        sample("count", 3, "[io]", true),
+        sample("off", 9, "[lock]", false),
+        sample("count", 1, "[lock]", false),
+        sample("off", 4, "other", false),
+        sample("count", 1, "other", false),
+    ]
+    .concat();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (text_file, profile) = (directory.path().join("text"), directory.path().join("profile"));
+    std::fs::write(&text_file, input).expect("the input");
+    let path = |path: &std::path::Path| path.to_str().expect("a path").to_owned();
+    let args = ["-q", "--kernel", "--event", "off", "--count-event", "count", "--states", "[io],[lock]"];
+    let named = ["--rules", "rocksdb", "--profile", &path(&profile), &path(&text_file)];
+    let done = stackfold(&[&args[..], &named].concat(), b"");
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let profile: Value = serde_json::from_slice(&std::fs::read(&profile).expect("it")).expect("JSON");
+    let columns = &profile["stacks"];
+    let rows: Vec<_> = stacks(&profile)
+        .into_iter()
+        .zip(numbers(&columns["state"]))
+        .zip(numbers(&columns["weight"]))
+        .zip(numbers(&columns["samples"]))
+        .map(|(((stack, state), weight), samples)| (stack, state, weight, samples))
+        .collect();
+    let below = "app;__libc_pread;vfs_read_[k]";
+    assert_eq!(
+        rows,
+        [
+            (below.to_owned(), 1, 9, 1),
+            (format!("{below};other_[k]"), -1, 4, 1),
+            (format!("{below};waker_[k]"), 0, 570, 3),
+        ]
+    );
+    assert_eq!(profile["statistics"]["samples"], 5);
+    // What lies below the state decides nothing: the leaf is vfs_read, not the waker.
+    let leaf = &profile["views"]["leaf"];
+    let row = |place: usize| {
+        let row = numbers(&leaf["row"])[place] as usize;
+        leaf["report"]["rows"][row]["name"].as_str().expect("a name").to_owned()
+    };
+    assert_eq!([row(0), row(2)], ["k:fs", "k:fs"]);
+}
