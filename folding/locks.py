@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from folding.pmp import state_of
-from ioflame.errors import MeasurementError, UsageError
+from ioflame.errors import UsageError
 from ioflame.pmp import SCHEMA, Locks, LockSite, Tally
+from ioflame.results.profile import FoldedStack
 
 __all__ = ("LockRules", "lock_report", "read_rules")
 
@@ -95,23 +96,23 @@ class _Site:
         return LockSite(place, kind, category, self.tally("waiting"), self.tally("running"))
 
 
-def lock_report(categorised: Iterable[bytes], rules: LockRules) -> Locks:
-    """The report over stacks with their owner category (`pmp_categorised`).
+def lock_report(stacks: Iterable[FoldedStack], rules: LockRules) -> Locks:
+    """The report over stacks with their owner category.
 
     A sample is in a lock when its leaf-most user frame is a lock primitive: waiting when its thread was blocked,
-    running when it ran there. MeasurementError for a line of another form.
+    running when it ran there.
     """
     sites: defaultdict[tuple[str, str], _Site] = defaultdict(_Site)
     owners: defaultdict[str, _Site] = defaultdict(_Site)
     totals = _Site()
-    for line in filter(None, categorised):
-        category, samples, weight, frames = _fields(line)
+    for stack in stacks:
+        category, samples, weight = stack.category, stack.samples or 0, stack.weight
         totals.add("total", samples, weight, category)
-        state = state_of(frames[-1]) or ""
+        state = (state_of(stack.frames[-1]) if stack.frames else None) or ""
         role = "waiting" if state in _WAITING else "running" if state in _RUNNING else ""
         if not state or not role:
             continue
-        found = _primitive(frames[1:-1], rules)
+        found = _primitive(stack.frames[:-1], rules)
         if found is None:
             if role == "waiting":
                 totals.add("elsewhere", samples, weight, category)
@@ -141,14 +142,6 @@ def lock_report(categorised: Iterable[bytes], rules: LockRules) -> Locks:
 
 def _ordered(rows: Iterable[LockSite]) -> list[LockSite]:
     return sorted(rows, key=lambda row: (-row.waiting.weight_ns, -row.running.weight_ns, row.place))
-
-
-def _fields(line: bytes) -> tuple[str, int, int, list[str]]:
-    try:
-        category, _, samples, weight, stack = line.decode("utf-8", "replace").split("\t", 4)
-        return category, int(samples), int(weight), stack.split(";")
-    except ValueError:
-        raise MeasurementError(f"{line[:200]!r} is not a line of stackfold categories --format stacks") from None
 
 
 def _primitive(frames: Sequence[str], rules: LockRules) -> tuple[str, str] | None:

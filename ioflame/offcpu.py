@@ -184,6 +184,7 @@ class OffStack:
     """Time of one thread off its CPU at one place.
 
     frames: root first, without the thread's name; kernel frames end in `_[k]`. A waker's frames follow `[woken by]`
+    category: of the rules' owner view; a waker's frames decide nothing
     """
 
     tid: int
@@ -192,6 +193,7 @@ class OffStack:
     frames: tuple[str, ...]
     ns: int
     count: int
+    category: str = "other"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -72,12 +74,38 @@ class Output:
         )
 
 
+@dataclass(frozen=True)
+class Captured:
+    """A helper command that ran to its end; times in Unix seconds."""
+
+    argv: list[str]
+    pid: int
+    returncode: int
+    started: float
+    ended: float
+
+
+_captured: ContextVar[list[Captured] | None] = ContextVar("captured", default=None)
+
+
+@contextlib.contextmanager
+def captures() -> Iterator[list[Captured]]:
+    """What `capture` runs within, for a record of it."""
+    found: list[Captured] = []
+    token = _captured.set(found)
+    try:
+        yield found
+    finally:
+        _captured.reset(token)
+
+
 def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Output:
     """Run a short helper command to its end and keep what it prints.
 
     MeasurementError when it runs longer than `timeout` seconds (it is then killed, with its process group); UsageError
     when it does not start.
     """
+    started = time.time()
     try:
         process = subprocess.Popen(
             list(argv),
@@ -100,6 +128,9 @@ def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) 
             # It is not reaped before the pipes are at their end: until then the number is that of its group.
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
+    record = _captured.get()
+    if record is not None:
+        record.append(Captured(list(argv), process.pid, process.returncode, started, time.time()))
     return Output(argv, process.returncode, stdout, stderr)
 
 

@@ -23,6 +23,10 @@ __all__ = (
 SCHEMA = 1
 
 
+# The role of commands that ran after the last window.
+ANALYSIS = "analysis"
+
+
 @dataclass
 class Command:
     """A process we started: its role, full command line, pid, wall-clock start and end (Unix s), and how it ended."""

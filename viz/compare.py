@@ -8,7 +8,7 @@ from ioflame.categories import Categories
 from ioflame.checks import Verdict
 from ioflame.host import describe_host
 from ioflame.metrics import LEGEND
-from ioflame.record import RunRecord
+from ioflame.record import ANALYSIS, Command, RunRecord
 from viz.figures import HEADLINE, interval_text
 from viz.ladder_panel import ladders_compared
 from viz.ladder_plot import LadderRow
@@ -41,7 +41,7 @@ def differences(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
 
     A command that only some of them ran, such as the load of a database that the others found, is one row.
     """
-    ran = [{command.name for command in record.commands} for record in records]
+    ran = [{command.name for command in _measuring(record)} for record in records]
     in_all = set.intersection(*ran)
     facts = [_facts(record, in_all) for record in records]
     names = list(dict.fromkeys(name for one in facts for name in one))
@@ -73,7 +73,7 @@ def _facts(record: RunRecord, in_all: Collection[str]) -> dict[str, str]:
     facts |= {f"tool {name}": value for name, value in record.tools.items() if name != "engine"}
     facts["host"] = describe_host(record.host) if record.host else "-"
     facts |= {f"host {name}": value for name, value in record.host.items() if name not in ("cpu", "cpus")}
-    for command in record.commands:
+    for command in _measuring(record):
         if command.name not in in_all:
             facts[f"command {command.name}"] = "ran"
             continue
@@ -85,6 +85,11 @@ def _facts(record: RunRecord, in_all: Collection[str]) -> dict[str, str]:
             facts[f"{_SETTING if measured else ''}{command.name} {flag}"] = value
     facts["ioflame"] = record.ioflame
     return facts
+
+
+def _measuring(record: RunRecord) -> list[Command]:
+    """The commands that had a part in what was measured; a run analysed again has others of the rest."""
+    return [command for command in record.commands if command.name != ANALYSIS]
 
 
 def comparison(views: Sequence[RunView]) -> str:

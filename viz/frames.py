@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ioflame.errors import MeasurementError
+from ioflame.results.profile import OTHER, Folded
 
-__all__ = ("OTHER", "FrameTree", "Stack", "printable", "read_categorised", "read_folded")
-
-OTHER = "other"
+__all__ = ("OTHER", "FrameTree", "Stack", "by_name", "printable", "read_categorised", "read_folded", "stacks_of")
 
 # What XML 1.0 forbids (production [2] Char); DEL and the C1 controls, which no viewer can show; line
 # separators; and the marks that turn the direction of text, which would turn the figures beside a name too.
@@ -84,6 +83,40 @@ def read_categorised(lines: Iterable[bytes]) -> list[Stack]:
             )
         )
     return stacks
+
+
+def stacks_of(profile: Folded, view: str | None = None) -> list[Stack]:
+    """The stacks of a profile, with their category in `view`, all `other` without one; with threads and objects where
+    they are known."""
+    known: dict[str, str] = {}
+
+    def shown(name: str) -> str:
+        if name not in known:
+            known[name] = printable(name)
+        return known[name]
+
+    found = []
+    for stack in profile.each_stack(view):
+        objects = ("", *map(shown, stack.objects)) if any(stack.objects) else ()
+        comm = shown(stack.comm)
+        found.append(
+            Stack(
+                (comm, *[shown(frame) or "[no name]" for frame in stack.frames]),
+                stack.weight,
+                stack.samples,
+                shown(stack.category),
+                # The command is the first frame here.
+                stack.anchor + 1 if stack.anchor >= 0 else -1,
+                objects,
+                "" if stack.tid is None else f"{comm}/{stack.tid}",
+            )
+        )
+    return found
+
+
+def by_name(stacks: Iterable[Stack]) -> list[Stack]:
+    """The stacks without threads and objects, for which a drawing has no place."""
+    return [replace(stack, objects=(), thread="") for stack in stacks]
 
 
 def read_folded(lines: Iterable[bytes]) -> list[Stack]:

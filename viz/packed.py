@@ -6,7 +6,6 @@ two stack by stack, so they cannot drift.
     names, forms            names, sorted; where the shorter forms of each begin, in UTF-16 units. One name of two
                             objects is there twice. From `threads` on they are names of threads
     objects, object         distinct objects (DSOs), "" first for an unknown one; the object of each name
-    sources, source         distinct source lines; that of each name, -1 where it is not known, null where none is
     categories, leaves      [name, label] of the owner and the leaf view; leaves is empty where no leaf view was made
     name, depth, category   of each node, depth-first; node 0 is the whole profile, and the depths give the tree
     end, weight, samples    of each stack, by node: the node it ends at; samples is null where they were not counted
@@ -34,12 +33,10 @@ def pack(
     labels: Mapping[str, str],
     leaf_of: Mapping[tuple[str, ...], str] | None = None,
     leaf_labels: Sequence[tuple[str, str]] = (),
-    sources: Mapping[tuple[str, str], str] | None = None,
 ) -> dict[str, Any]:
     """The columns of `tree`.
 
     leaf_of:     the leaf category of each stack, by its frames; leaf_labels: their order and labels
-    sources:     the source line of a function, by its name and object, where it is known
     """
     entries = sorted(set(zip(tree.name, tree.object, strict=True)))
     number = {entry: index for index, entry in enumerate(entries)}
@@ -48,9 +45,6 @@ def pack(
     names = [name for name, _ in entries] + threads
     objects = sorted({""} | {name for _, name in entries})
     object_place = {name: index for index, name in enumerate(objects)}
-    lines = [(sources or {}).get(entry, "") for entry in entries]
-    known_lines = sorted({line for line in lines if line})
-    line_place = {line: index for index, line in enumerate(known_lines)}
     exact = tree.total <= LARGEST_SAFE  # else all weights go as text, for one type
     leaves = {printable(name): printable(label) for name, label in leaf_labels}
     leaf: list[int] | None = None
@@ -68,8 +62,6 @@ def pack(
         "forms": [[_utf16(name, start) for start in shorter_forms(name)] for name in names],
         "objects": objects,
         "object": [object_place[name] for _, name in entries] + [0] * len(threads),
-        "sources": known_lines,
-        "source": [line_place.get(line, -1) for line in lines] + [-1] * len(threads) if known_lines else None,
         "threads": len(entries),
         "categories": [[name, labels.get(name, "")] for name in tree.categories],
         "leaves": [[name, label] for name, label in leaves.items()],

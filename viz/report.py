@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,6 @@ def render_stacks(
     title: str,
     unit: str,
     us_per_query: float | None = None,
-    sources: Mapping[tuple[str, str], str] | None = None,
     opens: str = "callees",
 ) -> str:
     """A page of stacks that belong to no run: the flame graph and its functions.
@@ -87,7 +86,7 @@ def render_stacks(
         "usPerQuery": us_per_query,
         "hues": hue_places(tree.categories),
         "opens": opens,
-        "profile": pack(tree, {}, sources=sources),
+        "profile": pack(tree, {}),
     }
     words = (
         f"{scaled_weight(tree.total, printable(unit))} in {len({stack.frames for stack in stacks}):,} stacks. "
@@ -189,7 +188,7 @@ def _profile(view: RunView, comparable: bool) -> tuple[dict[str, Any] | None, li
         "unit": printable(view.record.profile.unit) if view.record.profile else "",
         "usPerQuery": view.cpu[0],
         "hues": hues,
-        "profile": pack(tree, labels, view.leaf_of or None, leaves, view.sources),
+        "profile": pack(tree, labels, view.leaf_of or None, leaves),
     }
     return data, hues
 

@@ -48,7 +48,6 @@ class RunView:
     stacks:   with their owner category, and with threads and objects where known
     leaf_of:  the leaf category of each stack, empty without a leaf view
     rates:    queries of each second, by the engine's report
-    sources:  the source line of a function, by name and object, where known
     series:   the counters second by second
     notes:    what could not be shown, and why
     observed: what observers beside perf left
@@ -62,7 +61,6 @@ class RunView:
     leaf_of: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     rates: list[int] = field(default_factory=list)
     series: list[Window] = field(default_factory=list)
-    sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     observed: Observed = field(default_factory=Observed)
 

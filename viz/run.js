@@ -55,7 +55,6 @@ function ioflameRun(article, block, index, runs) {
     ];
     const at = tree.name[node];
     if (at >= 0 && profile.objectOf(at)) rows.unshift(["object", profile.objectOf(at)]);
-    if (at >= 0 && data.source && data.source[at] >= 0) rows.splice(profile.objectOf(at) ? 1 : 0, 0, ["source", data.sources[data.source[at]]]);
     if (usPerQuery !== null) rows.push(["cost", us(weight)]);
     if (base && state.threads !== "split") rows.push(["base", againstBase(tree, node)]);
     if (profile.samplesOf) {

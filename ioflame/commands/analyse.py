@@ -14,14 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collectors.perf import recorded_events
-from folding.stackfold import (
-    Comparison,
-    categorise,
-    categorise_stacks,
-    compare_with_perf_report,
-    fold,
-    weight_by_thread_name,
-)
+from folding.stackfold import fold
 from ioflame.categories import Categories, read_categories
 from ioflame.checks import Check, Verdict, worst
 from ioflame.commands.observers import show_observed
@@ -34,12 +27,13 @@ from ioflame.metrics import cpu_profiled, metric_intervals, weight_by_time, wind
 from ioflame.progress import Reporter, shown_path, terminal_width
 from ioflame.proofs import bloom_proof, tree_proofs
 from ioflame.record import ProfileFacts
+from ioflame.results.profile import Comparison, Folded
 from ioflame.run import Run, open_run
 from ioflame.stolen import stolen_checks
 from ioflame.verdicts import run_verdicts
 from ioflame.whole import write_whole
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
-from viz.frames import read_categorised
+from viz.frames import by_name, stacks_of
 from viz.scales import scaled_weight
 from viz.summary import render_summary
 
@@ -75,19 +69,19 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     record.costs = observer_costs(record.windows, run.series())
     background = 0
     checks: list[Check] = []
+    folded = None
     if record.profile is not None and run.path(Files.PERF_DATA).exists():
         with reporter.stage("fold the recording and compare it with perf report"):
             try:
-                background, checks = _profile(run, record.profile)
+                folded, background, checks = _profile(run, record.profile)
             except MeasurementError as error:
                 # The rest of the run is as good as it was.
                 checks = [Check("perf", Verdict.FAILED, error.what, error.means, error.mend)]
     if meanwhile is not None:
         meanwhile()
     categories = None
-    if record.profile is not None and record.profile.weight:
-        categories = categorise(run.directory, record.engine, _OWNER)
-        categorise(run.directory, record.engine, "leaf")
+    if folded is not None and folded.statistics.weight:
+        categories = read_categories(run.directory, _OWNER)
     with reporter.stage("account for what the other observers saw"):
         observed = show_observed(run)
     run.observed = [shown.text for shown in observed]
@@ -104,21 +98,22 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     ]
     run.save()
     with reporter.stage("draw the flame graph and the report"):
-        if categories is not None:
-            _draw(run, categories)
+        if folded is not None and categories is not None:
+            _draw(run, folded, categories)
         write_whole(
             run.path(Files.SUMMARY), render_summary(record, categories, run.observed).encode("utf-8", "replace")
         )
         write_report(run.directory, run.path(Files.REPORT))
 
 
-def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:
-    """Fills in `facts`; the weight of background threads, and what has to be said of the recording."""
+def _profile(run: Run, facts: ProfileFacts) -> tuple[Folded, int, list[Check]]:
+    """Fills in `facts`; the profile, the weight of background threads, and what has to be said of the recording."""
     data = run.path(Files.PERF_DATA)
     events = recorded_events(data)
     if len(events) != 1:
         raise MeasurementError(f"{data} holds {len(events)} events ({', '.join(events)}); a profile has one")
-    stats = fold(data, run.directory, run.record.pid)
+    folded = fold(data, run.directory, run.record.pid, rules=run.record.engine, check=True)
+    stats = folded.statistics
     checks: list[Check] = []
     if (stats.event or "").partition(":")[0] != facts.event.partition(":")[0]:
         checks.append(
@@ -135,12 +130,13 @@ def _profile(run: Run, facts: ProfileFacts) -> tuple[int, list[Check]]:
     facts.incomplete_weight, facts.unresolved_weight = stats.incomplete_weight, stats.unresolved_weight
     facts.cut_by_size_weight, facts.cut_by_page_weight = stats.cut_copies.by_size, stats.cut_copies.by_page
     facts.largest_sample_weight = stats.largest_sample_weight
-    comparison = compare_with_perf_report(data, run.directory, run.record.pid)
-    facts.report_weight, facts.lost_samples = comparison.reported, comparison.lost_samples
-    checks.append(_self_weight_check(comparison))
+    if folded.check is None or len(folded.check.events) != 1:
+        raise MeasurementError(f"{data}: perf report tells no event to compare with")
+    facts.report_weight, facts.lost_samples = folded.check.events[0].reported, folded.check.lost_samples
+    checks.append(_self_weight_check(folded.check.events[0]))
     facts.coverage, facts.ghz = weight_by_time(facts, run.record.windows)
-    names = weight_by_thread_name(run.directory)
-    return sum(weight for name, weight in names.items() if name.startswith(_BACKGROUND)), checks
+    background = sum(weight for name, weight in folded.weight_by_comm().items() if name.startswith(_BACKGROUND))
+    return folded, background, checks
 
 
 def _self_weight_check(comparison: Comparison) -> Check:
@@ -156,10 +152,9 @@ def _self_weight_check(comparison: Comparison) -> Check:
     )
 
 
-def _draw(run: Run, categories: Categories) -> None:
+def _draw(run: Run, folded: Folded, categories: Categories) -> None:
     record, profile = run.record, run.record.profile
     assert profile is not None
-    stacks = read_categorised(categorise_stacks(run.directory, record.engine, _OWNER).splitlines())
     failed = [f"{c.name}: {c.value}; {c.means}" for c in record.checks if c.verdict is Verdict.FAILED]
     engine = f"{record.engine} {record.tools.get('engine', '')}".strip()
     options = FlamegraphOptions(
@@ -172,7 +167,7 @@ def _draw(run: Run, categories: Categories) -> None:
         categories=[(row.name, row.label) for row in categories.rows],
         us_per_query=cpu_profiled(record.metrics, profile.mode)[0],
     )
-    write_flamegraph(stacks, options, run.path(Files.FLAMEGRAPH))
+    write_flamegraph(by_name(stacks_of(folded, _OWNER)), options, run.path(Files.FLAMEGRAPH))
 
 
 def conclude(run: Run) -> int:

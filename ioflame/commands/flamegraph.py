@@ -153,7 +153,7 @@ def _render(found: Stacks, title: str, unit: str, arguments: argparse.Namespace,
         return firefox_profile(stacks, title, unit)
     if name.endswith(".html"):
         return render_stacks(
-            stacks, title, unit, arguments.us_per_query, found.sources, "callers" if arguments.inverted else "callees"
+            stacks, title, unit, arguments.us_per_query, "callers" if arguments.inverted else "callees"
         )
     shown = _inverted(stacks) if arguments.inverted else stacks
     total = sum(stack.weight for stack in stacks)

@@ -18,9 +18,9 @@ from ioflame.cpus import held_on
 from ioflame.errors import HostError, IoflameError, MeasurementError
 from ioflame.files import Files
 from ioflame.observer import QUIET_SECONDS
-from ioflame.process import Child, Children
+from ioflame.process import Child, Children, captures
 from ioflame.progress import Reporter
-from ioflame.record import Command, RunRecord, SeedRange, Unobserved
+from ioflame.record import ANALYSIS, Command, RunRecord, SeedRange, Unobserved
 from ioflame.run import Run
 from workloads.database import Database
 from workloads.engine import StepParameters
@@ -76,8 +76,11 @@ def measure(
         run.save()
 
     # Nothing is measured any more: the folding may share the CPUs with the engine's last seconds.
-    analyse(run, reporter, meanwhile=end)
-    record.commands = _commands(children)
+    with captures() as helpers:
+        analyse(run, reporter, meanwhile=end)
+    record.commands = _commands(children) + [
+        Command(ANALYSIS, one.argv, one.pid, one.started, one.ended, f"exit code {one.returncode}") for one in helpers
+    ]
     run.save()
 
 
@@ -197,7 +200,7 @@ def _choose_callgraph(plan: Plan, pid: int, run: Run, children: Children, report
     trial = run.path("trial")
     trial.mkdir()
     record_for(children, plan, pid, trial / Files.PERF_DATA, _TRIAL_SECONDS, reporter)
-    stats = fold(trial / Files.PERF_DATA, trial, pid)
+    stats = fold(trial / Files.PERF_DATA, trial, pid).statistics
     share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
     seen = f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"
     if share > _INCOMPLETE_LIMIT:

@@ -15,7 +15,7 @@ import msgspec
 
 from collectors.pmp import PmpPlan, Sampling
 from folding.locks import lock_report, read_rules
-from folding.pmp import fold_pmp, pmp_categorised
+from folding.pmp import fold_pmp
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.files import Files
 from ioflame.held_process import HeldProcess, process_number
@@ -26,7 +26,7 @@ from ioflame.progress import Reporter, shown_path, terminal_width
 from ioflame.run import check_writable, new_directory
 from viz.columns import folded
 from viz.flamegraph import FlamegraphOptions, write_flamegraph
-from viz.frames import read_categorised
+from viz.frames import by_name, stacks_of
 from viz.pmp import render_locks, render_pmp
 from viz.scales import scaled_weight
 
@@ -145,9 +145,8 @@ def analyse_pmp(directory: Path, rules: str, reporter: Reporter) -> tuple[Pmp, L
     """Folds, draws and reports what a sampling left in `directory`; replaces its own outputs only."""
     pmp = read_pmp(directory)
     with reporter.stage("fold the stacks and find their names"):
-        fold_pmp(directory)
-        lines = pmp_categorised(directory, rules).split(b"\n")
-    locks = lock_report(lines, read_rules())
+        profile = fold_pmp(directory, rules)
+    locks = lock_report(profile.each_stack("owner"), read_rules())
     write(locks, directory / Files.LOCKS)
     options = FlamegraphOptions(
         title=f"wall clock of process {pmp.pid}, {len(pmp.threads)} threads",
@@ -155,5 +154,5 @@ def analyse_pmp(directory: Path, rules: str, reporter: Reporter) -> tuple[Pmp, L
         "the topmost frame is the thread's state",
         unit="ns",
     )
-    write_flamegraph(read_categorised(lines), options, directory / Files.PMP_FLAMEGRAPH)
+    write_flamegraph(by_name(stacks_of(profile, "owner")), options, directory / Files.PMP_FLAMEGRAPH)
     return pmp, locks

@@ -9,17 +9,16 @@ import argparse
 import shlex
 from pathlib import Path
 
-from folding.stackfold import categorise, categorise_stacks
+from folding.stackfold import categorised_profile
 from ioflame.categories import Categories, read_categories
 from ioflame.commands.report_observed import read_observed
 from ioflame.errors import EXIT_OK, HostError, IoflameError, MeasurementError, UsageError
 from ioflame.files import Files
 from ioflame.progress import Reporter, shown_path
+from ioflame.results.profile import Folded
 from ioflame.run import Run, open_run
 from ioflame.whole import check_new, read_text, read_whole
-from viz.details import detailed, undetailed_weight
-from viz.frames import Stack, read_categorised, read_folded
-from viz.pprof import read_pprof
+from viz.frames import read_folded, stacks_of
 from viz.report import render_report, write_page
 from viz.report_parts import RunView
 from viz.timebase import read_rates
@@ -84,13 +83,13 @@ def _view(run: Run) -> RunView:
         view.notes.append(f"{Files.FOLDED} is not in this run: no stacks, no categories.")
         return view
     try:
-        view.stacks = _stacks(run, _OWNER)
-        view.leaf_of = {stack.frames: stack.category for stack in _stacks(run, _LEAF)}
-        view.owner, view.leaf = _categories(run, _OWNER), _categories(run, _LEAF)
+        profile = _profile(run, view.notes)
+        view.stacks = stacks_of(profile, _OWNER)
+        view.leaf_of = {stack.frames: stack.category for stack in stacks_of(profile, _LEAF)}
+        view.owner, view.leaf = _categories(run, profile, _OWNER), _categories(run, profile, _LEAF)
         total = sum(stack.weight for stack in view.stacks)
         if not total:
             view.notes.append(f"{Files.FOLDED} holds no stack with any weight.")
-        _add_details(run, view)
         for name, found in ((Files.of_view(_OWNER), view.owner), (Files.of_view(_LEAF), view.leaf)):
             if found.total_weight != total:
                 view.notes.append(
@@ -109,30 +108,20 @@ def _again(run: Run) -> str:
     return shlex.join(["ioflame", "analyse", str(run.directory)])
 
 
-def _add_details(run: Run, view: RunView) -> None:
-    """Threads and objects, from pprof; older runs have none, and a fold of other stacks is said."""
-    if not run.path(Files.PPROF).exists():
-        return
-    try:
-        known = read_pprof(run.path(Files.PPROF))
-    except MeasurementError as error:
-        view.notes.append(f"Threads and objects are not shown: {error.what}")
-        return
-    view.stacks, view.sources = detailed(view.stacks, known.samples), known.sources
-    without, total = undetailed_weight(view.stacks), sum(stack.weight for stack in view.stacks)
-    if without:
-        view.notes.append(
-            f"Threads and objects are known for {100 * (1 - without / total):.2f} % of the weight: {Files.PPROF} is "
-            f"not of the fold of {Files.FOLDED}. {_again(run)} makes both again."
-        )
+def _profile(run: Run, notes: list[str]) -> Folded:
+    """The run's profile; an older run has none, and what its stacks do not know is noted."""
+    if not run.path(Files.PROFILE).exists():
+        notes.append(f"Threads and objects are not known: {Files.PROFILE} is not in this run. {_again(run)} makes it.")
+    return categorised_profile(
+        run.path(Files.PROFILE),
+        run.record.engine,
+        folded=run.path(Files.FOLDED),
+        counts=run.path(Files.SAMPLE_COUNTS),
+    )
 
 
-def _stacks(run: Run, kind: str) -> list[Stack]:
-    return read_categorised(categorise_stacks(run.directory, run.record.engine, kind).split(b"\n"))
-
-
-def _categories(run: Run, kind: str) -> Categories:
+def _categories(run: Run, profile: Folded, view: str) -> Categories:
     """The view in the run directory, made from its stacks where that file is not there."""
-    if run.path(Files.of_view(kind)).exists():
-        return read_categories(run.directory, kind)
-    return categorise(run.directory, run.record.engine, kind)
+    if run.path(Files.of_view(view)).exists():
+        return read_categories(run.directory, view)
+    return profile.categories(view)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from folding.offcpu import off_cpu_stacks
-from folding.pmp import pmp_categorised
+from folding.pmp import pmp_profile
 from ioflame.errors import IoflameError
 from ioflame.files import Files
 from ioflame.ladder import read_ladder
@@ -16,7 +16,7 @@ from ioflame.metrics import window_metrics
 from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
 from ioflame.pmp import read_locks, read_pmp
 from ioflame.run import Run
-from viz.frames import Stack, read_categorised
+from viz.frames import Stack, stacks_of
 from viz.observed import Observed, by_state
 
 __all__ = ("read_observed",)
@@ -39,7 +39,8 @@ def read_observed(run: Run, notes: list[str]) -> Observed:
 
     windows = [window for window in run.record.windows if window.kind == "ladder"]
     off = read(Files.OFF_CPU, read_off_cpu)
-    off_stacks = read(Files.OFF_CPU_DATA, off_cpu_stacks) if off is not None else None
+    rules = run.record.engine
+    off_stacks = read(Files.OFF_CPU_DATA, lambda path: off_cpu_stacks(path, rules)) if off is not None else None
     idle = {thread.tid for thread in off.threads if thread.is_idle} if off is not None else set()
     return Observed(
         ladder=read(Files.LADDER, read_ladder),
@@ -50,10 +51,10 @@ def read_observed(run: Run, notes: list[str]) -> Observed:
         pmp=read(Files.PMP, lambda path: read_pmp(path.parent)),
         locks=read(Files.LOCKS, lambda path: read_locks(path.parent)),
         off_stacks=by_state(off_stacks or [], idle),
-        pmp_stacks=read(Files.PMP_FOLDED, lambda path: _pmp_stacks(path, run.record.engine)) or [],
+        pmp_stacks=read(Files.PMP_FOLDED, lambda path: _pmp_stacks(path, rules)) or [],
         rx_lat_us=window_metrics(windows, run.record.threads).get("rx.lat"),
     )
 
 
 def _pmp_stacks(folded: Path, rules: str) -> list[Stack]:
-    return read_categorised(pmp_categorised(folded.parent, rules).split(b"\n"))
+    return stacks_of(pmp_profile(folded.parent, rules), "owner")

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from folding.stackfold import stackfold_binary
+from folding.stackfold import run_stackfold, stackfold_binary
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.files import Files
 from ioflame.process import Output, capture
+from ioflame.results.profile import read_profile
 from ioflame.scratch import scratch_directory
-from viz.details import detailed
-from viz.frames import Stack, read_categorised, read_folded
-from viz.pprof import read_pprof
+from viz.frames import Stack, read_folded, stacks_of
 
 __all__ = ("Source", "Stacks", "read_source", "read_stacks", "write_pprof")
 
@@ -52,13 +51,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """event, unit: empty where the input does not tell them; sources: as `viz.packed.pack` takes them;
-    cut_short: why some of the input is not in here, empty for a whole one"""
+    """event, unit: empty where the input does not tell them; cut_short: why some of the input is not in here, empty for
+    a whole one"""
 
     stacks: list[Stack]
     event: str = ""
     unit: str = ""
-    sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
     cut_short: str = ""
 
 
@@ -93,10 +91,10 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
         raise UsageError("--event is for recordings and pprof: folded text does not tell its event")
     lines = source.whole().split(b"\n")
     _refuse_differences(lines)
-    stacks = read_folded(lines)
+    told = _told_beside(source)
     if rules is not None:
-        stacks = _categorised(source.path, source.data, rules, view)
-    return Stacks(stacks, *_told_beside(source))
+        return replace(_from_stackfold(source, None, rules, view), event=told[0], unit=told[1])
+    return Stacks(read_folded(lines), *told)
 
 
 def _told_beside(source: Source) -> tuple[str, str]:
@@ -127,10 +125,9 @@ def _refuse_differences(lines: Sequence[bytes]) -> None:
 
 def _from_stackfold(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
     with scratch_directory() as scratch:
-        folded, stats, pprof = (scratch / part for part in ("folded", "stats", "stacks.pb.gz"))
-        argv = [stackfold_binary(), "-q", "--kernel", "-o", str(folded), "--stats", str(stats), "--pprof", str(pprof)]
-        argv += ["--event", event] if event else []
-        done = capture([*argv, source.path], timeout=_TIMEOUT, stdin=source.data)
+        path = scratch / Files.PROFILE
+        argv = ["--kernel", *(["--event", event] if event else []), source.path]
+        done = run_stackfold(argv, path, rules, [view], source.data)
         if done.returncode == 2:
             # stackfold's advice, as it can be followed from here.
             words = _words(done).replace("--weight count", "stackfold --weight count FILE | ioflame flamegraph")
@@ -138,19 +135,16 @@ def _from_stackfold(source: Source, event: str | None, rules: str | None, view: 
                 f"{_named(source)} cannot be folded: {words}",
                 mend="--event NAME" if "--event" in done.errors else "",
             )
-        if not folded.exists() or not stats.exists():
+        if not path.exists():
             raise MeasurementError(
                 f"{_named(source)} cannot be read as a profile: {_words(done)}",
                 means="it is no folded text, recording of perf, text of perf script or pprof; or nothing is left of it",
             )
-        told = json.loads(stats.read_text(encoding="utf-8"))
-        known = read_pprof(pprof)
-        stacks = read_folded(folded.read_bytes().split(b"\n"))
-        if rules is not None:
-            stacks = _categorised(str(folded), None, rules, view)
-        unit = "" if told["unit"] == "unstated" else told["unit"]
-        cut = told["truncated_input"] or ""
-        return Stacks(detailed(stacks, known.samples), told["event"] or "", unit, known.sources, cut)
+        profile = read_profile(path)
+    known = profile.statistics
+    unit = "" if known.unit == "unstated" else known.unit
+    stacks = stacks_of(profile, view if rules is not None else None)
+    return Stacks(stacks, known.event or "", unit, known.truncated_input or "")
 
 
 def _named(source: Source) -> str:
@@ -159,10 +153,3 @@ def _named(source: Source) -> str:
 
 def _words(done: Output) -> str:
     return done.errors.removeprefix("stackfold: ")[-2000:] or f"stackfold ended with exit code {done.returncode}"
-
-
-def _categorised(path: str, data: bytes | None, rules: str, view: str) -> list[Stack]:
-    argv = [stackfold_binary(), "categories", "--rules", rules, "--view", view, "--format", "stacks", path]
-    output = capture(argv, timeout=_TIMEOUT, stdin=data).require("stackfold categories")
-    # Without counts stackfold prints 0 samples, which would look like a figure.
-    return [replace(stack, samples=None) for stack in read_categorised(output.stdout.split(b"\n"))]

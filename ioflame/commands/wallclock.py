@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from folding.offcpu import categorise_off_cpu, fold_off_cpu
+from folding.offcpu import fold_off_cpu
 from ioflame.categories import Categories, read_categories
 from ioflame.commands.ebpf_program import Shown
 from ioflame.files import Files
@@ -38,9 +39,9 @@ def analyse_off_cpu(
     queries: within the off-CPU window
     """
     directory = recording.parent
-    stacks = fold_off_cpu(recording)
+    stacks = fold_off_cpu(recording, rules)
     _draw(stacks, off, title, subtitle, directory / Files.OFF_CPU_FLAMEGRAPH)
-    clock = wall_clock(off, stacks, rules, on_cpu, queries)
+    clock = wall_clock(off, stacks, on_cpu, queries)
     write_json(directory / Files.WALL_CLOCK, clock)
     return clock, stacks
 
@@ -63,9 +64,7 @@ def show_off_cpu(run: Run) -> Shown:
     return Shown(off_cpu_table(off) + "\n" + wall_clock_table(clock), list(off.checks()))
 
 
-def wall_clock(
-    off: OffCpu, stacks: Sequence[OffStack], rules: str, on_cpu: Categories | None, queries: float | None
-) -> WallClock:
+def wall_clock(off: OffCpu, stacks: Sequence[OffStack], on_cpu: Categories | None, queries: float | None) -> WallClock:
     """The time of the threads that are not idle: on a CPU by the categories of `on_cpu`, off it by state and category.
 
     The CPU profile's shares are scaled to the time from switch-in to switch-out, in which its samples were taken.
@@ -84,11 +83,16 @@ def wall_clock(
         rows += [row(_ON_CPU, name, round(ran * share)) for name, share in shares if share]
     else:
         rows.append(row(_ON_CPU, "", ran))
+    order = {category.name: place for place, category in enumerate(on_cpu.rows)} if on_cpu is not None else {}
     for state in STATES:
         # What could not be kept has no thread of its own.
         within = [s for s in stacks if s.state == state and (s.tid not in idle or "[lost stack]" in s.frames)]
-        by_category = categorise_off_cpu(within, rules)
-        rows += [row(state, name, ns) for name, ns in by_category.items() if ns]
+        by_category: Counter[str] = Counter()
+        for stack in within:
+            by_category[stack.category] += stack.ns
+        # In the order of the CPU's rows, or the heaviest first.
+        categories = sorted(by_category, key=lambda name: (order.get(name, len(order)), -by_category[name]))
+        rows += [row(state, name, by_category[name]) for name in categories if by_category[name]]
     return WallClock(
         elapsed_ns=sum(thread.life_ns for thread in busy),
         threads=len(busy),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collectors.perf import Plan, Recording, plan_recording, record_for, recorded_events
-from folding.stackfold import compare_with_perf_report, fold
+from folding.stackfold import fold
 from ioflame.errors import HostError, MeasurementError
 from ioflame.observer import attached
 from ioflame.process import Children
@@ -41,13 +41,15 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
         burnt = cpu_seconds(burner.pid) - begun
         select.select([], [], [], 0.5)
         recording.detach()
-    stats = fold(data, tmp_path, burner.pid)
+    folded = fold(data, tmp_path, burner.pid, check=True)
+    stats = folded.statistics
     assert recorded_events(data) == ["cpu-clock"]
     assert (stats.event, stats.unit) == ("cpu-clock", "ns")
     # What it burnt in the window, and not in the half second before and after it.
     assert 0.7 * burnt < stats.weight / 1e9 <= 1.05 * burnt
-    report = compare_with_perf_report(data, tmp_path, burner.pid)
-    assert (report.folded, report.reported, report.lost_samples) == (stats.weight, stats.weight, 0)
+    assert folded.check is not None
+    (report,) = folded.check.events
+    assert (report.folded, report.reported, folded.check.lost_samples) == (stats.weight, stats.weight, 0)
 
 
 def test_the_plan_names_an_event_that_the_host_really_counts(burner: subprocess.Popen[str], tmp_path: Path) -> None:
@@ -101,4 +103,4 @@ def test_a_perf_behind_a_wrapper_is_ended_as_perf_is(
         record_for(children, Plan("cpu-clock", 999, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.3)
         (perf,) = children
         assert perf.argv[0] == str(wrapper) and not perf.running
-    assert fold(tmp_path / "perf.data", tmp_path, burner.pid).samples > 0
+    assert fold(tmp_path / "perf.data", tmp_path, burner.pid).statistics.samples > 0

@@ -11,8 +11,9 @@ import pytest
 from collectors.perf import DWARF_DUMP_BYTES, Plan, record_for
 from collectors.pmp_stacksampler import stacksampler_binary
 from collectors.stack_pages import touch_stacks
-from folding.stackfold import FoldStats, fold, stackfold_binary
+from folding.stackfold import fold, stackfold_binary
 from ioflame.process import Children
+from ioflame.results.profile import FoldStats
 from tests.collectors.conftest import StartThreads
 
 pytestmark = pytest.mark.needs("perf")
@@ -45,7 +46,7 @@ def test_a_page_never_written_to_cuts_copies_until_it_was_read(
 
     def recorded() -> FoldStats:
         perf_record(pid, tmp_path / "perf.data")
-        stats = fold(tmp_path / "perf.data", tmp_path, pid)
+        stats = fold(tmp_path / "perf.data", tmp_path, pid).statistics
         assert stats.samples > 10 and stats.cut_copies.by_size == 0
         return stats
 
@@ -62,7 +63,7 @@ def test_our_own_recordings_have_whole_stacks(threads: StartThreads, tmp_path: P
     with Children() as children:
         plan = Plan("cpu-clock", 999, "process", "dwarf", ())
         record_for(children, plan, pid, tmp_path / "perf.data", 0.5)
-    stats = fold(tmp_path / "perf.data", tmp_path, pid)
+    stats = fold(tmp_path / "perf.data", tmp_path, pid).statistics
     assert stats.samples > 10
     assert (stats.cut_copies.by_page, stats.cut_copies.by_size, stats.incomplete_weight) == (0, 0, 0)
 

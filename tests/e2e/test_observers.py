@@ -14,7 +14,7 @@ from ioflame.ladder import STAGES, read_ladder
 from ioflame.latency import read_io_latency
 from ioflame.lines import cells
 from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
-from ioflame.record import RunRecord, Window
+from ioflame.record import ANALYSIS, RunRecord, Window
 from ioflame.run import Run, open_run
 from tests.conftest import ROOT, Ioflame
 from tests.e2e.conftest import KEYS
@@ -68,7 +68,7 @@ def test_every_file_is_there_and_nothing_is_missing(observed: tuple[str, Run]) -
     files = {
         *(Files.RECORD, Files.SUMMARY, Files.REPORT, Files.PERF_DATA, Files.CATEGORIES, Files.FLAMEGRAPH),
         *(Files.IO_LATENCY, Files.LADDER, Files.OFF_CPU, Files.OFF_CPU_DATA, Files.OFF_CPU_FLAMEGRAPH),
-        *(Files.OFF_CPU_THREADS, Files.RUN_QUEUE),
+        *(Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE, Files.RUN_QUEUE),
         *(Files.WALL_CLOCK, Files.PMP, Files.PMP_DATA, Files.PMP_FOLDED, Files.PMP_FLAMEGRAPH, Files.LOCKS),
     }
     assert {name for name in files if not run.path(name).stat().st_size} == set()
@@ -169,6 +169,13 @@ def test_each_observer_has_its_cost_and_so_has_none_at_all(observed: tuple[str, 
     table = text[text.index("Observers:") :]
     for name in ALL:
         assert re.search(rf"^ +{name} +[+-]\d+\.\d% +[+-]\d+\.\d% \.\. [+-]\d+\.\d%$", table, re.MULTILINE), name
+
+
+def test_each_recording_is_folded_once(observed: tuple[str, Run]) -> None:
+    folds = [c.argv for c in observed[1].record.commands if c.name == ANALYSIS and "stackfold" in c.argv[0]]
+    assert sorted(Path(argv[-1]).name for argv in folds) == sorted(
+        [Files.PERF_DATA, Files.OFF_CPU_DATA, Files.PMP_DATA]
+    )
 
 
 def test_analyse_makes_the_same_of_it_again(observed: tuple[str, Run], ioflame: Ioflame) -> None:

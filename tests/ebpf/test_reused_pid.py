@@ -183,7 +183,7 @@ def test_stacks_are_those_of_the_process(start: Start, succeed: Succeed, tmp_pat
     pmp = read_pmp(tmp_path)
     assert pmp.end == "target ended"
     assert 0 < len(pmp.threads) <= 2
-    fold_pmp(tmp_path)
+    fold_pmp(tmp_path, "rocksdb")
     frames = {frame for line in (tmp_path / Files.PMP_FOLDED).read_text().splitlines() for frame in line.split(";")}
     # gdb -readnever names exported functions alone.
     assert any("nanosleep" in frame for frame in frames)

@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 
 from collectors.pmp import PmpPlan, Sampling
 from folding.locks import lock_report, plain_name, read_rules
-from folding.pmp import fold_pmp, pmp_categorised
-from ioflame.errors import MeasurementError, UsageError
+from folding.pmp import fold_pmp
+from ioflame.errors import UsageError
 from ioflame.pmp import Locks, read_pmp
 from ioflame.process import Children
+from ioflame.results.profile import FoldedStack
 from viz.pmp import render_locks, render_pmp
 
 RULES = read_rules()
 KERNEL = "entry_SYSCALL_64_after_hwframe_[k];do_futex_[k];futex_wait_[k]"
 
 
-def line(category: str, weight: int, stack: str) -> bytes:
-    return f"{category}\t-1\t1\t{weight}\t{stack}".encode()
+def line(category: str, weight: int, stack: str) -> FoldedStack:
+    comm, *frames = stack.split(";")
+    return FoldedStack(tuple(frames), ("",) * len(frames), comm, None, weight, 1, category=category)
 
 
 def test_waiters_go_to_the_first_frame_that_is_no_primitive_and_to_their_category() -> None:
@@ -92,9 +94,7 @@ def test_any_frames_keep_their_weight(stacks: list[tuple[int, list[str]]]) -> No
     assert sum(part.weight_ns for part in parts) <= report.total.weight_ns
 
 
-def test_what_is_no_line_or_no_rule_is_said(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match="is not a line of stackfold"):
-        lock_report([b"folded;text 12"], RULES)
+def test_what_is_no_rule_is_said(tmp_path: Path) -> None:
     broken = tmp_path / "rules.toml"
     for text in ("schema = 2", 'schema = 1\n[[primitive]]\nkind = "key"\nframes = []', "x = [", "schema = 1"):
         broken.write_text(text)
@@ -139,8 +139,7 @@ def lock_report_of(database: Path, cache_type: str, place: Path) -> Locks:
             sampling.detach()
         finally:
             engine.kill()
-    fold_pmp(place)
-    locks = lock_report(pmp_categorised(place, "rocksdb").split(b"\n"), RULES)
+    locks = lock_report(fold_pmp(place, "rocksdb").each_stack("owner"), RULES)
     pmp = read_pmp(place)
     assert pmp.activity is not None
     print(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.perf import Plan, record_for
-from folding.stackfold import compare_with_perf_report, fold, weight_by_thread_name
+from folding.stackfold import fold
 from ioflame.errors import MeasurementError
 from ioflame.files import Files
 from ioflame.process import Children
@@ -35,10 +35,12 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
     for process in processes:
         directory = tmp_path / str(process.pid)
         directory.mkdir()
-        stats = fold(tmp_path / "perf.data", directory, process.pid)
-        comparison = compare_with_perf_report(tmp_path / "perf.data", directory, process.pid)
+        folded = fold(tmp_path / "perf.data", directory, process.pid, rules="rocksdb", check=True)
+        stats = folded.statistics
+        assert folded.check is not None
+        (comparison,) = folded.check.events
         assert stats.weight == comparison.folded == comparison.reported > 10**8
-        assert sum(weight_by_thread_name(directory).values()) == stats.weight
+        assert sum(folded.weight_by_comm().values()) == stats.weight
         assert comparison.differences == []
         assert comparison.symbols >= 5
         counts = (directory / Files.SAMPLE_COUNTS).read_bytes().splitlines()
@@ -52,8 +54,7 @@ def test_a_recording_that_is_none_is_refused_with_its_name_and_perfs_words(tmp_p
     with pytest.raises(MeasurementError, match="stackfold failed with exit code") as caught:
         fold(tmp_path / "perf.data", tmp_path, 1)
     assert str(tmp_path / "perf.data") in caught.value.mend
-    with pytest.raises(MeasurementError, match="perf report failed"):
-        compare_with_perf_report(tmp_path / "perf.data", tmp_path, 1)
+    assert not (tmp_path / Files.PROFILE).exists()
 
 
 def test_a_process_without_samples_is_refused(burner: subprocess.Popen[str], tmp_path: Path) -> None:
@@ -61,5 +62,3 @@ def test_a_process_without_samples_is_refused(burner: subprocess.Popen[str], tmp
         record_for(children, Plan("cpu-clock", 199, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.3)
     with pytest.raises(MeasurementError, match="passed --only-pid"):
         fold(tmp_path / "perf.data", tmp_path, 1)
-    with pytest.raises(MeasurementError, match="no samples to compare"):
-        compare_with_perf_report(tmp_path / "perf.data", tmp_path, 1)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from folding.stackfold import run_stackfold
 from ioflame.cli import main
 from ioflame.files import Files
 from ioflame.run import Run
@@ -20,7 +21,14 @@ from tests.viz import observers
 from tests.viz.runs import RATES, record, series
 
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
-OFF = "db_bench-42/{tid};start_thread;do_futex_[k];[{state}]_[k] {weight}\n"
+# Text of perf script, two threads off their CPUs.
+OFF = """\
+db_bench 42/{tid} [000] 1.000000: 1000000 off-cpu:
+\tffffffff81000002 [{state}] ([kernel.kallsyms])
+\tffffffff81000001 do_futex ([kernel.kallsyms])
+\t401000 start_thread (/bin/x)
+
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +55,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.path(Files.PMP_FOLDED).write_text("db_bench;start_thread;pread;uninterruptible_[D] 7\n")
     run.path(Files.PMP_COUNTS).write_text("db_bench;start_thread;pread;uninterruptible_[D] 1\n")
     run.path(Files.OFF_CPU_DATA).write_bytes(b"folded since")
-    for name, weight in ((Files.OFF_CPU_THREADS, 1_000_000), (Files.OFF_CPU_THREAD_COUNTS, 10)):
-        text = "".join(OFF.format(tid=tid, state=state, weight=weight) for tid, state in ((43, "io"), (44, "lock")))
-        run.path(name).write_text(text)
+    text = OFF.format(tid=43, state="io") + OFF.format(tid=44, state="lock")
+    argv = ["--kernel", "--states", "[io],[lock]", "-"]
+    run_stackfold(argv, run.path(Files.OFF_CPU_PROFILE), "rocksdb", ["owner"], text.encode()).require("stackfold")
     return run.directory
 
 
@@ -110,13 +118,16 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (cut, halve, empty, garble, words,
 QUIET = {(Files.ENGINE_REPORT, damage.__name__) for damage in (cut, halve, empty, garble, words)}
 FILES = (
     Files.RECORD, Files.SERIES, Files.ENGINE_REPORT, Files.FOLDED, Files.SAMPLE_COUNTS, Files.LADDER, Files.IO_LATENCY,
-    Files.OFF_CPU, Files.OFF_CPU_THREADS, Files.OFF_CPU_THREAD_COUNTS, Files.RUN_QUEUE, Files.WALL_CLOCK, Files.LOCKS,
-    Files.PMP, Files.PMP_FOLDED,
+    Files.OFF_CPU, Files.OFF_CPU_PROFILE, Files.RUN_QUEUE, Files.WALL_CLOCK, Files.LOCKS, Files.PMP, Files.PMP_FOLDED,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, Files.PROFILE, Files.PMP_PROFILE])
 def test_a_damaged_file_is_said_and_ends_nothing(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # Where these are, they are read and the folded stacks are not: only runs of ioflame 0.1.0 lack them.
+    source = {Files.PROFILE: Files.FOLDED, Files.PMP_PROFILE: Files.PMP_FOLDED}.get(name)
+    if source is not None:
+        run_stackfold(["--kernel", str(run.path(source))], run.path(name), "rocksdb").require("stackfold")
     kept = run.path(name).read_bytes()
     for damage in DAMAGES:
         damage(run.path(name))
