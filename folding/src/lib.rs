@@ -26,7 +26,7 @@ pub mod error;
 pub mod events;
 pub mod input;
 pub mod intern;
-pub mod located;
+pub mod locations;
 pub mod names;
 pub mod options;
 pub mod origin;

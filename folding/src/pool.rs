@@ -37,7 +37,7 @@ pub fn each<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> 
 }
 
 /// Drops what takes long to be given back, in another thread if there may be one.
-pub fn let_go<T: Send + 'static>(value: T, threads: usize) {
+pub fn drop_in_background<T: Send + 'static>(value: T, threads: usize) {
     if threads > 1 {
         // Where none can be started it is dropped here.
         let _ = std::thread::Builder::new().spawn(move || drop(value));
@@ -45,7 +45,7 @@ pub fn let_go<T: Send + 'static>(value: T, threads: usize) {
 }
 
 /// Work that one more thread does while this one does something else.
-pub struct Ahead<T, R> {
+pub struct Prefetch<T, R> {
     shared: Arc<Shared<T, R>>,
     other: JoinHandle<()>,
 }
@@ -65,7 +65,7 @@ impl<T, R> Shared<T, R> {
     }
 }
 
-impl<T: Send + Sync + 'static, R: Send + Sync + 'static> Ahead<T, R> {
+impl<T: Send + Sync + 'static, R: Send + Sync + 'static> Prefetch<T, R> {
     pub fn start(items: Vec<T>, work: fn(&T) -> R) -> Self {
         let items = items.into_iter().map(|item| (item, OnceLock::new())).collect();
         let shared = Arc::new(Shared { items, next: AtomicUsize::new(0), work });
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn what_was_begun_is_finished() {
         for count in [0, 1, 50] {
-            let ahead = super::Ahead::start((0..count).collect::<Vec<usize>>(), |n| n * 2);
+            let ahead = super::Prefetch::start((0..count).collect::<Vec<usize>>(), |n| n * 2);
             assert_eq!(ahead.finish(), (0..count).map(|n| (n, n * 2)).collect::<Vec<_>>());
         }
     }

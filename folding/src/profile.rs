@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::intern::Interner;
-use crate::located::Located;
+use crate::locations::Locations;
 use crate::origin;
 use crate::stacks::Stacks;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub struct Profile {
     pub names: Interner<u8>,
     stacks: Stacks,
     /// The same stacks by place, where the input and the options give them.
-    pub located: Located,
+    pub located: Locations,
     /// The build ids of objects, by name, where the input tells them.
     pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
 }

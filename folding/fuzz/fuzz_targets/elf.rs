@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stackfold::symbols::{Options, Symbols, Wanted};
-use stackfold::unwind::{Machine, Mapped, Registers, Tables, Walker};
+use stackfold::unwind::{Machine, MappedObject, Registers, Tables, Walker};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
         let Some((sections, bias)) = symbols.unwind(object, offset) else { continue };
         for machine in [Machine::X86_64, Machine::Aarch64] {
             let bias = BASE.wrapping_sub(offset).wrapping_sub(bias);
-            let mapped = Mapped { range: BASE..BASE + 0x10_0000, bias, sections: sections.clone() };
+            let mapped = MappedObject { range: BASE..BASE + 0x10_0000, bias, sections: sections.clone() };
             let tables = Tables::new(machine, vec![mapped]);
             let mut walker = Walker::default();
             for &address in &wanted[0].addresses {

@@ -14,7 +14,10 @@ use std::io::Cursor;
 
 fn read(bytes: &[u8], options: &Options, piped: bool, threads: usize) -> Result<Collector, Error> {
     let mut collector = Collector::new(options.clone());
-    let mut recording = PerfData::new(symbols::Options { inlines: false, cache: None, host: false, ..symbols::Options::default() }, threads);
+    let mut recording = PerfData::new(
+        symbols::Options { inlines: false, cache: None, host: false, ..symbols::Options::default() },
+        threads,
+    );
     if piped {
         recording.read(&mut &bytes[..], &mut collector)?;
     } else {

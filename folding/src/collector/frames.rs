@@ -2,7 +2,7 @@
 
 use super::{Collector, Samples};
 use crate::dso;
-use crate::located::Counted;
+use crate::locations::Counted;
 use crate::names;
 use crate::origin::{self, Origin};
 use crate::roots;

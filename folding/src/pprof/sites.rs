@@ -3,7 +3,7 @@
 use super::samples::{Samples, Values};
 use super::wire::{self, Element};
 use crate::intern::SPREAD;
-use crate::located::{Counted, Located};
+use crate::locations::{Counted, Locations};
 use crate::pool;
 use crate::profile::Tally;
 use std::cmp::Ordering;
@@ -20,7 +20,7 @@ pub type Placed = (u64, u32);
 
 /// Chains of sites, each site a location.
 pub struct Sites<'p> {
-    pub located: &'p Located,
+    pub located: &'p Locations,
     /// By the number of the site.
     pub locations: Vec<Element>,
     /// The place of each name in the order of names.

@@ -8,7 +8,7 @@ use super::sites::{Sites, pieces};
 use super::tables::Tables;
 use super::wire::{Element, Message};
 use crate::intern::IntMap;
-use crate::located::Site;
+use crate::locations::Location;
 use crate::origin::{self, Origin};
 use crate::pool;
 use crate::profile::Profile;
@@ -122,7 +122,7 @@ impl<'p> Writer<'p> {
         let mut mappings = vec![None; located.objects()];
         let mut locations = vec![Element::default(); located.sites()];
         for site in located.sorted_sites(&ranks) {
-            let Site { object, address, names } = located.get(site);
+            let Location { object, address, names } = located.get(site);
             let mapping = &mut mappings[object as usize];
             let mapping = *mapping.get_or_insert_with(|| self.tables.mapping(located.object_name(object)));
             self.tables.reach(mapping, address);

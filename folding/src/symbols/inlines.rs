@@ -3,9 +3,9 @@
 //! Many addresses of one file are asked for at once, in order: each unit that holds some of them is read once, from
 //! its first entry to its last. Line tables, which a lookup by source line would need, are never opened.
 
+mod die_cursor;
 mod entries;
 mod sections;
-mod steps;
 
 use super::budget::Budget;
 use super::elf::Elf;

@@ -1,9 +1,9 @@
 //! What the names of addresses need, read.
 
-use super::ahead::{self, Ahead, Job as Begun, Part as Read};
 use super::budget::Share;
 use super::inlines::{self, Inlines};
 use super::kernel::{self, Kernel};
+use super::prefetch::{self, Job as Begun, Part as Read, Prefetch};
 use super::table::Table;
 use super::{Kind, Loaded, ObjectId, Symbols, Wanted, perf_map};
 use crate::pool;
@@ -25,7 +25,7 @@ impl Symbols {
         let of_kernel = wanted.iter().any(|wanted| matches!(self.kind(wanted), Kind::Kernel | Kind::Module));
         self.recorded.build_id = self.kernel_build_id();
         let mut begun = HashMap::new();
-        for (job, part) in self.ahead.take().map_or_else(Vec::new, Ahead::finish) {
+        for (job, part) in self.prefetch.take().map_or_else(Vec::new, Prefetch::finish) {
             match (job, part) {
                 (Begun::Kernel { recorded, .. }, Read::Kernel(kernel, note))
                     if of_kernel && self.kernel.is_none() && recorded == self.recorded =>
@@ -84,7 +84,7 @@ impl Symbols {
             }
             Job::Inlines(index) => {
                 let info = found(index).and_then(|found| found.debug_info.as_ref());
-                Part::Inlines(info.and_then(|info| ahead::load(info, &this.options)))
+                Part::Inlines(info.and_then(|info| prefetch::load(info, &this.options)))
             }
         });
         for (job, part) in jobs.iter().zip(parts) {

@@ -3,7 +3,6 @@
 //! A file is used only if its build id is the recorded one, where the recording has one. Everything that
 //! could not be used is told once, never passed over.
 
-mod ahead;
 pub mod budget;
 mod debugdata;
 mod demangle;
@@ -15,16 +14,17 @@ mod kernel;
 mod load;
 mod named;
 mod perf_map;
+mod prefetch;
 mod table;
 
 use crate::pool;
 use crate::unwind::Sections;
-use ahead::Ahead;
 use budget::{Budget, Share};
 use files::Found;
 use inlines::Inlines;
 use kernel::{Kernel, Recorded};
 pub use named::{Named, NamedFrame};
+use prefetch::Prefetch;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ pub struct Symbols {
     core: Option<ObjectId>,
     /// Whether anything was read ahead, and what was and is not used yet.
     begun: bool,
-    ahead: Option<Ahead>,
+    prefetch: Option<Prefetch>,
     notes: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ impl Symbols {
             kernel: None,
             core: None,
             begun: false,
-            ahead: None,
+            prefetch: None,
             notes: Vec::new(),
         }
     }
@@ -144,7 +144,7 @@ impl Symbols {
         if self.options.host && !self.begun {
             self.begun = true;
             self.recorded.build_id = self.kernel_build_id();
-            self.ahead = ahead::start(&self.build_ids, &self.recorded, &self.options);
+            self.prefetch = prefetch::start(&self.build_ids, &self.recorded, &self.options);
         }
     }
 

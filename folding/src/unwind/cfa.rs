@@ -45,7 +45,7 @@ pub struct Function {
 
 impl<'a> Frames<'a> {
     /// The functions that framehop does not follow everywhere, in order.
-    pub fn elsewhere(&self) -> Vec<Function> {
+    pub fn with_other_cfa(&self) -> Vec<Function> {
         let mut found = Vec::new();
         let mut common: Option<CommonInformationEntry<Slice>> = None;
         // To read every entry would take as long as to fold a small recording; few hold such bytes.
@@ -66,7 +66,7 @@ impl<'a> Frames<'a> {
                     .inspect(|entry: &CommonInformationEntry<_>| common = Some(entry.clone())),
             });
             let Ok(entry) = entry else { continue };
-            if self.is_elsewhere(&entry) {
+            if self.has_other_cfa(&entry) {
                 let range = entry.initial_address()..entry.end_address();
                 found.push(Function { range, entry: entry.offset() });
             }
@@ -75,7 +75,7 @@ impl<'a> Frames<'a> {
         found
     }
 
-    fn is_elsewhere(&self, entry: &Entry<'a>) -> bool {
+    fn has_other_cfa(&self, entry: &Entry<'a>) -> bool {
         let mut instructions = entry.instructions(&self.eh_frame, &self.bases);
         std::iter::from_fn(|| instructions.next().ok().flatten()).any(|instruction| match instruction {
             CallFrameInstruction::DefCfa { register, .. }
@@ -174,8 +174,8 @@ const PAGES: u64 = 1 << 12;
 const PAGE_LOG2: u32 = 12;
 
 impl Files {
-    pub fn new<'m>(mapped: impl Iterator<Item = &'m super::Mapped>) -> Self {
-        let file = |file: &super::Mapped| File {
+    pub fn new<'m>(mapped: impl Iterator<Item = &'m super::MappedObject>) -> Self {
+        let file = |file: &super::MappedObject| File {
             range: file.range.clone(),
             bias: file.bias,
             sections: Arc::clone(&file.sections),
@@ -184,7 +184,7 @@ impl Files {
         files.sort_by_key(|file| file.range.start);
         let mut functions = Vec::new();
         for (index, file) in files.iter().enumerate() {
-            let here = file.sections.elsewhere().iter().map(|function| {
+            let here = file.sections.with_other_cfa().iter().map(|function| {
                 let Range { start, end } = function.range;
                 (start.wrapping_add(file.bias)..end.wrapping_add(file.bias), index, function.entry)
             });
@@ -218,11 +218,11 @@ impl Files {
 }
 
 /// What is known of the frames so far, innermost first.
-pub struct Walked<'w> {
+pub struct CfaUnwinder<'w> {
     pub files: &'w Files,
     /// Registers at the innermost.
     pub general: &'w General,
-    /// Address to look each up by, and its stack pointer; the last is the frame to leave.
+    /// Address to look each up by, and its stack pointer; the last is the frame to unwind.
     pub frames: &'w [(u64, u64)],
 }
 
@@ -235,21 +235,21 @@ pub enum Caller {
     Unknown,
 }
 
-impl Walked<'_> {
+impl CfaUnwinder<'_> {
     /// Leaves the last frame if framehop cannot. `registers` are then those of the caller.
-    pub fn leave(
+    pub fn unwind_frame(
         &self,
         registers: &mut UnwindRegsX86_64,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Caller {
-        let &(address, sp) = self.frames.last().expect("the frame to leave");
+        let &(address, sp) = self.frames.last().expect("the frame to unwind");
         let Some((file, entry)) = self.files.function(address) else { return Caller::Followed };
         let mut context = UnwindContext::new();
         let Some((frames, entry, row)) = file.unfollowed(entry, address, &mut context) else {
             return Caller::Followed;
         };
-        let mut scene = Scene { walked: self, frames: &frames, entry: &entry, registers, read };
-        let Some((cfa, bp, back)) = scene.caller(row, sp) else { return Caller::Unknown };
+        let mut evaluation = Evaluation { walked: self, frames: &frames, entry: &entry, registers, read };
+        let Some((cfa, bp, back)) = evaluation.caller(row, sp) else { return Caller::Unknown };
         *registers = UnwindRegsX86_64::new(back, cfa, bp);
         Caller::At(back)
     }
@@ -288,15 +288,15 @@ fn row<'c>(
 }
 
 /// Where rules are computed: a frame, what it is described by, and the stack.
-struct Scene<'s, 'w, 'a, R> {
-    walked: &'s Walked<'w>,
+struct Evaluation<'s, 'w, 'a, R> {
+    walked: &'s CfaUnwinder<'w>,
     frames: &'s Frames<'a>,
     entry: &'s Entry<'a>,
     registers: &'s UnwindRegsX86_64,
     read: &'s mut R,
 }
 
-impl<R: FnMut(u64) -> Result<u64, ()>> Scene<'_, '_, '_, R> {
+impl<R: FnMut(u64) -> Result<u64, ()>> Evaluation<'_, '_, '_, R> {
     fn register(&mut self, register: Register) -> Option<u64> {
         match register {
             X86_64::RSP => Some(self.registers.sp()),

@@ -7,7 +7,7 @@ pub use cfa::General;
 pub use sections::Sections;
 
 use crate::intern::SPREAD;
-use cfa::{Caller, Walked};
+use cfa::{Caller, CfaUnwinder};
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder};
@@ -70,7 +70,7 @@ pub struct Registers {
 }
 
 /// A file in an address space.
-pub struct Mapped {
+pub struct MappedObject {
     pub range: Range<u64>,
     /// What to add to the file's own addresses.
     pub bias: u64,
@@ -131,7 +131,7 @@ impl Walker {
                 let caches = made(&mut self.x86_64);
                 walk(unwinder, ip, registers, caches, &mut read, frames, |at, registers, read| {
                     left.push((at.address_for_lookup(), registers.sp()));
-                    Walked { files, general: &general, frames: left }.leave(registers, read)
+                    CfaUnwinder { files, general: &general, frames: left }.unwind_frame(registers, read)
                 })
             }
             Unwinders::Aarch64(unwinder) => {
@@ -153,7 +153,7 @@ fn made<C: Default>(caches: &mut Vec<C>) -> &mut [C] {
     caches
 }
 
-/// `leave` may leave a frame in the unwinder's place. Whether the outermost frame said that it is the last.
+/// `unwind_frame` may unwind a frame in the unwinder's place. Whether the outermost frame said that it is the last.
 fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     unwinder: &U,
     ip: u64,
@@ -161,11 +161,11 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     caches: &mut [U::Cache],
     read: &mut R,
     frames: &mut Vec<u64>,
-    mut leave: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Caller,
+    mut unwind_frame: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Caller,
 ) -> bool {
     let mut at = FrameAddress::from_instruction_pointer(ip);
     while frames.len() < DEEPEST {
-        let return_address = match leave(at, &mut registers, read) {
+        let return_address = match unwind_frame(at, &mut registers, read) {
             Caller::At(return_address) => return_address,
             Caller::Unknown => return false,
             Caller::Followed => {
@@ -185,11 +185,11 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
 }
 
 impl Tables {
-    pub fn new(machine: Machine, files: Vec<Mapped>) -> Self {
+    pub fn new(machine: Machine, files: Vec<MappedObject>) -> Self {
         let of_machine = files.iter().filter(|_| machine == Machine::X86_64);
         let of_machine = cfa::Files::new(of_machine);
         let modules = files.into_iter().map(|file| {
-            let Mapped { range, bias, sections } = file;
+            let MappedObject { range, bias, sections } = file;
             Module::new(String::new(), range, bias, sections.explicit())
         });
         let unwinders = match machine {

@@ -21,7 +21,7 @@ pub struct Sections {
     eh_frame_hdr: Section,
     debug_frame: Section,
     /// Functions that framehop does not follow everywhere.
-    elsewhere: Vec<Function>,
+    other_cfa: Vec<Function>,
     /// What the sections take of the budget.
     _share: Option<Arc<Share>>,
 }
@@ -57,18 +57,18 @@ impl Sections {
             eh_frame: whole(".eh_frame"),
             eh_frame_hdr: whole(".eh_frame_hdr"),
             debug_frame: whole(".debug_frame"),
-            elsewhere: Vec::new(),
+            other_cfa: Vec::new(),
             _share: None,
         };
         if file.architecture() == Architecture::X86_64 {
-            sections.elsewhere = sections.frames().map(|frames| frames.elsewhere()).unwrap_or_default();
+            sections.other_cfa = sections.frames().map(|frames| frames.with_other_cfa()).unwrap_or_default();
         }
         sections
     }
 
     /// Functions that framehop does not follow everywhere, in order; those of `.eh_frame` alone.
-    pub fn elsewhere(&self) -> &[Function] {
-        &self.elsewhere
+    pub fn with_other_cfa(&self) -> &[Function] {
+        &self.other_cfa
     }
 
     /// What `.eh_frame` describes.

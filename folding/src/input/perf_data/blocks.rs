@@ -1,6 +1,6 @@
 //! A long sequence of bytes in blocks, each kept as long as somebody needs it. Records lie whole in one block.
 
-use super::mapped::{Mapped, Window};
+use super::mapped_file::{FileWindow, MappedFile};
 use super::read_up_to;
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ pub struct Block {
 
 enum Bytes {
     Read(Vec<u8>),
-    Mapped(Arc<Window>),
+    Mapped(Arc<FileWindow>),
 }
 
 impl Bytes {
@@ -64,7 +64,7 @@ impl Block {
 pub struct Body<'a> {
     pub bytes: &'a [u8],
     /// Where they lie, if they stay there as long as somebody wants them, and at which place.
-    window: Option<(&'a Arc<Window>, usize)>,
+    window: Option<(&'a Arc<FileWindow>, usize)>,
 }
 
 impl<'a> Body<'a> {
@@ -82,7 +82,7 @@ impl<'a> Body<'a> {
 
 /// Bytes of a window that is kept.
 pub struct Kept {
-    window: Arc<Window>,
+    window: Arc<FileWindow>,
     range: Range<usize>,
 }
 
@@ -177,7 +177,7 @@ impl Blocks {
 pub enum Input<R> {
     Here(R),
     /// A file is looked at where the kernel keeps it.
-    Mapped(Mapped),
+    Mapped(MappedFile),
     /// Another thread reads them.
     Ahead(Reader),
 }

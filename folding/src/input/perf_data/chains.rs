@@ -1,16 +1,16 @@
 //! Chains of addresses, counted. Names come later: each different chain is made of places once, and each different
 //! place is named once, however many samples there are.
 //!
-//! Chains are counted as they were recorded, together with those of the same context (`intake` makes the contexts and the
+//! Chains are counted as they were recorded, together with those of the same context (`sample_batcher` makes the contexts and the
 //! batches). When they take much memory they are settled: what is the same chain in several contexts is kept once.
 
+use super::address_resolver::{Address, Addresses, CONTEXT_KERNEL, Mode, Place, Spaces, addresses};
 use super::bytes::words;
-use super::machine::Space;
-use super::places::{Address, Addresses, CONTEXT_KERNEL, Mode, Place, Spaces, addresses};
-use super::recorded::{Batch, Recorded, Tally};
+use super::chain_counts::{Batch, ChainCounts, ChainTotals};
+use super::process_maps::AddressSpace;
 use crate::collector::Samples;
 use crate::intern::Interner;
-use crate::located::Counted;
+use crate::locations::Counted;
 use crate::profile;
 use crate::runs::Runs;
 use crate::stats::CutCopies;
@@ -21,16 +21,16 @@ const RECORDED: usize = 32 << 20;
 
 /// What was mapped when a sample was taken.
 #[derive(Clone, Copy)]
-pub struct Mapped<'a> {
-    pub kernel: &'a Space,
-    pub user: &'a Space,
+pub struct CodeMaps<'a> {
+    pub kernel: &'a AddressSpace,
+    pub user: &'a AddressSpace,
     /// The kernel itself, for its addresses outside of what was mapped.
     pub core: Option<ObjectId>,
 }
 
 /// What a sample weighs.
 #[derive(Clone, Copy, Debug)]
-pub struct Weighed {
+pub struct SampleWeight {
     pub weight: u64,
     pub period: Option<u64>,
 }
@@ -51,7 +51,7 @@ pub struct Chains {
     spaces: Vec<Spaces>,
     contexts: Vec<Context>,
     addresses: Addresses,
-    recorded: Recorded,
+    recorded: ChainCounts,
     settled: Settled,
 }
 
@@ -83,8 +83,8 @@ impl Settled {
 
 impl Chains {
     /// Adds the spaces of the next number.
-    pub fn add_spaces(&mut self, mapped: Mapped) {
-        let Mapped { kernel, user, core } = mapped;
+    pub fn add_spaces(&mut self, mapped: CodeMaps) {
+        let CodeMaps { kernel, user, core } = mapped;
         self.spaces.push(Spaces { kernel: kernel.clone(), user: user.clone(), core });
     }
 
@@ -175,7 +175,7 @@ impl Chains {
         by_chain(samples.len(), chain_of, |at| samples[at], chains.iter(), take);
     }
 
-    fn samples_of(&self, (_, context, tally): (u32, u32, &Tally)) -> Samples {
+    fn samples_of(&self, (_, context, tally): (u32, u32, &ChainTotals)) -> Samples {
         let Context { comm, slice, .. } = self.contexts[context as usize];
         tally.samples(comm, slice)
     }

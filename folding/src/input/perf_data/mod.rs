@@ -1,30 +1,30 @@
 //! `perf.data`, as `perf record` writes it to a file or to a pipe.
 //!
 //! ```text
-//! Stream (bytes -> records) -> Order (by time) -> State (who, what is mapped) -> Counter -> Intake
-//! Intake (batches) -> Chains (addresses, counted) -> naming -> Collector
+//! Stream (bytes -> records) -> Order (by time) -> State (who, what is mapped) -> ChainBuilder -> SampleBatcher
+//! SampleBatcher (batches) -> Chains (addresses, counted) -> naming -> Collector
 //! ```
 //!
 //! Walking copied stacks and naming may be shared out among threads. Reading and putting in order is the work of one.
 
+mod address_resolver;
 mod attr;
 mod blocks;
 mod bytes;
+mod chain_builder;
+mod chain_counts;
 mod chains;
-mod counter;
-mod counters;
+mod context_cache;
 mod header;
-mod intake;
-mod machine;
-mod mapped;
+mod mapped_file;
 mod naming;
 mod order;
-mod places;
-mod recorded;
+mod process_maps;
 mod sample;
-mod seen;
+mod sample_batcher;
 mod state;
 mod stream;
+mod walk_pool;
 
 use super::Source;
 use crate::collector::Collector;
@@ -34,8 +34,8 @@ use attr::{Attr, sample_type};
 use blocks::{Input, Reader, read_all};
 use bytes::Bytes;
 use header::Header;
-use mapped::Mapped;
-pub use mapped::Storage;
+use mapped_file::MappedFile;
+pub use mapped_file::Storage;
 use order::{Order, Ready};
 use sample::word_at;
 use state::State;
@@ -118,7 +118,7 @@ impl PerfData {
         collector: &mut Collector,
     ) -> Result<(), Error> {
         if self.header.attrs.iter().any(|attr| attr.has(sample_type::STACK_USER)) {
-            if let Some(mapped) = file.file().and_then(|file| Mapped::new(file, offset)) {
+            if let Some(mapped) = file.file().and_then(|file| MappedFile::new(file, offset)) {
                 return self.read_records(Stream::new(Input::<F>::Mapped(mapped), offset, limit), collector);
             }
         }

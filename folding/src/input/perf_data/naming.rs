@@ -106,7 +106,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         chains.items_mut().iter_mut().for_each(|id| *id = sites[*id as usize]);
         collector.locate(chains, counted);
     } else {
-        pool::let_go(chains, threads);
+        pool::drop_in_background(chains, threads);
     }
 }
 

@@ -11,7 +11,7 @@ pub struct Sample<'a> {
     /// Nanoseconds of the trace's clock.
     pub time: Option<u64>,
     pub period: Option<u64>,
-    /// Counter values: of the event, or of its whole group.
+    /// ChainBuilder values: of the event, or of its whole group.
     pub values: Option<Values<'a>>,
     /// Addresses and context marks, 8 bytes each.
     pub callchain: Option<&'a [u8]>,
@@ -25,7 +25,7 @@ pub struct Sample<'a> {
     pub user_stack_size: u64,
 }
 
-/// Counter values of a sample that reads its group.
+/// ChainBuilder values of a sample that reads its group.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     bytes: &'a [u8],

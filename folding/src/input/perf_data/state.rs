@@ -3,16 +3,16 @@
 use super::attr::Attr;
 use super::blocks::Body;
 use super::bytes::Bytes;
-use super::chains::{Chains, Mapped};
-use super::counter::{Counter, Taken};
-use super::counters::{Counters, Handed, Scene};
+use super::chain_builder::{ChainBuilder, WeighedSample};
+use super::chains::{Chains, CodeMaps};
+use super::context_cache::ContextCache;
 use super::header::Header;
-use super::machine::{Machine, Map, Space};
 use super::naming;
 use super::order::Ready;
+use super::process_maps::{AddressSpace, Map, ProcessMaps};
 use super::sample::{Sample, word_at};
-use super::seen::Seen;
 use super::stream::kind;
+use super::walk_pool::{QueuedSample, SampleContext, WalkPool};
 use crate::collector::{self, Collector, Head};
 use crate::error::Error;
 use crate::intern::IntMap;
@@ -26,7 +26,7 @@ const SPACES: usize = 64;
 
 pub struct State {
     pub events: Events,
-    taking: Taking,
+    tracker: Tracker,
     /// The last value of each counter that is read in a group.
     counters: HashMap<u64, u64>,
     /// What the kernel said when it happened, and what perf counted up at the end: the same losses, told twice.
@@ -69,15 +69,15 @@ impl Events {
 }
 
 /// Who is there when a sample is taken, and where it is counted.
-struct Taking {
-    machine: Machine,
+struct Tracker {
+    processes: ProcessMaps,
     symbols: Symbols,
-    no_space: Space,
+    no_space: AddressSpace,
     threads: usize,
-    seen: Seen,
-    counter: Counter,
+    contexts: ContextCache,
+    builder: ChainBuilder,
     /// Others that walk stacks, once there is one to walk.
-    others: Option<Counters>,
+    others: Option<WalkPool>,
     /// Whose stacks are walked.
     walked: Option<unwind::Machine>,
     tables: IntMap<u64, Arc<Tables>>,
@@ -85,9 +85,9 @@ struct Taking {
 
 /// A sample's record, taken apart.
 #[derive(Clone, Copy)]
-struct Recorded<'a> {
+struct ParsedSample<'a> {
     event: usize,
-    taken: Taken<'a>,
+    taken: WeighedSample<'a>,
     body: Body<'a>,
 }
 
@@ -95,13 +95,13 @@ impl State {
     pub fn new(symbols: symbols::Options, threads: usize) -> Self {
         Self {
             events: Events::default(),
-            taking: Taking {
-                machine: Machine::default(),
+            tracker: Tracker {
+                processes: ProcessMaps::default(),
                 symbols: Symbols::new(symbols),
-                no_space: Space::default(),
+                no_space: AddressSpace::default(),
                 threads,
-                seen: Seen::default(),
-                counter: if threads > 1 { Counter::helped() } else { Counter::default() },
+                contexts: ContextCache::default(),
+                builder: if threads > 1 { ChainBuilder::helped() } else { ChainBuilder::default() },
                 others: None,
                 walked: unwind::Machine::own(),
                 tables: IntMap::default(),
@@ -120,10 +120,10 @@ impl State {
             self.events.ids.extend(attr.ids.iter().map(|&id| (id, index)));
         }
         if !header.arch.is_empty() {
-            self.taking.walked = unwind::Machine::of_name(&header.arch);
+            self.tracker.walked = unwind::Machine::of_name(&header.arch);
         }
-        self.taking.symbols.set_recorded(&header.build_ids, &header.os_release);
-        self.taking.seen.begin(&self.events.attrs, options);
+        self.tracker.symbols.set_recorded(&header.build_ids, &header.os_release);
+        self.tracker.contexts.begin(&self.events.attrs, options);
     }
 
     /// One record, in the order of time.
@@ -133,18 +133,18 @@ impl State {
             return self.sample(misc, body, collector);
         }
         let body = body.bytes;
-        let Taking { machine, symbols, seen, .. } = &mut self.taking;
+        let Tracker { processes, symbols, contexts, .. } = &mut self.tracker;
         let understood = match kind {
             kind::LOST => Bytes(body.get(8..).unwrap_or(&[])).u64().map(|lost| self.lost.add(lost)),
             kind::LOST_SAMPLES => Bytes(body).u64().map(|lost| self.lost_at_end.add(lost)),
             kind::MMAP | kind::MMAP2 | kind::COMM | kind::FORK | kind::KSYMBOL => {
-                seen.forget();
+                contexts.forget();
                 match kind {
-                    kind::MMAP => machine.mmap_record(misc, body, false, symbols),
-                    kind::MMAP2 => machine.mmap_record(misc, body, true, symbols),
-                    kind::COMM => machine.comm_record(misc, body),
-                    kind::FORK => machine.fork_record(misc, body),
-                    _ => machine.ksymbol_record(body, symbols),
+                    kind::MMAP => processes.mmap_record(misc, body, false, symbols),
+                    kind::MMAP2 => processes.mmap_record(misc, body, true, symbols),
+                    kind::COMM => processes.comm_record(misc, body),
+                    kind::FORK => processes.fork_record(misc, body),
+                    _ => processes.ksymbol_record(body, symbols),
                 }
             }
             _ => Some(()),
@@ -156,7 +156,7 @@ impl State {
     }
 
     fn sample(&mut self, misc: u16, body: Body, collector: &mut Collector) -> Result<(), Error> {
-        let Self { events, taking, counters, .. } = self;
+        let Self { events, tracker, counters, .. } = self;
         let bytes = body.bytes;
         let parsed =
             events.of(bytes).and_then(|(event, attr)| Some((event, attr, Sample::parse(bytes, attr)?)));
@@ -165,9 +165,9 @@ impl State {
             return Ok(());
         };
         let Some(values) = sample.values else {
-            let weighed = taking.seen.weighed(&sample);
-            let taken = Taken { weighed, misc, attr, sample: &sample };
-            return taking.count(&events.attrs, &Recorded { event, taken, body }, collector);
+            let weighed = tracker.contexts.weighed(&sample);
+            let taken = WeighedSample { weighed, misc, attr, sample: &sample };
+            return tracker.count(&events.attrs, &ParsedSample { event, taken, body }, collector);
         };
         // The leader of a group was sampled: each member weighs what its counter grew by.
         for (id, value) in values.iter() {
@@ -177,9 +177,9 @@ impl State {
             let period = value.wrapping_sub(before);
             if period > 0 {
                 let sample = Sample { period: Some(period), ..sample };
-                let weighed = taking.seen.weighed(&sample);
-                let taken = Taken { weighed, misc, attr, sample: &sample };
-                taking.count(&events.attrs, &Recorded { event, taken, body }, collector)?;
+                let weighed = tracker.contexts.weighed(&sample);
+                let taken = WeighedSample { weighed, misc, attr, sample: &sample };
+                tracker.count(&events.attrs, &ParsedSample { event, taken, body }, collector)?;
             }
         }
         Ok(())
@@ -189,10 +189,10 @@ impl State {
     pub fn finish(&mut self, collector: &mut Collector) {
         let lost = if self.lost_at_end.samples > self.lost.samples { self.lost_at_end } else { self.lost };
         collector.lost(lost.records, lost.samples);
-        let Taking { seen, counter, others, symbols, threads, .. } = &mut self.taking;
-        seen.tell(collector);
-        let mut all = std::mem::take(counter).chains();
-        for chains in others.take().map_or_else(Vec::new, Counters::finish) {
+        let Tracker { contexts, builder, others, symbols, threads, .. } = &mut self.tracker;
+        contexts.tell(collector);
+        let mut all = std::mem::take(builder).chains();
+        for chains in others.take().map_or_else(Vec::new, WalkPool::finish) {
             all.absorb(chains);
         }
         naming::name(all, symbols, collector, *threads);
@@ -202,16 +202,16 @@ impl State {
     }
 }
 
-impl Taking {
+impl Tracker {
     fn count(
         &mut self,
         attrs: &Arc<[Attr]>,
-        recorded: &Recorded,
+        recorded: &ParsedSample,
         collector: &mut Collector,
     ) -> Result<(), Error> {
-        let &Recorded { event, taken, .. } = recorded;
+        let &ParsedSample { event, taken, .. } = recorded;
         let sample = taken.sample;
-        let context = match self.seen.find(event, sample) {
+        let context = match self.contexts.find(event, sample) {
             Some(context) => context,
             None => match self.open(event, taken, collector)? {
                 Some(context) => context,
@@ -220,23 +220,28 @@ impl Taking {
         };
         let large = match self.walked.filter(|_| !sample.user_stack.is_empty()) {
             None => {
-                self.counter.count(context, taken, None);
-                self.counter.take_large()
+                self.builder.count(context, taken, None);
+                self.builder.take_large()
             }
             Some(machine) => self.walk(context, attrs, recorded, machine),
         };
         if let Some(chains) = large {
-            self.seen.forget();
+            self.contexts.forget();
             naming::name(chains, &mut self.symbols, collector, self.threads);
         }
         Ok(())
     }
 
     /// Asks the collector whether a sample is wanted, and for its command.
-    fn open(&mut self, event: usize, taken: Taken, collector: &mut Collector) -> Result<Option<u32>, Error> {
-        let Taken { sample, attr, .. } = taken;
+    fn open(
+        &mut self,
+        event: usize,
+        taken: WeighedSample,
+        collector: &mut Collector,
+    ) -> Result<Option<u32>, Error> {
+        let WeighedSample { sample, attr, .. } = taken;
         let head = Head {
-            comm: self.machine.comm(sample.tid.unwrap_or(-1)),
+            comm: self.processes.comm(sample.tid.unwrap_or(-1)),
             pid: sample.pid.map(i64::from),
             tid: sample.tid.map(i64::from),
             event: &attr.name,
@@ -246,19 +251,19 @@ impl Taking {
         let open = collector.open(&head)?;
         if collector.is_ambiguous() {
             // From now on nothing is wanted.
-            self.seen.forget();
+            self.contexts.forget();
         }
         let Some(open) = open else { return Ok(None) };
         if self.threads > 1 {
             self.symbols.begin();
         }
-        let user = sample.pid.and_then(|pid| self.machine.space(pid)).unwrap_or(&self.no_space);
-        let mapped = Mapped { kernel: &self.machine.kernel, user, core: self.symbols.core() };
-        let (context, anew) = self.counter.context(open.comm(), open.slice(), mapped);
+        let user = sample.pid.and_then(|pid| self.processes.space(pid)).unwrap_or(&self.no_space);
+        let mapped = CodeMaps { kernel: &self.processes.kernel, user, core: self.symbols.core() };
+        let (context, anew) = self.builder.context(open.comm(), open.slice(), mapped);
         if anew {
-            self.seen.forget();
+            self.contexts.forget();
         }
-        self.seen.remember(event, sample, open.slice(), context);
+        self.contexts.remember(event, sample, open.slice(), context);
         Ok(Some(context))
     }
 
@@ -267,31 +272,31 @@ impl Taking {
         &mut self,
         context: u32,
         attrs: &Arc<[Attr]>,
-        recorded: &Recorded,
+        recorded: &ParsedSample,
         machine: unwind::Machine,
     ) -> Option<Chains> {
-        let &Recorded { event, taken, body } = recorded;
-        let space = taken.sample.pid.and_then(|pid| self.machine.space(pid)).unwrap_or(&self.no_space);
+        let &ParsedSample { event, taken, body } = recorded;
+        let space = taken.sample.pid.and_then(|pid| self.processes.space(pid)).unwrap_or(&self.no_space);
         let tables = tables(space, machine, &mut self.tables, &mut self.symbols);
         // Where what is handed over has to be copied, one walker gains nothing.
         let walkers = self.threads.saturating_sub(1);
         let kept = if walkers > 0 { body.kept() } else { None };
         if walkers <= 1 && kept.is_none() {
-            self.counter.count(context, taken, Some((machine, &**tables)));
-            return self.counter.take_large();
+            self.builder.count(context, taken, Some((machine, &**tables)));
+            return self.builder.take_large();
         }
-        let others = self.others.get_or_insert_with(|| Counters::start(walkers));
-        let (comm, slice) = self.counter.of_context(context)?;
-        let scene = Scene {
+        let others = self.others.get_or_insert_with(|| WalkPool::start(walkers));
+        let (comm, slice) = self.builder.of_context(context)?;
+        let scene = SampleContext {
             comm,
             slice,
-            kernel: self.machine.kernel.clone(),
+            kernel: self.processes.kernel.clone(),
             user: space.clone(),
             core: self.symbols.core(),
             machine,
             tables: Arc::clone(tables),
         };
-        let sample = Handed { attr: event, misc: taken.misc, weighed: taken.weighed };
+        let sample = QueuedSample { attr: event, misc: taken.misc, weighed: taken.weighed };
         match kept {
             Some(kept) => others.count_kept(attrs, sample, kept, scene),
             None => others.count_copied(attrs, sample, body.bytes, scene),
@@ -302,7 +307,7 @@ impl Taking {
 
 /// The unwind tables of a process, made when its maps are new.
 fn tables<'t>(
-    space: &Space,
+    space: &AddressSpace,
     machine: unwind::Machine,
     known: &'t mut IntMap<u64, Arc<Tables>>,
     symbols: &mut Symbols,
@@ -314,12 +319,12 @@ fn tables<'t>(
 }
 
 /// The files of a process, for the unwinder.
-fn mapped_files(space: &Space, symbols: &mut Symbols) -> Vec<unwind::Mapped> {
+fn mapped_files(space: &AddressSpace, symbols: &mut Symbols) -> Vec<unwind::MappedObject> {
     let mapped = |map: &Map| {
-        let (sections, bias) = symbols.unwind(map.object, map.start.wrapping_add(map.shift))?;
-        // address + shift = offset; offset + bias = the file's own address
-        let bias = map.shift.wrapping_add(bias).wrapping_neg();
-        Some(unwind::Mapped { range: map.start..map.end, bias, sections })
+        let (sections, bias) = symbols.unwind(map.object, map.start.wrapping_add(map.file_bias))?;
+        // address + file_bias = offset; offset + bias = the file's own address
+        let bias = map.file_bias.wrapping_add(bias).wrapping_neg();
+        Some(unwind::MappedObject { range: map.start..map.end, bias, sections })
     };
     space.maps().iter().filter_map(mapped).collect()
 }

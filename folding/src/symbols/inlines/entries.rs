@@ -1,8 +1,8 @@
 //! A walk through the entries of a unit.
 
 use super::Found;
+use super::die_cursor::{DieCursor, Entry};
 use super::sections::{self, Header, Slice};
-use super::steps::{Entry, Steps};
 use gimli::{
     Abbreviation, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, Error, RangeListsOffset, Unit,
     UnitOffset,
@@ -69,7 +69,7 @@ pub struct Reader<'u, 'a> {
 impl<'u, 'a> Reader<'u, 'a> {
     /// Finds the functions of a unit's addresses, and what was inlined into them there.
     pub fn functions(&self, of_unit: &[usize], found: &mut Found) -> Result<(), Error> {
-        let mut steps = Steps::new(self.unit)?;
+        let mut steps = DieCursor::new(self.unit)?;
         let mut left = of_unit.len();
         let mut here = Vec::new();
         while left > 0 {
@@ -95,7 +95,7 @@ impl<'u, 'a> Reader<'u, 'a> {
     /// Reads what is below a function's entry, which holds the addresses `here`.
     fn inlined(
         &self,
-        steps: &mut Steps<'u, 'a>,
+        steps: &mut DieCursor<'u, 'a>,
         function: isize,
         here: &[usize],
         found: &mut Found,
@@ -130,7 +130,7 @@ impl<'u, 'a> Reader<'u, 'a> {
     /// Gives those of some addresses that lie in the code of an entry, in order, and its attributes if there are any.
     fn held(
         &self,
-        steps: &mut Steps<'u, 'a>,
+        steps: &mut DieCursor<'u, 'a>,
         entry: &Entry,
         some: &[usize],
         found: &Found,

@@ -3,8 +3,8 @@
 //! What is looked up of a sample lies all over the memory, what is read of it comes as a stream: the two take about as
 //! long, and do not need each other.
 
-use super::chains::{Chains, Context, Mapped, Weighed};
-use super::recorded::Batch;
+use super::chain_counts::Batch;
+use super::chains::{Chains, CodeMaps, Context, SampleWeight};
 use crate::stats::CutCopies;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
@@ -24,7 +24,7 @@ const LARGE: usize = 16 << 20;
 
 /// Takes samples, and has them counted.
 #[derive(Default)]
-pub struct Intake {
+pub struct SampleBatcher {
     pub cut: CutCopies,
     chains: Arc<Mutex<Chains>>,
     batch: Batch,
@@ -39,14 +39,14 @@ pub struct Intake {
     helper: Option<Helper>,
 }
 
-impl Intake {
+impl SampleBatcher {
     /// With a thread of its own that counts.
     pub fn helped() -> Self {
         Self { helped: true, ..Self::default() }
     }
 
     /// The number of a context; and whether all numbers given before are void.
-    pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: Mapped) -> (u32, bool) {
+    pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: CodeMaps) -> (u32, bool) {
         let anew = self.contexts.len() >= CONTEXTS;
         if anew {
             self.finish();
@@ -78,7 +78,7 @@ impl Intake {
 
     /// Takes a sample of a context that was given a number.
     #[inline]
-    pub fn take(&mut self, context: u32, chain: &[u8], sample: Weighed) {
+    pub fn take(&mut self, context: u32, chain: &[u8], sample: SampleWeight) {
         self.batch.take(context, chain, sample);
         if self.batch.len() >= if self.helped { THERE } else { HERE } {
             self.pass_on();
@@ -185,12 +185,12 @@ impl Helper {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::Space;
+    use super::super::process_maps::AddressSpace;
     use super::*;
     use crate::collector::Samples;
 
-    fn intakes() -> [Intake; 2] {
-        [Intake::default(), Intake::helped()]
+    fn batchers() -> [SampleBatcher; 2] {
+        [SampleBatcher::default(), SampleBatcher::helped()]
     }
 
     fn each(mut chains: Chains) -> Vec<(usize, Vec<Samples>)> {
@@ -199,8 +199,8 @@ mod tests {
         all
     }
 
-    fn weighed(weight: u64) -> Weighed {
-        Weighed { weight, period: Some(weight) }
+    fn weighed(weight: u64) -> SampleWeight {
+        SampleWeight { weight, period: Some(weight) }
     }
 
     /// More than is kept before it is settled, of which half comes again in other spaces.
@@ -208,17 +208,18 @@ mod tests {
     fn chains_of_any_number_are_counted() {
         const DEEP: u64 = 200;
         const COUNT: u64 = (32 << 20) / (4 * DEEP) * 3 / 2;
-        let (kernel, user, mut other) = (Space::default(), Space::default(), Space::default());
+        let (kernel, user, mut other) =
+            (AddressSpace::default(), AddressSpace::default(), AddressSpace::default());
         other.version = 7;
-        for mut intake in intakes() {
+        for mut batcher in batchers() {
             for (user, every) in [(&user, 1), (&other, 2)] {
-                let (context, _) = intake.context(1, None, Mapped { kernel: &kernel, user, core: None });
+                let (context, _) = batcher.context(1, None, CodeMaps { kernel: &kernel, user, core: None });
                 for n in (0..COUNT).step_by(every) {
                     let chain: Vec<u8> = (0..DEEP).flat_map(|at| (n % (at + 900)).to_le_bytes()).collect();
-                    intake.take(context, &chain, weighed(n));
+                    batcher.take(context, &chain, weighed(n));
                 }
             }
-            let all = each(intake.chains());
+            let all = each(batcher.chains());
             assert!(all.iter().all(|(len, samples)| (*len as u64, samples.len()) == (DEEP, 1)));
             let samples = || all.iter().map(|(_, samples)| samples[0]);
             let sum = |step| (0..u128::from(COUNT)).step_by(step).sum::<u128>();
@@ -231,21 +232,21 @@ mod tests {
     /// What waits when contexts are numbered anew belongs to the old ones.
     #[test]
     fn contexts_of_any_number_are_told_apart() {
-        let (kernel, user) = (Space::default(), Space::default());
-        let mapped = Mapped { kernel: &kernel, user: &user, core: None };
+        let (kernel, user) = (AddressSpace::default(), AddressSpace::default());
+        let mapped = CodeMaps { kernel: &kernel, user: &user, core: None };
         let count = 2 * CONTEXTS as u32 + 5;
-        for mut intake in intakes() {
+        for mut batcher in batchers() {
             let mut begun_anew = 0;
             for comm in 0..count {
-                let (context, anew) = intake.context(comm, None, mapped);
+                let (context, anew) = batcher.context(comm, None, mapped);
                 begun_anew += u32::from(anew);
-                assert_eq!(intake.of_context(context), Some((comm, None)));
+                assert_eq!(batcher.of_context(context), Some((comm, None)));
                 for weight in 1..=3 {
-                    intake.take(context, &7_u64.to_le_bytes(), weighed(weight));
+                    batcher.take(context, &7_u64.to_le_bytes(), weighed(weight));
                 }
             }
             assert_eq!(begun_anew, 2);
-            let all = each(intake.chains());
+            let all = each(batcher.chains());
             assert_eq!((all.len(), all[0].0, all[0].1.len()), (1, 1, count as usize));
             let mut comms: Vec<u32> = all[0].1.iter().map(|samples| samples.comm).collect();
             comms.sort_unstable();
@@ -256,20 +257,20 @@ mod tests {
 
     #[test]
     fn what_is_large_is_taken_and_the_rest_goes_on() {
-        let (kernel, user) = (Space::default(), Space::default());
-        let mapped = Mapped { kernel: &kernel, user: &user, core: None };
+        let (kernel, user) = (AddressSpace::default(), AddressSpace::default());
+        let mapped = CodeMaps { kernel: &kernel, user: &user, core: None };
         let count = 2 * THERE as u64 + 7;
-        for mut intake in intakes() {
+        for mut batcher in batchers() {
             let mut parts = Vec::new();
             for part in 0..3 {
-                let (context, _) = intake.context(part, None, mapped);
+                let (context, _) = batcher.context(part, None, mapped);
                 assert_eq!(context, 0);
-                (0..count).for_each(|n| intake.take(context, &n.to_le_bytes(), weighed(1)));
-                assert!(intake.take_large().is_none());
-                intake.numbers = LARGE + 1;
-                parts.extend(intake.take_large());
+                (0..count).for_each(|n| batcher.take(context, &n.to_le_bytes(), weighed(1)));
+                assert!(batcher.take_large().is_none());
+                batcher.numbers = LARGE + 1;
+                parts.extend(batcher.take_large());
             }
-            assert!(each(intake.chains()).is_empty());
+            assert!(each(batcher.chains()).is_empty());
             for (part, comm) in parts.into_iter().zip(0..) {
                 let all = each(part);
                 assert_eq!(all.len() as u64, count);

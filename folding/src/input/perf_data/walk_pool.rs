@@ -3,9 +3,9 @@
 
 use super::attr::Attr;
 use super::blocks::Kept;
-use super::chains::{Chains, Mapped, Weighed};
-use super::counter::{Counter, Taken};
-use super::machine::Space;
+use super::chain_builder::{ChainBuilder, WeighedSample};
+use super::chains::{Chains, CodeMaps, SampleWeight};
+use super::process_maps::AddressSpace;
 use super::sample::Sample;
 use crate::symbols::ObjectId;
 use crate::unwind::{self, Tables};
@@ -20,26 +20,26 @@ const BATCH: usize = 1 << 20;
 const AHEAD: usize = 2;
 
 /// Where a sample was taken, to be handed to another thread.
-pub struct Scene {
+pub struct SampleContext {
     pub comm: u32,
     pub slice: Option<u64>,
-    pub kernel: Space,
-    pub user: Space,
+    pub kernel: AddressSpace,
+    pub user: AddressSpace,
     pub core: Option<ObjectId>,
     pub machine: unwind::Machine,
     pub tables: Arc<Tables>,
 }
 
 /// A sample to be handed over: the number of its event, and what its record says besides its body.
-pub struct Handed {
+pub struct QueuedSample {
     pub attr: usize,
     pub misc: u16,
-    pub weighed: Weighed,
+    pub weighed: SampleWeight,
 }
 
 struct Job {
-    sample: Handed,
-    scene: Scene,
+    sample: QueuedSample,
+    scene: SampleContext,
     body: Bytes,
 }
 
@@ -60,18 +60,18 @@ struct Batch {
 }
 
 impl Batch {
-    fn count(&mut self, counter: &mut Counter) {
-        for Job { sample: Handed { attr, misc, weighed }, scene, body } in self.jobs.drain(..) {
+    fn count(&mut self, counter: &mut ChainBuilder) {
+        for Job { sample: QueuedSample { attr, misc, weighed }, scene, body } in self.jobs.drain(..) {
             let attr = &self.attrs[attr];
             let body = match &body {
                 Bytes::Copied(range) => &self.copied[range.clone()],
                 Bytes::Kept(kept) => kept.bytes(),
             };
             let Some(sample) = Sample::parse(body, attr) else { continue };
-            let Scene { comm, slice, kernel, user, core, machine, tables } = &scene;
-            let mapped = Mapped { kernel, user, core: *core };
+            let SampleContext { comm, slice, kernel, user, core, machine, tables } = &scene;
+            let mapped = CodeMaps { kernel, user, core: *core };
             let (context, _) = counter.context(*comm, *slice, mapped);
-            let taken = Taken { weighed, misc, attr, sample: &sample };
+            let taken = WeighedSample { weighed, misc, attr, sample: &sample };
             counter.count(context, taken, Some((*machine, &**tables)));
         }
         self.copied.clear();
@@ -80,18 +80,18 @@ impl Batch {
 }
 
 /// Several counters, each in a thread of its own.
-pub struct Counters {
+pub struct WalkPool {
     batch: Batch,
     full: Option<SyncSender<Batch>>,
     empty: Receiver<Batch>,
     chains: Receiver<Chains>,
     threads: Vec<JoinHandle<()>>,
     /// Counts in this thread what the others have no time for.
-    own: Counter,
+    own: ChainBuilder,
     spare: Option<Batch>,
 }
 
-impl Counters {
+impl WalkPool {
     pub fn start(threads: usize) -> Self {
         let (full, batches) = sync_channel::<Batch>(threads * AHEAD);
         let batches = Arc::new(Mutex::new(batches));
@@ -99,7 +99,7 @@ impl Counters {
         let (counted, chains) = channel();
         let work =
             |batches: Arc<Mutex<Receiver<Batch>>>, give_back: Sender<Batch>, counted: Sender<Chains>| {
-                let mut counter = Counter::default();
+                let mut counter = ChainBuilder::default();
                 loop {
                     // A guard held in the condition would be held during the work.
                     let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -124,20 +124,32 @@ impl Counters {
             empty,
             chains,
             threads,
-            own: Counter::default(),
+            own: ChainBuilder::default(),
             spare: None,
         }
     }
 
     /// Hands a sample over whose record stays where it is.
-    pub fn count_kept(&mut self, attrs: &Arc<[Attr]>, sample: Handed, body: Kept, scene: Scene) {
+    pub fn count_kept(
+        &mut self,
+        attrs: &Arc<[Attr]>,
+        sample: QueuedSample,
+        body: Kept,
+        scene: SampleContext,
+    ) {
         let len = body.bytes().len();
         self.batch_of(attrs).jobs.push(Job { sample, scene, body: Bytes::Kept(body) });
         self.added(len);
     }
 
     /// Hands a sample over whose record has to be copied.
-    pub fn count_copied(&mut self, attrs: &Arc<[Attr]>, sample: Handed, body: &[u8], scene: Scene) {
+    pub fn count_copied(
+        &mut self,
+        attrs: &Arc<[Attr]>,
+        sample: QueuedSample,
+        body: &[u8],
+        scene: SampleContext,
+    ) {
         let batch = self.batch_of(attrs);
         let start = batch.copied.len();
         batch.copied.extend_from_slice(body);

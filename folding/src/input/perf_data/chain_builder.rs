@@ -1,17 +1,17 @@
 //! Samples into counted chains.
 
+use super::address_resolver::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, addresses};
 use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
 use super::bytes::words;
-use super::chains::{Chains, Key, Mapped, Weighed, branch_calls, has_user_part};
-use super::intake::Intake;
-use super::places::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, addresses};
+use super::chains::{Chains, CodeMaps, Key, SampleWeight, branch_calls, has_user_part};
 use super::sample::Sample;
+use super::sample_batcher::SampleBatcher;
 use crate::unwind::{self, Registers, Tables, Walk, Walker};
 
 /// A sample, with what it weighs and where it is counted.
 #[derive(Clone, Copy)]
-pub struct Taken<'a> {
-    pub weighed: Weighed,
+pub struct WeighedSample<'a> {
+    pub weighed: SampleWeight,
     pub misc: u16,
     pub attr: &'a Attr,
     pub sample: &'a Sample<'a>,
@@ -19,31 +19,31 @@ pub struct Taken<'a> {
 
 /// Counts chains.
 #[derive(Default)]
-pub struct Counter {
-    intake: Intake,
+pub struct ChainBuilder {
+    batcher: SampleBatcher,
     walker: Walker,
     key: Key,
 }
 
-impl Counter {
+impl ChainBuilder {
     /// With a thread of its own that looks chains up.
     pub fn helped() -> Self {
-        Self { intake: Intake::helped(), ..Self::default() }
+        Self { batcher: SampleBatcher::helped(), ..Self::default() }
     }
 
     /// The number of a context; and whether all numbers given before are void.
-    pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: Mapped) -> (u32, bool) {
-        self.intake.context(comm, slice, mapped)
+    pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: CodeMaps) -> (u32, bool) {
+        self.batcher.context(comm, slice, mapped)
     }
 
     /// Command and slice of time of a context.
     pub fn of_context(&self, context: u32) -> Option<(u32, Option<u64>)> {
-        self.intake.of_context(context)
+        self.batcher.of_context(context)
     }
 
     /// Counts a sample. `tables` are those of its process, if its stack was copied and is to be walked.
-    pub fn count(&mut self, context: u32, taken: Taken, tables: Option<(unwind::Machine, &Tables)>) {
-        let Taken { weighed, misc, attr, sample } = taken;
+    pub fn count(&mut self, context: u32, taken: WeighedSample, tables: Option<(unwind::Machine, &Tables)>) {
+        let WeighedSample { weighed, misc, attr, sample } = taken;
         let calls =
             sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
@@ -51,7 +51,7 @@ impl Counter {
         let key = &mut self.key;
         match (sample.callchain, calls, copied) {
             (Some(chain), None, None) if missing.is_none() => {
-                return self.intake.take(context, chain, weighed);
+                return self.batcher.take(context, chain, weighed);
             }
             (Some(chain), Some(calls), _) => {
                 key.begin();
@@ -71,7 +71,7 @@ impl Counter {
                 key.returns(returns);
                 if cut {
                     let filled = sample.user_stack.len();
-                    self.intake.cut.count(weighed.weight, filled, sample.user_stack_size);
+                    self.batcher.cut.count(weighed.weight, filled, sample.user_stack_size);
                 }
             }
             (Some(chain), ..) => {
@@ -86,26 +86,26 @@ impl Counter {
                 }
             }
         }
-        self.intake.take(context, key.bytes(), weighed);
+        self.batcher.take(context, key.bytes(), weighed);
     }
 
     /// What was counted.
     pub fn chains(self) -> Chains {
-        self.intake.chains()
+        self.batcher.chains()
     }
 
     /// The chains so far, if they take much memory. Contexts are then numbered anew.
     pub fn take_large(&mut self) -> Option<Chains> {
-        self.intake.take_large()
+        self.batcher.take_large()
     }
 }
 
 /// The place that was executed, where the chain lacks it and so would give its weight to a caller, or to nobody: chains
 /// of one side (`perf record --kernel-callchains`, `--user-callchains`) have nothing of samples of the other.
 #[inline]
-fn missing_leaf(chain: &[u8], taken: Taken) -> Option<(u64, u64)> {
+fn missing_leaf(chain: &[u8], taken: WeighedSample) -> Option<(u64, u64)> {
     const MARK: usize = 8;
-    let Taken { attr, misc, sample, .. } = taken;
+    let WeighedSample { attr, misc, sample, .. } = taken;
     let kernels_left_out = attr.only_user_chains && mode(misc) == CONTEXT_KERNEL;
     if chain.len() > MARK && !kernels_left_out {
         return None;

@@ -24,10 +24,14 @@ pub enum Part {
     File(Loaded),
 }
 
-pub type Ahead = pool::Ahead<Job, Part>;
+pub type Prefetch = pool::Prefetch<Job, Part>;
 
 /// Begins to read these files and the kernel's symbols, if there is anything to read.
-pub fn start(build_ids: &HashMap<Vec<u8>, Vec<u8>>, recorded: &Recorded, options: &Options) -> Option<Ahead> {
+pub fn start(
+    build_ids: &HashMap<Vec<u8>, Vec<u8>>,
+    recorded: &Recorded,
+    options: &Options,
+) -> Option<Prefetch> {
     let mut jobs = Vec::new();
     if build_ids.contains_key(&b"[kernel.kallsyms]"[..]) && recorded.reference.is_some() {
         jobs.push(Job::Kernel { recorded: recorded.clone(), cache: options.cache.clone() });
@@ -41,7 +45,7 @@ pub fn start(build_ids: &HashMap<Vec<u8>, Vec<u8>>, recorded: &Recorded, options
         options: options.clone(),
     };
     jobs.extend(files.into_iter().map(file));
-    (!jobs.is_empty()).then(|| Ahead::start(jobs, read))
+    (!jobs.is_empty()).then(|| Prefetch::start(jobs, read))
 }
 
 fn read(job: &Job) -> Part {

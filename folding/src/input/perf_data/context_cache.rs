@@ -1,7 +1,7 @@
 //! Samples like those before: who took them, and which event, was worked out already.
 
 use super::attr::Attr;
-use super::chains::Weighed;
+use super::chains::SampleWeight;
 use super::sample::Sample;
 use crate::collector::{Collector, Options, Weight};
 use crate::stats::EventTotals;
@@ -22,7 +22,7 @@ struct Last {
 }
 
 /// Contexts by thread, and the samples that were not shown to the collector one by one.
-pub struct Seen {
+pub struct ContextCache {
     last: [Option<Last>; THREADS],
     generation: u64,
     /// By the number of the event.
@@ -33,7 +33,7 @@ pub struct Seen {
     by_time: bool,
 }
 
-impl Default for Seen {
+impl Default for ContextCache {
     fn default() -> Self {
         Self {
             last: [None; THREADS],
@@ -46,7 +46,7 @@ impl Default for Seen {
     }
 }
 
-impl Seen {
+impl ContextCache {
     pub fn begin(&mut self, attrs: &[Attr], options: &Options) {
         self.forget();
         // A pipe may tell the name of an event after the event itself.
@@ -62,13 +62,13 @@ impl Seen {
         self.generation += 1;
     }
 
-    pub fn weighed(&self, sample: &Sample) -> Weighed {
+    pub fn weighed(&self, sample: &Sample) -> SampleWeight {
         let period = sample.period;
         let weight = match self.weight {
             Weight::Count => 1,
             Weight::Period => period.unwrap_or(0),
         };
-        Weighed { weight, period }
+        SampleWeight { weight, period }
     }
 
     /// The context of a sample, which is counted, if one like it was seen.

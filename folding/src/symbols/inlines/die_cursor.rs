@@ -27,7 +27,7 @@ pub struct Entry<'u> {
 
 /// A way through the entries of a unit, in their order. After an entry its attributes are next: they must be read or
 /// skipped.
-pub struct Steps<'u, 'a> {
+pub struct DieCursor<'u, 'a> {
     unit: &'u Unit<Slice<'a>>,
     rest: &'a [u8],
     /// Where the entries end.
@@ -83,7 +83,7 @@ struct Bounds {
     size_len: usize,
 }
 
-impl<'u, 'a> Steps<'u, 'a> {
+impl<'u, 'a> DieCursor<'u, 'a> {
     /// From the first entry of the unit.
     pub fn new(unit: &'u Unit<Slice<'a>>) -> Result<Self, Error> {
         let start = unit.header.root_offset();
@@ -298,7 +298,7 @@ mod tests {
         let dwarf = sections.borrow(None);
         let mut met = 0;
         for unit in headers(&dwarf).into_iter().filter_map(|header| unit(&dwarf, header)) {
-            let mut steps = Steps::new(&unit).unwrap();
+            let mut steps = DieCursor::new(&unit).unwrap();
             let mut entries = unit.entries_raw(None).unwrap();
             let mut lowest = isize::MAX;
             while !entries.is_empty() {

@@ -8,7 +8,7 @@ use crate::stacks::{Stacks, Tally};
 const HEAD: usize = 3;
 
 /// A place in an object, and what runs there.
-pub struct Site<'a> {
+pub struct Location<'a> {
     /// The number of the object; 0 if it is not known.
     pub object: u32,
     /// As the object counts it.
@@ -22,7 +22,7 @@ pub type Counted = (u32, u32, Tally);
 
 /// Stacks of sites, beside the same stacks by name.
 #[derive(Default)]
-pub struct Located {
+pub struct Locations {
     objects: Interner<u8>,
     sites: Interner<u32>,
     /// The numbers of the sites of each chain, leaf first.
@@ -31,7 +31,7 @@ pub struct Located {
     key: Vec<u32>,
 }
 
-impl Located {
+impl Locations {
     /// Behind the highest number of an object.
     pub fn objects(&self) -> usize {
         self.objects.len() + 1
@@ -99,9 +99,9 @@ impl Located {
         object.checked_sub(1).map_or(b"", |object| self.objects.get(object))
     }
 
-    pub fn get(&self, site: u32) -> Site<'_> {
+    pub fn get(&self, site: u32) -> Location<'_> {
         let key = self.sites.get(site);
-        Site { object: key[0], address: u64::from(key[1]) << 32 | u64::from(key[2]), names: &key[HEAD..] }
+        Location { object: key[0], address: u64::from(key[1]) << 32 | u64::from(key[2]), names: &key[HEAD..] }
     }
 
     /// The sites in an order that depends on nothing but them: by object and address. `rank` gives the place of a name

@@ -22,19 +22,19 @@ pub struct Map {
     pub start: u64,
     pub end: u64,
     /// What to add to an address to get the offset in the file.
-    pub shift: u64,
+    pub file_bias: u64,
     pub object: ObjectId,
 }
 
 /// The code mapped in one process, or in the kernel.
 #[derive(Clone, Default)]
-pub struct Space {
+pub struct AddressSpace {
     maps: Arc<Vec<Map>>,
     /// Changes whenever the maps do; equal versions mean equal maps.
     pub version: u64,
 }
 
-impl Space {
+impl AddressSpace {
     pub fn find(&self, address: u64) -> Option<&Map> {
         let after = self.maps.partition_point(|map| map.start <= address);
         self.maps[..after].last().filter(|map| address < map.end)
@@ -64,14 +64,14 @@ impl Space {
 }
 
 #[derive(Default)]
-pub struct Machine {
-    pub kernel: Space,
-    spaces: IntMap<i32, Space>,
+pub struct ProcessMaps {
+    pub kernel: AddressSpace,
+    spaces: IntMap<i32, AddressSpace>,
     comms: IntMap<i32, Arc<[u8]>>,
     versions: u64,
 }
 
-impl Machine {
+impl ProcessMaps {
     /// The name of a thread; perf's `:TID` when nobody told.
     pub fn comm(&mut self, tid: i32) -> &[u8] {
         let unknown = || match tid {
@@ -81,7 +81,7 @@ impl Machine {
         self.comms.entry(tid).or_insert_with(unknown)
     }
 
-    pub fn space(&self, pid: i32) -> Option<&Space> {
+    pub fn space(&self, pid: i32) -> Option<&AddressSpace> {
         self.spaces.get(&pid)
     }
 
@@ -147,13 +147,13 @@ impl Machine {
         }
         let version = self.next_version();
         if misc & CPU_MODE == MODE_KERNEL {
-            let (object, shift) = symbols.kernel_object(path, build_id, start, offset);
-            self.kernel.insert(Map { start, end, shift, object }, version);
+            let (object, file_bias) = symbols.kernel_object(path, build_id, start, offset);
+            self.kernel.insert(Map { start, end, file_bias, object }, version);
             return Some(());
         }
         let (object, absolute) = symbols.user_object(path, build_id, pid);
-        let shift = if absolute { 0 } else { offset.wrapping_sub(start) };
-        self.spaces.entry(pid).or_default().insert(Map { start, end, shift, object }, version);
+        let file_bias = if absolute { 0 } else { offset.wrapping_sub(start) };
+        self.spaces.entry(pid).or_default().insert(Map { start, end, file_bias, object }, version);
         Some(())
     }
 
@@ -168,7 +168,7 @@ impl Machine {
         }
         let end = start.checked_add(u64::from(len)).filter(|&end| end > start)?;
         let object = symbols.named_object(at.text());
-        self.kernel.insert(Map { start, end, shift: 0, object }, version);
+        self.kernel.insert(Map { start, end, file_bias: 0, object }, version);
         Some(())
     }
 }
@@ -178,12 +178,12 @@ mod tests {
     use super::*;
 
     fn map(start: u64, end: u64) -> Map {
-        Map { start, end, shift: 0, object: ObjectId(start as u32) }
+        Map { start, end, file_bias: 0, object: ObjectId(start as u32) }
     }
 
     #[test]
     fn a_map_covers_the_older_ones() {
-        let mut space = Space::default();
+        let mut space = AddressSpace::default();
         for (version, (start, end)) in [(0, 100), (200, 300), (50, 250), (60, 70)].into_iter().enumerate() {
             space.insert(map(start, end), version as u64 + 1);
         }

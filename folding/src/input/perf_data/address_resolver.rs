@@ -1,6 +1,6 @@
 //! The places that the addresses of recorded chains stand for.
 
-use super::machine::Space;
+use super::process_maps::AddressSpace;
 use crate::intern::{Interner, SPREAD};
 use crate::symbols::ObjectId;
 
@@ -65,8 +65,8 @@ impl Place {
 
 /// What was mapped where, for a while.
 pub struct Spaces {
-    pub kernel: Space,
-    pub user: Space,
+    pub kernel: AddressSpace,
+    pub user: AddressSpace,
     pub core: Option<ObjectId>,
 }
 
@@ -177,7 +177,7 @@ fn of_address(address: Address, spaces: &Spaces) -> Place {
     };
     match (map, spaces.core) {
         (Some(map), _) => {
-            Place { object: map.object, address: inside.wrapping_add(map.shift), returns, mapped: true }
+            Place { object: map.object, address: inside.wrapping_add(map.file_bias), returns, mapped: true }
         }
         (None, Some(core)) if mode == Mode::Kernel => {
             Place { object: core, address: inside, returns, mapped: false }
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn places_keep_their_numbers_while_the_table_grows() {
-        let spaces = Spaces { kernel: Space::default(), user: Space::default(), core: None };
+        let spaces = Spaces { kernel: AddressSpace::default(), user: AddressSpace::default(), core: None };
         let mut addresses = Addresses::default();
         let number = |addresses: &mut Addresses, ip, returns| {
             addresses.place(Address { ip, mode: Mode::User, returns }, &spaces)

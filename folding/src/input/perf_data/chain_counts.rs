@@ -4,7 +4,7 @@
 //! chains are told apart by a hash alone, 96 bits of XXH3: of 100 million different chains two have the same one with a
 //! probability of less than 1e-12.
 
-use super::chains::Weighed;
+use super::chains::SampleWeight;
 use crate::collector::Samples;
 use crate::intern::SPREAD;
 use crate::runs::Runs;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// What the samples of one chain weigh together.
 #[derive(Clone, Copy)]
-pub struct Tally {
+pub struct ChainTotals {
     weight: u128,
     count: u64,
     largest: u64,
@@ -20,10 +20,10 @@ pub struct Tally {
     periods: (u64, u64),
 }
 
-impl Tally {
+impl ChainTotals {
     const NOTHING: Self = Self { weight: 0, count: 0, largest: 0, periods: (u64::MAX, 0) };
 
-    fn add(&mut self, sample: Weighed) {
+    fn add(&mut self, sample: SampleWeight) {
         self.weight = self.weight.saturating_add(sample.weight.into());
         self.count += 1;
         self.largest = self.largest.max(sample.weight);
@@ -43,7 +43,7 @@ impl Tally {
 struct Counted {
     chain: u32,
     context: u32,
-    tally: Tally,
+    tally: ChainTotals,
 }
 
 /// Samples that are looked up together.
@@ -55,7 +55,7 @@ struct Waiting {
     context: u32,
     /// Where its chain ends.
     end: usize,
-    sample: Weighed,
+    sample: SampleWeight,
 }
 
 /// Samples that wait to be counted, with their chains.
@@ -69,7 +69,7 @@ pub struct Batch {
 impl Batch {
     /// Takes a sample in a context.
     #[inline]
-    pub fn take(&mut self, context: u32, chain: &[u8], sample: Weighed) {
+    pub fn take(&mut self, context: u32, chain: &[u8], sample: SampleWeight) {
         self.chains.extend_from_slice(chain);
         self.waiting.push(Waiting { hash: xxh3_128(chain), context, end: self.chains.len(), sample });
     }
@@ -86,7 +86,7 @@ impl Batch {
 
 /// Different chains, and what they weigh in each context.
 #[derive(Default)]
-pub struct Recorded {
+pub struct ChainCounts {
     /// The places of each chain, leaf first.
     pub chains: Runs<u32>,
     /// The numbers of the chains, by the spaces their addresses lie in.
@@ -96,7 +96,7 @@ pub struct Recorded {
     of_contexts: Numbers,
 }
 
-impl Recorded {
+impl ChainCounts {
     /// Counts the samples of a batch. `spaces` are those of a context; `find` adds the places of a chain that is new in
     /// its spaces.
     pub fn count(
@@ -123,7 +123,7 @@ impl Recorded {
                     if new {
                         self.chains.add(|places| find(spaces, &batch.chains[start..end], places));
                     }
-                    self.counted.push(Counted { chain, context, tally: Tally::NOTHING });
+                    self.counted.push(Counted { chain, context, tally: ChainTotals::NOTHING });
                 }
                 if let Some(counted) = self.counted.get_mut(number as usize) {
                     counted.tally.add(sample);
@@ -139,7 +139,7 @@ impl Recorded {
     }
 
     /// The number of a chain and of a context, and what the chain weighs there.
-    pub fn counted(&self) -> impl ExactSizeIterator<Item = (u32, u32, &Tally)> {
+    pub fn counted(&self) -> impl ExactSizeIterator<Item = (u32, u32, &ChainTotals)> {
         self.counted.iter().map(|Counted { chain, context, tally }| (*chain, *context, tally))
     }
 }
@@ -228,13 +228,13 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    fn weighed(weight: u64) -> Weighed {
-        Weighed { weight, period: Some(weight) }
+    fn weighed(weight: u64) -> SampleWeight {
+        SampleWeight { weight, period: Some(weight) }
     }
 
     #[test]
     fn chains_are_counted_by_context_and_kept_by_spaces() {
-        let (mut recorded, mut batch) = (Recorded::default(), Batch::default());
+        let (mut recorded, mut batch) = (ChainCounts::default(), Batch::default());
         let chain = |n: u64| [n, n / 7, 3].map(u64::to_le_bytes).concat();
         let mut found = 0;
         let mut find = |spaces, chain: &[u8], places: &mut Vec<u32>| {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn chains_of_any_length_are_told_apart() {
-        let (mut recorded, mut batch) = (Recorded::default(), Batch::default());
+        let (mut recorded, mut batch) = (ChainCounts::default(), Batch::default());
         let bytes = [0; 2000];
         (0..=bytes.len()).for_each(|len| batch.take(0, &bytes[..len], weighed(1)));
         recorded.count(&batch, |_| 0, |_, chain, places| places.push(chain.len() as u32));

@@ -27,22 +27,22 @@ impl Storage for File {
 impl<T: AsRef<[u8]> + Send> Storage for Cursor<T> {}
 
 /// What is seen of the file at once.
-pub struct Window(Option<Mmap>);
+pub struct FileWindow(Option<Mmap>);
 
-impl Window {
+impl FileWindow {
     pub fn bytes(&self) -> &[u8] {
         self.0.as_deref().unwrap_or(&[])
     }
 }
 
 /// A file that is read from a place to its end.
-pub struct Mapped {
+pub struct MappedFile {
     file: File,
     /// The end of the last window.
     at: u64,
 }
 
-impl Mapped {
+impl MappedFile {
     /// `None`: the file cannot be mapped.
     pub fn new(file: File, offset: u64) -> Option<Self> {
         // Not every file system can.
@@ -51,12 +51,12 @@ impl Mapped {
     }
 
     /// The next window, which begins with the last `rest` bytes of the one before; and how many bytes stand before those.
-    pub fn next(&mut self, rest: u64) -> io::Result<(Window, usize)> {
+    pub fn next(&mut self, rest: u64) -> io::Result<(FileWindow, usize)> {
         let from = self.at.saturating_sub(rest);
         // A file may have been cut meanwhile.
         let end = self.file.metadata()?.len().min(self.at.saturating_add(WINDOW));
         if end <= from {
-            return Ok((Window(None), 0));
+            return Ok((FileWindow(None), 0));
         }
         self.at = end;
         let begin = from / PAGE * PAGE;
@@ -64,13 +64,13 @@ impl Mapped {
     }
 }
 
-fn window(file: &File, offset: u64, len: u64) -> io::Result<Window> {
+fn window(file: &File, offset: u64, len: u64) -> io::Result<FileWindow> {
     let len = usize::try_from(len).map_err(io::Error::other)?;
     // SAFETY: nothing but bytes is read, and no decision is taken twice by the same bytes. If somebody writes to the file
     // meanwhile the stacks are wrong, as they would be if it were read; if it is cut, the kernel ends this process.
     #[allow(unsafe_code)]
     let map = unsafe { MmapOptions::new().offset(offset).len(len).map(file)? };
-    Ok(Window(Some(map)))
+    Ok(FileWindow(Some(map)))
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("stackfold-windows-{}", std::process::id()));
         let bytes: Vec<u8> = (0..2 * WINDOW + 12_345).map(|n| (n * 31 / 7) as u8).collect();
         File::create(&path).unwrap().write_all(&bytes).unwrap();
-        let mut mapped = Mapped::new(File::open(&path).unwrap(), 100).unwrap();
+        let mut mapped = MappedFile::new(File::open(&path).unwrap(), 100).unwrap();
         std::fs::remove_file(&path).unwrap();
         let (mut at, mut rest) = (100, 0);
         loop {
