@@ -163,6 +163,7 @@ class Ladder:
     device: LadderDevice | None
     losses: dict[str, int]
     process_ended: bool
+    schema: int = 1
 
     @property
     def seconds(self) -> float:

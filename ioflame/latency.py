@@ -154,6 +154,7 @@ class IoLatency:
     facts: dict[str, int] = field(default_factory=dict)
     diskstats: DiskWindow | None = None
     costs: list[ProgramCost] = field(default_factory=list)
+    schema: int = 1
 
     @property
     def seconds(self) -> float:

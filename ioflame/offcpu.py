@@ -117,6 +117,7 @@ class OffCpu:
     losses: dict[str, int]
     kernel_symbols: bool
     recording: str | None = None
+    schema: int = 1
 
     @property
     def elapsed_ns(self) -> int:
@@ -214,6 +215,7 @@ class RunQueue:
     involuntary: int
     losses: dict[str, int]
     how: str = ""
+    schema: int = 1
 
     def checks(self) -> Iterator[Check]:
         waits = sum(wait.count for wait in self.waits.values())
@@ -269,6 +271,7 @@ class WallClock:
     cpu_ns: int | None
     queries: float | None
     rows: list[WallRow] = field(default_factory=list)
+    schema: int = 1
 
     @property
     def unseen_ns(self) -> int:

@@ -126,8 +126,13 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path, form: type[_T], what: str = "") -> _T:
-    """A result file; `what` names its form for people. MeasurementError when it is missing or of another form."""
+    """A result file; `what` names its form for people. MeasurementError when it is missing, of another form, or of
+    another schema than the form's default says; files of ioflame 0.1.0 without a schema are of the first."""
     try:
-        return msgspec.json.decode(read_whole(path), type=form)
+        found = msgspec.json.decode(read_whole(path), type=form)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise MeasurementError(f"{path} is not {what or f'a file of {form.__name__}'}: {error}") from None
+    known = getattr(form, "schema", None)
+    if isinstance(known, int) and found.schema != known:  # type: ignore[attr-defined]
+        raise MeasurementError(f"{path} has schema {found.schema}; this ioflame reads schema {known}")  # type: ignore[attr-defined]
+    return found

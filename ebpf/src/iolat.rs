@@ -132,6 +132,7 @@ struct DiskWindow {
 /// `ioflame.latency.IoLatency`.
 #[derive(Serialize)]
 struct Latency {
+    schema: u32,
     backend: &'static str,
     how: &'static str,
     device: Device,
@@ -294,6 +295,7 @@ fn measure(
     // Under way when the window closed; on an idle device, requests whose end was never seen.
     facts.insert("unfinished", unfinished);
     let latency = Latency {
+        schema: crate::SCHEMA,
         backend: "co-re",
         how: way.words(),
         device: device.clone(),

@@ -73,6 +73,7 @@ pub struct Options {
 
 #[derive(Serialize)]
 struct Ladder {
+    schema: u32,
     backend: &'static str,
     pid: u32,
     start_ns: u64,
@@ -170,6 +171,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let counters = read_counts(&skeleton.maps.counters, 0, COUNTERS.len())?;
     let rows = rows::read(&skeleton)?;
     let ladder = Ladder {
+        schema: crate::SCHEMA,
         backend: "co-re",
         pid: options.pid,
         start_ns,

@@ -21,6 +21,9 @@ mod targets;
 mod tasks;
 mod uprobes;
 
+/// Of the results; `ioflame.whole.read_json` compares it with what it knows.
+const SCHEMA: u32 = 1;
+
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {

@@ -78,6 +78,7 @@ struct Stacks {
 
 #[derive(Serialize)]
 struct OffCpu {
+    schema: u32,
     backend: &'static str,
     pid: u32,
     start_ns: u64,
@@ -221,6 +222,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let time_of =
         |wanted: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(|row| row.sum.ns).sum();
     let result = OffCpu {
+        schema: crate::SCHEMA,
         backend: "co-re",
         pid: options.pid,
         start_ns: opened,

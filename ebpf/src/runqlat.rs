@@ -35,6 +35,7 @@ pub struct Options {
 
 #[derive(Serialize)]
 struct RunQueue {
+    schema: u32,
     backend: &'static str,
     pid: u32,
     start_ns: u64,
@@ -77,6 +78,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let rows = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, KINDS.len())?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = RunQueue {
+        schema: crate::SCHEMA,
         backend: "co-re",
         pid: options.pid,
         start_ns,

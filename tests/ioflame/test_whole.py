@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from ioflame.process import Children
 from ioflame.run import Run, check_writable, open_run
 from ioflame.whole import read_json, read_whole, write_json, write_whole
 from tests.conftest import Ioflame
+from tests.viz import observers
 from tests.viz.runs import record
 from workloads.checks import disk_checks
 from workloads.seeds import SeedLedger
@@ -147,3 +149,20 @@ def test_an_output_that_is_a_link_to_nothing_is_there_already(
         assert main([*command, out]) == 2
         assert "is there already" in capsys.readouterr().err
         assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    "value", [observers.ladder(), observers.io_latency(), observers.off_cpu(), observers.run_queue()]
+)
+def test_a_result_of_another_schema_is_refused_and_one_of_before_there_was_any_is_read(
+    tmp_path: Path, value: object
+) -> None:
+    path = tmp_path / "result.json"
+    write_json(path, value)
+    content = json.loads(path.read_text())
+    assert content.pop("schema") == 1
+    path.write_text(json.dumps(content))
+    assert read_json(path, type(value)) == value
+    path.write_text(json.dumps({**content, "schema": 2}))
+    with pytest.raises(MeasurementError, match=r"has schema 2; this ioflame reads schema 1"):
+        read_json(path, type(value))
