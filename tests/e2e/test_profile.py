@@ -14,7 +14,7 @@ from ioflame.categories import read_categories
 from ioflame.checks import Verdict
 from ioflame.files import Files
 from ioflame.metrics import window_metrics
-from ioflame.record import Window
+from ioflame.record import ANALYSIS, Window
 from ioflame.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.conftest import KEYS, Finished
@@ -167,7 +167,8 @@ def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
 def test_the_commands_and_their_seeds_are_on_record(finished: Finished) -> None:
     commands = {c.name: c for c in finished.record.commands}
     names = ["db_bench load", "db_bench settle", "db_bench readrandom", "perf record (trial)", "perf record"]
-    assert [c.name for c in finished.record.commands] == [*names, "db_bench levelstats"]
+    assert [c.name for c in finished.record.commands] == [*names, "db_bench levelstats", ANALYSIS, ANALYSIS]
+    assert [Path(c.argv[0]).name for c in finished.record.commands[-2:]] == ["perf", "stackfold"]
     assert commands["db_bench readrandom"].pid == finished.record.pid
     assert commands["db_bench readrandom"].end == "exit code 0"
     for seeds in finished.record.seeds:
