@@ -144,7 +144,9 @@ def record_argv(plan: Plan, pid: int, out: Path) -> list[str]:
     """The command line of a recording, without its control pipe. `-N`: the user's build-id cache is left alone."""
     graph = ["--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"] if plan.callgraph == "dwarf" else ["-g"]
     scope = ["-a"] if plan.scope == "system" else ["-p", str(pid)]
-    return [perf_binary(), "record", "-N", "-e", plan.event, "-F", str(plan.frequency), *graph, *scope, "-o", str(out)]
+    # The clock of the windows: what a second of the profile holds can be held against the counters of that second.
+    how = ["-k", "CLOCK_MONOTONIC", "-e", plan.event, "-F", str(plan.frequency)]
+    return [perf_binary(), "record", "-N", *how, *graph, *scope, "-o", str(out)]
 
 
 def with_dwarf(plan: Plan, reason: str) -> Plan:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ioflame.categories import Category
+from ioflame.categories import Categories
 from ioflame.checks import Check, Verdict
 from ioflame.record import RunRecord, Window
+from ioflame.results.profile import Slices
 
-__all__ = ("share_bounds", "stolen_checks", "stolen_weight")
+__all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_weight")
 
 # Of the weight; less moves no share by more than its own sampling does.
 _LITTLE = 0.02
@@ -42,11 +43,30 @@ def share_bounds(weight: int, total: int, stolen: int) -> tuple[float, float]:
     return max(0.0, (weight - stolen) / ran), min(1.0, weight / ran)
 
 
-def stolen_checks(record: RunRecord, series: Sequence[Window], rows: Sequence[Category]) -> Iterator[Check]:
+def quiet_slices(slices: Slices, series: Sequence[Window]) -> list[int]:
+    """The slices of the profile in which the hypervisor took nothing, by the counters of every second they touch.
+
+    series: the windows by second, on the clock of the slices. A slice that no second of a perf window touches is
+    unknown, and not among them.
+    """
+    seconds = [window for window in series if window.kind == "perf"]
+    found = []
+    for number in range(max(slices.slice, default=-1) + 1):
+        begin = slices.start_ns + number * slices.length_ns
+        touched = [s for s in seconds if s.start_ns < begin + slices.length_ns and s.end_ns > begin]
+        if touched and not any(second.counters.steal_ns for second in touched):
+            found.append(number)
+    return found
+
+
+def stolen_checks(
+    record: RunRecord, series: Sequence[Window], categories: Categories | None, slices: Slices | None
+) -> Iterator[Check]:
     """What each category's share may really be; nothing where next to nothing was stolen, or no sample can hold it.
 
-    series: the windows by second; rows: of the owner view
+    series: the windows by second; categories: the owner view; slices: of the profile, None where it has none
     """
+    rows = categories.rows if categories is not None else []
     profile = record.profile
     if profile is None or not profile.weight or profile.coverage is None:  # only a weight in ns has a coverage
         return
@@ -59,11 +79,25 @@ def stolen_checks(record: RunRecord, series: Sequence[Window], rows: Sequence[Ca
     where = f", in {hit} of its {len(seconds)} seconds" if hit else ""
     bounds = ((row.name, *share_bounds(row.weight, profile.weight, stolen)) for row in rows if row.weight)
     words = ", ".join(f"{name} {100 * low:.1f}..{100 * high:.1f} %" for name, low, high in bounds)
+    means = "which ones is not known" + (f": of what really ran a category is {words}" if words else "")
+    if categories is not None and slices is not None:
+        means += _quiet_shares(categories, quiet_slices(slices, series))
     yield Check(
         "stolen samples",
         Verdict.WARN,
         f"the hypervisor took {stolen_ns / 1e9:.2f} s in the perf window{where}; samples may hold {stolen / 1e9:.2f} s "
         f"of it, {stolen / profile.weight:.1%} of the weight",
-        "which ones is not known" + (f": of what really ran a category is {words}" if words else ""),
+        means,
         "run it again on a quieter host, or one with a cycles counter (EVENT=cycles)",
     )
+
+
+def _quiet_shares(categories: Categories, quiet: Sequence[int]) -> str:
+    """The shares with every second left out in which something was stolen."""
+    sums = [sum(categories.slices[number][place] for number in quiet) for place in range(len(categories.rows))]
+    if not any(sums):
+        return "; no second of the profile is known to be without steal"
+    shares = (
+        f"{row.name} {100 * own / sum(sums):.1f} %" for row, own in zip(categories.rows, sums, strict=True) if own
+    )
+    return f"; in the {len(quiet)} of {len(categories.slices)} seconds without steal: {', '.join(shares)}"

@@ -92,7 +92,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     record.checks = [
         *run_verdicts(record, background),
         *checks,
-        *stolen_checks(record, run.series(), categories.rows if categories else []),
+        *stolen_checks(record, run.series(), categories, folded.slices if folded is not None else None),
         *proofs,
         *(c for shown in observed for c in shown.checks),
     ]

@@ -19,7 +19,17 @@ from ioflame.errors import MeasurementError
 from ioflame.stats import share_intervals
 from ioflame.whole import read_json
 
-__all__ = ("OTHER", "Comparison", "CutCopies", "Difference", "FoldStats", "Folded", "FoldedStack", "read_profile")
+__all__ = (
+    "OTHER",
+    "Comparison",
+    "CutCopies",
+    "Difference",
+    "FoldStats",
+    "Folded",
+    "FoldedStack",
+    "Slices",
+    "read_profile",
+)
 
 SCHEMA = 1
 # The row of what no rule matched, in every view.
@@ -135,7 +145,9 @@ class _View:
 
 
 @dataclass(frozen=True)
-class _Slices:
+class Slices:
+    """What each slice of time holds; slice 0 begins at `start_ns` on the recording's clock."""
+
     length_ns: int
     start_ns: int
     slice: list[int]
@@ -181,7 +193,7 @@ class Folded:
     nodes: _Nodes
     stacks: _Stacks
     views: dict[str, _View] = field(default_factory=dict)
-    slices: _Slices | None = None
+    slices: Slices | None = None
     check: Checked | None = None
 
     def each_stack(self, view: str | None = None) -> Iterator[FoldedStack]:
@@ -244,7 +256,7 @@ class Folded:
         return sums
 
     @staticmethod
-    def _weight_by_slice(slices: _Slices, row_of: list[int], rows: int) -> list[list[int]]:
+    def _weight_by_slice(slices: Slices, row_of: list[int], rows: int) -> list[list[int]]:
         sums = [[0] * rows for _ in range(max(slices.slice, default=-1) + 1)]
         for place, stack, weight in zip(slices.slice, slices.stack, slices.weight, strict=True):
             sums[place][row_of[stack]] += weight

@@ -5,6 +5,7 @@ import select
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,11 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
         recording.attach()
         select.select([], [], [], 0.5)  # the process runs, perf is started, nothing is sampled yet
         begun = cpu_seconds(burner.pid)
+        opened = time.monotonic_ns()
         recording.open()
         select.select([], [], [], 1.0)
         recording.close()
+        closed = time.monotonic_ns()
         burnt = cpu_seconds(burner.pid) - begun
         select.select([], [], [], 0.5)
         recording.detach()
@@ -47,6 +50,10 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
     assert (stats.event, stats.unit) == ("cpu-clock", "ns")
     # What it burnt in the window, and not in the half second before and after it.
     assert 0.7 * burnt < stats.weight / 1e9 <= 1.05 * burnt
+    # On the clock of the windows.
+    assert folded.slices is not None
+    last = folded.slices.start_ns + (folded.slices.slice[-1] + 1) * folded.slices.length_ns
+    assert opened - 10**9 < folded.slices.start_ns < closed < last + 10**9
     assert folded.check is not None
     (report,) = folded.check.events
     assert (report.folded, report.reported, folded.check.lost_samples) == (stats.weight, stats.weight, 0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.categories import Category
+from ioflame.categories import Categories, Category
 from ioflame.checks import Check, Verdict
 from ioflame.metrics import weight_by_time
 from ioflame.record import SCHEMA, ProfileFacts, RunRecord, Window
-from ioflame.stolen import share_bounds, stolen_checks, stolen_weight
+from ioflame.results.profile import Slices
+from ioflame.stolen import quiet_slices, share_bounds, stolen_checks, stolen_weight
 from tests.records import window
 
 SAMPLED, RAN, STOLEN = 3_790_000_000, 2_560_000_000, 1_500_000_000
@@ -26,13 +29,16 @@ def recorded(event: str = "cpu-clock", stolen_ns: int = STOLEN, ran_ns: int = RA
     return made
 
 
-def rows(*weights: int) -> list[Category]:
-    return [Category(f"part {i}", "", weight, 100 * weight / SAMPLED, 1) for i, weight in enumerate(weights)]
+def owners(*weights: int, slices: list[list[int]]) -> Categories:
+    rows = [Category(f"part {i}", "", weight, 100 * weight / SAMPLED, 1) for i, weight in enumerate(weights)]
+    return Categories("owner", [], SAMPLED, rows, [], slices)
 
 
-def checks(made: RunRecord, series: list[Window] | None = None) -> list[Check]:
+def checks(made: RunRecord, series: list[Window] | None = None, slices: Slices | None = None) -> list[Check]:
     half = SAMPLED // 2
-    return list(stolen_checks(made, SECONDS if series is None else series, rows(half, SAMPLED - half - 10**8, 10**8)))
+    # What is stolen goes to the first part; without it the three have 2, 1 and 1 of 4.
+    view = owners(half, SAMPLED - half - 10**8, 10**8, slices=[[2, 1, 1], [90, 1, 1], [4, 2, 2], [40, 1, 1], [2, 1, 1]])
+    return list(stolen_checks(made, SECONDS if series is None else series, view, slices))
 
 
 def test_each_category_is_bounded_by_what_was_stolen() -> None:
@@ -56,6 +62,22 @@ def test_nothing_is_said_where_no_sample_can_hold_stolen_time() -> None:
 def test_what_was_sampled_and_did_not_run_is_stolen_whatever_the_hypervisor_says() -> None:
     (check,) = checks(recorded(stolen_ns=0), [])
     assert "took 0.00 s in the perf window; samples may hold 1.23 s" in check.value
+
+
+def test_the_seconds_without_steal_are_told_apart() -> None:
+    seconds = [
+        replace(window("perf", steal_ns=steal), start_ns=at * 10**9, end_ns=(at + 1) * 10**9)
+        for at, steal in enumerate((0, 1_200_000_000, 0, 300_000_000, 0))
+    ]
+    slices = Slices(10**9, 0, list(range(5)), [0] * 5, [1] * 5, [1] * 5)
+    assert quiet_slices(slices, seconds) == [0, 2, 4]
+    (check,) = checks(recorded(), seconds, slices)
+    assert check.means.endswith("in the 3 of 5 seconds without steal: part 0 50.0 %, part 1 25.0 %, part 2 25.0 %")
+    # A slice that reaches into a second with steal may hold some; one outside of the windows is not known.
+    assert quiet_slices(replace(slices, start_ns=5 * 10**8), seconds) == [4]
+    assert quiet_slices(replace(slices, start_ns=10**12), seconds) == []
+    (check,) = checks(recorded(), seconds, replace(slices, start_ns=10**12))
+    assert check.means.endswith("no second of the profile is known to be without steal")
 
 
 @given(
