@@ -85,3 +85,27 @@ fn anchors_of_7_8_3_are_found_in_a_capture() {
     assert!(share("libc+k") > 40.0, "{rows:?}");
     assert!(share("checksm") > 0.0, "{rows:?}");
 }
+
+/// A data block goes back to its cache with no frame above that tells, or below the reader; a table's reader is no block.
+#[test]
+fn what_the_cache_does_when_a_block_is_released_is_its_own() {
+    let root = "db_bench;clone3;start_thread";
+    let shard = "rocksdb::lru_cache::LRUCacheShard";
+    let input = format!(
+        "{root};{shard}::Release;operator delete 1\n\
+         {root};rocksdb::DBImpl::Get;rocksdb::BlockBasedTable::Get;{shard}::MaintainPoolSize 2\n\
+         {root};rocksdb::DBImpl::Get;rocksdb::BlockBasedTable::Get;{shard}::LRU_Insert 3\n\
+         {root};rocksdb::DBImpl::Get;rocksdb::TableCache::Get;{shard}::Release 4\n"
+    );
+    let output = stackfold(&["categories", "--format", "stacks"], input.as_bytes());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut found: Vec<(&str, &str)> = text
+        .lines()
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            (fields[3], fields[0])
+        })
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, [("1", "LRU"), ("2", "LRU"), ("3", "LRU"), ("4", "other")]);
+}
