@@ -52,7 +52,8 @@ def test_a_command_with_a_line_feed(build: Any, tmp_path: Path) -> None:
     assert "cpu-clock: total equal" in checked(data)
 
 
-@pytest.mark.parametrize("options", [["-F", "99"], ["-c", "7"]], ids=["F99", "c7"])
+# Of some 600 faults each second one is a sample: one that perf names otherwise is 0.3 % of the weight.
+@pytest.mark.parametrize("options", [["-F", "99"], ["-c", "2"]], ids=["F99", "c2"])
 def test_page_faults_whose_periods_vary_or_not(build: Any, tmp_path: Path, options: list[str]) -> None:
     data = record(tmp_path / "perf.data", ["-e", "page-faults", "-g", *options], build("fp"), "400")
     ours = direct(data)
@@ -62,7 +63,7 @@ def test_page_faults_whose_periods_vary_or_not(build: Any, tmp_path: Path, optio
     assert "page-faults: total equal" in checked(data)
     found = stats(data, tmp_path)
     if options[0] == "-c":
-        assert (found["period_min"], found["period_max"]) == (7, 7)
+        assert (found["period_min"], found["period_max"]) == (2, 2)
     else:
         assert found["period_min"] < found["period_max"]
     assert found["weight"] == sum(ours.values())
