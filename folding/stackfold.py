@@ -74,6 +74,8 @@ def run_stackfold(
     """
     sorting = ["--rules", rules, "--views", ",".join(views)] if rules else []
     command = [stackfold_binary(), "-q", "--profile", str(profile), *sorting, *argv]
+    # What an earlier run left is not taken for this one's, should it fail.
+    profile.unlink(missing_ok=True)
     return capture(command, timeout=_TIMEOUT, stdin=data)
 
 

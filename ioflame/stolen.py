@@ -95,9 +95,8 @@ def stolen_checks(
 def _quiet_shares(categories: Categories, quiet: Sequence[int]) -> str:
     """The shares with every second left out in which something was stolen."""
     sums = [sum(categories.slices[number][place] for number in quiet) for place in range(len(categories.rows))]
-    if not any(sums):
+    total = sum(sums)
+    if not total:
         return "; no second of the profile is known to be without steal"
-    shares = (
-        f"{row.name} {100 * own / sum(sums):.1f} %" for row, own in zip(categories.rows, sums, strict=True) if own
-    )
+    shares = (f"{row.name} {100 * own / total:.1f} %" for row, own in zip(categories.rows, sums, strict=True) if own)
     return f"; in the {len(quiet)} of {len(categories.slices)} seconds without steal: {', '.join(shares)}"
