@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-SHELL_SCRIPTS := ioflame/setup.sh .ci/run folding/fuzz/seeds.sh
+SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh .ci/run folding/fuzz/seeds.sh
 
 # Quoting below takes bash: a line feed in a value is $'\n'.
 SHELL := bash
@@ -12,6 +12,7 @@ SHELL := bash
 # The variables of a profile; empty ones are left to `ioflame profile --help`.
 WORKLOAD ?=
 ENGINE ?=
+CLIENT ?=
 SCALE ?=
 CONFIG ?=
 DB_BENCH ?=
@@ -21,6 +22,7 @@ CPUS ?=
 NUM_KEYS ?=
 CACHE_SIZE ?=
 CACHE_TYPE ?=
+MEMORY_LIMIT ?=
 DURATION ?=
 EVENT ?=
 FREQ ?=
@@ -28,39 +30,51 @@ CALLGRAPH ?=
 COLLECT ?=
 LADDER_SAMPLE ?=
 OUT ?=
+STORE ?=
 # Those of an experiment.
 USERS ?= 1 2
 REPEATS ?=
 RESUME ?=
+EXPERIMENT ?=
+# Those of a comparison: two clients (A the base), or the values of a setting (FACTOR=cache_type=lru_cache,...).
+A ?=
+B ?=
+FACTOR ?=
+DELTA ?=
+TIME ?=
+SESSIONS ?=
+BLOCKS ?=
+SCHEDULE ?=
 
 # Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
 # environment of a command neither.
-unexport WORKLOAD ENGINE SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE CACHE_TYPE DURATION EVENT FREQ \
-	CALLGRAPH COLLECT LADDER_SAMPLE OUT USERS REPEATS RESUME
+unexport WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE CACHE_TYPE MEMORY_LIMIT DURATION EVENT FREQ \
+	CALLGRAPH COLLECT LADDER_SAMPLE OUT USERS REPEATS RESUME EXPERIMENT A B FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE STORE
 define newline
 
 
 endef
 quoted = '$(subst $(newline),'$$'\n'',$(subst ','\'',$(value $(1))))'
 option = $(if $(strip $(value $(2))),$(1)=$(call quoted,$(2)))
-PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGINE) $(call option,--scale,SCALE) $(call option,--config,CONFIG) \
+PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGINE) $(call option,--client,CLIENT) $(call option,--scale,SCALE) $(call option,--config,CONFIG) \
 	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) $(call option,--cpus,CPUS) \
-	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--cache-type,CACHE_TYPE) $(call option,--duration,DURATION) \
+	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--cache-type,CACHE_TYPE) $(call option,--memory-limit,MEMORY_LIMIT) $(call option,--duration,DURATION) \
 	$(call option,--event,EVENT) $(call option,--freq,FREQ) $(call option,--callgraph,CALLGRAPH) \
-	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT)
+	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT) $(call option,--store,STORE)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev profile io-efficiency doctor test lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-long lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
 	@echo
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  variables of profile and doctor (see README.md, 'Your own db_bench'):"
-	@echo "    WORKLOAD ENGINE SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS"
-	@echo "    CACHE_SIZE CACHE_TYPE DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT"
-	@echo "  and of io-efficiency: USERS REPEATS RESUME"
+	@echo "  variables of profile and doctor (docs/usage.md):"
+	@echo "    WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS"
+	@echo "    CACHE_SIZE CACHE_TYPE MEMORY_LIMIT DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT STORE"
+	@echo "  and of io-efficiency: USERS REPEATS RESUME; of experiment: EXPERIMENT REPEATS RESUME"
+	@echo "  and of compare: A B FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME"
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
@@ -70,6 +84,9 @@ setup: ## install what a profile needs; seconds when it is there
 setup-dev: ## setup, and what the tests need (chromium, linters)
 	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --dev
 
+dist: setup ## one wheel with the programs in it, for hosts without a compiler
+	@bash ioflame/dist.sh
+
 profile: setup ## run a workload, profile it, print where its CPU goes
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
 
@@ -77,11 +94,27 @@ io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read
 	@$(BIN)/ioflame experiment io-efficiency $(PROFILE_OPTIONS) \
 		$(call option,--users,USERS) $(call option,--repeats,REPEATS) $(call option,--resume,RESUME)
 
+experiment: setup ## EXPERIMENT=NAME of `ioflame list`: its table, and what holds
+	@$(BIN)/ioflame experiment $(call quoted,EXPERIMENT) $(PROFILE_OPTIONS) \
+		$(call option,--repeats,REPEATS) $(call option,--resume,RESUME)
+
+compare: setup ## two builds (A, B) or settings (FACTOR) in turns: slower or not?
+	@$(BIN)/ioflame compare $(if $(strip $(value A)),--arm A=$(call quoted,A)) $(if $(strip $(value B)),--arm B=$(call quoted,B)) \
+		$(call option,--factor,FACTOR) $(call option,--delta,DELTA) $(call option,--time,TIME) $(call option,--sessions,SESSIONS) \
+		$(call option,--blocks,BLOCKS) $(call option,--schedule,SCHEDULE) $(call option,--resume,RESUME) $(PROFILE_OPTIONS)
+
 doctor: setup ## what this host can measure, a line a check
 	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)
 
-test: setup-dev lint unit ## every test: lint, types, Rust, Python, perf, a browser
+test: setup-dev lint unit ## lint, types, Rust, Python, perf, a browser (10 min)
 
+# IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
+PYTEST = $(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all) --durations 10
+
+test-long: setup-dev ## what `make test` has no time for: whole experiments
+	$(PYTEST) -m long
+
+# clippy links nothing: any file that is there stands for libFuzzer, which need not be compiled then.
 lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -89,19 +122,24 @@ lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
 	$(BIN)/lint-imports --no-logo
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy -q --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy -q --locked --manifest-path folding/fuzz/Cargo.toml --target-dir target -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=folding/fuzz/Cargo.toml \
+		$(CARGO) clippy -q --locked --manifest-path folding/fuzz/Cargo.toml --target-dir target -- -D warnings
 	shellcheck $(SHELL_SCRIPTS)
 
-# IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
 unit: setup-dev ## the tests alone: cargo test, pytest
 	$(CARGO) test -q --locked --workspace
-	$(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all)
+	$(PYTEST) -m 'not alone and not long' -n auto --dist worksteal
+	$(PYTEST) -m 'alone and not long'
 
 # BENCH: options of the benchmarks, such as '--runs 9' (bench) or '--rounds 5' (bench-observers).
-bench: setup-dev ## stackfold, report page and samplers, with goals (15 min)
+bench: setup-dev ## stackfold, analysis, report page, samplers; goals (17 min)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
+	@$(BIN)/python -m tests.bench.frames $(BENCH)
+	@$(BIN)/python -m tests.bench.analysis $(BENCH)
+	@$(BIN)/python -m tests.bench.store $(BENCH)
 	@python3 -m tests.bench.stackfold $(BENCH)
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
+	@$(BIN)/python -m tests.bench.client $(BENCH)
 
 bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
@@ -109,14 +147,15 @@ bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
 EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp')
 LATEST = $(if $(strip $(value OUT)),$(call quoted,OUT),runs)/latest
 
-docs: setup-dev ## the README's pictures and summary, from two real runs
+docs: setup-dev ## the README's pictures and summary, from two real runs and an experiment
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER)
 	@first=$$(readlink -f -- $(LATEST)) && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
-		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f -- $(LATEST))"
+		experiment=$$($(BIN)/ioflame experiment trivial-move --scale smoke $(call option,--out,OUT) | sed -n 's/^experiment: *//p') && \
+		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f -- $(LATEST))" "$$experiment"
 
 bless: setup-dev ## write the golden files anew; look at the diff
 	BLESS=1 $(CARGO) test -q --locked -p stackfold
 	BLESS=1 $(BIN)/pytest -q
 
 clean: ## remove what was built here; runs and databases stay
-	rm -rf $(VENV) target .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) target dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

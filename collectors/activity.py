@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.held_process import HeldProcess
-from ioflame.pmp import Activity
+from ioflame.results.pmp import Activity
+from ioflame.system.held_process import HeldProcess
 
 __all__ = ("Moment", "between", "moment")
 

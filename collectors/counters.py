@@ -8,16 +8,22 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.diskstats import disk_stats
 from ioflame.errors import HostError, MeasurementError
-from ioflame.record import Counters
+from ioflame.results.record import Counters, HostTimes, RoleCounters
+from ioflame.system.diskstats import DiskCounts, disk_stats
 
-__all__ = ("Device", "ProcessProbe", "Snapshot", "delta", "device_of", "logical_block_size", "read_counts")
+__all__ = (
+    "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts", "host_times",
+    "logical_block_size", "read_counts",
+)  # fmt: skip
 
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+# The role of every thread, of their names by tid and the pid of the process.
+Roles = Callable[[Mapping[int, str], int], Mapping[int, str]]
 _SECTOR = 512  # diskstats counts sectors of 512 bytes whatever the device's own block size
 
 
@@ -31,11 +37,17 @@ class Device:
 
 
 @dataclass(frozen=True)
-class _Task:
+class Task:
+    """What a thread has done since it began, or since it is watched; name: what its role is told by."""
+
     cpu_ns: int
     wait_ns: int
     voluntary: int
     involuntary: int
+    name: str = ""
+    user_ticks: int = 0
+    system_ticks: int = 0
+    write_calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class Snapshot:
     """All counters at one moment; `at_ns` is CLOCK_MONOTONIC, the middle of the reading."""
 
     at_ns: int
-    tasks: dict[int, _Task]
+    tasks: dict[int, Task]
     user_ticks: int
     system_ticks: int
     minor_faults: int
@@ -51,10 +63,12 @@ class Snapshot:
     read_calls: int
     read_bytes: int
     write_bytes: int
-    device_reads: int
-    device_sectors: int
-    device_read_ms: int
-    steal_ticks: int
+    device: DiskCounts
+    host: HostTimes
+
+    def names(self) -> dict[int, str]:
+        """Of the threads, by tid; empty where their roles were not asked for."""
+        return {tid: task.name for tid, task in self.tasks.items() if task.name}
 
 
 def device_of(path: Path) -> Device:
@@ -99,11 +113,12 @@ def logical_block_size(device: Device) -> int:
 
 
 class ProcessProbe:
-    """Reads the counters of one process and of the device its database is on."""
+    """Reads the counters of one process and of the device its database is on. by_thread: also what tells roles"""
 
-    def __init__(self, pid: int, device: Device) -> None:
+    def __init__(self, pid: int, device: Device, *, by_thread: bool = False) -> None:
         self._pid = pid
         self._device = device
+        self._by_thread = by_thread
         self._proc = Path("/proc") / str(pid)
 
     def snapshot(self) -> Snapshot:
@@ -116,8 +131,7 @@ class ProcessProbe:
             io = dict(line.split(": ") for line in (self._proc / "io").read_text(encoding="utf-8").splitlines())
         except (OSError, ValueError) as error:
             raise MeasurementError(f"process {self._pid} is gone while it was measured ({error})") from None
-        reads, sectors, read_ms = read_counts(self._device)
-        steal = int(Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[8])
+        device = disk_counts(self._device)
         return Snapshot(
             at_ns=(begun + time.monotonic_ns()) // 2,
             tasks=tasks,
@@ -128,10 +142,8 @@ class ProcessProbe:
             read_calls=int(io["syscr"]),
             read_bytes=int(io["read_bytes"]),
             write_bytes=int(io["write_bytes"]),
-            device_reads=reads,
-            device_sectors=sectors,
-            device_read_ms=read_ms,
-            steal_ticks=steal,
+            device=device,
+            host=host_times(),
         )
 
     def minor_faults(self) -> int:
@@ -149,7 +161,7 @@ class ProcessProbe:
             return int(next(line for line in lines if line.startswith("read_bytes")).split()[1])
         return 0
 
-    def _tasks(self) -> dict[int, _Task]:
+    def _tasks(self) -> dict[int, Task]:
         tasks = {}
         for entry in os.scandir(self._proc / "task"):
             # A thread may end between the listing and the reading; the others still count.
@@ -157,21 +169,44 @@ class ProcessProbe:
                 cpu, wait, _ = Path(entry.path, "schedstat").read_text(encoding="utf-8").split()
                 status = Path(entry.path, "status").read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
                 voluntary, involuntary = (int(line.split()[1]) for line in status)
-                tasks[int(entry.name)] = _Task(int(cpu), int(wait), voluntary, involuntary)
+                own = self._of_thread(Path(entry.path)) if self._by_thread else ("", 0, 0, 0)
+                tasks[int(entry.name)] = Task(int(cpu), int(wait), voluntary, involuntary, *own)
         return tasks
+
+    @staticmethod
+    def _of_thread(task: Path) -> tuple[str, int, int, int]:
+        """Its name, ticks in user and in kernel mode, and calls of write."""
+        head, _, rest = (task / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+        calls = next(
+            int(line.split()[1])
+            for line in (task / "io").read_text(encoding="utf-8").splitlines()
+            if line.startswith("syscw")
+        )
+        return head.partition("(")[2], int(rest.split()[11]), int(rest.split()[12]), calls
+
+
+def host_times() -> HostTimes:
+    lines = dict(line.partition(" ")[::2] for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines())
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(word) for word in lines["cpu"].split()[:8])
+    return HostTimes(int(lines["ctxt"]), user + nice, system + irq + softirq, idle, iowait, steal)
+
+
+def disk_counts(device: Device) -> DiskCounts:
+    found = disk_stats().get((device.major, device.minor))
+    if found is None:
+        raise MeasurementError(f"device {device.name} has left /proc/diskstats")
+    return found.counts
 
 
 def read_counts(device: Device) -> tuple[int, int, int]:
     """Reads completed, sectors of 512 bytes read, and ms that reads took, since boot."""
-    found = disk_stats().get((device.major, device.minor))
-    if found is None:
-        raise MeasurementError(f"device {device.name} has left /proc/diskstats")
-    return found.counts.read.requests, found.counts.read.sectors, found.counts.read.ms
+    read = disk_counts(device).read
+    return read.requests, read.sectors, read.ms
 
 
-def delta(before: Snapshot, after: Snapshot, queries: float | None) -> Counters:
-    """What the counters gained between two snapshots; `queries` comes from the engine."""
-    zero = _Task(0, 0, 0, 0)
+def delta(before: Snapshot, after: Snapshot, queries: float | None, roles: Mapping[int, str] | None = None) -> Counters:
+    """What the counters gained between two snapshots; `queries` comes from the engine, `roles` are those of tids."""
+    zero = Task(0, 0, 0, 0)
     pairs = [(before.tasks.get(tid, zero), task) for tid, task in after.tasks.items()]
     cpu_ns = sum(b.cpu_ns - a.cpu_ns for a, b in pairs)
     user = after.user_ticks - before.user_ticks
@@ -180,14 +215,14 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None) -> Counters:
     user_ns = cpu_ns * user // ticks if ticks else 0
     return Counters(
         queries=queries,
-        storage_reads=after.device_reads - before.device_reads,
-        storage_read_bytes=(after.device_sectors - before.device_sectors) * _SECTOR,
-        storage_read_ms=after.device_read_ms - before.device_read_ms,
+        storage_reads=after.device.read.requests - before.device.read.requests,
+        storage_read_bytes=(after.device.read.sectors - before.device.read.sectors) * _SECTOR,
+        storage_read_ms=after.device.read.ms - before.device.read.ms,
         process_read_bytes=after.read_bytes - before.read_bytes,
         process_write_bytes=after.write_bytes - before.write_bytes,
         read_calls=after.read_calls - before.read_calls,
         cpu_ns=cpu_ns,
-        accounted_ns=ticks * _TICK_NS,
+        accounted_ns=ticks * TICK_NS,
         user_ns=user_ns,
         system_ns=cpu_ns - user_ns if ticks else 0,
         runqueue_wait_ns=sum(b.wait_ns - a.wait_ns for a, b in pairs),
@@ -195,6 +230,27 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None) -> Counters:
         involuntary_switches=sum(b.involuntary - a.involuntary for a, b in pairs),
         minor_faults=after.minor_faults - before.minor_faults,
         major_faults=after.major_faults - before.major_faults,
-        steal_ns=(after.steal_ticks - before.steal_ticks) * _TICK_NS,
+        steal_ns=(after.host.steal - before.host.steal) * TICK_NS,
         threads_ended=len(before.tasks.keys() - after.tasks.keys()),
+        storage_writes=after.device.write.requests - before.device.write.requests,
+        storage_write_bytes=(after.device.write.sectors - before.device.write.sectors) * _SECTOR,
+        host=HostTimes(*(b - a for a, b in zip(vars(before.host).values(), vars(after.host).values(), strict=True))),
+        roles=_by_role(before, after, roles or {}),
     )
+
+
+def _by_role(before: Snapshot, after: Snapshot, roles: Mapping[int, str]) -> dict[str, RoleCounters]:
+    zero = Task(0, 0, 0, 0)
+    grouped: dict[str, list[tuple[Task, Task]]] = {}
+    for tid, role in roles.items():
+        if tid in after.tasks:
+            grouped.setdefault(role, []).append((before.tasks.get(tid, zero), after.tasks[tid]))
+    found = {}
+    for role, pairs in grouped.items():
+        cpu_ns = sum(b.cpu_ns - a.cpu_ns for a, b in pairs)
+        user = sum(b.user_ticks - a.user_ticks for a, b in pairs)
+        system = sum(b.system_ticks - a.system_ticks for a, b in pairs)
+        user_ns = cpu_ns * user // (user + system) if user + system else cpu_ns
+        calls = sum(b.write_calls - a.write_calls for a, b in pairs)
+        found[role] = RoleCounters(cpu_ns, user_ns, cpu_ns - user_ns, calls)
+    return found

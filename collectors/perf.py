@@ -17,10 +17,10 @@ from pathlib import Path
 
 from collectors.stack_pages import touch_stacks
 from ioflame.errors import HostError, MeasurementError
-from ioflame.observer import QUIET_SECONDS, attached
-from ioflame.process import Child, Children, capture, tool_path
-from ioflame.progress import Reporter
-from ioflame.scratch import scratch_directory
+from ioflame.system.observer import QUIET_SECONDS, attached
+from ioflame.system.process import Child, Children, capture, tool_path
+from ioflame.system.scratch import scratch_directory
+from ioflame.text.progress import Reporter
 
 __all__ = (
     "Plan",
@@ -140,10 +140,14 @@ def _paranoid() -> str:
         return "unreadable"
 
 
-def record_argv(plan: Plan, pid: int, out: Path) -> list[str]:
-    """The command line of a recording, without its control pipe. `-N`: the user's build-id cache is left alone."""
+def record_argv(plan: Plan, pids: Sequence[int], out: Path) -> list[str]:
+    """The command line of a recording, without its control pipe.
+
+    Threads and children that a process begins later are recorded too: perf's events are inherited. `-N`: the user's
+    build-id cache is left alone.
+    """
     graph = ["--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"] if plan.callgraph == "dwarf" else ["-g"]
-    scope = ["-a"] if plan.scope == "system" else ["-p", str(pid)]
+    scope = ["-a"] if plan.scope == "system" else ["-p", ",".join(map(str, pids))]
     # The clock of the windows: what a second of the profile holds can be held against the counters of that second.
     how = ["-k", "CLOCK_MONOTONIC", "-e", plan.event, "-F", str(plan.frequency)]
     return [perf_binary(), "record", "-N", *how, *graph, *scope, "-o", str(out)]
@@ -160,7 +164,7 @@ def record_for(
     children: Children, plan: Plan, pid: int, out: Path, seconds: float, reporter: Reporter | None = None
 ) -> None:
     """Records for `seconds`, as a trial. MeasurementError or HostError when perf fails."""
-    recording = Recording(children, plan, pid, out, out.with_suffix(".log"), name="perf record (trial)")
+    recording = Recording(children, plan, [pid], out, out.with_suffix(".log"), name="perf record (trial)")
     with attached(recording, reporter or Reporter(quiet=True)):
         recording.open()
         time.sleep(seconds)
@@ -173,21 +177,21 @@ class Recording:
     kind = "perf"
 
     def __init__(
-        self, children: Children, plan: Plan, pid: int, out: Path, log: Path, name: str = "perf record"
+        self, children: Children, plan: Plan, pids: Sequence[int], out: Path, log: Path, name: str = "perf record"
     ) -> None:
         self.what = f"perf record, {plan.event} at {plan.frequency} Hz, {plan.callgraph} call graphs"
         self._children, self._name = children, name
-        self._argv = record_argv(plan, pid, out)
-        self._copied = (pid, DWARF_DUMP_BYTES) if plan.callgraph == "dwarf" else None
+        self._argv = record_argv(plan, pids, out)
+        self._copied = list(pids) if plan.callgraph == "dwarf" else []
         self._log = log
         self._child: Child | None = None
 
     def attach(self) -> None:
         """Starts perf; it samples nothing yet."""
-        if self._copied:
+        for pid in self._copied:
             # Where this is not permitted, stackfold tells how much of the weight was cut.
             with contextlib.suppress(OSError):
-                touch_stacks(*self._copied)
+                touch_stacks(pid, DWARF_DUMP_BYTES)
         command_read, self._command = os.pipe()
         self._ack, ack_write = os.pipe()
         argv = [*self._argv, "-D", "-1", "--control", f"fd:{command_read},{ack_write}"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ioflame.checks import Check, Verdict
-from ioflame.pmp import Pmp
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.pmp import Pmp
 
 __all__ = ("pmp_checks",)
 

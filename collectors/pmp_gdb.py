@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import re
 import select
@@ -26,11 +27,13 @@ from pathlib import Path
 from collectors.gdb_stacks import stacks_by_thread
 from collectors.pmp_plan import PmpPlan
 from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
-from ioflame.files import Files
-from ioflame.held_process import HeldProcess
-from ioflame.pmp import SCHEMA, STATE_FRAMES, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
-from ioflame.pmp import write as write_result
-from ioflame.process import tool_path
+from ioflame.results.files import Files
+from ioflame.results.pmp import SCHEMA, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
+from ioflame.results.pmp import write as write_result
+from ioflame.results.states import SAMPLED_FRAMES
+from ioflame.system.control import CLOSE, OPEN, READY, answer_line
+from ioflame.system.held_process import HeldProcess
+from ioflame.system.process import tool_path
 
 __all__ = ("Gdb",)
 
@@ -159,7 +162,7 @@ class _Sampling:
         comm = self.process.read(tid, "comm")
         # As stackfold has it: a name is one word without `;`.
         word = comm.translate(bytes.maketrans(b"; \t\n\r", b":____")) or b"?"
-        stack = b";".join([word, *frames, STATE_FRAMES[place[0]].encode()])
+        stack = b";".join([word, *frames, SAMPLED_FRAMES[place[0]].encode()])
         self.stacks[stack] += weight
         self.counts[stack] += 1
         _, samples, weights = self.threads.setdefault(tid, (comm.decode("utf-8", "replace"), Counter(), Counter()))
@@ -272,12 +275,12 @@ def _refuse_harm(process: _Process, force: bool) -> None:
         )
 
 
-class _Orders:
-    """The control pipe and the signal that ends us: neither interrupts gdb."""
+class _Control:
+    """The program's end of the control protocol (crates/observer/src/control.rs): neither an order nor the signal that
+    ends us interrupts gdb."""
 
-    def __init__(self, control: str, answers: str) -> None:
-        self._control = os.open(control, os.O_RDONLY)
-        self._answers = os.open(answers, os.O_WRONLY)
+    def __init__(self, pipes: str) -> None:
+        self._orders, self._answers = map(int, pipes.split(","))
         self.end = ""
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signum, self._signalled)
@@ -285,27 +288,35 @@ class _Orders:
     def _signalled(self, _signum: int, _frame: object) -> None:
         self.end = self.end or "signal"
 
-    def tell(self, event: str) -> None:
+    def answer(self, word: str, ns: int) -> None:
         with contextlib.suppress(OSError):
-            os.write(self._answers, f"{event} {time.monotonic_ns()}\n".encode())
+            os.write(self._answers, answer_line(word, ns))
 
-    def wait(self, seconds: float | None) -> str:
-        """The next order, "" when none came in time; `end` is set by any but `open`."""
-        deadline = None if seconds is None else time.monotonic() + seconds
+    def await_open(self) -> None:
+        """MeasurementError where the end comes instead."""
+        self.answer(READY, time.monotonic_ns())
+        if self._await_order(math.inf) != OPEN:
+            raise MeasurementError("the window was never opened")
+        self.end = ""
+
+    def await_end(self, seconds: float) -> None:
+        """Returns after so long, or once `end` says what closed the window."""
+        self._await_order(time.monotonic() + seconds)
+
+    def _await_order(self, deadline: float) -> str:
+        """The next order, "" when none came in time; any sets `end`."""
         while not self.end:
-            left = 0.2 if deadline is None else min(deadline - time.monotonic(), 0.2)
-            ready, _, _ = select.select([self._control], [], [], max(left, 0))
-            if ready:
-                order = os.read(self._control, 64).decode("ascii", "replace").strip()
-                self.end = "" if order == "open" else "closed"
-                return order
-            if deadline is not None and time.monotonic() >= deadline:
+            left = max(min(deadline - time.monotonic(), 0.2), 0)
+            if select.select([self._orders], [], [], left)[0]:
+                self.end = "closed"
+                return os.read(self._orders, len(f"{OPEN}\n")).decode("ascii", "replace").strip()
+            if time.monotonic() >= deadline:
                 break
         return ""
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    orders = _Orders(arguments.control, arguments.answers)
+    control = _Control(arguments.control)
     process = _Process(arguments.pid)
     if process.state() in "tT":
         raise HostError(
@@ -316,19 +327,16 @@ def _run(arguments: argparse.Namespace) -> None:
     _refuse_harm(process, arguments.force)
     sampling = _Sampling(process)
     _trial(sampling, arguments.hz, arguments.budget_ms, arguments.force)
-    orders.tell("ready")
-    if not orders.end:
-        orders.wait(None)
+    control.await_open()
     sampling.begin()
     begun = time.monotonic_ns()
     interval = 1 / arguments.hz
-    if not orders.end:
-        orders.tell("open")
+    control.answer(OPEN, begun)
     slot = rounds = late = 0
     end = ""
     while not end:
-        orders.wait(begun / 1e9 + (slot + 0.5) * interval - time.monotonic())
-        end = orders.end or ("" if process.alive else "target ended")
+        control.await_end(begun / 1e9 + (slot + 0.5) * interval - time.monotonic())
+        end = control.end or ("" if process.alive else "target ended")
         if not end:
             sampling.sample()
             rounds += 1
@@ -336,7 +344,7 @@ def _run(arguments: argparse.Namespace) -> None:
             late += max(reached - slot - 1, 0)
             slot = max(reached, slot + 1)
     ended = time.monotonic_ns()
-    orders.tell("close")
+    control.answer(CLOSE, ended)
     directory = Path(arguments.directory)
     for name, stacks in ((Files.PMP_FOLDED, sampling.stacks), (Files.PMP_COUNTS, sampling.counts)):
         lines = (b"%s %d\n" % item for item in sorted(stacks.items()))
@@ -354,7 +362,6 @@ def main() -> int:
     parser.add_argument("--force", action="store_true")
     parser.add_argument("--directory", required=True)
     parser.add_argument("--control", required=True)
-    parser.add_argument("--answers", required=True)
     try:
         _run(parser.parse_args())
     except IoflameError as error:

@@ -4,59 +4,61 @@ from __future__ import annotations
 
 import bisect
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ioflame.errors import MeasurementError
+from ioflame.analysis.roles import Totals, operations_at
 
-__all__ = ("QueryReport",)
+__all__ = ("QueryReport", "QueryReportWithWriter", "queries_by_second")
 
 
 class QueryReport:
-    """Follows db_bench's `--report_file`: a header, then `second,queries in that second` once a second.
+    """Follows the file to which the engine's client adds a line once a second, below a header.
 
+    parse: the engine's reader of such a report, queries of each second
     A line's moment is the file's modification time after the line was written (the kernel's clock, within a tick of 4
     ms), not the moment we read it. `poll` must therefore be called more than once a second.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, parse: Callable[[str], list[int]]) -> None:
         self.path = path
+        self._parse = parse
         self._lines = 0
-        self._total = 0
         self._rates: list[int] = []
         self._moments: list[int] = []  # CLOCK_MONOTONIC ns of lines seen written; the header's is the first
         self._totals: list[int] = []  # queries finished by then
         self._started: int | None = None
+        self._pauses: list[tuple[int, int]] = []
 
     def poll(self) -> None:
         """Takes in what was written since the last call."""
         try:
-            written = self.path.stat().st_mtime_ns
-            text = self.path.read_text(encoding="utf-8")
+            written, text = self._read()
         except FileNotFoundError:
             return
-        lines = text[: text.rfind("\n") + 1].splitlines()
+        lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
         if len(lines) == self._lines:
             return
-        for line in lines[max(self._lines, 1) :]:
-            queries = self._queries_of(line)
-            self._rates.append(queries)
-            self._total += queries
+        self._rates += self._parse("".join([lines[0], *lines[max(self._lines, 1) :]]))
         self._lines = len(lines)
         # Of lines that came between two polls only the last one's moment is known.
         self._moments.append(written - (time.time_ns() - time.monotonic_ns()))
-        self._totals.append(self._total)
+        self._totals.append(sum(self._rates))
         if len(lines) == 1:
             self._started = self._moments[0]
 
-    def _queries_of(self, line: str) -> int:
-        try:
-            return int(line.split(",")[1])
-        except (IndexError, ValueError):
-            raise MeasurementError(
-                f"{self.path} has the line {line!r} where `second,queries` was expected",
-                means="this db_bench reports in another form, so its queries cannot be counted",
-                mend="DB_BENCH=<RocksDB 7.8 to 11>",
-            ) from None
+    def _read(self) -> tuple[int, str]:
+        """When the file was last written to (Unix ns), and all of it: a line that comes in between would be given the
+        moment of the one before it, a second too early."""
+        while True:
+            written = self.path.stat().st_mtime_ns
+            text = self.path.read_text(encoding="utf-8")
+            if self.path.stat().st_mtime_ns == written:
+                return written, text
+
+    def paused(self, from_ns: int, until_ns: int) -> None:
+        """The engine was stopped between these moments (CLOCK_MONOTONIC), and finished no query."""
+        self._pauses.append((from_ns, until_ns))
 
     @property
     def begun(self) -> bool:
@@ -79,13 +81,48 @@ class QueryReport:
         return self._rates
 
     def at(self, moment_ns: int) -> float | None:
-        """Queries finished at `moment_ns` (CLOCK_MONOTONIC), between two reports linearly; None outside of them."""
+        """Queries finished at `moment_ns` (CLOCK_MONOTONIC), between two reports linearly by the time that the engine
+        was not stopped; None outside of them."""
         if not self._moments or not self._moments[0] <= moment_ns <= self._moments[-1]:
             return None
         right = min(bisect.bisect_right(self._moments, moment_ns), len(self._moments) - 1)
         if right == 0:
             return float(self._totals[0])
         left = right - 1
-        span = self._moments[right] - self._moments[left]
-        share = (moment_ns - self._moments[left]) / span if span else 1.0
+        span = self._running_ns(self._moments[left], self._moments[right])
+        share = self._running_ns(self._moments[left], moment_ns) / span if span else 1.0
         return self._totals[left] + share * (self._totals[right] - self._totals[left])
+
+    def _running_ns(self, first_ns: int, last_ns: int) -> int:
+        """From one moment to the other, without the pauses."""
+        stopped = (min(last_ns, end) - max(first_ns, begin) for begin, end in self._pauses)
+        return last_ns - first_ns - sum(span for span in stopped if span > 0)
+
+
+class QueryReportWithWriter(QueryReport):
+    """A report that counts the operations of a writer among the queries: they are taken off again.
+
+    writer: its operations so far, by its own lines in the client's log, which come about once a second
+    """
+
+    def __init__(self, path: Path, parse: Callable[[str], list[int]], writer: Callable[[], Totals]) -> None:
+        super().__init__(path, parse)
+        self._writer = writer
+
+    def at(self, moment_ns: int) -> float | None:
+        every = super().at(moment_ns)
+        if every is None or self.started_ns is None:
+            return None
+        written = operations_at(self._writer(), (moment_ns - self.started_ns) / 1e9)
+        return None if written is None else max(every - written, 0.0)
+
+
+def queries_by_second(rates: Sequence[int], writer: Totals) -> list[int]:
+    """Operations of each second without the writer's; seconds that its lines do not cover are left out."""
+    found: list[int] = []
+    for second, rate in enumerate(rates, start=1):
+        before, after = operations_at(writer, second - 1), operations_at(writer, second)
+        if before is None or after is None:
+            break
+        found.append(max(round(rate - (after - before)), 0))
+    return found

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from collectors.counters import Device, ProcessProbe, Snapshot, delta
+from collectors.counters import Device, ProcessProbe, Roles, Snapshot
 from collectors.queries import QueryReport
 from collectors.warmup import CACHE_FILLS, what_is_missing
-from ioflame.descendants import descendants, having_open
+from collectors.windows import Windows
 from ioflame.errors import MeasurementError, UsageError
-from ioflame.held_process import HeldProcess
-from ioflame.observer import Observer, attached
-from ioflame.process import Child
-from ioflame.progress import Reporter
-from ioflame.record import Window
+from ioflame.system.descendants import descendants, having_open
+from ioflame.system.held_process import HeldProcess
+from ioflame.system.process import Child
+from ioflame.text.progress import Reporter
 
-__all__ = ("Schedule",)
+__all__ = ("LEAST_SECONDS", "REPORT_LAG_SECONDS", "Schedule")
 
 _POLL_SECONDS = 0.2
-_SLICE_NS = 1_000_000_000
 # The engine's report comes once a second: this long after an edge, the queries at that edge are known.
 REPORT_LAG_SECONDS = 1.6
 # On a host whose CPUs are stolen it may take this long.
 _REPORT_SECONDS = 4.0
 _OPEN_SECONDS = 300.0
+# The shortest plain window that is worth having.
+LEAST_SECONDS = 2.0
 # The engine's last line comes up to a second before its end, and ours of its first up to a second late.
 _END_SECONDS = 2.5
 _TAIL = 400
 
 
-class Schedule:
+class Schedule(Windows):
     """The windows of one running workload.
 
     child:    the workload as it was started: the engine, or a wrapper of it; its end within a window is an error
@@ -40,20 +40,28 @@ class Schedule:
     report:   its count of finished queries
     lifetime: seconds of queries that it was asked for
     log:      where its own words are, for the error
+    roles:    what tells the roles of its threads, where they are to be counted apart
     """
 
     def __init__(
-        self, child: Child, device: Device, report: QueryReport, lifetime: float, log: Path, reporter: Reporter
+        self,
+        child: Child,
+        device: Device,
+        report: QueryReport,
+        lifetime: float,
+        log: Path,
+        reporter: Reporter,
+        roles: Roles | None = None,
     ) -> None:
+        super().__init__(reporter)
         self._child = child
         self._device = device
         self._report = report
         self._lifetime = lifetime
         self._log = log
-        self._reporter = reporter
+        self._roles = roles
         self._engine: HeldProcess | None = None
-        self._edges: list[tuple[str, Snapshot, Snapshot, str]] = []
-        self._slices: list[tuple[str, Snapshot, Snapshot]] = []
+        self._begun_ns = self._held_ns = self._went_on_ns = 0
 
     def wait_until_reading(self) -> int:
         """Returns when the engine has opened the database and sends queries; its pid, which all that watches is given.
@@ -70,11 +78,13 @@ class Schedule:
                         means=f"it said last: {self._last_words()}",
                         mend=f"read {shlex.quote(str(self._log))}",
                     )
+        # Its first line is seen up to a second late at most; the margin at its end is more.
+        self._begun_ns = self._report.started_ns or time.monotonic_ns()
         try:
             self._engine = HeldProcess(self._engine_pid())
         except UsageError:  # it is gone already
             raise self._ended() from None
-        self._probe = ProcessProbe(self._engine.pid, self._device)
+        self._probe = ProcessProbe(self._engine.pid, self._device, by_thread=self._roles is not None)
         return self._engine.pid
 
     def _engine_pid(self) -> int:
@@ -86,7 +96,7 @@ class Schedule:
         raise MeasurementError(
             f"none of the {len(tree)} processes that {self._child.argv[0]} started has {self._report.path} open",
             means="which of them is the engine is not known, so nothing of it can be counted",
-            mend="DB_BENCH=<the db_bench itself, or a wrapper that ends with exec>",
+            mend="DB_BENCH=<the client itself, or a wrapper that ends with exec>",
         )
 
     def warm_up(self, bound: float, cache_size: int, trial: Callable[[], None]) -> None:
@@ -116,61 +126,57 @@ class Schedule:
             note = f"{cache}QPS is flat, page faults are rare or steady"
         self._edges.append(("warm-up", first, self._snapshot(), note))
 
-    def plain(self, seconds: float, what: str = "plain window: nothing attached") -> None:
-        """A window with nothing attached. what: said of it while it runs."""
-        with self._reporter.stage(what, seconds):
-            self._window("plain", seconds)
+    def rest(self, seconds: float) -> None:
+        """Lets the engine run for so long; no window."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._step(left)
 
-    def observed(self, observer: Observer, seconds: float) -> None:
-        """A window of the observer's; what it raises goes on to the caller once it is detached."""
-        reporter = self._reporter
-        with reporter.stage(f"{observer.kind} window: {observer.what}", seconds), attached(observer, reporter):
-            with reporter.waits_for(f"{observer.kind} to begin"):
-                observer.open()
-            self._window(observer.kind, seconds)
-            with reporter.waits_for(f"{observer.kind} to stop counting"):
-                observer.close()
+    def hold(self) -> None:
+        """Stops the engine where it is. Its queries until then are known with its first report after `go_on`."""
+        assert self._engine is not None
+        self._engine.stop()
+        self._held_ns = time.monotonic_ns()
 
-    def _window(self, kind: str, seconds: float) -> None:
-        first = slice_first = self._snapshot()
-        end = first.at_ns + int(seconds * 1e9)
-        while (left := end - time.monotonic_ns()) > 0:
-            self._step(left / 1e9)
-            if time.monotonic_ns() - slice_first.at_ns >= _SLICE_NS and end - time.monotonic_ns() >= _SLICE_NS // 2:
-                now = self._snapshot()
-                self._slices.append((kind, slice_first, now))
-                slice_first = now
-        last = self._snapshot()
-        self._slices.append((kind, slice_first, last))
-        self._edges.append((kind, first, last, ""))
+    def go_on(self) -> None:
+        """Lets a stopped engine run again. MeasurementError where it has ended meanwhile."""
+        assert self._engine is not None
+        self._went_on_ns = time.monotonic_ns()
+        self._report.paused(self._held_ns, self._went_on_ns)
+        if not self._engine.go_on():
+            raise self._ended()
+
+    def last_plain(self) -> None:
+        """The last plain window: as long as the engine still sends queries.
+
+        What a short warm-up and quick observers leave of the engine's time goes here, and nobody waits for it after.
+        Where they took longer than was planned, the window is short, but not below `LEAST_SECONDS`.
+        """
+        left = self._lifetime - (time.monotonic_ns() - self._begun_ns) / 1e9
+        self.plain(max(left - REPORT_LAG_SECONDS - _END_SECONDS, LEAST_SECONDS))
 
     def finish(self) -> None:
         """Waits until the report covers the last edge, as long as it may take; call it before the workload may end."""
         if not self._edges:
             return
         last = self._edges[-1][2].at_ns
-        deadline = last / 1e9 + _REPORT_SECONDS
+        # An engine that was stopped since reports when it goes on.
+        deadline = max(last, self._went_on_ns) / 1e9 + _REPORT_SECONDS
         while self._child.running and self._report.at(last) is None and time.monotonic() < deadline:
             self._step()
 
-    def windows(self) -> list[Window]:
-        """The windows so far, with their deltas; `queries` is None where the report does not cover an edge."""
-        return [self._between(kind, first, last, note) for kind, first, last, note in self._edges]
+    def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
+        return self._roles(snapshot.names(), self._engine.pid) if self._roles and self._engine else {}
 
-    def series(self) -> list[Window]:
-        """The plain and observed windows second by second: the last slice of a window is up to 1.5 s long."""
-        return [self._between(kind, first, last) for kind, first, last in self._slices]
+    def _finished_at(self, moment_ns: int) -> float | None:
+        return self._report.at(moment_ns)
 
-    def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
-        begun, ended = self._report.at(first.at_ns), self._report.at(last.at_ns)
-        queries = ended - begun if begun is not None and ended is not None else None
-        return Window(kind, first.at_ns, last.at_ns, delta(first, last, queries), note)
-
-    def _step(self, at_most: float = _POLL_SECONDS) -> None:
+    def _step(self, at_most: float = _POLL_SECONDS) -> bool:
         time.sleep(min(_POLL_SECONDS, at_most))
         self._report.poll()
         if not self._child.running or (self._engine is not None and not self._engine.alive):
             raise self._ended()
+        return True
 
     def _snapshot(self) -> Snapshot:
         """The counters now; where the engine ended while we were busy with what watches, the reason why."""

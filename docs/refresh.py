@@ -1,7 +1,8 @@
-"""Takes two finished runs over into the documentation: `docs/refresh.py RUN OTHER` (`make docs` makes the runs first).
+"""Takes finished runs over into the documentation: `docs/refresh.py RUN OTHER EXPERIMENT` (`make docs` makes them).
 
-Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and the summary's main parts between
-the markers of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with.
+Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and what the run printed between the
+markers of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with;
+EXPERIMENT is the directory of an experiment. The picture of `versions` is of published figures.
 """
 
 from __future__ import annotations
@@ -19,27 +20,15 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from ioflame.profile.parts import screen
+from ioflame.results.run import open_run
+
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
+PUBLISHED = DOCS.parent / "tests" / "data" / "9-absolute.tsv"
 WIDTH = 1200  # px
 LARGEST = 150_000  # bytes of a picture
 _MARKED = re.compile(r"(<!-- summary:begin[^\n]*\n).*?(<!-- summary:end -->)", re.DOTALL)
-_TERMINAL_LINES = 46
-# How the parts of a summary begin that README.md shows, behind its head; each goes on until another part begins.
-_SHOWN = ("Plain windows", "Where the CPU of one query goes", "Latency from the engine to the device")
-_NOT_SHOWN = (
-    "Windows (",
-    "Observers:",
-    "Not observed",
-    "IO latency of",
-    "Latency ladder",
-    "Where the threads wait",
-    "Wall clock by category",
-    "Waits for a CPU",
-    "Poor man's profile",
-    "Locks (",
-    "Checks",
-)
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class View:
     """
 
     name: str
-    page: Literal["run", "comparison", "terminal"]
+    page: Literal["run", "comparison", "terminal", "experiment", "versions"]
     parts: tuple[str, ...]
     theme: Literal["light", "dark"] = "light"
     fragment: str = ""
@@ -65,8 +54,8 @@ def _hover_a_frame(page: Page) -> None:
 
 VIEWS = (
     View("report-top", "run", ("header.top", "section:has(#what-0)", "section:has(#trust-0)"), height=980),
-    View("flamegraph-light", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), before=_hover_a_frame),
-    View("flamegraph-dark", "run", ("section:has(#graph-0) > .flame > .bar", ".box"), "dark", "#colour=group"),
+    View("flamegraph-light", "run", ("section:has(#graph-0) > .flame .head", ".box"), before=_hover_a_frame),
+    View("flamegraph-dark", "run", ("section:has(#graph-0) > .flame .head", ".box"), "dark", "#colour=group"),
     View("categories", "run", ("section:has(#where-0)",)),
     View("matrix", "run", ("figure:has(.matrix)",)),
     View("ladder", "run", ("figure:has([data-stage])", ".finding")),
@@ -82,28 +71,15 @@ VIEWS = (
     View("states", "run", (".panel:has(.legend):not(:has([data-stage])) figure",)),
     View("timeline", "run", ("section:has(#time-0) figure",)),
     View("comparison", "comparison", ("header.top", "section[aria-labelledby=compare]"), height=980),
+    View("experiment", "experiment", ("header.top", "section[aria-labelledby=charts]"), height=980),
+    View("experiment-versions", "versions", ("header.top", "section[aria-labelledby=relative]"), height=690),
     View("terminal", "terminal", ("pre",), "dark"),
 )
 
 
-def excerpt(summary: str) -> str:
-    """The parts of a summary that say most, with `[...]` for what stands between them."""
-    parts: list[str] = []
-    shown = True
-    for part in summary.strip("\n").split("\n\n"):
-        if part.startswith((*_SHOWN, *_NOT_SHOWN)):
-            shown = part.startswith(_SHOWN)
-        if shown:
-            parts.append(part)
-        elif parts[-1] != "[...]":
-            parts.append("[...]")
-    return "\n\n".join(parts) + "\n"
-
-
-def terminal_page(summary: str) -> str:
-    """The first lines of the summary as a terminal shows them."""
-    lines = summary.splitlines()[:_TERMINAL_LINES]
-    shown = html.escape("$ make profile\n" + "\n".join(lines))
+def terminal_page(printed: str) -> str:
+    """What a profile prints at its end, as a terminal shows it."""
+    shown = html.escape("$ make profile\n" + printed)
     return (
         '<!doctype html><meta charset="utf-8"><title>terminal</title><body style="margin:0">'
         '<pre style="margin:0;padding:16px 20px;display:inline-block;background:#14181d;color:#e8eaed;'
@@ -140,19 +116,20 @@ def picture(browser: Browser, view: View, address: str) -> Path:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit("docs/refresh.py RUN OTHER   (run directories; make docs makes them)")
-    run, other = map(Path, sys.argv[1:])
+    if len(sys.argv) != 4:
+        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT   (directories; make docs makes them)")
+    run, other, experiment = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
-    summary = (DOCS / "summary.txt").read_text(encoding="utf-8")
+    printed = screen(open_run(run), 100, unicode=True).strip("\n")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        pages = {"run": run / "report.html"} | {
-            name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal")
+        pages = {"run": run / "report.html", "experiment": experiment / "experiment.html"} | {
+            name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal", "versions")
         }
         ioflame = Path(sys.executable).with_name("ioflame")
+        subprocess.run([ioflame, "report", PUBLISHED, "-o", pages["versions"]], check=True, stdout=subprocess.DEVNULL)
         subprocess.run([ioflame, "report", run, other, "-o", pages["comparison"]], check=True)
-        pages["terminal"].write_text(terminal_page(summary), encoding="utf-8")
+        pages["terminal"].write_text(terminal_page(printed), encoding="utf-8")
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium",
             args=["--no-sandbox", "--disable-gpu", "--disable-lcd-text", "--disable-background-networking"],
@@ -164,7 +141,7 @@ def main() -> None:
     large = [path.name for path in taken if path.stat().st_size > LARGEST]
     if large:
         sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
-    block = f"```\n{excerpt(summary)}```\n"
+    block = f"```\n{printed}\n```\n"
     README.write_text(
         _MARKED.sub(lambda found: found[1] + block + found[2], README.read_text(encoding="utf-8")), encoding="utf-8"
     )

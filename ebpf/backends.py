@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ebpf.bpftrace import try_bpftrace
 from ebpf.iolat_bcc import try_bcc
-from ebpf.tracer import tracer_binary
+from ebpf.observer import loader_binary
 from ebpf.trial import Trial
 from ioflame.errors import HostError, IoflameError, UsageError
-from ioflame.process import capture
+from ioflame.system.process import capture
 
 __all__ = ("BACKENDS", "choose_backend", "try_backend", "try_kinds")
 
@@ -22,7 +22,7 @@ def try_kinds() -> Mapping[str, Trial]:
 
     Empty where the loader is not built or does not run.
     """
-    binary = tracer_binary()
+    binary = loader_binary()
     if binary is None:
         return {}
     try:
@@ -63,7 +63,7 @@ def choose_backend(wanted: str, names: Sequence[str] | None = None) -> str:
 
 @functools.cache
 def _try_core() -> Trial:
-    if tracer_binary() is None:
+    if loader_binary() is None:
         return Trial(False, "its loader ioflame-ebpf is not built", "make setup   (needs clang and libelf-dev)")
     kinds = try_kinds()
     tried = kinds.get("tp_btf", Trial(False, "its loader does not run"))

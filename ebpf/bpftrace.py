@@ -1,7 +1,8 @@
 """bpftrace scripts as Observers, and their output as it really comes.
 
-A script's window is opened and closed by a thread of ours that renames itself: bpftrace has no other way to be told
-something that takes effect at once, and the event is so rare that it costs nothing.
+bpftrace cannot speak the control protocol: it takes no orders. A script's window is opened and closed by a thread of
+ours that renames itself: it has no other way to be told something that takes effect at once, and the event is so rare
+that it costs nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ import msgspec
 from ebpf.buckets import histogram
 from ebpf.trial import Trial
 from ioflame.errors import HostError, IoflameError, MeasurementError
-from ioflame.held_process import HeldProcess
-from ioflame.histogram import Histogram
-from ioflame.process import Child, Children, capture
+from ioflame.results.histogram import Histogram
+from ioflame.system.held_process import HeldProcess
+from ioflame.system.process import Child, Children, capture
 
 __all__ = (
     "BpftraceObserver",

@@ -1,12 +1,15 @@
-//! Compiles each `bpf/NAME.bpf.c` with clang into a skeleton `NAME.skel.rs`, and makes the enum of `states.toml`.
-
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+//! Compiles each `bpf/NAME.bpf.c` with clang into a skeleton `NAME.skel.rs`, with the numbers of the states in `states.h`.
 
 use libbpf_cargo::SkeletonBuilder;
+use observer::states::OffCpu;
+
+include!("../workloads/engines/embed.rs");
 
 fn main() {
+    embed_engine_files("symbols.toml", "symbol_rules.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    fs::write(out.join("states.h"), states_header()).expect("OUT_DIR can be written to");
+    let include = format!("-I{}", out.display());
     let folder = Path::new("bpf");
     println!("cargo:rerun-if-changed=bpf");
     for entry in fs::read_dir(folder).expect("bpf/ is part of the crate") {
@@ -17,6 +20,7 @@ fn main() {
             .source(&source)
             // Instructions of Linux 5.12, whatever a clang's own default is: compare-and-swap is one of them.
             .clang_args([
+                &include,
                 "-mcpu=v3",
                 "-Wall",
                 "-Wextra",
@@ -27,28 +31,11 @@ fn main() {
             .build_and_generate(out.join(format!("{stem}.skel.rs")))
             .unwrap_or_else(|error| panic!("{}: {error:?}", source.display()));
     }
-    println!("cargo:rerun-if-changed=states.toml");
-    let states = fs::read_to_string("states.toml").expect("states.toml is part of the crate");
-    fs::write(out.join("states.rs"), states_enum(&states)).expect("OUT_DIR can be written to");
 }
 
-/// `enum State` with a variant for each state of the list, in its order.
-fn states_enum(list: &str) -> String {
-    let table: toml::Table = list.parse().expect("states.toml is TOML");
-    let states = table["state"].as_array().expect("a list of states");
-    let word = |state: &toml::Value, key: &str| state[key].as_str().expect("words").to_owned();
-    let names: Vec<String> = states.iter().map(|state| word(state, "name")).collect();
-    let variant = |name: &str| name[..1].to_uppercase() + &name[1..];
-    let documented =
-        |state| format!("    /// {}\n    {},\n", word(state, "means"), variant(&word(state, "name")));
-    let variants: String = states.iter().map(documented).collect();
-    let all: String = names.iter().map(|name| format!("State::{}, ", variant(name))).collect();
-    let arms: String = names.iter().map(|name| format!("Self::{} => {name:?}, ", variant(name))).collect();
-    let count = names.len();
-    format!(
-        "/// What a thread waited for.\n\
-         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]\npub enum State {{\n{variants}}}\n\
-         pub const STATES: [State; {count}] = [{all}];\n\
-         impl State {{\n    pub fn name(self) -> &'static str {{ match self {{ {arms} }} }}\n}}\n"
-    )
+/// `enum state`: the numbers of `observer::states::OffCpu`, in capitals. The programs know one more (`BEFORE`).
+fn states_header() -> String {
+    let names: String =
+        OffCpu::ALL.iter().map(|state| format!("\t{},\n", state.name().to_uppercase())).collect();
+    format!("#pragma once\n\nenum state {{\n{names}\tSTATES,\n}};\n")
 }

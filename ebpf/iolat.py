@@ -11,12 +11,16 @@ from ebpf.backends import choose_backend
 from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
 from ebpf.observer import CoreObserver
-from ioflame.checks import Check, Verdict
-from ioflame.latency import DiskCount, IoLatency
-from ioflame.observer import Observer
-from ioflame.process import Children
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.io_latency import IoLatency
+from ioflame.system.diskstats import DiskCount
+from ioflame.system.observer import Observer
+from ioflame.system.process import Children
 
-__all__ = ("IoLatencyRequest", "io_latency_checks", "io_latency_observer")
+__all__ = ("EVENTS_CHECK", "IoLatencyRequest", "io_latency_checks", "io_latency_observer")
+
+# Whether anything was counted of the processes that were named.
+EVENTS_CHECK = "iolat events"
 
 # Fewer requests than this, and diskstats' whole milliseconds say nothing about their mean.
 _FEWEST_FOR_MEAN = 1000
@@ -82,18 +86,18 @@ def io_latency_checks(latency: IoLatency) -> list[Check]:
 def _counted(latency: IoLatency) -> Iterator[Check]:
     if not latency.rows:
         yield Check(
-            "iolat events",
+            EVENTS_CHECK,
             Verdict.FAILED,
             f"no request of {latency.device.name} ended in {latency.seconds:.1f} s",
             "an empty result: nothing read or wrote the device, or the probes saw none of it",
             "a device that the workload uses, and a window in which it does",
         )
     elif latency.backend == "bcc":
-        yield Check("iolat events", Verdict.NOTE, "everybody's requests", "biolatency does not tell processes apart")
+        yield Check(EVENTS_CHECK, Verdict.NOTE, "everybody's requests", "biolatency does not tell processes apart")
     elif not any(row.owner == "process" for row in latency.rows):
         pids = ", ".join(map(str, latency.pids))
         yield Check(
-            "iolat events",
+            EVENTS_CHECK,
             Verdict.FAILED,
             f"no request of process {pids} among {sum(row.total.count for row in latency.rows):,}",
             "its reads came from the page cache, or its children sent them, or it uses another device",

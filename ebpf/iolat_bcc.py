@@ -20,9 +20,10 @@ import msgspec
 from ebpf.diskstats import device_of_number, disk_counts, disk_window
 from ebpf.trial import Trial
 from ioflame.errors import HostError, IoflameError, MeasurementError
-from ioflame.histogram import Histogram
-from ioflame.latency import DiskCounts, IoKind, IoLatency, IoRow
-from ioflame.process import Child, Children, capture
+from ioflame.results.histogram import Histogram
+from ioflame.results.io_latency import IoKind, IoLatency, IoRow
+from ioflame.system.diskstats import DiskCounts
+from ioflame.system.process import Child, Children, capture
 
 __all__ = ("BccIoLatency", "parse_biolatency", "try_bcc")
 

@@ -18,12 +18,13 @@ from ebpf.bpftrace import (
 )
 from ebpf.buckets import bounds, histogram
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
-from ioflame.descendants import descendants
 from ioflame.errors import HostError, UsageError
-from ioflame.histogram import Histogram
-from ioflame.latency import Device, DiskCounts, IoKind, IoLatency, IoRow, IoSlice
-from ioflame.observer import Observer
-from ioflame.process import Children
+from ioflame.results.histogram import Histogram
+from ioflame.results.io_latency import Device, IoKind, IoLatency, IoRow, IoSlice
+from ioflame.system.descendants import descendants
+from ioflame.system.diskstats import DiskCounts
+from ioflame.system.observer import Observer
+from ioflame.system.process import Children
 
 __all__ = ("bpftrace_io_latency", "decode")
 

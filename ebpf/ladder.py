@@ -9,11 +9,11 @@ from pathlib import Path
 from ebpf.backends import choose_backend
 from ebpf.ladder_bpftrace import bpftrace_ladder
 from ebpf.observer import CoreObserver
-from ioflame.checks import Check, Verdict
 from ioflame.errors import HostError, UsageError
-from ioflame.ladder import CLASSES, FOLLOWED, Ladder
-from ioflame.observer import Observer
-from ioflame.process import Children
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.ladder import CLASSES, FOLLOWED, Ladder
+from ioflame.system.observer import Observer
+from ioflame.system.process import Children
 
 __all__ = ("LADDER_BACKENDS", "LadderRequest", "ladder_checks", "ladder_observer")
 
@@ -35,7 +35,8 @@ _REST = 0.02
 class LadderRequest:
     """pid: the process; sample: one query in so many is followed; start: `auto`, `query` or `syscall`.
 
-    sample and reader are CO-RE's: bpftrace follows each read call, and begins there
+    sample, reader and symbols are CO-RE's: bpftrace follows each read call, and begins there
+    symbols: the engine's file that names its queries and where it reads; None: those of the default engine
     """
 
     pid: int
@@ -43,6 +44,7 @@ class LadderRequest:
     start: str = "auto"
     reader: bool = True
     backend: str = "auto"
+    symbols: Path | None = None
 
 
 def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Observer:
@@ -60,6 +62,8 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             )
         return bpftrace_ladder(children, request.pid, out)
     arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--start", request.start]
+    if request.symbols is not None:
+        arguments += ["--symbols", str(request.symbols)]
     if not request.reader:
         arguments.append("--no-reader")
     return CoreObserver("ladder", f"latency ladder of one query in {request.sample}", children, arguments, out)

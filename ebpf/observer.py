@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ebpf.tracer import Tracer, tracer_binary
 from ioflame.errors import HostError
-from ioflame.process import Children
+from ioflame.system.binaries import built_binary
+from ioflame.system.control import ControlledProgram
+from ioflame.system.process import Children
 
-__all__ = ("CoreObserver",)
+__all__ = ("CoreObserver", "loader_binary")
+
+
+def loader_binary() -> Path | None:
+    """The built CO-RE loader; None where there is none (no clang at set-up)."""
+    try:
+        return built_binary("ioflame-ebpf")
+    except HostError:
+        return None
 
 
 class CoreObserver:
@@ -27,26 +36,27 @@ class CoreObserver:
         self.out = out
         self._children = children
         self._arguments = list(arguments)
-        self._tracer: Tracer | None = None
+        self._program: ControlledProgram | None = None
 
     def attach(self) -> None:
         """Loads and attaches; returns once every probe sits."""
-        binary = tracer_binary()
+        binary = loader_binary()
         if binary is None:
             raise HostError("ioflame-ebpf is not built", means="the CO-RE programs cannot be loaded", mend="make setup")
         log = self.out.with_name(f"{self.kind}.log")
-        self._tracer = Tracer(self._children, binary, self.kind, self._arguments, self.out, log)
-        self._tracer.await_ready()
+        argv = [str(binary), self.kind, *self._arguments, "-o", str(self.out)]
+        self._program = ControlledProgram(self._children, f"ebpf {self.kind}", argv, log)
+        self._program.await_ready()
 
     def open(self) -> None:
-        assert self._tracer is not None
-        self._tracer.open()
+        assert self._program is not None
+        self._program.open()
 
     def close(self) -> None:
-        assert self._tracer is not None
-        self._tracer.close()
+        assert self._program is not None
+        self._program.close()
 
     def detach(self) -> None:
         """Ends it; its result is whole afterwards. Says nothing after a failed `attach`, which has said it."""
-        if self._tracer is not None:
-            self._tracer.finish()
+        if self._program is not None:
+            self._program.finish()

@@ -9,17 +9,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from folding.pmp import state_of
 from ioflame.errors import UsageError
-from ioflame.pmp import SCHEMA, Locks, LockSite, Tally
+from ioflame.results.pmp import SCHEMA, Locks, LockSite, Tally
 from ioflame.results.profile import FoldedStack
+from ioflame.results.states import SAMPLED_FRAMES
 
 __all__ = ("LockRules", "lock_report", "read_rules")
 
 _RULES = Path(__file__).with_name("locks.toml")
 _CONDITION = "condition"
 _KINDS = ("mutex", "rwlock", "condition", "semaphore", "spin", "futex")
-_WAITING, _RUNNING = "SD", "R"
+# What a thread in lock code does there, by its state.
+_ROLES = {SAMPLED_FRAMES["S"]: "waiting", SAMPLED_FRAMES["D"]: "waiting", SAMPLED_FRAMES["R"]: "running"}
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,12 @@ class LockRules:
         return next((kind for pattern, kind in self.primitives if pattern.fullmatch(name)), None)
 
 
-def read_rules(path: Path = _RULES) -> LockRules:
-    """The rules of a file; UsageError where it is not one."""
+def read_rules(*own: Path) -> LockRules:
+    """The rules for all programs, and those of an engine's own files; UsageError where one is not a file of rules."""
+    return LockRules(_RULES.stem, tuple(primitive for path in (_RULES, *own) for primitive in _primitives(path)))
+
+
+def _primitives(path: Path) -> list[tuple[re.Pattern[str], str]]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         if data["schema"] != 1:
@@ -51,7 +56,7 @@ def read_rules(path: Path = _RULES) -> LockRules:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, re.error, KeyError, TypeError) as error:
         raise UsageError(f"{path} holds no lock rules: {error}") from None
-    return LockRules(path.stem, tuple(primitives))
+    return primitives
 
 
 def plain_name(frame: str) -> str:
@@ -96,29 +101,43 @@ class _Site:
         return LockSite(place, kind, category, self.tally("waiting"), self.tally("running"))
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """A stack, and what its thread was about: role: `waiting`, `running` or ""; kind, place: of the lock, or ""."""
+
+    stack: FoldedStack
+    role: str
+    kind: str = ""
+    place: str = ""
+
+    @property
+    def waits_for_condition(self) -> bool:
+        return self.role == "waiting" and self.kind == _CONDITION
+
+
 def lock_report(stacks: Iterable[FoldedStack], rules: LockRules) -> Locks:
     """The report over stacks with their owner category.
 
     A sample is in a lock when its leaf-most user frame is a lock primitive: waiting when its thread was blocked,
-    running when it ran there.
+    running when it ran there. Stacks that do not know their thread (tid) are those of a thread that works.
     """
+    seen = [_seen(stack, rules) for stack in stacks]
+    idle = _idle_threads(seen)
+    left_out = [one.stack for one in seen if one.stack.tid in idle]
     sites: defaultdict[tuple[str, str], _Site] = defaultdict(_Site)
     owners: defaultdict[str, _Site] = defaultdict(_Site)
     totals = _Site()
-    for stack in stacks:
+    for one in seen:
+        stack, role, kind = one.stack, one.role, one.kind
+        if stack.tid in idle:
+            continue
         category, samples, weight = stack.category, stack.samples or 0, stack.weight
         totals.add("total", samples, weight, category)
-        state = (state_of(stack.frames[-1]) if stack.frames else None) or ""
-        role = "waiting" if state in _WAITING else "running" if state in _RUNNING else ""
-        if not state or not role:
-            continue
-        found = _primitive(stack.frames[:-1], rules)
-        if found is None:
+        if not kind:
             if role == "waiting":
                 totals.add("elsewhere", samples, weight, category)
             continue
-        kind, place = found
-        sites[place, kind].add(role, samples, weight, category)
+        sites[one.place, kind].add(role, samples, weight, category)
         if kind == _CONDITION:
             # A thread that sets a condition runs in it as one that takes a lock does; only waiting is told apart.
             totals.add("condition" if role == "waiting" else "condition running", samples, weight, category)
@@ -137,7 +156,27 @@ def lock_report(stacks: Iterable[FoldedStack], rules: LockRules) -> Locks:
         sites=_ordered(row for row in rows if row.kind != _CONDITION),
         owners=_ordered(site.site(category, "") for category, site in owners.items()),
         condition_sites=_ordered(row for row in rows if row.kind == _CONDITION),
+        idle_threads=len(idle),
+        idle=Tally(sum(stack.samples or 0 for stack in left_out), sum(stack.weight for stack in left_out)),
     )
+
+
+def _seen(stack: FoldedStack, rules: LockRules) -> _Seen:
+    role = _ROLES.get(stack.state, "")
+    found = _primitive(stack.frames, rules) if role else None
+    return _Seen(stack, role, *(found or ()))
+
+
+def _idle_threads(seen: Iterable[_Seen]) -> set[int]:
+    """Those that wait for conditions at least 99 % of their time; none where that is all of them."""
+    whole: Counter[int] = Counter()
+    waited: Counter[int] = Counter()
+    for one in seen:
+        if one.stack.tid is not None:
+            whole[one.stack.tid] += one.stack.weight
+            waited[one.stack.tid] += one.stack.weight * one.waits_for_condition
+    idle = {tid for tid, weight in whole.items() if weight and waited[tid] * 100 >= weight * 99}
+    return idle if idle != whole.keys() else set()
 
 
 def _ordered(rows: Iterable[LockSite]) -> list[LockSite]:
@@ -147,7 +186,7 @@ def _ordered(rows: Iterable[LockSite]) -> list[LockSite]:
 def _primitive(frames: Sequence[str], rules: LockRules) -> tuple[str, str] | None:
     """Kind and place: of the lock primitive that the stack ends in; None where it ends in none.
 
-    frames: root first, without thread name and state
+    frames: root first
     """
     kind = None
     for frame in reversed(frames):

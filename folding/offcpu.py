@@ -8,10 +8,11 @@ from pathlib import Path
 
 from folding.stackfold import run_stackfold
 from ioflame.errors import MeasurementError
-from ioflame.files import Files
-from ioflame.offcpu import STATES, OffStack
+from ioflame.results.files import Files
+from ioflame.results.off_cpu import OffStack
 from ioflame.results.profile import Folded, FoldedStack, read_profile
-from ioflame.whole import check_readable, write_whole
+from ioflame.results.states import MARKS, STATES
+from ioflame.system.atomic_files import check_readable, write_whole
 
 __all__ = ("fold_off_cpu", "off_cpu_stacks")
 
@@ -19,10 +20,8 @@ __all__ = ("fold_off_cpu", "off_cpu_stacks")
 _TIME, _COUNT = "off-cpu", "off-cpu-count"
 _VIEW = "owner"
 _KERNEL = "_[k]"
-# Marks of ours stand among the kernel's frames in the recording; they are none.
-_WOKEN_BY = "[woken by]"
-_MARKS = {_WOKEN_BY, "[interrupt]", "[blocked before the window]", "[new thread]", "[lost stack]"}
-_WAKER = "[waker "
+_WOKEN_BY = MARKS["woken_by"]
+_MARKS = tuple(MARKS.values())
 
 
 def fold_off_cpu(recording: Path, rules: str) -> list[OffStack]:
@@ -65,8 +64,8 @@ def _stack(stack: FoldedStack) -> OffStack:
 
 
 def _plain(frame: str) -> str:
-    bare = frame.removesuffix(_KERNEL)
-    return bare if bare in _MARKS or bare.startswith(_WAKER) else frame
+    """Marks of ours stand among the kernel's frames in the recording; they are none."""
+    return frame.removesuffix(_KERNEL) if frame.startswith(_MARKS) else frame
 
 
 def _line(stack: OffStack) -> str:

@@ -1,20 +1,21 @@
-"""Folds the recording of a poor man's profiler: `pmp.data` into stacks whose leaf frame is the thread's state."""
+"""Folds the recording of a poor man's profiler: in `pmp.folded` the thread's state is the leaf frame of its stack, in
+`pmp.profile.json` a column."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from folding.stackfold import categorised_profile, run_stackfold
 from ioflame.errors import MeasurementError
-from ioflame.files import Files
+from ioflame.results.files import Files
 from ioflame.results.profile import Folded
+from ioflame.results.states import SAMPLED_FRAMES
 
-__all__ = ("fold_pmp", "pmp_profile", "state_of")
+__all__ = ("fold_pmp", "pmp_profile")
 
-_STATE = re.compile(r"_\[([A-Z])\]$")
 # What follows from the wall clock is told by who owns it.
 _VIEWS = ("owner",)
+_STATES = tuple(SAMPLED_FRAMES.values())
 
 
 def fold_pmp(directory: Path, rules: str) -> Folded:
@@ -27,7 +28,7 @@ def fold_pmp(directory: Path, rules: str) -> Folded:
     if data.exists():
         run_stackfold(
             [
-                *("--kernel", "--no-inlines", "-o", str(directory / Files.PMP_FOLDED)),
+                *("--states", ",".join(_STATES), "--kernel", "--no-inlines", "-o", str(directory / Files.PMP_FOLDED)),
                 *("--counts", str(directory / Files.PMP_COUNTS), "--stats", str(directory / Files.PMP_FOLD_STATS)),
                 str(data),
             ],
@@ -45,12 +46,7 @@ def pmp_profile(directory: Path, rules: str) -> Folded:
     folded = directory / Files.PMP_FOLDED
     if not folded.exists() or not folded.stat().st_size:
         raise MeasurementError(f"{folded} holds no stack", means="no thread was sampled", mend="sample for longer")
+    counts = directory / Files.PMP_COUNTS
     return categorised_profile(
-        directory / Files.PMP_PROFILE, rules, folded=folded, counts=directory / Files.PMP_COUNTS, views=_VIEWS
+        directory / Files.PMP_PROFILE, rules, folded=folded, counts=counts, views=_VIEWS, states=_STATES
     )
-
-
-def state_of(leaf: str) -> str | None:
-    """R, S, D, T or O, of a leaf frame that names a thread's state; None for any other frame."""
-    found = _STATE.search(leaf)
-    return found[1] if found else None

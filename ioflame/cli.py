@@ -4,49 +4,103 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ioflame import __version__
 from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, error_of_system
-from ioflame.terminal import ReaderGoneError, on_terminal
+from ioflame.text.terminal import ReaderGoneError, on_terminal
 
-__all__ = ("main",)
+if TYPE_CHECKING:
+    from ioflame.commands.arguments import Commands
+
+__all__ = ("build_parser", "main")
 
 _ABOUT = """ioflame: where does the CPU of one RocksDB read go, and what does it cost in microseconds?
 
 examples:
   ioflame doctor                               what can be measured here?
   ioflame profile --scale smoke                run readrandom, profile it, a minute
+  ioflame attach --pid 4711 --seconds 60       a service that runs: the same answer
+  ioflame show runs/latest waits               a part of a finished run, in the terminal
   ioflame report runs/A runs/B                 two runs side by side, one offline page
+  ioflame compare --arm a=BIN --arm b=BIN      is b slower, by how much, and is it real?
   ioflame analyse runs/latest                  fold and draw a recorded run again
   ioflame flamegraph perf.data -o perf.html    anybody's profile as a flame graph
+  ioflame store add STORE runs/latest          keep many runs and hosts; ask them with SQL
   ioflame ebpf iolat --pid 4242 --seconds 10   IO latency of any process
   ioflame pmp --pid $(pidof mysqld)            where its threads are, and wait
   ioflame experiment io-efficiency --users "1 6"
                                                fio against RocksDB, tree by tree
   ioflame list                                 workloads, scales, configurations, ...
   ioflame explain readrandom                   the command line that it would run"""
-_EXIT_CODES = """exit codes: 0 fine, 1 measured but a check failed, 2 bad usage, 3 the host cannot do it,
+_EPILOG = """`ioflame COMMAND --help` says more of a command.
+
+exit codes: 0 fine, 1 measured but a check failed, 2 bad usage, 3 the host cannot do it,
 130 interrupted"""
 
+_COMMAND = "COMMAND"
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ioflame",
-        description=_ABOUT,
-        epilog=_EXIT_CODES,
-        # wide enough for the longest command beside its line
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=16),
-    )
-    parser.add_argument("--version", action="version", version=f"ioflame {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    from ioflame.commands import analyse, catalogue, doctor, ebpf, experiment, flamegraph, pmp, profile, report
+# What the commands are for; a new one is listed here, and is in the module of its name in `ioflame.commands`.
+_GROUPS = {
+    "measure": ("profile", "attach", "experiment", "ebpf", "pmp"),
+    "look": ("show", "flamegraph", "analyse", "rules"),
+    "compare": ("compare", "bisect", "report", "store", "history"),
+    "set up": ("doctor", "list", "explain"),
+}
+_MODULES = {"list": "catalogue", "explain": "catalogue"}
 
-    for command in (profile, doctor, analyse, experiment, ebpf, pmp, catalogue, report, flamegraph):
-        command.add_parser(commands)
-    return parser
+
+class _Commands:
+    """argparse's own, which keeps to itself what it was told of each command."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+        self.about: dict[str, str] = {}
+
+    def add_parser(self, name: str, *, help: str, **more: Any) -> argparse.ArgumentParser:
+        self.about[name] = help
+        return self._commands.add_parser(name, help=help, **more)
+
+
+class _Grouped(argparse.RawDescriptionHelpFormatter):
+    """argparse lists commands in one block; here they stand in the description, by what they are for."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if action.metavar != _COMMAND:
+            super().add_argument(action)
+
+
+class _Version(argparse.Action):
+    """Asked of git once it is wanted, and not for each command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from ioflame.version import version
+
+        print(f"ioflame {version()}")
+        parser.exit()
+
+
+def build_parser(only: str | None = None) -> tuple[argparse.ArgumentParser, Mapping[str, str]]:
+    """The parser of all commands; and by name what each does, in a line.
+
+    only: the command that is to be parsed; others are not loaded then, which takes longer than most commands do
+    """
+    parser = argparse.ArgumentParser(prog="ioflame", epilog=_EPILOG, formatter_class=_Grouped)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and its commit")
+    commands = _Commands(parser.add_subparsers(metavar=_COMMAND, required=True))
+    known = [name for names in _GROUPS.values() for name in names]
+    # Each once, in the order of its first command.
+    for module in dict.fromkeys(_MODULES.get(name, name) for name in ([only] if only in known else known)):
+        importlib.import_module(f"ioflame.commands.{module}").add_parser(commands)
+    blocks = [
+        "\n".join([f"{group}:", *(f"  {name:<12}{commands.about.get(name, '')}" for name in names)])
+        for group, names in _GROUPS.items()
+    ]
+    parser.description = "\n\n".join([_ABOUT, *blocks])
+    return parser, commands.about
 
 
 @contextlib.contextmanager
@@ -65,7 +119,8 @@ def _ended_at_once() -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; errors are printed once, without a traceback, and end with their own exit code."""
     with _ended_at_once():
-        parser = _parser()
+        words = sys.argv[1:] if argv is None else argv
+        parser, _ = build_parser(words[0] if words else None)
     with on_terminal():
         try:
             arguments = _parsed(parser, argv)

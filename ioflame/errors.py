@@ -19,7 +19,6 @@ __all__ = (
     "IoflameError",
     "MeasurementError",
     "UsageError",
-    "error_of_child",
     "error_of_system",
 )
 
@@ -71,25 +70,6 @@ class HostError(IoflameError):
     """The host lacks something that the job cannot do without. Exit code 3."""
 
     exit_code = EXIT_HOST
-
-
-def error_of_child(code: int | None, words: str, *, what: str, mend: str) -> IoflameError:
-    """What a program of ours failed with, by its exit code and its words, in the form that `IoflameError` prints.
-
-    what: what failed, after its words; mend: where it names none itself
-    """
-    parts = {"meaning": "", "to mend": ""}
-    said = []
-    for line in words.strip().splitlines():
-        name, _, text = line.strip().partition(": ")
-        if name in parts:
-            parts[name] = text
-        else:
-            said.append(line.strip())
-    kinds = {UsageError.exit_code: UsageError, HostError.exit_code: HostError}
-    kind = kinds.get(code or 0, MeasurementError)
-    first = " ".join(said)
-    return kind(f"{first} ({what})" if first else what, means=parts["meaning"], mend=parts["to mend"] or mend)
 
 
 def error_of_system(error: OSError, path: Path | None = None) -> IoflameError:

@@ -53,6 +53,14 @@ command -v clang >/dev/null 2>&1 || compiling+=(clang)
 command -v pkg-config >/dev/null 2>&1 || compiling+=(pkg-config)
 [[ -e /usr/include/libelf.h ]] || compiling+=(libelf-dev)
 [[ -e /usr/include/zlib.h ]] || compiling+=(zlib1g-dev)
+# What our own client drives beside RocksDB. Without them it is built without these engines.
+engines=()
+has_library() { # has_library ARCHIVE; a compiler that knows none prints its bare name
+  [[ "$(cc -print-file-name="$1" 2>/dev/null)" == /* ]]
+}
+has_library libleveldb.a || engines+=(libleveldb-dev)
+has_library libsnappy.a || engines+=(libsnappy-dev)
+has_library liblmdb.a || engines+=(liblmdb-dev)
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
 if ((dev)); then
   need chromium chromium
@@ -64,6 +72,13 @@ if ((dev)); then
   need pngquant pngquant
   # Debug information of many units packed into one file.
   need llvm-dwp llvm
+  # Servers that the tests attach to; the tests start them, and no service has to run.
+  before=${#missing[@]}
+  compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
+  need mariadbd mariadb-server
+  servers=$((${#missing[@]} - before))
+  [[ -e /usr/lib/mysql/plugin/ha_rocksdb.so ]] || missing+=(mariadb-plugin-rocksdb)
+  need sysbench sysbench
 fi
 
 as_root=()
@@ -93,6 +108,10 @@ if ((${#missing[@]})); then
   fi
   ((may_install)) || refuse "missing: ${missing[*]}; installing them takes root" "$(by_hand "${missing[@]}")"
   install "${missing[@]}" || refuse "apt could not install: ${missing[*]}" "$(by_hand "${missing[@]}")"
+  if ((${servers:-0})); then
+    say "where systemd runs, these packages start PostgreSQL and MariaDB as services, which ioflame does not need;"
+    say "  to end them: sudo systemctl disable --now postgresql mariadb"
+  fi
 fi
 core=1
 if ((${#compiling[@]})); then
@@ -104,12 +123,70 @@ if ((${#compiling[@]})); then
   fi
 fi
 
-# --- Python ------------------------------------------------------------------------------------------------------
+if ((${#engines[@]})); then
+  if ! ((may_install)) || ! install "${engines[@]}"; then
+    say "without ${engines[*]} LevelDB or LMDB cannot be measured"
+    say "  to mend: $(by_hand "${engines[@]}"), then run this again"
+  fi
+fi
+
 at_least() { # at_least VERSION MINIMUM
   [[ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
 }
 
 online="$again   (with a network: pip and cargo also take HTTPS_PROXY=<URL of a proxy>)"
+
+# --- the Rust crates ---------------------------------------------------------------------------------------------------
+programs() {
+  rust="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh   (https://rustup.rs)"
+  command -v cargo >/dev/null 2>&1 || refuse "cargo is not installed; parts of ioflame are written in Rust" "$rust"
+  if ! cargo --version >/dev/null 2>&1; then
+    # A rustup that another HOME installed: its toolchains lie beside the cargo that is on PATH.
+    cargo_home=$(dirname "$(dirname "$(command -v cargo)")")
+    if [[ -z "${RUSTUP_HOME:-}" && -d "${cargo_home%/*}/.rustup" ]]; then
+      export RUSTUP_HOME="${cargo_home%/*}/.rustup" CARGO_HOME="$cargo_home"
+    fi
+    cargo --version >/dev/null 2>&1 || refuse "$(command -v cargo) does not run: rustup has no toolchain for this user" "rustup default stable"
+  fi
+  version=$(cargo --version | cut -d ' ' -f 2)
+  at_least "$version" "$MINIMUM_RUST" ||
+    refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
+  crates=(stackfold stacksampler ioflame-client)
+  if ((core)); then crates+=(ioflame-ebpf); fi
+  packages=()
+  unbuilt=()
+  # cargo sees a change of a file, not a new folder: these carry a copy of each engine's rules.
+  if [[ -x target/release/stackfold && "$(printf '%s\n' workloads/engines/*/)" != "$(cat target/engines 2>/dev/null)" ]]; then
+    touch folding/build.rs ebpf/build.rs
+  fi
+  for crate in "${crates[@]}"; do
+    if [[ "$crate" != ioflame-client ]]; then packages+=(-p "$crate"); fi
+    [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
+  done
+  ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; two minutes on two cores)"
+  # Beside the programs, whose last step, the optimisation of each as a whole, leaves CPUs idle.
+  packer=
+  if ((dev)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
+    say "building thorin $THORIN_VERSION, which packs split debug information for the tests"
+    cargo install -q --debug --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin &
+    packer=$!
+  fi
+  cargo build -q --release --locked "${packages[@]}" ||
+    refuse "cargo could not build ${crates[*]} (its words are above)" "$online"
+  printf '%s\n' workloads/engines/*/ >target/engines
+  # Its threads' stacks begin in its own functions: without frame pointers there, those of an engine that has them end early.
+  cargo rustc -q --release --locked -p ioflame-client --bin ioflame-client -- -C force-frame-pointers=yes ||
+    refuse "cargo could not build ioflame-client (its words are above)" "$online"
+  [[ -z $packer ]] || wait "$packer" || refuse "cargo could not build thorin (its words are above)" "$online"
+}
+# In a group of its own, so that it ends with us; meanwhile the Python packages are fetched.
+set -m
+programs &
+building=$!
+set +m
+trap 'kill -- "-$building" 2>/dev/null || true' EXIT
+
+# --- Python ------------------------------------------------------------------------------------------------------
 # A set-up that was killed leaves a Python without pip, another place's .venv one that does not start.
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
   version=$(python3 -c 'import platform; print(platform.python_version())' 2>/dev/null || echo 0)
@@ -128,36 +205,10 @@ if ! sha256sum --status -c "$stamp" 2>/dev/null; then
     refuse "pip could not install the packages of $requirements (its words are above)" "$online"
   .venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e . ||
     refuse "pip could not install ioflame itself (its words are above)" "rm -r .venv; $again"
-  sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"
+  # Who has what the tests need has what a profile needs, too.
+  sha256sum requirements.txt pyproject.toml >.venv/ioflame-requirements.stamp
+  if ((dev)); then sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"; fi
 fi
 
-# --- the Rust crates ---------------------------------------------------------------------------------------------------
-rust="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh   (https://rustup.rs)"
-command -v cargo >/dev/null 2>&1 || refuse "cargo is not installed; parts of ioflame are written in Rust" "$rust"
-if ! cargo --version >/dev/null 2>&1; then
-  # A rustup that another HOME installed: its toolchains lie beside the cargo that is on PATH.
-  cargo_home=$(dirname "$(dirname "$(command -v cargo)")")
-  if [[ -z "${RUSTUP_HOME:-}" && -d "${cargo_home%/*}/.rustup" ]]; then
-    export RUSTUP_HOME="${cargo_home%/*}/.rustup" CARGO_HOME="$cargo_home"
-  fi
-  cargo --version >/dev/null 2>&1 || refuse "$(command -v cargo) does not run: rustup has no toolchain for this user" "rustup default stable"
-fi
-version=$(cargo --version | cut -d ' ' -f 2)
-at_least "$version" "$MINIMUM_RUST" ||
-  refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
-crates=(stackfold stacksampler)
-if ((core)); then crates+=(ioflame-ebpf); fi
-packages=()
-unbuilt=()
-for crate in "${crates[@]}"; do
-  packages+=(-p "$crate")
-  [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
-done
-((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; two minutes on two cores)"
-cargo build -q --release --locked "${packages[@]}" ||
-  refuse "cargo could not build ${crates[*]} (its words are above)" "$online"
-if ((dev)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
-  say "building thorin $THORIN_VERSION, which packs split debug information for the tests"
-  cargo install -q --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin ||
-    refuse "cargo could not build thorin (its words are above)" "$online"
-fi
+wait "$building" || exit
+trap - EXIT

@@ -13,11 +13,14 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from ebpf.backends import try_backend
+from ioflame.errors import HostError
+from ioflame.system.memory_limit import limited_memory
 from tests.litter import Session
 
 # How long an example takes says nothing here: speed lives in `make bench`.
@@ -34,6 +37,14 @@ def _runs(*argv: str) -> bool:
     return subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
+def _makes_memory_groups() -> bool:
+    try:
+        with limited_memory(1 << 26):
+            return True
+    except HostError:
+        return False
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "node": lambda: shutil.which("node") is not None,
@@ -41,6 +52,8 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "llvm-dwp": lambda: shutil.which("llvm-dwp") is not None,
     "thorin": (DEV_TOOLS / "thorin").exists,
     "clang": lambda: shutil.which("clang++") is not None,
+    "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
+    "myrocks": lambda: bool(shutil.which("sysbench")) and Path("/usr/lib/mysql/plugin/ha_rocksdb.so").exists(),
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
     "fio": lambda: shutil.which("fio") is not None,
@@ -51,11 +64,12 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "bpftrace": lambda: try_backend("bpftrace").works,
     "biolatency": lambda: try_backend("bcc").works,
     "runqlat": lambda: _runs("runqlat", "1", "1"),
-    "offcputime": lambda: _runs("offcputime", "1"),
+    "offcputime": lambda: _runs("offcputime", "-p", "1", "1"),
     "bpftool": lambda: _runs("bpftool", "prog", "list"),
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
+    "memory_group": _makes_memory_groups,
     "x86_64": lambda: os.uname().machine == "x86_64",
     "seccomp": lambda: sys.platform == "linux" and os.uname().machine == "x86_64",
 }
@@ -70,12 +84,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-all", action="store_true", help="a missing capability is a failure, not a skip")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two for each CPU: a test waits for what it watches at least as long as it computes."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
 _SESSION = pytest.StashKey[Session]()
 
 
+# What workers of pytest-xdist left behind, told by the process that started them.
+_LEFT = pytest.StashKey[list[str]]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--collect-only"):
+    config.stash[_LEFT] = []
+    starts_workers = bool(getattr(config.option, "numprocesses", None)) and not hasattr(config, "workerinput")
+    if not config.getoption("--collect-only") and not starts_workers:
         config.stash[_SESSION] = Session(ROOT / "target" / "pytest")
+        # A worker would be given a directory below /tmp, which may be in memory.
+        config.option.basetemp = None if hasattr(config, "workerinput") else config.option.basetemp
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker has ended."""
+    node.config.stash[_LEFT] += getattr(node, "workeroutput", {}).get("left", [])
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -86,16 +120,18 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     own = session.config.stash.get(_SESSION, None)
-    if own is None:
-        return
-    left = own.left()
-    if left:
+    left = session.config.stash[_LEFT]
+    if own is not None:
+        left += own.left()
+        own.end(keep=exitstatus != 0)
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left"] = left
+    elif left:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.write_sep("=", "left behind by these tests", red=True)
             reporter.write("\n".join([*left, ""]))
-    own.end(keep=exitstatus != 0)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -13,18 +13,23 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import shutil
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ("Session",)
 
+# perf writes the kernel's vDSO there, whatever TMPDIR is, and removes it at its own end: not where a test kills it.
+_OF_PERF = "/tmp/perf-vdso.so-*"
 # Where programs write by name.
 _WATCHED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 _CLONE_NEWNS = 0x20000
+_ENDING_SECONDS = 2.0
 
 
 class Session:
@@ -89,7 +94,8 @@ class Session:
 
     def left(self) -> list[str]:
         """What the session made and has not removed, or touched that it did not make: a line each."""
-        lines = [f"process {line}" for line in _processes(self._mark.encode())]
+        _await_ends([pid for pid, _ in _processes(self._mark.encode())])
+        lines = [f"process {pid}: {words}" for pid, words in _processes(self._mark.encode())]
         lines += [f"mount {mount}" for mount in sorted(_mounts() - self._mounts)]
         lines += [f"loop device {line}" for line in _loops(self.directory, self._short)]
         # pytest's own, and where the session's upper directories are.
@@ -97,7 +103,7 @@ class Session:
         for place in self.watched:
             upper = self._upper(place)
             made = [place / path.relative_to(upper) for path in sorted(upper.rglob("*"))]
-            lines += [str(path) for path in made if path != self._short]
+            lines += [str(path) for path in made if path != self._short and not path.match(_OF_PERF)]
         return lines
 
     def end(self, *, keep: bool) -> None:
@@ -138,11 +144,19 @@ def _loops(*directories: Path | None) -> Iterator[str]:
                 yield f"/dev/{path.parent.parent.name} over {file}"
 
 
-def _processes(mark: bytes) -> Iterator[str]:
-    """Those that carry a mark in the environment they were started with, with their command lines."""
+def _await_ends(pids: list[int]) -> None:
+    """Returns when these have ended, or soon: what was killed is seen until the kernel has done with it."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError), open(os.pidfd_open(pid)) as handle:  # noqa: PTH123 - no path
+            select.select([handle], [], [], max(deadline - time.monotonic(), 0))
+
+
+def _processes(mark: bytes) -> Iterator[tuple[int, str]]:
+    """Those that carry a mark in the environment they were started with: number and command line."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
                     words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-                    yield f"{entry.name}: {words}"
+                    yield int(entry.name), words

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ioflame.record import Counters, Window
+from ioflame.results.record import Counters, Window
 
 SECOND = 1_000_000_000
 
-_ZERO = Counters(None, *([0] * 17))
+_ZERO = Counters(None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def counters(**values: float) -> Counters:

@@ -27,21 +27,36 @@ def test_litter(tmp_path):
     subprocess.run(["losetup", "--find", str(image)], check=True)
     (tmp_path / "mount").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(tmp_path / "mount")], check=True)
-    process = subprocess.Popen(["sleep", "60"])
+    process = subprocess.Popen(["sleep", "600"])
     Path(os.environ["LITTER"]).write_text(str(process.pid))
 """
 
 
-def session(directory: Path, test: str, *prefix: str) -> tuple[int, str]:
-    """Exit code and output of a session of its own that runs one test."""
+def session(directory: Path, test: str, workers: int, *prefix: str) -> tuple[int, str]:
+    """Exit code and output of a session of its own that runs one test, in so many processes of pytest-xdist."""
     (directory / "test_one.py").write_text(test)
-    argv = [*prefix, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    argv = [
+        *prefix,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "tests.conftest",
+        "-n",
+        str(workers),
+    ]
     argv += ["--rootdir", str(directory), "--confcutdir", str(directory), str(directory / "test_one.py")]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def test_what_is_left_is_named_and_fails_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_left_is_named_and_fails_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
     pid = tmp_path / "pid"
     monkeypatch.setenv("LITTER", str(pid))
     # In a namespace where /tmp has what others made: the session sees it, and only what it does itself is its doing.
@@ -49,7 +64,9 @@ def test_what_is_left_is_named_and_fails_the_session(tmp_path: Path, monkeypatch
     # The session's own view is gone with it; what it did to /tmp is to be gone, too.
     after = "; code=$?; ls /tmp; cat /tmp/existed; exit $code"
     try:
-        code, output = session(tmp_path, _LITTER, "unshare", "--mount", "sh", "-c", f'{made} "$@"{after}', "sh")
+        code, output = session(
+            tmp_path, _LITTER, workers, "unshare", "--mount", "sh", "-c", f'{made} "$@"{after}', "sh"
+        )
     finally:
         subprocess.run(["kill", pid.read_text()], check=False)
         for line in subprocess.run(["losetup"], capture_output=True, text=True, check=True).stdout.splitlines():
@@ -61,13 +78,15 @@ def test_what_is_left_is_named_and_fails_the_session(tmp_path: Path, monkeypatch
         assert words in left, output
     assert not any("others" in line for line in left if line.startswith("/"))
     assert [line for line in left if "/tmp/left-" in line]
-    assert [line for line in left if line.startswith("process ") and line.endswith(": sleep 60 ")]
+    assert [line for line in left if line.startswith("process ") and line.endswith(": sleep 600 ")]
     assert [line for line in left if line.startswith("mount ") and "/mount (tmpfs" in line]
     assert [line for line in left if line.startswith("loop device ") and line.endswith("/image")]
     assert output.splitlines()[-3:] == ["existed", "others", "removed"]
 
 
-def test_a_session_that_leaves_nothing_passes(tmp_path: Path) -> None:
-    code, output = session(tmp_path, "def test_clean(tmp_path):\n    (tmp_path / 'own').write_text('')\n")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_session_that_leaves_nothing_passes(tmp_path: Path, workers: int) -> None:
+    clean = "def test_clean(tmp_path):\n    (tmp_path / 'own').write_text('')\n"
+    code, output = session(tmp_path, clean, workers)
     assert code == 0, output
     assert "left behind by" not in output

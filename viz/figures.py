@@ -1,11 +1,31 @@
-"""How the figures of a run are printed, wherever they are: names of `ioflame.metrics.LEGEND`, in the order shown."""
+"""Figures of a run that the page and the terminal both print: which, in what form, and what is worked out for both."""
 
 from __future__ import annotations
 
-from ioflame.stats import Interval
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ("HEADLINE", "WINDOW_COLUMNS", "interval_text")
+from ioflame.results.interval import Interval
+from ioflame.results.ladder import Ladder
+from ioflame.results.off_cpu import STATES, OffCpu, Thread, WallClock
+from ioflame.results.record import RunRecord
 
+__all__ = (
+    "FIRST",
+    "HEADLINE",
+    "CannotBeError",
+    "StateTime",
+    "engine_latency_us",
+    "interval_text",
+    "left_out",
+    "others_reads",
+    "schedstat_is_above",
+    "states_of_working",
+    "where_it_goes",
+    "window_columns",
+)
+
+# Names of `metrics.LEGEND`, in the order shown.
 HEADLINE = (
     ("qps", "{:,.0f}"),
     ("iops", "{:,.0f}"),
@@ -17,8 +37,11 @@ HEADLINE = (
     ("cpuPerRead", "{:.2f} us"),
     ("readsPerQuery", "{:.3f}"),
     ("reqsz", "{:.2f} KiB"),
+    ("cores", "{:.2f}"),
 )
-WINDOW_COLUMNS = (
+# Those of them that are read first.
+FIRST = ("qps", "rx.lat", "io.lat", "cpuPer", "cores")
+_COLUMNS = (
     ("qps", "{:,.0f}"),
     ("iops", "{:,.0f}"),
     ("usPer", "{:.2f}"),
@@ -26,9 +49,86 @@ WINDOW_COLUMNS = (
     ("cpuPer", "{:.2f}"),
     ("csPer", "{:.2f}"),
 )
+# Of a target whose queries nothing counts.
+_COLUMNS_WITHOUT = (("cores", "{:.2f}"), ("iops", "{:,.0f}"), ("io.lat", "{:.2f}"), ("cpuPerRead", "{:.2f}"))
+# Share of others' reads above which diskstats' mean is not of these queries.
+_OTHERS = 0.01
+
+
+class CannotBeError(Exception):
+    """A file of a run holds a figure or a name that cannot be."""
+
+
+def window_columns(record: RunRecord) -> Sequence[tuple[str, str]]:
+    """Figures of a window, and their forms."""
+    return _COLUMNS if record.target is None or record.target.count else _COLUMNS_WITHOUT
+
+
+def where_it_goes(record: RunRecord) -> str:
+    """The head of the tables of categories."""
+    counted = record.target is None or bool(record.target.count)
+    return "Where the CPU of one query goes" if counted else "Where the CPU goes"
 
 
 def interval_text(form: str, interval: Interval, between: str) -> str:
     """Both ends of an interval as `form` prints its figure, without the unit."""
     bare = form.partition("}")[0] + "}"
     return f"{bare.format(interval.low)}{between}{bare.format(interval.high)}"
+
+
+def engine_latency_us(ladder: Ladder) -> float:
+    """us per query as a client of each thread sees it: threads x window / queries. 0 where no query was seen."""
+    if not ladder.queries:
+        return 0.0
+    return ladder.threads * ladder.seconds * 1e6 / ladder.queries
+
+
+def others_reads(ladder: Ladder) -> int:
+    """Reads of the device in the window that are not of these queries; 0 where they are too few to matter.
+
+    Of the queries that are not followed as many read as of those that are.
+    """
+    device = ladder.device
+    if device is None or not ladder.followed:
+        return 0
+    others = round(device.reads - device.followed * ladder.queries / ladder.followed)
+    return others if others > _OTHERS * device.reads else 0
+
+
+def left_out(threads: int, ns: int) -> str:
+    """A line on the threads that a table is without."""
+    return f"left out: {threads} idle thread{'s' * (threads != 1)} (next to nothing to do; {ns / 1e9:.3f} s)"
+
+
+def schedstat_is_above(clock: WallClock) -> bool:
+    """Whether schedstat counts more CPU than the threads ran: it has those woken on an idle CPU before they are in."""
+    return clock.cpu_ns is not None and clock.cpu_ns > 1.01 * clock.ran_ns
+
+
+@dataclass(frozen=True, slots=True)
+class StateTime:
+    """ns that threads spent in a state; count: how many stretches, None where idle threads have a part in them"""
+
+    state: str
+    ns: int
+    count: int | None
+
+
+def states_of_working(off: OffCpu) -> tuple[list[StateTime], Sequence[Thread], Sequence[Thread]]:
+    """The states off the CPU of the threads that work; these threads, and the idle ones that are left out.
+
+    Where every thread is idle, none is left out.
+    """
+    idle = [thread for thread in off.threads if thread.is_idle]
+    working = [thread for thread in off.threads if not thread.is_idle]
+    if not working:
+        working, idle = list(off.threads), []
+    states = []
+    for state in STATES:
+        # A state that a run of an older version did not tell apart is in another of it.
+        if state not in off.states:
+            continue
+        shared = any(thread.off_ns.get(state) for thread in idle)
+        ns = sum(thread.off_ns.get(state, 0) for thread in working)
+        states.append(StateTime(state, ns, None if shared else off.states[state].count))
+    return states, working, idle

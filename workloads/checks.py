@@ -8,45 +8,49 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ioflame.checks import Check, Verdict
-from ioflame.sizes import format_bytes
-from workloads.engine import EngineBuild
+from ioflame.results.checks import Check, Verdict
+from ioflame.text.units import format_bytes
+from workloads.engine import Engine, EngineBuild
 
 __all__ = ("build_checks", "disk_checks", "existing", "free_bytes")
 
 _BLOCK = 4096
 
 
-def build_checks(build: EngineBuild) -> Iterator[Check]:
+def build_checks(engine: Engine, build: EngineBuild) -> Iterator[Check]:
     """What follows from the way the benchmark client was built."""
-    yield Check("db_bench", Verdict.OK, f"{build.path}, RocksDB {build.version}")
-    own = "DB_BENCH=<your own release build: DEBUG_LEVEL=0, -fno-omit-frame-pointer, not stripped>"
+    client = engine.about.client
+    yield Check(client, Verdict.OK, f"{build.path}, {engine.about.title} {build.version}")
+    own = f"DB_BENCH=<your own release build: {engine.about.release_build}>"
     if build.assertions:
         yield Check(
-            "db_bench assertions",
+            f"{client} assertions",
             Verdict.NOTE,
             "on",
             "CPU per query is higher than in a release build, and its shares differ; fine to learn, not to publish",
             own,
         )
     else:
-        yield Check("db_bench assertions", Verdict.OK, "off")
+        yield Check(f"{client} assertions", Verdict.OK, "off")
     for flag, why in build.left_out.items():
-        yield Check("db_bench flags", Verdict.NOTE, f"no --{flag}: left out", why)
+        yield Check(f"{client} flags", Verdict.NOTE, f"no --{flag}: left out", why)
     for warning in build.warnings:
-        if "Assertions" not in warning:
-            yield Check("db_bench warning", Verdict.WARN, warning)
+        yield Check(f"{client} warning", Verdict.WARN, warning)
+    for name, value in build.hardware.items():
+        supported = value.startswith("Supported")
+        means = "" if supported else "it does in software what this CPU could do: CPU per write with a WAL is higher"
+        yield Check(name, Verdict.OK if supported else Verdict.NOTE, value, means, "" if supported else own)
     where = build.code.name
     if build.symbols == "exported names only":
         yield Check(
-            "db_bench symbols",
+            f"{client} symbols",
             Verdict.NOTE,
             f"{build.symbols} in {where}",
             "functions that are not exported show as [file name]; the category rules rest on exported names",
             own,
         )
     else:
-        yield Check("db_bench symbols", Verdict.OK, f"{build.symbols} in {where}")
+        yield Check(f"{client} symbols", Verdict.OK, f"{build.symbols} in {where}")
     share = build.frame_pointers
     if share is None:
         yield Check("frame pointers", Verdict.NOTE, f"unknown in {where}", "a trial of a second decides")

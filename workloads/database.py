@@ -13,27 +13,29 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.process import Child, Children
-from ioflame.progress import Reporter
-from ioflame.record import SeedRange
-from ioflame.sizes import format_bytes, format_count
-from ioflame.whole import write_whole
-from workloads.engine import DatabaseShape, Engine, EngineBuild, StepParameters, Tree
+from ioflame.results.record import SeedRange
+from ioflame.system.atomic_files import write_whole
+from ioflame.system.process import Child, Children
+from ioflame.text.progress import Reporter
+from ioflame.text.units import format_bytes, format_count
+from workloads.engine import Engine, EngineBuild, Tree
 from workloads.seeds import SeedLedger
+from workloads.steps import DatabaseShape, StepParameters
 
-__all__ = ("Database", "is_loaded", "locked")
+__all__ = ("MANIFEST", "Database", "is_loaded", "locked")
 
-_MANIFEST = "ioflame-db.json"
+MANIFEST = "ioflame-db.json"
 _LOCK = "ioflame.lock"
-_OURS = frozenset({_MANIFEST, _LOCK, SeedLedger.NAME})
+_OURS = frozenset({MANIFEST, _LOCK, SeedLedger.NAME})
 # Half of one of them, left by an ioflame that was killed while it wrote.
 _PARTIAL = re.compile(r"ioflame-(?:db|seeds)(?:\.json\.\d+)?\.part")
-# db_bench's complaints; some of them end with exit code 0.
-_COMPLAINT = re.compile(r"\b(?:error|failed)\b", re.IGNORECASE)
+# A client's complaints; some of them end with exit code 0. A counter's name is none (`engine.error.handler.count`).
+_COMPLAINT = re.compile(r"(?<!\.)\b(?:error|failed)\b(?!\.\w)", re.IGNORECASE)
 # A load writes at least this many bytes a second on any disk worth measuring; below it we give up.
 _SLOWEST_LOAD = 5 << 20
 
@@ -73,9 +75,18 @@ def is_loaded(directory: Path) -> bool:
     return _manifest(directory).get("state") == "loaded"
 
 
+@dataclass(frozen=True)
+class _Stage:
+    """What the user reads while a step runs, the seconds it should take, and those after which it is given up."""
+
+    what: str
+    expected: float
+    bound: float
+
+
 def _manifest(directory: Path) -> dict[str, object]:
     try:
-        data = json.loads((directory / _MANIFEST).read_text(encoding="utf-8"))
+        data = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
@@ -89,7 +100,9 @@ def _history(manifest: dict[str, object]) -> list[str]:
 class Database:
     """The database in `directory`; the caller holds its lock.
 
-    seeds: the ranges taken from the ledger here, for the run's record
+    shape:      what it was, or will be, loaded with
+    cache_size: of its block cache, bytes; flags: of the client, over those of a step
+    seeds:      the ranges taken from the ledger here, for the run's record
     """
 
     def __init__(
@@ -98,12 +111,14 @@ class Database:
         build: EngineBuild,
         directory: Path,
         shape: DatabaseShape,
+        cache_size: int,
         flags: Mapping[str, object] | None = None,
     ) -> None:
         self._engine = engine
         self._build = build
         self.directory = directory
         self.shape = shape
+        self._cache_size = cache_size
         self._flags = dict(flags or {})
         self.ledger = SeedLedger(directory)
         self.seeds: list[SeedRange] = []
@@ -131,7 +146,8 @@ class Database:
 
     def _refuse_others(self, manifest: dict[str, object], state: object) -> None:
         asked: dict[str, object] = {"engine": self._engine.name, **asdict(self.shape)}
-        stated: dict[str, object] = {"engine": manifest.get("engine")}
+        # A manifest of an older ioflame has no flags of the tree: it was loaded with those of the engine's file.
+        stated: dict[str, object] = {"engine": manifest.get("engine"), "tree": {}}
         shape = manifest.get("shape")
         stated |= shape if isinstance(shape, dict) else {}
         differences = [f"{n}: {stated.get(n)} there, {v} asked" for n, v in asked.items() if stated.get(n) != v]
@@ -159,36 +175,40 @@ class Database:
         found = self._engine.stored_settings(self.directory)
         for name, expected in self._engine.expected_settings(self.shape).items():
             if found.get(name) not in (expected, "not stated"):
-                yield f"{name}: {found.get(name, 'no OPTIONS file')} in its OPTIONS file, {expected} asked"
+                yield f"{name}: {found.get(name, 'not stated')} in its own files, {expected} asked"
 
-    def load(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> str:
-        """Loads the database from nothing; what the client printed.
+    def load(self, children: Children, reporter: Reporter, log: Path, step: str = "load") -> str:
+        """Loads the database from nothing; what the client printed. step: one that makes it, which may leave keys out
 
-        HostError when the disk fills, MeasurementError when db_bench fails.
+        HostError when the disk fills, MeasurementError when the client fails.
         """
-        manifest: dict[str, object] = {
-            "schema": 1,
-            "state": "loading",
-            "engine": self._engine.name,
-            "engine_version": self._build.version,
-            "shape": asdict(self.shape),
-        }
+        manifest = self._new_manifest("loading")
         # First: what is killed from here on is known as half a database.
         self._write_manifest(manifest)
         self._wipe()
         size = self.shape.disk_bytes
         data = format_bytes(self.shape.data_bytes)
         what = f"load {format_count(self.shape.num_keys)} keys ({data}) into {self.directory}"
-        text = self._step("load", children, reporter, log, cache_size, what, size / (150 << 20), size / _SLOWEST_LOAD)
+        stage = _Stage(what, size / (150 << 20), size / _SLOWEST_LOAD)
+        text = self._step(step, stage, children, reporter, log)
         stored = sum(level.mib for level in self._engine.parse_tree(text).levels) << 20
-        if stored < self.shape.data_bytes * 0.9:
+        if step == "load" and stored < self.shape.data_bytes * (0.9 if self.shape.compression == "none" else 0.4):
             raise MeasurementError(
                 f"the load left {format_bytes(stored)} of {format_bytes(self.shape.data_bytes)} in the database",
                 means="keys are missing; it is not used",
                 mend=f"read {shlex.quote(str(log))}",
             )
-        self._write_manifest({**manifest, "state": "loaded", "history": ["load"]})
+        self._write_manifest({**manifest, "state": "loaded", "history": [step]})
         return text
+
+    def _new_manifest(self, state: str) -> dict[str, object]:
+        return {
+            "schema": 1,
+            "state": state,
+            "engine": self._engine.name,
+            "engine_version": self._build.version,
+            "shape": asdict(self.shape),
+        }
 
     @property
     def history(self) -> list[str]:
@@ -196,7 +216,7 @@ class Database:
         manifest = _manifest(self.directory)
         return _history(manifest) if manifest.get("state") == "loaded" else []
 
-    def apply(self, step: str, threads: int, children: Children, reporter: Reporter, log: Path, cache_size: int) -> str:
+    def apply(self, step: str, threads: int, children: Children, reporter: Reporter, log: Path) -> str:
         """Runs a step that leaves another tree, and notes it in the history; what the client printed.
 
         A step that is killed leaves a database that has to be loaded again: `history` is empty then.
@@ -207,59 +227,70 @@ class Database:
             manifest.pop("settled", None)
             self._write_manifest({**manifest, "state": f"within {step}"})
         size = self.shape.disk_bytes
-        text = self._step(
-            step, children, reporter, log, cache_size, step, 12 + size / (100 << 20), size / _SLOWEST_LOAD, threads
-        )
+        stage = _Stage(step, 12 + size / (100 << 20), size / _SLOWEST_LOAD)
+        text = self._step(step, stage, children, reporter, log, threads)
         if changes:
             settled = {"settled": True} if self._engine.steps()[step].settles else {}
             self._write_manifest({**manifest, "history": [*_history(manifest), step], **settled})
         return text
 
-    def tree(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Tree:
+    def tree(self, children: Children, reporter: Reporter, log: Path) -> Tree:
         """The tree as it is now; nothing is compacted."""
-        text = self._step("levelstats", children, reporter, log, cache_size, "look at the LSM tree", 1, 300)
-        return self._engine.parse_tree(text)
+        stage = _Stage("look at the LSM tree", 1, 300)
+        return self._engine.parse_tree(self._step("levelstats", stage, children, reporter, log))
 
-    def settle(self, children: Children, reporter: Reporter, log: Path, cache_size: int) -> Tree:
+    def settle(self, children: Children, reporter: Reporter, log: Path) -> Tree:
         """Empties memtable and L0, waits until no compaction is pending; the tree as it is then.
 
         Once is enough until a step changes the tree: those that only read leave it as it is, which each run proves.
         """
         manifest = _manifest(self.directory)
         if manifest.get("settled") is True:
-            return self.tree(children, reporter, log, cache_size)
-        text = self._step(
-            "settle", children, reporter, log, cache_size, "empty L0 and wait until no compaction is pending", 6, 900
-        )
+            return self.tree(children, reporter, log)
+        stage = _Stage("empty L0 and wait until no compaction is pending", 6, 900)
+        text = self._step("settle", stage, children, reporter, log)
         self._write_manifest({**manifest, "settled": True})
         return self._engine.parse_tree(text)
 
+    def begin(self, workload: str) -> None:
+        """Notes that a workload is about to change the tree, or to make it anew."""
+        step = self._engine.step(workload)
+        if step.creates:
+            self._write_manifest(self._new_manifest(f"within {workload}"))
+            self._wipe()
+        elif step.changing:
+            manifest = _manifest(self.directory)
+            manifest.pop("settled", None)
+            self._write_manifest({**manifest, "history": [*_history(manifest), workload]})
+
+    def remove(self) -> None:
+        """Removes its files; the ledger of seeds stays."""
+        self._wipe()
+        (self.directory / MANIFEST).unlink(missing_ok=True)
+
     def take_seeds(self, step: str, threads: int) -> SeedRange:
-        """Seeds that no thread has used on this database."""
-        self.seeds.append(self.ledger.take(step, threads))
+        """Seeds that no thread has used on this database. threads: of queries; a writer beside them has one more"""
+        self.seeds.append(self.ledger.take(step, threads + self._writers(step)))
         return self.seeds[-1]
 
-    def _step(
-        self,
-        step: str,
-        children: Children,
-        reporter: Reporter,
-        log: Path,
-        cache_size: int,
-        what: str,
-        expected: float,
-        bound: float,
-        threads: int = 1,
-    ) -> str:
-        seeds = self.take_seeds(step, threads)
+    def _writers(self, step: str) -> int:
+        return self._engine.step(step).writers if step in self._engine.workloads() else 0
+
+    def command(self, step: str, seeds: SeedRange, **run: Any) -> list[str]:
+        """The command line of a step or workload on this database. run: further `StepParameters`"""
         parameters = StepParameters(
-            self.shape, self.directory, threads, seeds.first, cache_size, flags=self._flags,
-            known_flags=self._build.flags,
+            self.shape, self.directory, seeds.threads - self._writers(step), seeds.first, self._cache_size,
+            flags=self._flags, known_flags=self._build.flags, **run,
         )  # fmt: skip
-        argv = self._engine.command(self._build.path, step, parameters)
-        with reporter.stage(what, expected):
-            child = children.start(f"db_bench {step}", argv, stdout=log)
-            code = child.wait(max(bound, 120))
+        return self._engine.command(self._build.path, step, parameters)
+
+    def _step(
+        self, step: str, stage: _Stage, children: Children, reporter: Reporter, log: Path, threads: int = 1
+    ) -> str:
+        argv = self.command(step, self.take_seeds(step, threads))
+        with reporter.stage(stage.what, stage.expected):
+            child = children.start(f"{self._engine.about.client} {step}", argv, stdout=log)
+            code = child.wait(max(stage.bound, 120))
             if code is None:
                 child.stop()
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -279,14 +310,14 @@ class Database:
         free = os.statvfs(self.directory)
         if "No space left on device" in text or free.f_bavail * free.f_frsize < (16 << 20):
             raise HostError(
-                f"the disk of {self.directory} is full: db_bench {step} ended with {child.describe_end()}",
+                f"the disk of {self.directory} is full: {child.name} ended with {child.describe_end()}",
                 means="the database is incomplete; the next run loads it again",
                 mend=f"free some disk, use a smaller NUM_KEYS, or DB_DIR=<a larger disk>   "
                 f"(df -h {shlex.quote(str(self.directory))})",
             )
         said = (self._complaints(text) or text.strip().splitlines() or ["nothing"])[-1][-400:]
         raise MeasurementError(
-            f"db_bench {step} ended with {child.describe_end()}; it said: {said}",
+            f"{child.name} ended with {child.describe_end()}; it said: {said}",
             means="the database is not usable; the next run loads it again" if step == "load" else "",
             mend=f"read {shlex.quote(str(log))}; to see it again: {shlex.join(child.argv)}",
         )
@@ -298,4 +329,4 @@ class Database:
                 Path(entry.path).unlink()
 
     def _write_manifest(self, manifest: dict[str, object]) -> None:
-        write_whole(self.directory / _MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+        write_whole(self.directory / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())

@@ -15,12 +15,15 @@ from ioflame.errors import UsageError
 __all__ = ("KINDS", "check_definition")
 
 _TEXT, _TRUTH, _PART, _FLAGS = "text", "true or false", "a number with a point", "a table of flags"
+_WHOLE = "a whole number"
 # The kinds of definition, each with its keys and what they hold.
 KINDS: dict[str, dict[str, str]] = {
     "step": {"about": _TEXT, "benchmarks": _TEXT, "changes_tree": _TRUTH, "rewrites": _PART,
-             "settles": _TRUTH, "like": _TEXT, "flags": _FLAGS},
+             "settles": _TRUTH, "creates": _TRUTH, "threads": _WHOLE, "like": _TEXT, "flags": _FLAGS},
     "workload": {
         "about": _TEXT, "benchmarks": _TEXT, "levels": _TEXT, "filters": _TEXT, "like": _TEXT, "flags": _FLAGS,
+        "writes": _TRUTH, "write_rate": _WHOLE, "creates": _TRUTH, "threads": _WHOLE,
+        "compacts": _TRUTH, "missing_keys": _TRUTH,
     },
     "configuration": {"about": _TEXT, "block_align": _TRUTH, "cache": _TEXT, "flags": _FLAGS},
 }  # fmt: skip
@@ -37,7 +40,7 @@ def check_definition(kind: str, name: str, definition: Any, known: Mapping[str, 
     for key, value in definition.items():
         if key not in KINDS[kind]:
             raise _wrong(where, f"no {key!r}; it has {', '.join(KINDS[kind])}")
-        wanted = {_TEXT: str, _TRUTH: bool, _PART: float, _FLAGS: dict}[KINDS[kind][key]]
+        wanted = {_TEXT: str, _TRUTH: bool, _PART: float, _WHOLE: int, _FLAGS: dict}[KINDS[kind][key]]
         if not isinstance(value, wanted):
             raise _wrong(where, f"{key} = {KINDS[kind][key]}, not {value!r}")
         if key in _CHOICES and value not in _CHOICES[key]:

@@ -8,7 +8,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-__all__ = ("frame_pointer_share", "symbol_kind")
+__all__ = ("frame_pointer_share", "imports", "symbol_kind")
 
 # How a function that keeps a frame pointer begins, after an optional landing pad (endbr64 / bti c).
 _PROLOGUES = {
@@ -29,8 +29,21 @@ def symbol_kind(path: Path) -> str:
         return "not an ELF file"
 
 
-def frame_pointer_share(path: Path, *, limit: int = 4000) -> float | None:
+def imports(path: Path, symbol: str) -> bool:
+    """True where the file calls `symbol` of another."""
+    try:
+        with path.open("rb") as file:
+            table = ELFFile(file).get_section_by_name(".dynsym")
+            found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None
+            return any(one["st_shndx"] == "SHN_UNDEF" for one in found or ())
+    except (OSError, ELFError):
+        return False
+
+
+def frame_pointer_share(path: Path, beginning: str = "", *, limit: int = 4000) -> float | None:
     """Share (0..1) of the first `limit` functions in the symbol tables that set up a frame pointer at once.
+
+    beginning: of the names of those that count
 
     Leaf functions and those that save registers first count as without, so a build with frame pointers shows well
     below 1: 0.5 and more means kept, a few hundredths means omitted. None where there is nothing to count.
@@ -48,7 +61,9 @@ def frame_pointer_share(path: Path, *, limit: int = 4000) -> float | None:
             starts = (
                 symbol["st_value"] - base
                 for symbol in table.iter_symbols()
-                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"] >= 64
+                if symbol["st_info"]["type"] == "STT_FUNC"
+                and symbol["st_size"] >= 64
+                and symbol.name.startswith(beginning)
             )
             seen = kept = 0
             for start in starts:

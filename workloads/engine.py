@@ -1,60 +1,41 @@
-"""What an engine has to offer: one protocol, one file an implementation."""
+"""What an engine has to offer: `Engine`, which a folder of `workloads/engines` implements.
+
+The folder is a package with `engine.py`, which holds the class as `ENGINE`, and four data files: `engine.toml` (facts,
+steps, workloads, configurations), `categories.toml` (stackfold's rules), `locks.toml` (lock primitives that are the
+engine's own) and `symbols.toml` (where a query begins, for the latency ladder).
+"""
 
 from __future__ import annotations
 
+import abc
+import contextlib
+import csv
+import inspect
+import shlex
+import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from ioflame.writes import Writes
+import msgspec
+
+from ioflame.errors import HostError, MeasurementError, UsageError
+from ioflame.results.writes import Writes
+from ioflame.system.binaries import built_binary
+from workloads.definitions import check_definition
+from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
 
 __all__ = (
-    "Configuration",
-    "DatabaseShape",
+    "OUR_CLIENT",
+    "About",
     "Engine",
     "EngineBuild",
     "EngineResult",
     "LevelSize",
-    "Step",
-    "StepParameters",
     "Tree",
 )
-
-
-_FILES_TO_DATA = 1.25
-_LOAD_SPARE = 256 << 20
-
-
-@dataclass(frozen=True)
-class DatabaseShape:
-    """What a database was loaded with; two shapes that differ are two databases.
-
-    key_size, value_size, block_size in bytes; bloom_bits per key.
-    """
-
-    num_keys: int
-    key_size: int = 20
-    value_size: int = 400
-    block_size: int = 8192
-    block_align: bool = True
-    compression: str = "none"
-    bloom_bits: int = 10
-
-    @property
-    def data_bytes(self) -> int:
-        """Bytes of keys and values."""
-        return self.num_keys * (self.key_size + self.value_size)
-
-    @property
-    def disk_bytes(self) -> int:
-        """Upper estimate of the files: 413 MiB were seen for 401 MiB of data, 452 with a tenth of them overwritten; a
-        load and a compaction hold some files twice."""
-        return int(self.data_bytes * _FILES_TO_DATA) + _LOAD_SPARE
-
-    def keys_within(self, disk_bytes: int) -> int:
-        """The most keys of these sizes whose `disk_bytes` are no more than this; 0 where none fit."""
-        return max(0, int((disk_bytes - _LOAD_SPARE) / _FILES_TO_DATA / (self.key_size + self.value_size)))
 
 
 @dataclass(frozen=True)
@@ -66,8 +47,9 @@ class EngineBuild:
     symbols:        `debug info`, `symbol table` or `exported names only`
     frame_pointers: share of functions that set one up, 0..1; None where the code could not be read
     code:           the file that holds the engine's code: the binary, or its shared library
-    warnings:       its own warnings, word for word
-    flags:          names of the flags it accepts, by its own --help
+    warnings:       its own other warnings, word for word
+    flags:          names of the flags it accepts, by its own --help; None where it refuses what it does not know
+    hardware:       what it says of the CPU's help, in its own words
     left_out:       flags of ours that it does not get, each with why that changes nothing
     """
 
@@ -78,67 +60,9 @@ class EngineBuild:
     frame_pointers: float | None
     code: Path
     warnings: tuple[str, ...]
-    flags: frozenset[str]
+    flags: frozenset[str] | None
     left_out: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step or workload, as its engine's data file has it.
-
-    benchmark:    what the client calls it in its closing line
-    changes_tree: it leaves another LSM tree behind
-    rewrites:     about how much it writes, as a part of the data: 1 for a load
-    settles:      it leaves memtable and L0 empty and no compaction pending
-    levels:       non-empty levels it has to find: `any`, `several` or `one`
-    filters:      `unused` where the filters of the last level are not to be read, else `any`
-    """
-
-    about: str
-    benchmark: str
-    changes_tree: bool
-    rewrites: float
-    settles: bool
-    levels: str
-    filters: str
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """How the database reads, and what it keeps in memory.
-
-    flags:         of the client, over those of a step
-    block_align:   blocks are aligned to their size on disk
-    direct:        reads bypass the page cache
-    cached_by_engine: the block cache is to hold all data
-    """
-
-    name: str
-    about: str
-    flags: Mapping[str, object]
-    block_align: bool
-    direct: bool
-    cached_by_engine: bool
-
-
-@dataclass(frozen=True)
-class StepParameters:
-    """What a step's command line is filled in with. cache_size in bytes, duration in seconds, flags over the step's.
-
-    known_flags: what the client accepts; None where it was not asked
-    cache_type: of the block cache, as the engine calls it
-    """
-
-    shape: DatabaseShape
-    db_dir: Path
-    threads: int
-    seed: int
-    cache_size: int
-    duration: int = 0
-    report_file: Path | None = None
-    flags: Mapping[str, object] = field(default_factory=dict)
-    known_flags: frozenset[str] | None = None
-    cache_type: str = "lru_cache"
+    hardware: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -180,49 +104,297 @@ class EngineResult:
     pmax: float | None = None
 
 
-class Engine(Protocol):
-    """A storage engine with a benchmark client."""
+# CLIENT=ioflame: the client that drives every engine alike, and the program it is.
+OUR_CLIENT, _OUR_PROGRAM = "ioflame", "ioflame-client"
+# The queries of a second in its report.
+_QUERIES = "queries"
 
-    name: str
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts at the top of an `engine.toml`.
+
+    title:       its name in prose; client: its benchmark, which is asked for with DB_BENCH; package: Debian's, of that
+    other_clients: that CLIENT may name beside it
+    versions:    those whose output is understood; release_build: what a build to be measured is made with
+    data_files:  the files with its data, as a glob
+    direct_flag: true where reads bypass the page cache; "" where there is no such flag
+    block_cache: it has one of its own, beside the page cache
+    block_reads: the workload that reads a block at a time
+    filters:     the category of its filters' work
+    cache_types: kinds of block cache, as the client calls them; the first is the default
+    advice:      what {direct} and other places in the advice of findings stand for
+    background_threads: what threads do that serve no query, by the beginning of their names
+    """
+
+    title: str
+    client: str
+    package: str
+    versions: str
+    release_build: str
+    data_files: str
+    direct_flag: str
+    block_reads: str
+    filters: str
+    cache_types: tuple[str, ...]
+    background_threads: dict[str, str]
+    other_clients: tuple[str, ...] = ()
+    block_cache: bool = True
+    advice: dict[str, str] = {}
+
+
+class Engine(abc.ABC):
+    """A storage engine with a benchmark client. Its steps have `load`, `settle` and `levelstats` among them.
+
+    name: of its folder; log_name, report_name: the files in a run directory with what the client printed, and with its
+    queries by second
+    """
+
+    def __init__(self, own: Mapping[str, Any] | None = None, client: str | None = None) -> None:
+        """own: steps, workloads and configurations of a user, over those of `engine.toml`; client: as CLIENT names it.
+
+        UsageError for what makes no sense.
+        """
+        self._folder = Path(inspect.getfile(type(self))).parent
+        self.name = self._folder.name
+        data = self.file("engine.toml")
+        try:
+            self._definitions: dict[str, Any] = tomllib.loads(data.read_text(encoding="utf-8"))
+            self.about = msgspec.convert(self._definitions, About)
+        except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+            raise UsageError(f"{data} describes no engine: {error}") from None
+        self.clients = (self.about.client, *self.about.other_clients)
+        client = client or self.about.client
+        if client not in self.clients:
+            raise UsageError(
+                f"CLIENT={client} does not drive {self.about.title}",
+                means="nothing was started",
+                mend=f"CLIENT={'|'.join(self.clients)}",
+            )
+        self.by_our_client = client == OUR_CLIENT
+        self.about = msgspec.structs.replace(self.about, client=_OUR_PROGRAM if self.by_our_client else client)
+        self.log_name = f"{self.about.client}.log"
+        self.report_name = f"{self.about.client}.report.csv"
+        for kind, definitions in (own or {}).items():
+            for name, definition in definitions.items():
+                check_definition(kind, name, definition, {**self._definitions[kind], **definitions})
+            self._definitions[kind] = {**self._definitions[kind], **definitions}
+
+    def file(self, name: str) -> Path:
+        """A file of the engine's folder."""
+        return self._folder / name
 
     def find_binary(self, asked: str | None) -> Path:
-        """The client: `asked`, or the one on PATH. UsageError when it is not there or can't be executed."""
-
-    def inspect(self, binary: Path) -> EngineBuild:
-        """Runs a one-operation job and reads the ELF files. HostError when it does not run at all."""
+        """The client: `asked`, or the one on PATH. HostError when there is none, UsageError when `asked` is none."""
+        client, package = self.about.client, self.about.package
+        if self.by_our_client:
+            if asked is not None:
+                raise UsageError(
+                    f"DB_BENCH={asked} names another client than CLIENT={OUR_CLIENT}",
+                    means="nothing was started",
+                    mend="leave DB_BENCH out, or CLIENT",
+                )
+            return built_binary(client)
+        found = shutil.which(asked or client)
+        if found:
+            return Path(found).absolute()
+        if asked is None:
+            raise HostError(
+                f"{client} is not installed",
+                mend=f"make setup   (or: sudo apt-get install {package}; or DB_BENCH=<path of your own build>)",
+            )
+        reason = "is there but cannot be executed" if Path(asked).exists() else "does not exist"
+        if Path(asked).is_dir():
+            reason = "is a directory"
+        raise UsageError(
+            f"DB_BENCH={asked} {reason}",
+            means="nothing was started",
+            mend=f"DB_BENCH=<path of a {client}>, or leave it out for the one of Debian's {package}",
+        )
 
     def workloads(self) -> dict[str, Step]:
-        """What can be measured, by name."""
-
-    def configurations(self) -> dict[str, Configuration]:
-        """How a database can be read, by name; the first is the default."""
+        """What can be measured, by name; the first is the default."""
+        return {name: self.step(name) for name in self._definitions["workload"]}
 
     def steps(self) -> dict[str, Step]:
         """What prepares a database, by name."""
+        return {name: self.step(name) for name in self._definitions["step"]}
+
+    def step(self, name: str) -> Step:
+        """The step or workload called `name`."""
+        return msgspec.convert(self._definition(name), Step)
+
+    def configurations(self) -> dict[str, Configuration]:
+        """How a database can be read, by name; the first is the default."""
+        found = {}
+        for name, data in self._definitions["configuration"].items():
+            flags = data.get("flags", {})
+            found[name] = Configuration(
+                name=name,
+                about=str(data["about"]),
+                flags=flags,
+                block_align=bool(data.get("block_align", True)),
+                direct=bool({**self._definitions["common"], **flags}.get(self.about.direct_flag, False)),
+                cached_by_engine=data.get("cache") == "all",
+            )
+        return found
+
+    def _definition(self, name: str) -> dict[str, Any]:
+        """A step or workload as `engine.toml` has it, `like` followed: its own keys and flags add to the other's."""
+        definition: dict[str, Any] = self._definitions["step"].get(name) or self._definitions["workload"][name]
+        if "like" not in definition:
+            return definition
+        base = self._definition(definition["like"])
+        return {**base, **definition, "flags": {**base["flags"], **definition.get("flags", {})}}
+
+    def left_out(self, known_flags: frozenset[str]) -> dict[str, str]:
+        """Flags that a client of these flags does not get, each with the reason why that changes nothing."""
+        return {name: why for name, why in self._definitions["optional"].items() if name not in known_flags}
 
     def command(self, binary: Path, step: str, parameters: StepParameters) -> list[str]:
         """The full command line of a step or workload, of flags that the client knows.
 
         UsageError for a flag that it does not know and that may not be left out.
         """
+        definition = self._definition(step)
+        flags = {**self._definitions["common"], **definition["flags"], **parameters.flags}
+        flags |= {**self.shape_flags(parameters.shape), **parameters.shape.tree}
+        if parameters.known_flags is not None:
+            gone = self.left_out(parameters.known_flags)
+            flags = {name: value for name, value in flags.items() if name not in gone}
+            self._refuse_unknown(binary, step, flags, parameters.known_flags)
+        values = self.placeholders(parameters)
+        return [
+            str(binary),
+            *([f"--engine={self.name}"] if self.by_our_client else []),
+            f"--benchmarks={definition['benchmarks']}",
+            *(f"--{name}={_flag_value(value, values)}" for name, value in flags.items()),
+        ]
 
-    def left_out(self, known_flags: frozenset[str]) -> dict[str, str]:
-        """Flags that a client of these flags does not get, each with the reason why that changes nothing."""
+    def _refuse_unknown(self, binary: Path, step: str, flags: Mapping[str, object], known: frozenset[str]) -> None:
+        unknown = sorted(flags.keys() - known)
+        if unknown:
+            raise UsageError(
+                f"{binary} does not know {', '.join(f'--{name}' for name in unknown)} of step {step}",
+                means="without it the figures would be those of another configuration; nothing was started",
+                mend="DB_BENCH=<a version that has it>, or take it out of "
+                f"{shlex.quote(str(self.file('engine.toml')))}, or list it there as [optional]",
+            )
 
+    def placeholders(self, parameters: StepParameters) -> dict[str, object]:
+        """What {name} in a flag of `engine.toml` stands for."""
+        shape = parameters.shape
+        return {
+            "db_dir": parameters.db_dir,
+            "num_keys": shape.num_keys,
+            "key_size": shape.key_size,
+            "value_size": shape.value_size,
+            "block_size": shape.block_size,
+            "cache_size": parameters.cache_size,
+            "cache_type": parameters.cache_type or self.about.cache_types[0],
+            "threads": parameters.threads,
+            "seed": parameters.seed,
+            "duration": parameters.duration,
+            "report_file": parameters.report_file,
+            "tenth_per_thread": shape.num_keys // 10 // parameters.threads,
+            "keys_of_16_mib": (parameters.duration << 24) // (shape.key_size + shape.value_size) // parameters.threads,
+        }
+
+    @abc.abstractmethod
+    def shape_flags(self, shape: DatabaseShape) -> dict[str, object]:
+        """Flags by what the database was loaded with, over all others."""
+
+    @abc.abstractmethod
+    def inspect(self, binary: Path) -> EngineBuild:
+        """Runs a one-operation job and reads the ELF files. HostError when it does not run at all."""
+
+    @abc.abstractmethod
     def parse_tree(self, log: str) -> Tree:
         """The last level table in a log, and the memtables; MeasurementError when there is no table."""
 
+    @abc.abstractmethod
     def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
         """What a preparing step wrote; None where its log does not state it."""
 
+    @abc.abstractmethod
     def parse_result(self, log: str, workload: str) -> EngineResult | None:
         """The closing line of a workload; None where the log has none."""
 
+    @property
+    def report_column(self) -> str:
+        """Of the report by second: that with the queries."""
+        return _QUERIES
+
+    def parse_report(self, text: str) -> list[int]:
+        """Queries of each second, of a report whose last line is whole; MeasurementError for one of another form."""
+        rates = []
+        for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
+            try:
+                rates.append(int(row[self.report_column]))
+            except (KeyError, TypeError, ValueError):
+                raise MeasurementError(
+                    f"a line of {self.report_name} is {','.join(map(str, row.values()))!r}, without a number of "
+                    f"{self.report_column}",
+                    means=f"this {self.about.client} reports in another form, so its queries cannot be counted",
+                    mend=f"DB_BENCH=<{self.about.versions}>",
+                ) from None
+        return rates
+
+    def thread_totals(self, log: str) -> dict[int, list[tuple[float, int]]]:
+        """By thread of the client, 0 the first: seconds and operations so far, as its lines in the log tell them.
+
+        Only of workloads with a writer beside the queries, which is thread 0.
+        """
+        del log
+        return {}
+
+    # The file in a database's directory where the engine itself says what it does; "" where it keeps none.
+    own_log = ""
+
+    def figures(self, log: str, step: str, db_dir: Path) -> dict[str, float]:
+        """Everything a step's log and the engine's own log state, by ioflame's own names, for columns of a table."""
+        del db_dir
+        found = self.statistics(log)
+        result = self.parse_result(log, step)
+        if result is not None:
+            found |= {name: float(value) for name, value in vars(result).items() if value is not None}
+        with contextlib.suppress(MeasurementError):
+            levels = self.parse_tree(log).levels
+            found |= {"levels": len(levels), "stored_mib": sum(level.mib for level in levels)}
+        return found
+
+    def predicted(self, argv: Sequence[str], data_bytes: int) -> dict[str, float]:
+        """What models say of a command line over so many bytes of files, by ioflame's own names; nothing by default."""
+        del argv, data_bytes
+        return {}
+
+    def in_windows(self, own_log: str, windows: Sequence[tuple[float, float]]) -> list[dict[str, float]]:
+        """What the engine's own log states of each stretch of time, Unix seconds; empty where it states nothing."""
+        del own_log
+        return [{} for _ in windows]
+
+    def statistics(self, log: str) -> dict[str, float]:
+        """What a log's last statistics state, by ioflame's own names; what is not stated is left out."""
+        del log
+        return {}
+
+    @abc.abstractmethod
+    def compacted_gb(self, log: str) -> float | None:
+        """GiB that flushes and compactions of a process wrote, by its closing statistics; None where they lack it."""
+
+    @abc.abstractmethod
     def stored_settings(self, db_dir: Path) -> dict[str, str]:
         """The settings the database's own files state; empty when they hold no database."""
 
+    @abc.abstractmethod
     def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
         """What `stored_settings` has to hold for a database of this shape."""
 
+    @abc.abstractmethod
     def is_database_file(self, name: str) -> bool:
         """True for the names of files the engine itself makes in a database's directory."""
+
+
+def _flag_value(value: object, values: dict[str, object]) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).format(**values) if isinstance(value, str) else str(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,16 @@ from ioflame.errors import UsageError
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 
-__all__ = ("KINDS", "Experiment", "PlannedStep", "experiment_names", "own_definitions", "read_experiment")
+__all__ = (
+    "KINDS", "Experiment", "PlannedStep", "experiment_names", "own_definitions", "read_experiment", "read_file",
+)  # fmt: skip
 
 KINDS = ("prepare", "measure", "baseline")
+# Further keys of an experiment of cells.
+_CELLS = (
+    "shows", "cannot", "cells", "factors", "rows", "columns", "holds", "scale", "layout", "breakdowns", "same",
+    "engines",
+)  # fmt: skip
 _DIRECTORY = Path(__file__).with_name("experiments")
 
 
@@ -39,11 +46,15 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment as its file has it."""
+    """An experiment as its file has it.
+
+    orders: how shares of the owner view moved from the first step to the last where it was published: `falls`, `rises`
+    """
 
     name: str
     about: str
     steps: tuple[tuple[str, str, str], ...]
+    orders: Mapping[str, str]
 
     def plan(self, users: Sequence[int], repeats: int) -> Iterator[PlannedStep]:
         """Every step in order. What follows a prepare step is repeated as a block, so that repeats see one tree."""
@@ -81,17 +92,23 @@ def own_definitions(name: str) -> dict[str, Any]:
 
     UsageError for a key that an experiment does not have.
     """
-    path, data = _read(name)
-    unknown = sorted(data.keys() - {"about", "steps", *DEFINITIONS})
+    path, data = read_file(name)
+    known = ["about", "steps", "orders", *DEFINITIONS, *(_CELLS if "cells" in data or "factors" in data else ())]
+    unknown = sorted(data.keys() - set(known))
     if unknown:
-        raise UsageError(f"{path} has {', '.join(unknown)}; an experiment has about, steps, {', '.join(DEFINITIONS)}")
+        raise UsageError(f"{path} has {', '.join(unknown)}; an experiment has {', '.join(known)}")
     own = {kind: data[kind] for kind in DEFINITIONS if kind in data}
     if not all(isinstance(definitions, dict) for definitions in own.values()):
         raise UsageError(f"{path}: {', '.join(own)} are tables: [workload.NAME]")
     return own
 
 
-def _read(name: str) -> tuple[Path, dict[str, Any]]:
+def read_file(name: str, within: tuple[str, ...] = ()) -> tuple[Path, dict[str, Any]]:
+    """The file of an experiment, by its name or path, and what is in it; UsageError where there is none.
+
+    One that is `like` another has what that has, but for its own keys, each of them whole.
+    within: those that are like it
+    """
     path = Path(name) if name.endswith(".toml") else _DIRECTORY / f"{name}.toml"
     if not path.exists():
         known = "|".join(experiment_names())
@@ -99,17 +116,23 @@ def _read(name: str) -> tuple[Path, dict[str, Any]]:
             f"there is no experiment {name}", means="nothing was started", mend=f"{known}, or a .toml file"
         )
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, ValueError) as error:
         raise UsageError(f"{path} is not an experiment: {error!r}") from None
+    other = data.pop("like", None)
+    if other is None:
+        return path, data
+    if not isinstance(other, str) or other in (name, *within):
+        raise UsageError(f"{path} is like {other!r}, which is no other experiment", means="nothing was started")
+    return path, {**read_file(other, (*within, name))[1], **data}
 
 
 def read_experiment(name: str, engine: Engine) -> Experiment:
     """The experiment called `name`, or in the file of that path. UsageError naming the line of a wrong step."""
-    path, data = _read(name)
+    path, data = read_file(name)
     try:
         entries = [dict(entry) for entry in data["steps"]]
-        about = str(data["about"])
+        about, orders = str(data["about"]), dict(data.get("orders", {}))
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path} is not an experiment: {error!r}") from None
     steps = []
@@ -123,4 +146,7 @@ def read_experiment(name: str, engine: Engine) -> Experiment:
             known = ", ".join(known_steps[kind])
             raise UsageError(f"{path}: step {number}: {engine.name} has no {kind} step {step}; it has {known}")
         steps.append((kind, str(step), levels))
-    return Experiment(path.stem, about, tuple(steps))
+    for category, moves in orders.items():
+        if moves not in ("falls", "rises"):
+            raise UsageError(f"{path}: the share of {category} {moves!r}", mend='"falls" or "rises"')
+    return Experiment(path.stem, about, tuple(steps), orders)

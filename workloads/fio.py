@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ioflame.errors import MeasurementError, UsageError
-from ioflame.process import tool_path
+from ioflame.system.process import tool_path
 
 __all__ = ("FioResult", "fio_argv", "parse_fio", "request_split")
 
@@ -53,18 +53,21 @@ def request_split(mean_bytes: float, unit: int) -> dict[int, int]:
     return {size: share for size, share in ((lower, 100 - percent), (lower + unit, percent)) if share}
 
 
-def fio_argv(db_dir: Path, users: int, seconds: int, requests: Mapping[int, int], seed: int) -> list[str]:
+def fio_argv(
+    db_dir: Path, data_files: str, users: int, seconds: int, requests: Mapping[int, int], seed: int
+) -> list[str]:
     """A random-read job over the database's own files: sync engine, one read in flight per user, O_DIRECT.
 
+    data_files: the engine's, as a glob
     requests: sizes in bytes with their percent; offsets are multiples of what all of them are multiples of
     Of more files than a process may open, as many are read, evenly from all. Nothing is written and no file is made
     (`--readonly`, `--allow_file_create=0`). UsageError when there is no file.
     """
-    found = sorted(p.name for p in db_dir.glob("*.sst") if p.stat().st_size >= max(requests))
+    found = sorted(p.name for p in db_dir.glob(data_files) if p.stat().st_size >= max(requests))
     most = min(len(found), _MOST_FILES)
     files = [found[place * len(found) // most] for place in range(most)]
     if not files:
-        raise UsageError(f"{db_dir} holds no .sst file to read", mend="load the database first: make profile")
+        raise UsageError(f"{db_dir} holds no {data_files} file to read", mend="load the database first: make profile")
     return [
         tool_path("fio", "fio"),
         "--name=baseline",

@@ -1,30 +1,99 @@
-"""The engines we know, by name."""
+"""The engines there are: the folders in `workloads/engines`, by name."""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import workloads.engines
 from ioflame.errors import UsageError
 from workloads.engine import Engine
-from workloads.rocksdb import RocksDB
+from workloads.service import Service, merged_rules, read_service
 
-__all__ = ("engine_named", "engine_names")
+__all__ = (
+    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "rules_named", "service_named", "service_names",
+    "service_rules",
+)  # fmt: skip
 
-_ENGINES = {"rocksdb": RocksDB}
+DEFAULT_ENGINE = "rocksdb"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is known of an engine's stacks.
+
+    categories: as stackfold takes them; locks: the lock primitives of its own; findings: its own, none or one file
+    aliases:    functions that it renamed from version to version, none or one file
+    """
+
+    categories: str
+    locks: Path
+    findings: tuple[Path, ...]
+    aliases: tuple[Path, ...] = ()
 
 
 def engine_names() -> tuple[str, ...]:
-    return tuple(_ENGINES)
+    """Those that we can run ourselves."""
+    return _folders_with("engine.toml")
 
 
-def engine_named(name: str, own: Mapping[str, Any] | None = None) -> Engine:
+def service_names() -> tuple[str, ...]:
+    """Those that somebody else runs, and whose stacks and threads we know."""
+    return _folders_with("service.toml")
+
+
+def _folders_with(file: str) -> tuple[str, ...]:
+    names = (module.name for module in pkgutil.iter_modules(workloads.engines.__path__) if module.ispkg)
+    return tuple(sorted(name for name in names if (_folder(name) / file).exists()))
+
+
+def _folder(name: str) -> Path:
+    places = (Path(place, name) for place in workloads.engines.__path__)
+    return next(place for place in places if place.is_dir())
+
+
+def service_named(name: str) -> Service:
+    """UsageError with the known names where there is none."""
+    if name not in service_names():
+        raise UsageError(
+            f"--engine {name}: nothing is known of such a service",
+            means="nothing was attached",
+            mend=f"--engine {'|'.join(service_names())}, or rules of your own: --rules FILE",
+        )
+    return read_service(_folder(name))
+
+
+def service_rules(name: str) -> dict[str, Any]:
+    """The rules of the service called `name`, as `rules_text` writes them."""
+    service = service_named(name)
+    return merged_rules(service, _folder(name), _folder(service.base) / "categories.toml")
+
+
+def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | None = None) -> Engine:
     """The engine called `name`, with steps, workloads and configurations of the user's own where they are given.
 
-    UsageError with the known names otherwise.
+    client: that drives it; None for its default. UsageError with the known names otherwise.
     """
-    if name not in _ENGINES:
+    if name not in engine_names():
         raise UsageError(
-            f"ENGINE={name} is not known", means="nothing was started", mend=f"ENGINE={'|'.join(_ENGINES)}"
+            f"ENGINE={name} is not known", means="nothing was started", mend=f"ENGINE={'|'.join(engine_names())}"
         )
-    return _ENGINES[name](own)
+    engine: Engine = import_module(f"workloads.engines.{name}.engine").ENGINE(own, client)
+    return engine
+
+
+def rules_named(name: str) -> Rules:
+    """Those of the engine called `name`; of another name, a file of the user's own, with the default engine's locks."""
+    known = name in engine_names()
+    engine = engine_named(name if known else DEFAULT_ENGINE)
+    findings, aliases = engine.file("findings.toml"), engine.file("aliases.toml")
+    return Rules(
+        str(engine.file("categories.toml")) if known else name,
+        engine.file("locks.toml"),
+        (findings,) if findings.exists() else (),
+        (aliases,) if aliases.exists() else (),
+    )

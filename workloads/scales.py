@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ioflame.errors import HostError
-from ioflame.sizes import format_bytes, format_count, parse_bytes
-from workloads.engine import DatabaseShape
+from ioflame.text.units import format_bytes, format_count, parse_bytes
+from workloads.steps import DatabaseShape
 
 __all__ = ("DATA_TO_CACHE", "Scale", "Sizing", "fit", "scales")
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from ioflame.errors import MeasurementError
-from ioflame.record import SeedRange
-from ioflame.whole import write_whole
+from ioflame.results.record import SeedRange
+from ioflame.system.atomic_files import write_whole
 
 __all__ = ("SeedLedger",)
 

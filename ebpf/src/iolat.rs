@@ -11,18 +11,17 @@ use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost};
-use crate::device::{Device, DiskCounts};
+use crate::device::Device;
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse, words};
 use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, now_ns, run_window, write_result};
+use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use crate::targets::{TargetOptions, with_start_times};
 use observer::Failure;
+use observer::clock::now_ns;
+use observer::diskstats::DiskCounts;
 
-#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/iolat.skel.rs"));
-}
+skeleton!("iolat");
 
 const OPERATIONS: [&str; 5] = ["read", "write", "flush", "discard", "other"];
 const OWNERS: [&str; 2] = ["others", "process"];
@@ -38,7 +37,7 @@ const FACTS: [&str; 2] = ["requeued", "merged"];
 const SETTLE: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
-pub struct Options {
+pub struct IolatOptions {
     #[command(flatten)]
     targets: TargetOptions,
     /// A disk or partition, `MAJOR:MINOR`
@@ -94,7 +93,7 @@ impl Follow {
 
 /// One operation of one owner, with its time in the queue, at the device, and both together.
 #[derive(Serialize)]
-struct Row {
+struct OperationRow {
     operation: &'static str,
     owner: &'static str,
     queue: Histogram,
@@ -104,7 +103,7 @@ struct Row {
 
 /// Requests of one operation, flags and size.
 #[derive(Serialize)]
-struct Kind {
+struct RequestKind {
     operation: &'static str,
     flags: Vec<String>,
     bytes: u32,
@@ -140,8 +139,8 @@ struct Latency {
     children: bool,
     start_ns: u64,
     end_ns: u64,
-    rows: Vec<Row>,
-    kinds: Vec<Kind>,
+    rows: Vec<OperationRow>,
+    kinds: Vec<RequestKind>,
     slices: Vec<Slice>,
     losses: BTreeMap<&'static str, u64>,
     facts: BTreeMap<&'static str, u64>,
@@ -149,7 +148,7 @@ struct Latency {
     costs: Vec<ProgramCost>,
 }
 
-struct Counter<'a, 'obj> {
+struct IolatCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::IolatSkel<'obj>,
     device: &'a Device,
     before: [Vec<u64>; 2],
@@ -158,7 +157,7 @@ struct Counter<'a, 'obj> {
     closed: Option<(DiskCounts, DiskCounts)>,
 }
 
-impl Counting for Counter<'_, '_> {
+impl Counting for IolatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         // On both sides of the gate: we may be kept from the CPU between two statements.
         let before = self.device.counts();
@@ -193,7 +192,7 @@ fn slot(operation: usize, owner: usize, stage: usize) -> usize {
 }
 
 /// Counts for the window and writes the JSON.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &IolatOptions) -> Result<(), Failure> {
     let device = Device::find(&options.device)?;
     let processes = with_start_times(&options.targets.processes()?);
     let btf = kernel_btf()?;
@@ -225,7 +224,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 }
 
 fn load<'obj>(
-    options: &Options,
+    options: &IolatOptions,
     device: &Device,
     flags: &RequestFlags,
     way: Follow,
@@ -257,7 +256,7 @@ fn load<'obj>(
 }
 
 fn measure(
-    options: &Options,
+    options: &IolatOptions,
     device: &Device,
     flags: &RequestFlags,
     way: Follow,
@@ -265,7 +264,7 @@ fn measure(
 ) -> Result<(), Failure> {
     // The kernel patches its own code for it, which takes milliseconds: before the window, and until after it.
     let accounting = Accounting::begin(skeleton.object())?;
-    let mut counter = Counter {
+    let mut counter = IolatCounter {
         skeleton,
         device,
         before: [vec![0; BUCKETS], vec![0; BUCKETS]],
@@ -277,7 +276,7 @@ fn measure(
     thread::sleep(SETTLE);
     let (start_ns, end_ns) =
         run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
-    let Counter { slices, opened, closed, .. } = counter;
+    let IolatCounter { slices, opened, closed, .. } = counter;
     let unfinished = skeleton.maps.flights.keys().count() as u64;
     let diskstats = opened.zip(closed).map(|(opened, closed)| DiskWindow {
         inner: closed.0.since(opened.1),
@@ -314,7 +313,7 @@ fn measure(
     write_result(&options.window, &latency)
 }
 
-fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<Row>, Failure> {
+fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<OperationRow>, Failure> {
     let counted = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, SLOTS)?;
     let mut rows = Vec::new();
     for (o, operation) in OPERATIONS.into_iter().enumerate() {
@@ -322,21 +321,21 @@ fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<Row>, Failure> {
             let [queue, device, total] =
                 [QUEUE, DEVICE, TOTAL].map(|stage| counted[slot(o, w, stage)].clone());
             if total.count > 0 {
-                rows.push(Row { operation, owner, queue, device, total });
+                rows.push(OperationRow { operation, owner, queue, device, total });
             }
         }
     }
     Ok(rows)
 }
 
-fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Vec<Kind>, Failure> {
+fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Vec<RequestKind>, Failure> {
     let map = &skeleton.maps.kinds;
     let mut kinds = Vec::new();
     for key in map.keys() {
         let Some(values) = map.lookup_percpu(&key, MapFlags::ANY).or_refused()? else { continue };
         let word = |n: usize| u32::from_ne_bytes(key[n * 4..n * 4 + 4].try_into().unwrap());
         let total = |n: usize| -> u64 { values.iter().map(|value| words::<3>(value)[n]).sum() };
-        kinds.push(Kind {
+        kinds.push(RequestKind {
             operation: OPERATIONS[group_of(word(0))],
             flags: flags.names(word(1)),
             bytes: word(2),

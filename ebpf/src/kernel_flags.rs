@@ -34,11 +34,11 @@ fn must_be_request(first: Option<String>) -> Result<(), Failure> {
     match first.as_deref() {
         Some("request") => Ok(()),
         other => Err(Failure::host(format!(
-            "the event block_rq_issue of this kernel begins with {}, not with the request\n  \
-             meaning: it is older than Linux 5.11, and the CO-RE programs of iolat would read another structure\n  \
-             to mend: ioflame ebpf iolat --backend bpftrace",
+            "the event block_rq_issue of this kernel begins with {}, not with the request",
             other.map_or_else(|| "what its BTF does not tell".to_owned(), |name| format!("a {name}"))
-        ))),
+        ))
+        .meaning("it is older than Linux 5.11, and the CO-RE programs of iolat would read another structure")
+        .mend("ioflame ebpf iolat --backend bpftrace")),
     }
 }
 

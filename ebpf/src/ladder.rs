@@ -6,33 +6,27 @@ mod rows;
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
-use crate::device::{Disks, disks};
 use crate::histogram::read_counts;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
-use disk::Device;
+use disk::FollowedDisk;
+use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
-use plan::{Start, Watched, WayName, watched};
+use plan::Start;
 use rows::Stage;
 
-#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/ladder.skel.rs"));
-}
+skeleton!("ladder");
 
-/// In the order of `enum counter`; the first three are no losses.
-const COUNTERS: [&str; 11] = [
-    "queries",
-    "followed",
-    "threads",
+/// Those of `enum counter` in `bpf/ladder.h`, behind the first three: queries, followed, threads.
+const LOSSES: [&str; 8] = [
     "lost_thread",
     "lost_request",
     "lost_device",
@@ -42,10 +36,10 @@ const COUNTERS: [&str; 11] = [
     "overflow",
     "async_calls",
 ];
-const NO_LOSSES: usize = 3;
+const FIRST_LOSS: usize = 3;
 
 #[derive(Args)]
-pub struct Options {
+pub struct LadderOptions {
     /// The process whose queries are followed
     #[arg(long)]
     pid: u32,
@@ -60,13 +54,13 @@ pub struct Options {
     no_reader: bool,
     /// How returns are trapped (default: session where the kernel has it)
     #[arg(long, value_enum)]
-    uprobes: Option<WayName>,
+    uprobes: Option<Way>,
     /// Longest that a trial waits for the engine's functions to be called, in seconds
     #[arg(long, default_value_t = 1.0)]
     trial: f64,
-    /// Rules that name the engine's functions, instead of those for RocksDB
-    #[arg(long, value_name = "FILE")]
-    symbols: Option<PathBuf>,
+    /// Rules that name the engine's functions: a built-in name or a file
+    #[arg(long, default_value = "rocksdb", value_name = "NAME|FILE")]
+    symbols: String,
     #[command(flatten)]
     window: WindowOptions,
 }
@@ -83,8 +77,8 @@ struct Ladder {
     start: &'static str,
     /// Why it starts at the read call, and other things to know.
     notes: Vec<String>,
-    query: Vec<Watched>,
-    reader: Vec<Watched>,
+    query: Vec<Function>,
+    reader: Vec<Function>,
     uprobes: Option<Way>,
     trap: Option<Trap>,
     queries: u64,
@@ -93,13 +87,13 @@ struct Ladder {
     stages: Vec<Stage>,
     classes: Vec<Stage>,
     outside: Stage,
-    device: Option<Device>,
+    device: Option<FollowedDisk>,
     losses: BTreeMap<&'static str, u64>,
     /// The process ended before the window did.
     process_ended: bool,
 }
 
-struct Counter<'a, 'obj> {
+struct LadderCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::LadderSkel<'obj>,
     opened: Disks,
     closed: Disks,
@@ -107,7 +101,7 @@ struct Counter<'a, 'obj> {
     process_ended: bool,
 }
 
-impl Counting for Counter<'_, '_> {
+impl Counting for LadderCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         if open {
             self.opened = disks();
@@ -120,14 +114,10 @@ impl Counting for Counter<'_, '_> {
             self.process_ended = self.process.has_ended();
         }
     }
-
-    fn slice(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 /// Follows queries for the window and writes the JSON.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let mut notes = Vec::new();
     let plan = plan::choose(options, &mut notes)?;
@@ -158,7 +148,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         None => Vec::new(),
     };
     process.must_be_alive()?;
-    let mut counter = Counter {
+    let mut counter = LadderCounter {
         skeleton: &mut skeleton,
         opened: Disks::new(),
         closed: Disks::new(),
@@ -168,7 +158,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
     let process_ended = counter.process_ended;
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
-    let counters = read_counts(&skeleton.maps.counters, 0, COUNTERS.len())?;
+    let counters = read_counts(&skeleton.maps.counters, 0, FIRST_LOSS + LOSSES.len())?;
     let rows = rows::read(&skeleton)?;
     let ladder = Ladder {
         schema: crate::SCHEMA,
@@ -179,8 +169,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         sample: options.sample,
         start: if plan.is_some() { "query" } else { "syscall" },
         notes,
-        query: plan.as_ref().map(|plan| watched(&plan.query)).unwrap_or_default(),
-        reader: plan.as_ref().map(|plan| watched(&plan.reader)).unwrap_or_default(),
+        query: plan.as_ref().map(|plan| plan.query.clone()).unwrap_or_default(),
+        reader: plan.as_ref().map(|plan| plan.reader.clone()).unwrap_or_default(),
         uprobes: plan.as_ref().map(|plan| plan.way),
         trap: plan.as_ref().map(|plan| plan.trap),
         queries: counters[0],
@@ -190,7 +180,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         classes: rows.classes,
         outside: rows.outside,
         device,
-        losses: COUNTERS.into_iter().zip(counters).skip(NO_LOSSES).collect(),
+        losses: LOSSES.into_iter().zip(counters[FIRST_LOSS..].iter().copied()).collect(),
         process_ended,
     };
     write_result(&options.window, &ladder)

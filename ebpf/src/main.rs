@@ -4,7 +4,16 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-mod chains;
+/// What build.rs made of `bpf/NAME.bpf.c`, as the module `skeleton`.
+macro_rules! skeleton {
+    ($name:literal) => {
+        #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
+        mod skeleton {
+            include!(concat!(env!("OUT_DIR"), "/", $name, ".skel.rs"));
+        }
+    };
+}
+
 mod cost;
 mod device;
 mod histogram;
@@ -18,7 +27,6 @@ mod runqlat;
 mod session;
 mod symbols;
 mod targets;
-mod tasks;
 mod uprobes;
 
 /// Of the results; `ioflame.whole.read_json` compares it with what it knows.
@@ -36,13 +44,13 @@ enum Program {
     /// Says which kinds of program this kernel lets us load and attach, each by trying
     Probe,
     /// IO latency of one block device: queue and device, the process and everybody else
-    Iolat(iolat::Options),
+    Iolat(iolat::IolatOptions),
     /// The latency ladder: a query through engine, system call, block layer, device, wake-up and back
-    Ladder(ladder::Options),
+    Ladder(ladder::LadderOptions),
     /// Off-CPU time of a process: stacks by blocked time and state
-    Offcpu(offcpu::Options),
+    Offcpu(offcpu::OffcpuOptions),
     /// Run-queue latency and context switches of a process
-    Runqlat(runqlat::Options),
+    Runqlat(runqlat::RunqlatOptions),
 }
 
 fn main() -> ExitCode {

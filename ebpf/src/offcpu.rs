@@ -1,8 +1,10 @@
 //! Off-CPU time of a process: by state, by thread, and by stack as a recording that stackfold and perf read.
 
 mod account;
-pub mod futex;
+mod chains;
+mod futex;
 mod raw;
+mod tasks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -16,21 +18,18 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use recording::{Kernel, Mapping, Modules, Recording, Sample};
 use serde::Serialize;
 
-use crate::chains::{self, Chain};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, now_ns, run_window, write_result};
-use crate::tasks::{self, Task};
+use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use account::{Life, Row, Window};
+use chains::Chain;
 use futex::Callers;
+use observer::clock::now_ns;
+use observer::states::{self, OffCpu as State};
 use observer::{Failure, Process};
-use raw::{KINDS, Key, Kind, LOSSES, NOT_KEPT, Sum};
+use raw::{Key, LOSSES, NOT_KEPT, Sum};
+use tasks::Task;
 
-#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/offcpu.skel.rs"));
-}
-
-include!(concat!(env!("OUT_DIR"), "/states.rs"));
+skeleton!("offcpu");
 
 /// Events of the recording: ns off the CPU, and how often a thread left it so.
 const EVENTS: [&str; 2] = ["off-cpu", "off-cpu-count"];
@@ -41,7 +40,7 @@ const FROZEN: i32 = 2;
 const DEEPEST: usize = 127;
 
 #[derive(Args)]
-pub struct Options {
+pub struct OffcpuOptions {
     /// The process
     #[arg(long)]
     pid: u32,
@@ -96,7 +95,7 @@ struct OffCpu {
 }
 
 /// The skeleton behind its gate, and what /proc says at the gate's edges.
-struct Counter<'a, 'obj> {
+struct OffcpuCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::OffcpuSkel<'obj>,
     process: &'a Process,
     opened: u64,
@@ -107,7 +106,7 @@ struct Counter<'a, 'obj> {
     mappings: Vec<(Mapping, Option<Vec<u8>>)>,
 }
 
-impl Counter<'_, '_> {
+impl OffcpuCounter<'_, '_> {
     fn take_mappings(&mut self) {
         let text = fs::read(self.process.path("maps")).unwrap_or_default();
         let process = nix::unistd::Pid::from_raw(self.process.pid() as i32);
@@ -115,7 +114,7 @@ impl Counter<'_, '_> {
     }
 }
 
-impl Counting for Counter<'_, '_> {
+impl Counting for OffcpuCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         if open {
             self.at_open = tasks::tasks(self.process);
@@ -141,7 +140,7 @@ impl Counting for Counter<'_, '_> {
 }
 
 /// Counts for the window and writes the JSON, and the recording where one is wanted.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::OffcpuSkelBuilder::default().open(&mut storage).or_refused()?;
@@ -166,7 +165,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let attached = tasks::tasks(&process).into_iter();
     let attached =
         attached.map(|(tid, task)| (tid, (task, tasks::blocked(&process, tid, &kernel, &callers)))).collect();
-    let mut counter = Counter {
+    let mut counter = OffcpuCounter {
         skeleton: &mut skeleton,
         process: &process,
         opened: 0,
@@ -178,7 +177,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     };
     counter.take_mappings();
     run_window(&options.window, Duration::from_secs(1), &mut counter)?;
-    let Counter { opened, closed, at_open, at_close, mappings, .. } = counter;
+    let OffcpuCounter { opened, closed, at_open, at_close, mappings, .. } = counter;
     let maps = &skeleton.maps;
     let window = Window {
         pid: options.pid,
@@ -200,9 +199,12 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     for (key, sum) in raw::entries(&maps.sums)? {
         sums.insert(raw::key(&key), raw::sum(&sum));
     }
-    for (kind, (ns, count)) in KINDS.into_iter().zip(bss.lost_ns.into_iter().zip(bss.lost_count)) {
+    let told = State::ALL.into_iter().map(Some).chain([None]);
+    for (state, (ns, count)) in told.zip(bss.lost_ns.into_iter().zip(bss.lost_count)) {
         if count > 0 {
-            sums.insert(lost(options.pid, kind), Sum { ns, count });
+            // Where time goes whose sum could not be kept.
+            let lost = Key { tid: options.pid, state, kernel: NOT_KEPT, user: NOT_KEPT, ..Key::default() };
+            sums.insert(lost, Sum { ns, count });
         }
     }
     window.flush(&mut sums);
@@ -213,7 +215,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
             .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
     }
     let mut states: BTreeMap<&'static str, Total> =
-        STATES.into_iter().map(|state| (state.name(), Total::default())).collect();
+        State::ALL.into_iter().map(|state| (state.name(), Total::default())).collect();
     for row in &rows {
         let total = states.entry(row.state.name()).or_default();
         total.ns += row.sum.ns;
@@ -244,29 +246,16 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     write_result(&options.window, &result)
 }
 
-/// Where time goes whose sum could not be kept.
-fn lost(pid: u32, kind: Kind) -> Key {
-    Key {
-        tid: pid,
-        kind,
-        kernel: NOT_KEPT,
-        user: NOT_KEPT,
-        waker_kernel: 0,
-        waker_user: 0,
-        futex: futex::Futex::default(),
-        waker: Vec::new(),
-    }
-}
-
 /// Marks that stand among the frames, each made when it is first needed.
-struct Marks<'a> {
+struct Marks {
     known: HashMap<Vec<u8>, u64>,
-    out: &'a mut Recording,
+    out: Recording,
     time: u64,
 }
 
-impl Marks<'_> {
-    fn address(&mut self, name: &[u8]) -> std::io::Result<u64> {
+impl Marks {
+    fn address(&mut self, name: impl AsRef<[u8]>) -> std::io::Result<u64> {
+        let name = name.as_ref();
         if let Some(&address) = self.known.get(name) {
             return Ok(address);
         }
@@ -295,17 +284,15 @@ fn write_recording(
     for (mapping, build_id) in mappings {
         out.mapping(mapping, build_id.as_deref(), start)?;
     }
-    let mut known = HashMap::new();
+    let mut marks = Marks { known: HashMap::new(), out, time: start };
     for row in rows {
-        let mut marks = Marks { known, out: &mut out, time: start };
         let chain = chain(row, window, kernel, &mut marks)?;
-        known = marks.known;
         for (event, period) in [row.sum.ns, row.sum.count].into_iter().enumerate() {
             let tid = row.key.tid as i32;
-            out.sample(&Sample { event, time: end, tid, period, chain: &chain.0, copied: None })?;
+            marks.out.sample(&Sample { event, time: end, tid, period, chain: &chain.0, copied: None })?;
         }
     }
-    out.finish(kernel)?;
+    marks.out.finish(kernel)?;
     fs::rename(&partial, path)
 }
 
@@ -318,39 +305,36 @@ fn chain(row: &Row, window: &Window, kernel: &Kernel, marks: &mut Marks) -> std:
         let frames = chains::without_tracer(stack(key.waker_kernel), kernel);
         let frames = match chains::interrupt(frames, kernel) {
             Some(part) => {
-                chain.kernel(&[marks.address(b"[interrupt]")?]);
+                chain.kernel(&[marks.address(states::INTERRUPT)?]);
                 part
             }
             None => {
-                chain.kernel(&[marks.address(&[b"[waker ", &key.waker[..], b"]"].concat())?]);
+                chain.kernel(&[marks.address([states::WAKER.as_bytes(), &key.waker, b"]"].concat())?]);
                 chain.user_reversed(stack(key.waker_user));
                 frames
             }
         };
         chain.kernel(&frames.iter().rev().copied().collect::<Vec<_>>());
-        chain.kernel(&[marks.address(b"[woken by]")?]);
+        chain.kernel(&[marks.address(states::WOKEN_BY)?]);
     }
-    chain.kernel(&[marks.address(format!("[{}]", row.state.name()).as_bytes())?]);
+    chain.kernel(&[marks.address(format!("[{}]", row.state.name()))?]);
     if row.before {
         if let Some((_, blocked)) = window.attached.get(&key.tid) {
             chain.kernel(&blocked.kernel);
             chain.user(&blocked.user);
         }
-        chain.kernel(&[marks.address(b"[blocked before the window]")?]);
+        chain.kernel(&[marks.address(states::BLOCKED_BEFORE)?]);
         return Ok(chain);
     }
     if key.kernel == 0 && key.user == 0 {
-        let name = if window.attached.contains_key(&key.tid) {
-            &b"[blocked before the window]"[..]
-        } else {
-            b"[new thread]"
-        };
+        let name =
+            if window.attached.contains_key(&key.tid) { states::BLOCKED_BEFORE } else { states::NEW_THREAD };
         chain.kernel(&[marks.address(name)?]);
     }
     chain.kernel(chains::without_tracer(stack(key.kernel), kernel));
     chain.user(stack(key.user));
     if key.kernel == NOT_KEPT || key.user == NOT_KEPT {
-        chain.kernel(&[marks.address(b"[lost stack]")?]);
+        chain.kernel(&[marks.address(states::LOST_STACK)?]);
     }
     Ok(chain)
 }

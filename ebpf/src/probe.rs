@@ -12,10 +12,7 @@ use serde::Serialize;
 use crate::refusal::OrRefused;
 use observer::Failure;
 
-#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
-}
+skeleton!("probe");
 
 /// The kinds, in the order in which we prefer them for kernel events; uprobe is for user space.
 const KINDS: [&str; 5] = ["tp_btf", "tracepoint", "fentry", "kprobe", "uprobe"];

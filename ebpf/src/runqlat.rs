@@ -13,16 +13,13 @@ use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use observer::{Failure, Process};
 
-#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/runqlat.skel.rs"));
-}
+skeleton!("runqlat");
 
 const KINDS: [&str; 3] = ["woken", "preempted", "started"];
 const LOSSES: [&str; 4] = ["lost_thread", "no_start", "negative", "overflow"];
 
 #[derive(Args)]
-pub struct Options {
+pub struct RunqlatOptions {
     /// The process
     #[arg(long)]
     pid: u32,
@@ -47,22 +44,18 @@ struct RunQueue {
     losses: BTreeMap<&'static str, u64>,
 }
 
-struct Counter<'a, 'obj>(&'a mut skeleton::RunqlatSkel<'obj>);
+struct RunqlatCounter<'a, 'obj>(&'a mut skeleton::RunqlatSkel<'obj>);
 
-impl Counting for Counter<'_, '_> {
+impl Counting for RunqlatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         if let Some(bss) = self.0.maps.bss_data.as_deref_mut() {
             bss.gate = i32::from(open);
         }
     }
-
-    fn slice(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 /// Counts for the window and writes the JSON.
-pub fn run(options: &Options) -> Result<(), Failure> {
+pub fn run(options: &RunqlatOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::RunqlatSkelBuilder::default().open(&mut storage).or_refused()?;
@@ -74,7 +67,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     skeleton.attach().or_refused()?;
     process.must_be_alive()?;
     let (start_ns, end_ns) =
-        run_window(&options.window, Duration::from_secs(1), &mut Counter(&mut skeleton))?;
+        run_window(&options.window, Duration::from_secs(1), &mut RunqlatCounter(&mut skeleton))?;
     let rows = read_rows(&skeleton.maps.histogram, &skeleton.maps.sums, KINDS.len())?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let result = RunQueue {

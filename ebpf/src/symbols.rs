@@ -1,17 +1,20 @@
 //! The functions of an engine in the files that a process really has mapped: found by demangled name, as file offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::linux::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use observer::Failure;
+use recording::parse;
 
-/// Which functions matter, by engine: `symbols/ENGINE.toml`.
+/// Which functions matter, by engine: `workloads/engines/NAME/symbols.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
@@ -33,16 +36,21 @@ pub struct Rule {
 }
 
 /// One function in one mapped file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Function {
     /// Demangled, with arguments.
     pub name: String,
-    /// A path by which we can open the file, whatever the process' mount namespace.
-    pub file: PathBuf,
     /// The path as the process sees it.
+    #[serde(rename = "file")]
     pub shown: String,
+    /// A path by which we can open the file, whatever the process' mount namespace.
+    #[serde(skip)]
+    pub file: PathBuf,
     /// Where its probe goes: the entry, behind a landing pad (endbr64), which is no different to a caller.
+    #[serde(skip)]
     pub offset: u64,
+    /// Outermost calls in a trial before the window.
+    pub calls: u64,
     /// Its first instruction is not one that the kernel emulates: it single-steps it, which is dearer by far in a VM.
     pub stepped: bool,
 }
@@ -55,9 +63,22 @@ pub struct Searched {
     pub stripped: Vec<String>,
 }
 
-pub const ROCKSDB: &str = include_str!("../symbols/rocksdb.toml");
+/// Rules that are part of the program, by the engine's name; the build script lists them.
+const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/symbol_rules.rs"));
 
-pub fn parse_rules(text: &str) -> Result<Rules, Failure> {
+/// Rules of the program by the engine's name, or of a file.
+pub fn load_rules(name: &str) -> Result<Rules, Failure> {
+    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+        return parse_rules(text);
+    }
+    let text = fs::read_to_string(name).map_err(|error| {
+        let known: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+        Failure::usage(format!("--symbols {name}: {error}; built in are: {}", known.join(", ")))
+    })?;
+    parse_rules(&text)
+}
+
+fn parse_rules(text: &str) -> Result<Rules, Failure> {
     toml::from_str(text).map_err(|error| Failure::usage(format!("the symbol rules are wrong: {error}")))
 }
 
@@ -71,7 +92,7 @@ pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searche
         match functions(&data, rules) {
             Some(functions) => found.extend(functions.into_iter().map(|(rule, name, entry)| {
                 let (offset, stepped) = probe_place(&data, entry);
-                (rule, Function { name, file: file.clone(), shown: shown.clone(), offset, stepped })
+                (rule, Function { name, file: file.clone(), shown: shown.clone(), offset, calls: 0, stepped })
             })),
             None => searched.stripped.push(shown),
         }
@@ -83,25 +104,19 @@ pub fn find(pid: u32, rules: &[Rule]) -> Result<(Vec<(usize, Function)>, Searche
 /// Executable mappings backed by files, each file once: the path as shown, and one that we can open.
 fn mapped_files(pid: u32) -> Result<Vec<(String, PathBuf)>, Failure> {
     let root = PathBuf::from(format!("/proc/{pid}"));
-    let maps = fs::read_to_string(root.join("maps"))
+    let maps = fs::read(root.join("maps"))
         .map_err(|error| Failure::usage(format!("the mappings of process {pid} cannot be read: {error}")))?;
     let mut files = BTreeMap::new();
-    for line in maps.lines() {
-        // `7f..-7f.. r-xp 00028000 fe:00 1234   /usr/lib/...`: the path is the rest of the line, blanks included.
-        let mut fields = line.splitn(6, ' ');
-        let (Some(range), Some(mode)) = (fields.next(), fields.next()) else { continue };
-        let device = fields.nth(1).unwrap_or("").to_owned();
-        let inode = fields.next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        let path = fields.next().unwrap_or("").trim_start();
-        if !mode.contains('x') || inode == 0 || !path.starts_with('/') {
-            continue;
-        }
+    let code = parse::maps(&maps).into_iter().filter(|map| map.executable);
+    for map in code.filter(|map| map.inode != 0 && map.path.starts_with(b"/")) {
         // Through the process' root the path is right in its own mount namespace; a replaced or deleted file is
         // still there under map_files.
-        let direct = root.join("root").join(path.trim_start_matches('/'));
-        let same = fs::metadata(&direct).is_ok_and(|found| found.st_ino() == inode);
-        let file = if same { direct } else { root.join("map_files").join(range) };
-        files.entry((device, inode)).or_insert((path.to_owned(), file));
+        let direct = root.join("root").join(OsStr::from_bytes(&map.path[1..]));
+        let same = fs::metadata(&direct).is_ok_and(|found| found.st_ino() == map.inode);
+        let range = format!("map_files/{:x}-{:x}", map.range.start, map.range.end);
+        let file = if same { direct } else { root.join(range) };
+        let shown = String::from_utf8_lossy(&map.path).into_owned();
+        files.entry((map.device, map.inode)).or_insert((shown, file));
     }
     Ok(files.into_values().collect())
 }
@@ -138,9 +153,13 @@ fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     any.then_some(found)
 }
 
-/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`.
+/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is as it is.
 fn mangled_parts(prefix: &str) -> Vec<String> {
-    let names = prefix.trim_end_matches('(').split("::");
+    let plain = prefix.trim_end_matches('(');
+    if !plain.contains("::") {
+        return vec![plain.to_owned()];
+    }
+    let names = plain.split("::");
     names.map(|name| format!("{}{name}", name.len())).collect()
 }
 
@@ -149,13 +168,18 @@ fn is_fragment(mangled: &str) -> bool {
     mangled.contains(".cold") || mangled.contains(".part.")
 }
 
+/// With the argument list, which is empty for a name of C.
 fn demangle(mangled: &str) -> Option<String> {
-    // A clone's suffix (`.constprop.0`) is no part of the C++ name.
+    // A clone's suffix (`.constprop.0`) is no part of the name.
     let plain = mangled.split('.').next().unwrap_or(mangled);
+    if !plain.starts_with("_Z") {
+        return Some(format!("{plain}()"));
+    }
     Symbol::new(plain).ok()?.demangle_with_options(&DemangleOptions::default()).ok()
 }
 
-fn file_offset(file: &object::File, address: u64) -> Option<u64> {
+/// Where in its file an address of an ELF file lies.
+pub fn file_offset<'a>(file: &impl Object<'a>, address: u64) -> Option<u64> {
     file.segments().find_map(|segment| {
         let (offset, size) = segment.file_range();
         let within = address.checked_sub(segment.address())?;
@@ -194,7 +218,7 @@ pub fn own_function(name: &str) -> Result<Function, Failure> {
     let offset =
         offset.ok_or_else(|| Failure::host(format!("this program was stripped of its symbol {name}")))?;
     let (offset, stepped) = probe_place(&data, offset);
-    Ok(Function { name: name.to_owned(), shown: file.display().to_string(), file, offset, stepped })
+    Ok(Function { name: name.to_owned(), shown: file.display().to_string(), file, offset, calls: 0, stepped })
 }
 
 /// The file a process was started from, for messages.
@@ -209,9 +233,11 @@ mod tests {
 
     #[test]
     fn the_rules_that_come_with_it_are_right() {
-        let rules = parse_rules(ROCKSDB).unwrap();
-        assert_eq!(rules.engine, "rocksdb");
-        assert!(!rules.query.is_empty() && !rules.reader.is_empty());
+        for (name, _) in BUILT_IN {
+            let rules = load_rules(name).unwrap();
+            assert_eq!(rules.engine, *name);
+            assert!(!rules.query.is_empty() && !rules.reader.is_empty());
+        }
     }
 
     #[test]
@@ -234,5 +260,7 @@ mod tests {
         assert_eq!(demangle(name).unwrap(), "rocksdb::DBImpl::Get(rocksdb::ReadOptions const&)");
         assert_eq!(demangle(&format!("{name}.constprop.0")), demangle(name));
         assert!(is_fragment(&format!("{name}.cold")) && !is_fragment(name));
+        assert_eq!(mangled_parts("mdb_get("), ["mdb_get"]);
+        assert_eq!(demangle("mdb_get.constprop.0").unwrap(), "mdb_get()");
     }
 }

@@ -8,6 +8,7 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use crate::refusal::OrRefused;
 use observer::{Failure, Process};
+use recording::parse::{self, Stat};
 
 #[derive(Args)]
 pub struct TargetOptions {
@@ -64,25 +65,18 @@ pub fn with_start_times(pids: &[u32]) -> Vec<(u32, u64)> {
     pids.iter().filter_map(|pid| Some((*pid, start_time(*pid)?))).collect()
 }
 
-/// Fields of /proc/PID/stat from the third on; a name may hold blanks and brackets.
-fn stat(pid: u32) -> Option<Vec<String>> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    Some(text.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
+fn stat(pid: u32) -> Option<Stat> {
+    parse::stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Ticks after boot; None for a process that has ended, a zombie too.
 fn start_time(pid: u32) -> Option<u64> {
-    let fields = stat(pid)?;
-    if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
-        return None;
-    }
-    fields.get(19)?.parse().ok()
+    stat(pid).filter(|stat| !matches!(stat.state, b'Z' | b'X')).map(|stat| stat.start_ticks)
 }
 
 /// Every process with its parent.
 fn parents() -> Vec<(u32, u32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| Some((pid, stat(pid)?.get(1)?.parse().ok()?))).collect()
+    pids.filter_map(|pid| Some((pid, stat(pid)?.parent))).collect()
 }

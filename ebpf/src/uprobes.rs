@@ -14,13 +14,10 @@ use crate::refusal::OrRefused;
 use crate::symbols::Function;
 use observer::Failure;
 
-#[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/uprobe.skel.rs"));
-}
+skeleton!("uprobe");
 
 /// How an entry and its return are watched; see `bpf/uprobe.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
     /// One program for both, and a return is trapped only where its entry asked for it.
@@ -124,12 +121,11 @@ pub fn attach(
     functions: &[Function],
 ) -> Result<Vec<Link>, Failure> {
     let mut links = Vec::new();
-    for mut program in object.progs_mut() {
+    for program in object.progs_mut() {
         let own = program.name().to_string_lossy().into_owned();
         let Some(suffix) = suffixes(way).iter().find(|suffix| own == format!("{name}_{suffix}")) else {
             continue;
         };
-        let _ = &mut program;
         for file in files(functions) {
             let places: Vec<(usize, &Function)> =
                 functions.iter().enumerate().filter(|(_, function)| function.file == *file).collect();

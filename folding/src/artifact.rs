@@ -4,8 +4,8 @@
 //! a view, and so on. The tree of frames is kept as the depth of each node in depth-first order, siblings sorted by name
 //! and object, so that the bytes depend on nothing but the samples.
 
-use crate::categories::rules::Walk;
-use crate::categories::{Report, Rules, report};
+use crate::categories::rules::WalkFrom;
+use crate::categories::{CategoryReport, Rules, report};
 use crate::check::Comparison;
 use crate::error::Error;
 use crate::names::split_mark;
@@ -32,13 +32,13 @@ pub struct Artifact<'a> {
     names: Vec<String>,
     /// Distinct objects (DSOs), as they were recorded; "" where it is not known.
     objects: Vec<String>,
-    frames: Frames,
-    threads: Threads,
+    frames: FrameTable,
+    threads: ThreadTable,
     /// As they were asked for.
     states: Vec<String>,
     /// The tree of frames below the threads, depth-first.
-    nodes: Nodes,
-    stacks: Columns,
+    nodes: NodeTable,
+    stacks: StackColumns,
     views: BTreeMap<String, ViewColumns>,
     slices: Option<SliceColumns>,
     /// How the fold compares with perf report.
@@ -47,21 +47,21 @@ pub struct Artifact<'a> {
 
 /// Distinct frames: places in `names` and `objects`.
 #[derive(Default, Serialize)]
-struct Frames {
+struct FrameTable {
     name: Vec<u32>,
     object: Vec<u32>,
 }
 
 /// Distinct threads; the name that folded text shows for each, and what the kernel calls it.
 #[derive(Default, Serialize)]
-struct Threads {
+struct ThreadTable {
     name: Vec<u32>,
     pid: Vec<Option<i64>>,
     tid: Vec<Option<i64>>,
 }
 
 #[derive(Default, Serialize)]
-struct Nodes {
+struct NodeTable {
     /// 0 for a root.
     depth: Vec<u32>,
     frame: Vec<u32>,
@@ -69,7 +69,7 @@ struct Nodes {
 
 /// Of each stack: the thread, the node it ends at (-1: it has no frames), its state (-1: it has none), and what it weighs.
 #[derive(Default, Serialize)]
-struct Columns {
+struct StackColumns {
     thread: Vec<u32>,
     node: Vec<i64>,
     state: Vec<i64>,
@@ -80,9 +80,9 @@ struct Columns {
 /// How the rules sort the stacks.
 #[derive(Serialize)]
 struct ViewColumns {
-    walk: Walk,
+    walk: WalkFrom,
     /// Rows in the rules' order with their weights; `other` is the last.
-    report: Report,
+    report: CategoryReport,
     /// Of each stack: its place among the rows.
     row: Vec<u32>,
     /// The depth of the frame that decided, as in `nodes`; -1 in `other`.
@@ -102,9 +102,11 @@ struct SliceColumns {
 }
 
 /// What an artifact is made of.
-pub struct Parts<'a> {
+pub struct ArtifactParts<'a> {
     /// Stacks told apart by object and thread (`Options::objects`).
     pub profile: &'a Profile,
+    /// The same by the names of their frames alone, and the number there of each ([`Profile::plain_numbered`]).
+    pub plain: (&'a Profile, &'a [u32]),
     /// Names of frames that tell what a thread was doing: the innermost one of a stack becomes its state and is no frame.
     /// What lies below it (the frames of a waker) decides no category.
     pub states: &'a [String],
@@ -115,12 +117,16 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Artifact<'a> {
-    /// `views`: those of `rules` to sort the stacks by, where rules are given.
-    pub fn new(parts: &Parts<'a>, rules: Option<&Rules>, views: &[String]) -> Result<Self, Error> {
-        let Parts { profile, statistics, .. } = *parts;
-        let split = Split::new(profile, parts.states);
-        let (tables, paths) = Tables::new(&split);
-        let (sorted, sorted_of) = split.without_states();
+    /// `views`: those of `rules` to sort the stacks by, where rules are given; without any, all that they have.
+    pub fn new(parts: &ArtifactParts<'a>, rules: Option<&Rules>, views: &[String]) -> Result<Self, Error> {
+        let ArtifactParts { profile, statistics, .. } = *parts;
+        let split = SplitNames::new(profile, parts.states);
+        let (tables, paths) = ArtifactTables::new(&split);
+        let cut_at_states = (!parts.states.is_empty()).then(|| split.without_states());
+        let (sorted, sorted_of) = match &cut_at_states {
+            Some((stacks, numbers)) => (stacks, &numbers[..]),
+            None => parts.plain,
+        };
         // Depth-first; stacks that end at one node by thread.
         let mut order: Vec<u32> = (0..paths.len() as u32).collect();
         order.sort_by_key(|&stack| {
@@ -130,7 +136,7 @@ impl<'a> Artifact<'a> {
         let mut stack_at = vec![0; paths.len()];
         order.iter().enumerate().for_each(|(place, &stack)| stack_at[stack as usize] = place as u32);
 
-        let (mut nodes, mut columns) = (Nodes::default(), Columns::default());
+        let (mut nodes, mut columns) = (NodeTable::default(), StackColumns::default());
         let mut open: Vec<(u32, i64)> = Vec::new();
         for &stack in &order {
             let path = &paths[stack as usize];
@@ -150,18 +156,21 @@ impl<'a> Artifact<'a> {
             columns.samples.push(samples);
         }
 
-        let view = |(rules, name): (&Rules, &String)| {
-            let view = rules.view(name)?;
-            let places = report::places(rules, view, &sorted);
-            let place = |stack: &u32| places[sorted_of[*stack as usize] as usize];
-            let context = report::Context {
+        let wanted = |rules: &Rules| -> Vec<String> {
+            if views.is_empty() { rules.view_names().map(str::to_owned).collect() } else { views.to_vec() }
+        };
+        let view = |(rules, name): (&Rules, String)| {
+            let view = rules.view(&name)?;
+            let classifications = report::classifications(rules, view, sorted);
+            let place = |stack: &u32| classifications[sorted_of[*stack as usize] as usize];
+            let context = report::ReportContext {
                 event: statistics.event.clone(),
                 unit: Some(statistics.unit.clone().into_owned()),
-                ..report::Context::default()
+                ..report::ReportContext::default()
             };
             let columns = ViewColumns {
                 walk: view.walk,
-                report: Report::new(name, rules, view, &sorted, context, statistics.samples > 0),
+                report: CategoryReport::new(&name, rules, view, sorted, context, statistics.samples > 0),
                 row: order.iter().map(|stack| place(stack).row as u32).collect(),
                 // Rules count from the command, which is the thread here.
                 anchor: order
@@ -169,14 +178,14 @@ impl<'a> Artifact<'a> {
                     .map(|stack| place(stack).anchor.map_or(-1, |depth| depth as i64 - 1))
                     .collect(),
             };
-            Ok((name.clone(), columns))
+            Ok((name, columns))
         };
         Ok(Self {
             schema: SCHEMA,
             statistics,
             views: rules
                 .iter()
-                .flat_map(|&rules| views.iter().map(move |name| (rules, name)))
+                .flat_map(|&rules| wanted(rules).into_iter().map(move |name| (rules, name)))
                 .map(view)
                 .collect::<Result<_, Error>>()?,
             slices: parts.slices.map(|(length, slices)| SliceColumns::new(length.get(), slices, &stack_at)),
@@ -217,18 +226,18 @@ struct Path {
 }
 
 /// A thread and a frame as their names in a profile tell them.
-type Thread<'p> = (&'p [u8], Option<i64>, Option<i64>);
-type Frame<'p> = (&'p [u8], &'p [u8]);
+type ThreadKey<'p> = (&'p [u8], Option<i64>, Option<i64>);
+type FrameKey<'p> = (&'p [u8], &'p [u8]);
 
 /// The names of a profile, taken apart.
-struct Split<'p> {
+struct SplitNames<'p> {
     profile: &'p Profile,
     names: Vec<(&'p [u8], Origin<'p>)>,
     /// The state that a name tells.
     states: Vec<Option<usize>>,
 }
 
-impl<'p> Split<'p> {
+impl<'p> SplitNames<'p> {
     fn new(profile: &'p Profile, states: &[String]) -> Self {
         let names: Vec<_> = profile.names.iter().map(origin::split).collect();
         let bare = |name| split_mark(name).0;
@@ -244,7 +253,7 @@ impl<'p> Split<'p> {
         0..self.profile.stacks() as u32
     }
 
-    fn thread(&self, stack: u32) -> Thread<'p> {
+    fn thread(&self, stack: u32) -> ThreadKey<'p> {
         match self.profile.chain(stack).first().map(|&id| self.names[id as usize]) {
             Some((name, Origin::Command { pid, tid, .. })) => (name, pid, tid),
             Some((name, _)) => (name, None, None),
@@ -259,7 +268,7 @@ impl<'p> Split<'p> {
     }
 
     /// The frames below the command, without the state.
-    fn frames(&self, stack: u32) -> impl Iterator<Item = Frame<'p>> {
+    fn frames(&self, stack: u32) -> impl Iterator<Item = FrameKey<'p>> {
         let state = self.state(stack).map(|(depth, _)| depth);
         let chain = self.profile.chain(stack).iter().enumerate().skip(1);
         chain.filter(move |&(depth, _)| Some(depth) != state).map(|(_, &id)| match self.names[id as usize] {
@@ -285,21 +294,21 @@ impl<'p> Split<'p> {
 }
 
 /// What is written once, however often it is met: in the order of its text, whatever order it was met in.
-struct Tables {
+struct ArtifactTables {
     names: Vec<String>,
     objects: Vec<String>,
-    frames: Frames,
-    threads: Threads,
+    frames: FrameTable,
+    threads: ThreadTable,
 }
 
-impl Tables {
+impl ArtifactTables {
     /// The tables of a profile, and each of its stacks in them.
-    fn new(split: &Split) -> (Self, Vec<Path>) {
-        let threads = Numbered::new(split.stacks().map(|stack| split.thread(stack)));
-        let frames = Numbered::new(split.stacks().flat_map(|stack| split.frames(stack)));
+    fn new(split: &SplitNames) -> (Self, Vec<Path>) {
+        let threads = SortedTable::new(split.stacks().map(|stack| split.thread(stack)));
+        let frames = SortedTable::new(split.stacks().flat_map(|stack| split.frames(stack)));
         let names = threads.sorted.iter().map(|one| one.0).chain(frames.sorted.iter().map(|one| one.0));
-        let names = Numbered::new(names);
-        let objects = Numbered::new(frames.sorted.iter().map(|one| one.1));
+        let names = SortedTable::new(names);
+        let objects = SortedTable::new(frames.sorted.iter().map(|one| one.1));
         let path = |stack| Path {
             frames: split.frames(stack).map(|one| frames.of(one)).collect(),
             thread: threads.of(split.thread(stack)),
@@ -309,11 +318,11 @@ impl Tables {
         let tables = Self {
             names: names.text(),
             objects: objects.text(),
-            frames: Frames {
+            frames: FrameTable {
                 name: frames.sorted.iter().map(|one| names.of(one.0)).collect(),
                 object: frames.sorted.iter().map(|one| objects.of(one.1)).collect(),
             },
-            threads: Threads {
+            threads: ThreadTable {
                 name: threads.sorted.iter().map(|one| names.of(one.0)).collect(),
                 pid: threads.sorted.iter().map(|one| one.1).collect(),
                 tid: threads.sorted.iter().map(|one| one.2).collect(),
@@ -324,25 +333,25 @@ impl Tables {
 }
 
 /// Different things in their order, and the place of each.
-struct Numbered<T> {
+struct SortedTable<T> {
     sorted: Vec<T>,
-    places: HashMap<T, u32>,
+    classifications: HashMap<T, u32>,
 }
 
-impl<T: Copy + Eq + Hash + Ord> Numbered<T> {
+impl<T: Copy + Eq + Hash + Ord> SortedTable<T> {
     fn new(all: impl Iterator<Item = T>) -> Self {
         let mut sorted: Vec<T> = all.collect::<HashSet<T>>().into_iter().collect();
         sorted.sort_unstable();
-        let places = sorted.iter().zip(0..).map(|(&one, place)| (one, place)).collect();
-        Self { sorted, places }
+        let classifications = sorted.iter().zip(0..).map(|(&one, place)| (one, place)).collect();
+        Self { sorted, classifications }
     }
 
     fn of(&self, one: T) -> u32 {
-        self.places[&one]
+        self.classifications[&one]
     }
 }
 
-impl Numbered<&[u8]> {
+impl SortedTable<&[u8]> {
     fn text(&self) -> Vec<String> {
         self.sorted.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }

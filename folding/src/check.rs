@@ -10,7 +10,8 @@ use crate::names::{cut_arguments, cut_version, split_mark};
 use crate::profile::Profile;
 use crate::regular;
 use crate::symbols;
-pub use perf_report::Report;
+use crate::threads;
+pub use perf_report::PerfReport;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,8 +20,8 @@ use std::path::Path;
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     pub recording: &'a Path,
-    /// The only process to compare.
-    pub only_pid: Option<i64>,
+    /// The only processes to compare; none: all.
+    pub only_pids: &'a [i64],
     /// The only event to compare; all of them without it.
     pub event: Option<&'a str>,
     pub threads: usize,
@@ -84,7 +85,7 @@ const NAMELESS: &str = "[no symbol]";
 
 /// Folds a recording, and asks perf report for its account of it meanwhile.
 pub fn check(request: &Request) -> Result<Comparison, Error> {
-    let (folded, reported) = beside_perf(request.recording, request.only_pid, || folded(request))?;
+    let (folded, reported) = beside_perf(request.recording, request.only_pids, || folded(request))?;
     // What perf says of a file that is no recording, it says best.
     let reported = reported?;
     Ok(compare_accounts(folded?, reported, request.event))
@@ -93,9 +94,9 @@ pub fn check(request: &Request) -> Result<Comparison, Error> {
 /// Does `fold`, and asks perf report for its account of the recording meanwhile.
 pub fn beside_perf<T>(
     recording: &Path,
-    only_pid: Option<i64>,
+    only_pids: &[i64],
     fold: impl FnOnce() -> T,
-) -> Result<(T, Result<Report, Error>), Error> {
+) -> Result<(T, Result<PerfReport, Error>), Error> {
     // Both sides read it, so that a pipe would give each a part.
     regular::open(recording).map_err(|error| {
         Error::usage(format!(
@@ -104,15 +105,12 @@ pub fn beside_perf<T>(
             recording.display()
         ))
     })?;
-    Ok(std::thread::scope(|scope| {
-        let perf = scope.spawn(|| perf_report::ask(recording, only_pid));
-        let folded = fold();
-        (folded, perf.join().expect("the reader of perf's report does not panic"))
-    }))
+    let (folded, mut reported) = threads::beside("perf", [|| perf_report::ask(recording, only_pids)], fold);
+    Ok((folded, reported.remove(0)))
 }
 
 /// Holds the fold of one event, without inlined functions, against perf's account of it.
-pub fn compare_profile(profile: &Profile, event: Option<&str>, reported: Report) -> Comparison {
+pub fn compare_profile(profile: &Profile, event: Option<&str>, reported: PerfReport) -> Comparison {
     let folded = event.map(|event| (event.to_owned(), account(profile)));
     compare_accounts(folded.into_iter().collect(), reported, event)
 }
@@ -120,7 +118,7 @@ pub fn compare_profile(profile: &Profile, event: Option<&str>, reported: Report)
 /// A fold by event beside perf's account; `wanted`: the only event to compare.
 fn compare_accounts(
     folded: Vec<(String, Account)>,
-    mut reported: Report,
+    mut reported: PerfReport,
     wanted: Option<&str>,
 ) -> Comparison {
     if let Some(wanted) = wanted {
@@ -153,13 +151,17 @@ fn folded(request: &Request) -> Result<Vec<(String, Account)>, Error> {
 }
 
 fn read(request: &Request, event: Option<&str>) -> Result<Collector, Error> {
-    let Request { recording, only_pid, threads, .. } = *request;
+    let Request { recording, only_pids, threads, .. } = *request;
     let event = event.map(str::to_owned);
-    let mut collector = Collector::new(Options { only_pid, event, ..Options::default() });
+    let mut collector = Collector::new(Options {
+        only_pids: only_pids.iter().copied().collect(),
+        event,
+        ..Options::default()
+    });
     let file = regular::open(recording)
         .map_err(|error| Error::usage(format!("cannot read {}: {error}", recording.display())))?;
     // perf report is asked for no inlined functions, so a leaf must be the function itself.
-    let names = symbols::Options { inlines: false, ..Default::default() };
+    let names = symbols::SymbolOptions { inlines: false, ..Default::default() };
     PerfData::new(names, threads).read_file(file, &mut collector)?;
     Ok(collector)
 }
@@ -212,7 +214,7 @@ fn compare(event: String, folded: &Account, reported: &Account) -> Verdict {
                 _ if *symbol == NAMELESS => "the fold has names for some of these addresses",
                 (0, _) => "only perf report has this name: another alias of the address, or another spelling",
                 (_, 0) => "only the fold has this name: another alias of the address, or another spelling",
-                _ => "the symbols of one side end elsewhere",
+                _ => "the symbols of the two sides end at different addresses",
             };
             differences.push(Difference {
                 symbol: (*symbol).clone(),
@@ -244,7 +246,7 @@ mod tests {
         let found: Vec<_> =
             verdict.differences.iter().map(|d| (&d.symbol[..], d.folded, d.reported)).collect();
         assert_eq!(found, [("b", 9, 0), ("c", 0, 9), ("a", 5, 6)]);
-        assert_eq!(verdict.differences[2].reason, "the symbols of one side end elsewhere");
+        assert_eq!(verdict.differences[2].reason, "the symbols of the two sides end at different addresses");
     }
 
     #[test]

@@ -7,23 +7,23 @@ mod commands;
 mod filters;
 mod folded;
 mod frames;
-mod samples;
 
 use crate::error::Error;
-use crate::events::Events;
+use crate::events::{EventTotals, Events};
 use crate::intern::IntMap;
 use crate::profile::Profile;
+use crate::samples::SampleWeight;
 use crate::slices::Slices;
-use crate::stats::{CutCopies, EventTotals, Stats};
+use crate::stats::{CutCopies, Stats};
 use commands::LastComm;
 use filters::no_time;
 
+pub use crate::samples::{ChainSamples, OpenSample, SampleHead};
 pub use frames::{FrameRef, RawFrame};
-pub use samples::{Head, OpenSample, Samples};
 
 pub use crate::options::{Label, Options, Weight, Window};
 
-/// The kernel cuts call chains at this many frames unless told otherwise (`perf_event_max_stack`).
+/// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`).
 const KERNEL_CHAIN_LIMIT: usize = 127;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub struct Collector {
     /// Samples that the filters left out.
     filtered: Events,
     /// Which of the frames named in the options were seen: `--from`, then each `--skip-after`.
-    met: Vec<bool>,
+    matched: Vec<bool>,
     /// Flags of names that came folded.
     flags: Vec<u8>,
     last_comms: [Option<LastComm>; 8],
@@ -44,9 +44,9 @@ pub struct Collector {
     plain_comms: IntMap<u64, u32>,
     scratch: Vec<u32>,
     /// Samples of one stack, put together by the names of their commands.
-    by_name: Vec<Samples>,
+    by_name: Vec<ChainSamples>,
     part: u64,
-    told: Option<(Option<String>, String)>,
+    stated: Option<(Option<String>, String)>,
 }
 
 impl Collector {
@@ -55,7 +55,7 @@ impl Collector {
     }
 
     /// Takes the head of a sample. `None`: its frames are not wanted.
-    pub fn open(&mut self, head: &Head) -> Result<Option<OpenSample>, Error> {
+    pub fn open(&mut self, head: &SampleHead) -> Result<Option<OpenSample>, Error> {
         let weight = match self.options.weight {
             Weight::Count => Some(1),
             Weight::Period => head.period,
@@ -83,11 +83,12 @@ impl Collector {
         let length = self.options.slice;
         let slice =
             length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?;
-        Ok(Some(OpenSample { comm, weight: weight.unwrap_or(0), period: head.period, slice }))
+        let weight = SampleWeight { weight: weight.unwrap_or(0), period: head.period };
+        Ok(Some(OpenSample { comm, slice, weight }))
     }
 
-    /// Samples like ones that were opened before, and passed.
-    pub fn opened(&mut self, samples: &EventTotals) {
+    /// Adds samples like ones that passed the filters before, without opening each.
+    pub fn count_passed(&mut self, samples: &EventTotals) {
         let wanted = self.options.event.as_deref();
         self.events.find(&samples.raw, wanted, self.part).0.absorb(samples);
     }
@@ -99,34 +100,36 @@ impl Collector {
 
     /// Takes the frames of an open sample, leaf first.
     pub fn close(&mut self, sample: OpenSample, leaf_first: &[FrameRef]) {
-        self.close_all(&sample.into(), leaf_first);
+        let OpenSample { comm, slice, weight } = sample;
+        self.close_all(&ChainSamples { comm, slice, totals: weight.into() }, leaf_first);
     }
 
     /// Takes the frames that several open samples have in common, leaf first.
-    pub fn close_all(&mut self, samples: &Samples, leaf_first: &[FrameRef]) {
+    pub fn close_all(&mut self, samples: &ChainSamples, leaf_first: &[FrameRef]) {
+        let totals = &samples.totals;
         let Some(kept) = self.kept(leaf_first.iter().map(|frame| frame.flags)) else {
-            self.stats.filter(samples.weight, samples.count);
+            self.stats.filter(totals.weight, totals.count);
             return;
         };
-        self.stats.count(samples);
+        self.stats.count(totals);
         if !frames::is_complete(leaf_first) {
-            self.stats.incomplete_samples += samples.count;
-            self.stats.incomplete_weight += samples.weight;
+            self.stats.incomplete_samples += totals.count;
+            self.stats.incomplete_weight += totals.weight;
         }
-        // Where there is no frame nobody knows the leaf either.
+        // Without a frame the leaf is not known either.
         if leaf_first.first().is_none_or(|leaf| leaf.is_unknown()) {
-            self.stats.unresolved_weight += samples.weight;
+            self.stats.unresolved_weight += totals.weight;
         }
         if leaf_first.len() >= KERNEL_CHAIN_LIMIT {
-            self.stats.truncated_chains += samples.count;
+            self.stats.truncated_chains += totals.count;
         }
         let depth = self.options.max_depth.unwrap_or(usize::MAX);
         self.scratch.clear();
         self.scratch.push(samples.comm);
         self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.name));
-        let stack = self.profile.add(&self.scratch, samples.weight, samples.count);
+        let stack = self.profile.add(&self.scratch, totals.weight, totals.count);
         if let Some(slice) = samples.slice {
-            self.slices.add(slice, stack, samples.weight, samples.count);
+            self.slices.add(slice, stack, totals.weight, totals.count);
         }
     }
 
@@ -139,9 +142,9 @@ impl Collector {
         &self.options
     }
 
-    /// What folded stacks weigh, where the input tells it.
-    pub fn told_event(&mut self, event: Option<String>, unit: String) {
-        self.told = Some((event, unit));
+    /// Event and unit of stacks that came folded.
+    pub fn set_event_and_unit(&mut self, event: Option<String>, unit: String) {
+        self.stated = Some((event, unit));
     }
 
     /// Samples the profiler itself could not write.
@@ -155,12 +158,12 @@ impl Collector {
         self.stats.cut_copies.absorb(cut);
     }
 
-    /// A line nobody understood; the first ones are kept to be shown.
+    /// A line that could not be parsed; the first ones are kept to be shown.
     pub fn dropped(&mut self, line: &[u8]) {
         self.stats.dropped(line, self.part);
     }
 
-    /// A record of a kind that nobody knows, passed over.
+    /// A record of an unknown kind, skipped.
     pub fn unknown(&mut self, kind: u32) {
         self.stats.unknown(kind);
     }
@@ -197,7 +200,7 @@ impl Collector {
     }
 
     /// What follows stands in this part of the input; parts are taken in any order by several collectors.
-    pub fn at_part(&mut self, part: u64) {
+    pub fn begin_part(&mut self, part: u64) {
         self.part = part;
     }
 
@@ -208,21 +211,21 @@ impl Collector {
         self.stats.absorb(other.stats);
         self.events.absorb(other.events);
         self.filtered.absorb(other.filtered);
-        self.met.resize(self.met.len().max(other.met.len()), false);
-        self.met.iter_mut().zip(other.met).for_each(|(mine, theirs)| *mine |= theirs);
+        self.matched.resize(self.matched.len().max(other.matched.len()), false);
+        self.matched.iter_mut().zip(other.matched).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
     /// Everything folded so far, unless the request was ambiguous.
     pub fn finish(mut self) -> Result<(Profile, Stats), Error> {
         self.stats.refuse_overflow()?;
-        self.stats.unmatched_filters = self.unmet();
+        self.stats.unmatched_filters = self.unmatched();
         let wanted = self.options.event.as_deref();
         let (event, other) = self.events.choose(wanted)?;
         let filtered = self.filtered.take(event.as_ref());
         self.stats.filtered_samples += filtered.0;
         self.stats.filtered_weight += filtered.1;
         self.stats.set_event(event.map(|event| event.name), self.options.weight);
-        if let Some((event, unit)) = self.told {
+        if let Some((event, unit)) = self.stated {
             (self.stats.event, self.stats.unit) = (event, unit.into());
         }
         self.stats.other_events = other;

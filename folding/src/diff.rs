@@ -27,7 +27,7 @@ pub struct Diff {
 
 /// One frame: what it weighs itself, and with all it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
+pub struct FrameWeights {
     pub name: u32,
     pub self_before: u128,
     pub self_after: u128,
@@ -106,9 +106,10 @@ impl Diff {
     }
 
     /// Every frame, in the order of first sight.
-    pub fn frames(&self) -> Vec<Frame> {
+    pub fn frames(&self) -> Vec<FrameWeights> {
         let names = self.stacks.names.len() as u32;
-        let mut frames: Vec<Frame> = (0..names).map(|name| Frame { name, ..Frame::default() }).collect();
+        let mut frames: Vec<FrameWeights> =
+            (0..names).map(|name| FrameWeights { name, ..FrameWeights::default() }).collect();
         let mut last_stack = vec![u32::MAX; frames.len()];
         for stack in 0..self.stacks.stacks() as u32 {
             let (before, after) = (self.before[stack as usize], self.after[stack as usize]);

@@ -19,7 +19,7 @@ pub fn write_folded(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct DiffReport {
     schema: u32,
     event: Option<String>,
     unit: String,
@@ -29,20 +29,20 @@ pub struct Report {
     operations: Option<[u64; 2]>,
     weight: [u128; 2],
     samples: [u64; 2],
-    vanished_stacks: Only,
-    new_stacks: Only,
+    vanished_stacks: OneSided,
+    new_stacks: OneSided,
     /// By the size of the change of what they weigh themselves.
-    frames: Vec<Row>,
+    frames: Vec<FrameRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Only {
+struct OneSided {
     stacks: u64,
     weight: u128,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Row {
+struct FrameRow {
     frame: String,
     #[serde(rename = "self")]
     alone: Change,
@@ -58,7 +58,7 @@ struct Change {
     delta: f64,
 }
 
-impl Report {
+impl DiffReport {
     pub fn new(diff: &Diff, stats: [&Stats; 2], per: Option<(u64, u64)>) -> Self {
         let weight = stats.map(|stats| stats.weight);
         let unit = stats.iter().map(|stats| &*stats.unit).find(|unit| *unit != UNSTATED).unwrap_or(UNSTATED);
@@ -71,17 +71,17 @@ impl Report {
             let (b, a) = (before as f64 / divisors[0], after as f64 / divisors[1]);
             Change { weight_before: before, weight_after: after, before: b, after: a, delta: a - b }
         };
-        let mut frames: Vec<Row> = diff
+        let mut frames: Vec<FrameRow> = diff
             .frames()
             .iter()
-            .map(|frame| Row {
+            .map(|frame| FrameRow {
                 frame: String::from_utf8_lossy(diff.stacks.names.get(frame.name)).into_owned(),
                 alone: change(frame.self_before, frame.self_after),
                 total: change(frame.total_before, frame.total_after),
             })
             .collect();
         sort(&mut frames, |row| row.alone);
-        let [vanished, new] = diff.only().map(|(stacks, weight)| Only { stacks, weight });
+        let [vanished, new] = diff.only().map(|(stacks, weight)| OneSided { stacks, weight });
         Self {
             schema: 1,
             event: stats.iter().find_map(|stats| stats.event.clone()),
@@ -98,14 +98,14 @@ impl Report {
 }
 
 /// The largest change first; equal ones by name.
-fn sort(rows: &mut [Row], which: impl Fn(&Row) -> Change) {
+fn sort(rows: &mut [FrameRow], which: impl Fn(&FrameRow) -> Change) {
     rows.sort_by(|a, b| {
-        let size = |row: &Row| which(row).delta.abs();
+        let size = |row: &FrameRow| which(row).delta.abs();
         size(b).total_cmp(&size(a)).then_with(|| a.frame.cmp(&b.frame))
     });
 }
 
-pub fn write_table(report: &Report, top: usize, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_table(report: &DiffReport, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let of = match report.basis {
         Basis::Weight => "% of each recording's weight".to_owned(),
         Basis::Operations => {
@@ -133,11 +133,11 @@ pub fn write_table(report: &Report, top: usize, out: &mut dyn Write) -> io::Resu
 
 fn write_rows<'r>(
     what: &str,
-    rows: impl Iterator<Item = (&'r Row, Change)>,
+    rows: impl Iterator<Item = (&'r FrameRow, Change)>,
     top: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let rows: Vec<(&Row, Change)> = rows.filter(|(_, change)| change.delta != 0.0).take(top).collect();
+    let rows: Vec<(&FrameRow, Change)> = rows.filter(|(_, change)| change.delta != 0.0).take(top).collect();
     writeln!(out)?;
     let number =
         |value: fn(&Change) -> f64| rows.iter().map(move |(_, change)| format!("{:.3}", value(change)));

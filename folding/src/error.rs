@@ -9,7 +9,7 @@ pub const EXIT_PARTIAL: u8 = 1;
 /// The request cannot be served as it was put.
 pub const EXIT_USAGE: u8 = 2;
 
-/// A failure told to the user: what failed, the value seen, and what mends it.
+/// A failure as the user sees it: what failed, the value seen, and what mends it.
 #[derive(Debug)]
 pub struct Error {
     message: String,

@@ -1,8 +1,48 @@
 //! The events of an input: which is folded, and what is refused.
 
 use crate::error::Error;
-use crate::stats::EventTotals;
 use crate::terminal;
+use serde::Serialize;
+
+/// The totals of one event of the input.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventTotals {
+    #[serde(rename = "event")]
+    pub name: String,
+    #[serde(skip)]
+    pub raw: Vec<u8>,
+    #[serde(skip)]
+    pub selected: bool,
+    pub samples: u64,
+    pub weight: u128,
+    #[serde(skip)]
+    pub without_period: u64,
+    /// The part of the input it was first seen in, and how many events its reader had seen before.
+    #[serde(skip)]
+    pub first_seen: (u64, usize),
+}
+
+impl EventTotals {
+    pub fn new(raw: &[u8], selected: bool, first_seen: (u64, usize)) -> Self {
+        let name =
+            if raw.is_empty() { "[unknown]".into() } else { String::from_utf8_lossy(raw).into_owned() };
+        Self { name, raw: raw.to_vec(), selected, samples: 0, weight: 0, without_period: 0, first_seen }
+    }
+
+    /// One sample; its weight may be unknown.
+    pub fn count(&mut self, weight: Option<u64>) {
+        self.samples += 1;
+        self.weight = self.weight.saturating_add(u128::from(weight.unwrap_or(0)));
+        self.without_period += u64::from(weight.is_none());
+    }
+
+    pub fn absorb(&mut self, other: &Self) {
+        self.samples += other.samples;
+        self.weight = self.weight.saturating_add(other.weight);
+        self.without_period += other.without_period;
+        self.first_seen = self.first_seen.min(other.first_seen);
+    }
+}
 
 #[derive(Default)]
 pub struct Events {

@@ -4,6 +4,7 @@
 //! numbers). The items lie in one arena; the table holds hashes and numbers only, so growing it moves
 //! 8 bytes an entry.
 
+use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -84,7 +85,7 @@ impl Item for u64 {
     }
 }
 
-/// A map by numbers that nobody chooses to collide: processes, threads, versions.
+/// A map by numbers that the input's author cannot choose to collide: processes, threads, versions.
 pub type IntMap<K, V> = HashMap<K, V, BuildHasherDefault<IntHasher>>;
 
 #[derive(Default)]
@@ -109,25 +110,27 @@ impl Hasher for IntHasher {
 }
 
 #[derive(Clone, Copy)]
-struct Slot {
-    tag: u32,
-    id: u32,
-}
-
-const EMPTY: Slot = Slot { tag: 0, id: u32::MAX };
-
-#[derive(Clone, Copy)]
 struct Span {
     start: usize,
     len: u32,
     group: u32,
 }
 
-/// What the table keeps of a hash: where the sequence belongs, and most of what tells it from its neighbours.
-/// A larger table needs no more than this.
+/// A sequence in the table: what is kept of its hash tells nearly all others from it.
+#[derive(Clone, Copy)]
+struct Slot {
+    tag: u32,
+    id: u32,
+}
+
 fn tag(hash: u64, group: u32) -> u32 {
     let hash = hash ^ u64::from(group).wrapping_mul(K0);
     (hash ^ hash >> 32) as u32
+}
+
+/// The table takes its place from the low bits, and what it compares first from the high ones.
+fn table_hash(tag: u32) -> u64 {
+    u64::from(tag) << 32 | u64::from(tag)
 }
 
 /// An insert-only set of sequences, numbered from 0 in order of first sight.
@@ -135,12 +138,12 @@ fn tag(hash: u64, group: u32) -> u32 {
 pub struct Interner<T> {
     arena: Vec<T>,
     spans: Vec<Span>,
-    slots: Vec<Slot>,
+    table: HashTable<Slot>,
 }
 
-impl<T: Item> Default for Interner<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { arena: Vec::new(), spans: Vec::new(), slots: vec![EMPTY; 64] }
+        Self { arena: Vec::new(), spans: Vec::new(), table: HashTable::new() }
     }
 }
 
@@ -157,10 +160,7 @@ impl<T: Item> Interner<T> {
     pub fn reserve(&mut self, sequences: usize, items: usize) {
         self.arena.reserve(items);
         self.spans.reserve(sequences);
-        let slots = ((self.spans.len() + sequences + 1) * 2).next_power_of_two();
-        if slots > self.slots.len() {
-            self.rehash(slots);
-        }
+        self.table.reserve(sequences, |slot| table_hash(slot.tag));
     }
 
     /// Items in the arena: what bounds a cache built on this.
@@ -186,23 +186,27 @@ impl<T: Item> Interner<T> {
     /// The same within a group: equal items of two groups have two numbers.
     pub fn intern_in(&mut self, group: u32, items: &[T]) -> (u32, bool) {
         let tag = tag(T::hash(items), group);
-        let (index, found) = self.probe(tag, group, items);
-        if let Some(id) = found {
+        if let Some(id) = self.find_in(tag, group, items) {
             return (id, false);
         }
         let id = self.spans.len() as u32;
         self.spans.push(Span { start: self.arena.len(), len: items.len() as u32, group });
         self.arena.extend_from_slice(items);
-        self.slots[index] = Slot { tag, id };
-        if self.spans.len() * 2 > self.slots.len() {
-            self.rehash(self.slots.len() * 2);
-        }
+        self.table.insert_unique(table_hash(tag), Slot { tag, id }, |slot| table_hash(slot.tag));
         (id, true)
     }
 
     /// The number of `items`, if they were seen.
     pub fn find(&self, items: &[T]) -> Option<u32> {
-        self.probe(tag(T::hash(items), 0), 0, items).1
+        self.find_in(tag(T::hash(items), 0), 0, items)
+    }
+
+    fn find_in(&self, tag: u32, group: u32, items: &[T]) -> Option<u32> {
+        let is = |slot: &Slot| {
+            let same = || self.spans[slot.id as usize].group == group && self.get(slot.id) == items;
+            slot.tag == tag && same()
+        };
+        self.table.find(table_hash(tag), is).map(|slot| slot.id)
     }
 
     /// Every sequence, in the order of their numbers.
@@ -213,39 +217,6 @@ impl<T: Item> Interner<T> {
     /// Forgets everything, and gives the memory back.
     pub fn clear(&mut self) {
         *self = Self::default();
-    }
-
-    /// The slot where `items` are or belong.
-    fn probe(&self, tag: u32, group: u32, items: &[T]) -> (usize, Option<u32>) {
-        let mask = self.slots.len() - 1;
-        let mut index = tag as usize & mask;
-        loop {
-            let slot = self.slots[index];
-            if slot.id == u32::MAX {
-                return (index, None);
-            }
-            if slot.tag == tag {
-                let span = self.spans[slot.id as usize];
-                if span.group == group && self.arena[span.start..span.start + span.len as usize] == *items {
-                    return (index, Some(slot.id));
-                }
-            }
-            index = (index + 1) & mask;
-        }
-    }
-
-    /// Puts everything into a table of this size, a power of two.
-    fn rehash(&mut self, slots: usize) {
-        let mask = slots - 1;
-        let mut larger = vec![EMPTY; slots];
-        for &slot in self.slots.iter().filter(|slot| slot.id != u32::MAX) {
-            let mut index = slot.tag as usize & mask;
-            while larger[index].id != u32::MAX {
-                index = (index + 1) & mask;
-            }
-            larger[index] = slot;
-        }
-        self.slots = larger;
     }
 }
 

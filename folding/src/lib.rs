@@ -13,12 +13,15 @@
 // One function maps recordings into memory.
 #![deny(unsafe_code)]
 
+pub mod addresses;
 pub mod artifact;
+pub mod budget;
 pub mod categories;
 pub mod check;
 pub mod cli;
 pub mod collector;
 pub mod columns;
+pub mod compare;
 pub mod diff;
 pub mod diff_report;
 pub mod dso;
@@ -31,15 +34,16 @@ pub mod names;
 pub mod options;
 pub mod origin;
 pub mod output;
-mod pool;
 pub mod pprof;
 pub mod profile;
 mod regular;
 pub mod roots;
 pub mod runs;
+pub mod samples;
 pub mod slices;
 pub mod stacks;
 pub mod stats;
 pub mod symbols;
 pub mod terminal;
+mod threads;
 pub mod unwind;

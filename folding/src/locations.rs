@@ -18,7 +18,7 @@ pub struct Location<'a> {
 }
 
 /// The number of a chain, that of a command's name, and what they weigh together.
-pub type Counted = (u32, u32, Tally);
+pub type LocatedChain = (u32, u32, Tally);
 
 /// Stacks of sites, beside the same stacks by name.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub struct Locations {
     sites: Interner<u32>,
     /// The numbers of the sites of each chain, leaf first.
     chains: Runs<u32>,
-    counted: Vec<Counted>,
+    counted: Vec<LocatedChain>,
     key: Vec<u32>,
 }
 
@@ -55,12 +55,12 @@ impl Locations {
     }
 
     /// Adds chains of sites, each leaf first, and what was counted of each.
-    pub fn add(&mut self, chains: Runs<u32>, counted: Vec<Counted>) {
+    pub fn add(&mut self, chains: Runs<u32>, counted: Vec<LocatedChain>) {
         if self.counted.is_empty() {
             (self.chains, self.counted) = (chains, counted);
             return;
         }
-        // Seldom: only if the input has more different chains than are named at once.
+        // Rare: only if the input has more different chains than are named at once.
         let (mut all, mut tallies) = (Interner::default(), Stacks::default());
         let old = (std::mem::take(&mut self.chains), std::mem::take(&mut self.counted));
         for (chains, counted) in [old, (chains, counted)] {
@@ -91,7 +91,7 @@ impl Locations {
     }
 
     /// What was counted of the chains.
-    pub fn counted(&self) -> &[Counted] {
+    pub fn counted(&self) -> &[LocatedChain] {
         &self.counted
     }
 

@@ -213,7 +213,7 @@ pub fn cut_templates(name: &[u8]) -> Vec<u8> {
 
 /// A name made comparable: see [`bare`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Bare {
+pub struct ComparableName {
     /// Scopes and name, template arguments kept.
     pub full: Vec<u8>,
     /// The same without template arguments.
@@ -224,7 +224,7 @@ pub struct Bare {
 
 /// What category rules compare: no mark, no clone suffix, no version, no arguments, no return type, and
 /// MyRocks' `my_rocksdb::` read as `rocksdb::`.
-pub fn bare(frame: &[u8]) -> Bare {
+pub fn bare(frame: &[u8]) -> ComparableName {
     let (name, mark) = split_mark(frame);
     let kernel = mark == Some(b'k');
     let name = name.strip_suffix(b"@plt").unwrap_or(name);
@@ -233,7 +233,7 @@ pub fn bare(frame: &[u8]) -> Bare {
     let name = cut_return_type(&name);
     let full = replace(name, b"my_rocksdb::", b"rocksdb::");
     let path = cut_templates(&full);
-    Bare { full, path, kernel }
+    ComparableName { full, path, kernel }
 }
 
 /// Splits `name_[k]` into the name and its mark.

@@ -1,6 +1,7 @@
 //! What to keep of the samples, and how to write it.
 
 use crate::names::{self, Tidy};
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
 /// What a sample weighs.
@@ -73,8 +74,8 @@ pub struct Options {
     pub event: Option<String>,
     pub weight: Weight,
     pub label: Label,
-    /// The only process to keep.
-    pub only_pid: Option<i64>,
+    /// The only processes to keep; none: all.
+    pub only_pids: BTreeSet<i64>,
     /// The only command to keep.
     pub comm: Option<String>,
     /// The only time to keep.
@@ -120,7 +121,7 @@ impl Options {
     /// The filters in words, for a message that nothing passed them.
     pub fn filters(&self) -> String {
         let given = [
-            (self.only_pid.is_some(), "--only-pid"),
+            (!self.only_pids.is_empty(), "--only-pid"),
             (self.comm.is_some(), "--comm"),
             (self.time.is_some(), "--time"),
             (!self.skip_time.is_empty(), "--skip-time"),

@@ -1,7 +1,7 @@
 //! Where a frame comes from: what pprof has a place for and folded text has not.
 //!
 //! Kept within the interned name, so that two frames of one name and different objects are two: `name`, NUL,
-//! the details, NUL, a letter. Names without them are frames whose origin nobody told.
+//! the details, NUL, a letter. Names without them are frames of unknown origin.
 
 use std::io::Write as _;
 
@@ -12,7 +12,7 @@ pub enum Origin<'a> {
     Frame {
         dso: &'a [u8],
         inlined: bool,
-        /// As the object counts it, where a recording told it.
+        /// As the object counts it, where the recording has it.
         address: Option<u64>,
     },
     /// The command frame; `name` is what folded text shows for it.

@@ -2,8 +2,10 @@
 
 mod summary;
 
-use crate::collector::{Samples, Weight};
 use crate::error::Error;
+use crate::events::EventTotals;
+use crate::options::Weight;
+use crate::samples::SampleTotals;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -13,47 +15,6 @@ pub const UNSTATED: &str = "unstated";
 const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 160;
 const SHOWN_KINDS: usize = 8;
-/// The totals of one event of the input.
-#[derive(Clone, Debug, Serialize)]
-pub struct EventTotals {
-    #[serde(rename = "event")]
-    pub name: String,
-    #[serde(skip)]
-    pub raw: Vec<u8>,
-    #[serde(skip)]
-    pub selected: bool,
-    pub samples: u64,
-    pub weight: u128,
-    #[serde(skip)]
-    pub without_period: u64,
-    /// The part of the input it was first seen in, and how many events its reader had seen before.
-    #[serde(skip)]
-    pub first_seen: (u64, usize),
-}
-
-impl EventTotals {
-    pub fn new(raw: &[u8], selected: bool, first_seen: (u64, usize)) -> Self {
-        let name =
-            if raw.is_empty() { "[unknown]".into() } else { String::from_utf8_lossy(raw).into_owned() };
-        Self { name, raw: raw.to_vec(), selected, samples: 0, weight: 0, without_period: 0, first_seen }
-    }
-}
-
-impl EventTotals {
-    /// One sample; its weight may be unknown.
-    pub fn count(&mut self, weight: Option<u64>) {
-        self.samples += 1;
-        self.weight = self.weight.saturating_add(u128::from(weight.unwrap_or(0)));
-        self.without_period += u64::from(weight.is_none());
-    }
-
-    pub fn absorb(&mut self, other: &Self) {
-        self.samples += other.samples;
-        self.weight = self.weight.saturating_add(other.weight);
-        self.without_period += other.without_period;
-        self.first_seen = self.first_seen.min(other.first_seen);
-    }
-}
 
 /// Copied user stacks (`perf record --call-graph dwarf`) that go on where their copy ends: what their samples weigh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -119,7 +80,7 @@ pub struct Stats {
     pub unmatched_filters: Vec<String>,
     /// Events that `--event` left out.
     pub other_events: Vec<EventTotals>,
-    /// Records of a recording whose kinds nobody knows, and the first of the kinds.
+    /// Records of kinds that are not known, and the first of the kinds.
     pub unknown_records: u64,
     pub unknown_kinds: Vec<u32>,
     /// Samples of a recording that could not be taken apart, or are of no event of it; each is a dropped line too.
@@ -131,14 +92,6 @@ pub struct Stats {
     pub truncated_input: Option<String>,
     /// Files whose symbols could not be used, and why.
     pub notes: Vec<String>,
-}
-
-/// The range that holds both.
-pub fn widest(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-        (a, b) => a.or(b),
-    }
 }
 
 impl Default for Stats {
@@ -179,11 +132,16 @@ impl Default for Stats {
 
 impl Stats {
     /// These samples are folded; their weight may be their number or their periods.
-    pub fn count(&mut self, samples: &Samples) {
+    pub fn count(&mut self, samples: &SampleTotals) {
         self.take(samples.weight, samples.count);
         self.largest_sample_weight = self.largest_sample_weight.max(samples.largest);
-        let mine = self.period_min.zip(self.period_max);
-        (self.period_min, self.period_max) = widest(mine, samples.periods).unzip();
+        let (shortest, longest) = samples.periods().unzip();
+        self.widen_periods(shortest, longest);
+    }
+
+    fn widen_periods(&mut self, shortest: Option<u64>, longest: Option<u64>) {
+        self.period_min = self.period_min.into_iter().chain(shortest).min();
+        self.period_max = self.period_max.max(longest);
     }
 
     /// So much is folded.
@@ -194,7 +152,7 @@ impl Stats {
         self.overflow |= too_much || too_many;
     }
 
-    /// A record of a kind that nobody knows.
+    /// A record of a kind that is not known.
     pub fn unknown(&mut self, kind: u32) {
         self.unknown_records += 1;
         if self.unknown_kinds.len() < SHOWN_KINDS && !self.unknown_kinds.contains(&kind) {
@@ -238,8 +196,7 @@ impl Stats {
         self.cut_copies.absorb(other.cut_copies);
         self.truncated_chains += other.truncated_chains;
         self.largest_sample_weight = self.largest_sample_weight.max(other.largest_sample_weight);
-        self.period_min = self.period_min.into_iter().chain(other.period_min).min();
-        self.period_max = self.period_max.max(other.period_max);
+        self.widen_periods(other.period_min, other.period_max);
         self.filter(other.filtered_weight, other.filtered_samples);
         self.truncated_input = self.truncated_input.take().or(other.truncated_input);
         let lines = |stats: &mut Self| {
@@ -282,12 +239,12 @@ impl Stats {
         self.losses().is_empty()
     }
 
-    /// What weights have to have in common to be added or compared; [`UNSTATED`] if nobody told.
+    /// What weights have to have in common to be added or compared; [`UNSTATED`] if the input does not say.
     pub fn event_and_unit(&self) -> String {
         if self.unit == UNSTATED {
             return UNSTATED.to_owned();
         }
-        let event = self.event.as_deref().unwrap_or("event not told");
+        let event = self.event.as_deref().unwrap_or("event not stated");
         format!("{event} ({})", self.unit)
     }
 }

@@ -47,13 +47,13 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// Writes lines as [`lines`] has them.
-pub struct Shown<W: Write> {
+pub struct EscapingWriter<W: Write> {
     out: W,
     /// The beginning of a character whose rest has not come yet.
     begun: Vec<u8>,
 }
 
-impl<W: Write> Shown<W> {
+impl<W: Write> EscapingWriter<W> {
     pub fn new(out: W) -> Self {
         Self { out, begun: Vec::new() }
     }
@@ -78,7 +78,7 @@ impl<W: Write> Shown<W> {
     }
 }
 
-impl<W: Write> Write for Shown<W> {
+impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let begun = std::mem::take(&mut self.begun);
         if begun.is_empty() {
@@ -120,7 +120,7 @@ mod tests {
     fn characters_may_come_in_parts() {
         let bytes = b"x\xe8\xaf\xbb\xc2\x9b1m\x9b\xff\xe8\xaf";
         for step in 1..bytes.len() {
-            let mut shown = Shown::new(Vec::new());
+            let mut shown = EscapingWriter::new(Vec::new());
             bytes.chunks(step).for_each(|part| shown.write_all(part).unwrap());
             shown.flush().unwrap();
             assert_eq!(String::from_utf8_lossy(&shown.out), "x读\\u009b1m\\x9b\\xff\\xe8\\xaf", "{step}");

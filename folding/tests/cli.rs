@@ -299,7 +299,7 @@ fn json_has_every_row_and_what_was_told() {
         assert_eq!(report[key], value, "{key}");
     }
     let rows = report["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 9);
+    assert_eq!(rows.len(), 10);
     assert_eq!(
         (&rows[0]["name"], &rows[0]["weight"], &rows[0]["share"]),
         (&"libc+k".into(), &30.into(), &75.0.into())

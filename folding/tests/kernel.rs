@@ -57,7 +57,8 @@ fn recording() -> Vec<u8> {
 
 fn fold(bytes: &[u8], cache: Option<PathBuf>, options: Options) -> (String, Vec<String>) {
     let mut collector = Collector::new(options);
-    let mut recording = PerfData::new(symbols::Options { cache, ..symbols::Options::default() }, 1);
+    let mut recording =
+        PerfData::new(symbols::SymbolOptions { cache, ..symbols::SymbolOptions::default() }, 1);
     recording.read_file(Cursor::new(bytes), &mut collector).expect("read");
     let (profile, stats) = collector.finish().expect("folded");
     let mut out = Vec::new();

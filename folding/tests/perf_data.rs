@@ -11,13 +11,13 @@ use stackfold::input::{PerfData, Source};
 use stackfold::output::write_folded;
 use stackfold::pprof::{Pprof, write_pprof};
 use stackfold::stats::Stats;
-use stackfold::symbols;
+use stackfold::symbols::SymbolOptions;
 use std::io::Cursor;
 
 const FILE: &str = "/no/such/program";
 
 fn no_symbols() -> PerfData {
-    PerfData::new(symbols::Options { inlines: true, cache: None, ..symbols::Options::default() }, 1)
+    PerfData::new(SymbolOptions { inlines: true, cache: None, ..SymbolOptions::default() }, 1)
 }
 
 fn fold(bytes: &[u8], options: Options) -> Result<(String, Stats), Error> {
@@ -140,7 +140,7 @@ fn compressed_records_are_unpacked() {
 #[test]
 fn process_and_thread_filters_and_labels() {
     let bytes = file(&[Event::default()], &life());
-    let options = Options { only_pid: Some(11), label: Label::Tid, ..Options::default() };
+    let options = Options { only_pids: [11].into(), label: Label::Tid, ..Options::default() };
     let (text, stats) = fold(&bytes, options).expect("folded");
     assert_eq!(text, ":12-11/12;[perf-10.map] 1\nchild:x_y-11/11;[program] 7\nexeced-11/11;[unknown] 5\n");
     assert_eq!(stats.filtered_samples, 2);

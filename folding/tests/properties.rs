@@ -188,7 +188,7 @@ fn options() -> impl Strategy<Value = Options> {
                 no_inlines: false,
                 event: None,
                 label: Label::Comm,
-                only_pid: None,
+                only_pids: Default::default(),
                 slice: None,
             }
         },

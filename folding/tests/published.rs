@@ -35,7 +35,10 @@ fn the_published_column_comes_out() {
     let both = share("LRU") + share("other");
     assert!((both - 24.45).abs() <= 0.0101, "LRU and other: {both}");
     let names: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
-    assert_eq!(names, ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "other"]);
+    assert_eq!(
+        names,
+        ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "fault", "other"]
+    );
     assert!((rows.iter().map(|row| row.1).sum::<f64>() - 100.0).abs() < 1e-9);
 }
 

@@ -362,7 +362,7 @@ fn max_depth_keeps_the_weight() {
 #[test]
 fn filters() {
     let input = "a 1/2 1.000001: 5 cycles: \n\t 401136 f (/bin/t)\n\nb c 3/4 1.000002: 7 cycles: \n\t 401136 f (/bin/t)\n\n";
-    assert_eq!(folded(input, Options { only_pid: Some(3), ..Options::default() }), "b_c;f 7\n");
+    assert_eq!(folded(input, Options { only_pids: [3].into(), ..Options::default() }), "b_c;f 7\n");
     let options = Options { comm: Some("b c".into()), ..Options::default() };
     let (out, stats) = fold(input.as_bytes(), options);
     assert_eq!((text(&out).as_str(), stats.filtered_samples, stats.samples), ("b_c;f 7\n", 1, 1));

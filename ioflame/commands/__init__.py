@@ -1,1 +1,1 @@
-"""The verbs of the command line: each wires the rooms together and holds no measurement of its own."""
+"""The verbs: one module a command. Each parses its arguments, calls `ioflame.profile` and prints."""

@@ -18,15 +18,18 @@ import shlex
 import sys
 from pathlib import Path
 
-from ioflame.commands.stacks import Stacks, read_source, read_stacks, write_pprof
+from ioflame.commands.arguments import Commands
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageError
-from ioflame.progress import Reporter
-from ioflame.whole import check_new, write_whole
-from viz.drawing import WIDTH
-from viz.exports import firefox_profile, speedscope
-from viz.flamegraph import FlamegraphOptions, flamegraph
-from viz.frames import Stack
-from viz.report import render_stacks
+from ioflame.profile.stacks import Stacks, read_source, read_stacks, write_pprof
+from ioflame.system.atomic_files import check_new, write_whole
+from ioflame.text.progress import Reporter
+from viz.export.firefox import firefox_profile
+from viz.export.speedscope import speedscope
+from viz.flame.stacks import Stack
+from viz.page.report import render_stacks
+from viz.svg.flame_graph import FlamegraphOptions, flamegraph
+from viz.svg.static import WIDTH
+from workloads.registry import rules_named
 
 __all__ = ("add_parser", "run")
 
@@ -42,7 +45,7 @@ _KINDS = {
 }
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "flamegraph",
         help="a flame graph of folded stacks, perf.data, pprof or perf script text",
@@ -76,9 +79,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--rules", metavar="RULES", help="category rules that colour it: rocksdb, or a file of your own"
     )
-    parser.add_argument(
-        "--view", default="owner", choices=("owner", "leaf"), help="which view of the rules (default: owner)"
-    )
+    parser.add_argument("--view", default="owner", metavar="NAME", help="which view of the rules (default: owner)")
     parser.set_defaults(run=run)
 
 
@@ -92,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"wrote {out}   ({_how_to_open(out)})")
         return EXIT_OK
     with Reporter.on_terminal().stage(f"read {arguments.file}"):
-        found = read_stacks(source, arguments.event, arguments.rules, arguments.view)
+        rules = rules_named(arguments.rules).categories if arguments.rules else None
+    found = read_stacks(source, arguments.event, rules, arguments.view)
     total = sum(stack.weight for stack in found.stacks)
     if not total:
         raise MeasurementError(

@@ -13,24 +13,19 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.pmp import PmpPlan, Sampling
-from folding.locks import lock_report, read_rules
-from folding.pmp import fold_pmp
+from collectors.pmp import PmpPlan
+from ioflame.commands.arguments import Commands
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
-from ioflame.files import Files
-from ioflame.held_process import HeldProcess, process_number
-from ioflame.observer import attached
-from ioflame.pmp import Locks, Pmp, read_pmp, write
-from ioflame.process import Children, interruptible
-from ioflame.progress import Reporter, shown_path, terminal_width
-from ioflame.run import check_writable, new_directory
-from viz.columns import folded
-from viz.flamegraph import FlamegraphOptions, write_flamegraph
-from viz.frames import by_name, stacks_of
-from viz.pmp import render_locks, render_pmp
-from viz.scales import scaled_weight
+from ioflame.profile.pmp import analyse_pmp, sample_pmp
+from ioflame.results.files import Files
+from ioflame.system.held_process import process_number
+from ioflame.system.process import interruptible
+from ioflame.text.progress import Reporter, shown_path, terminal_width
+from viz.terminal.columns import folded
+from viz.terminal.pmp import render_locks, render_pmp
+from workloads.registry import DEFAULT_ENGINE, rules_named
 
-__all__ = ("add_parser", "analyse_pmp", "run")
+__all__ = ("add_parser", "run")
 
 _ABOUT = """examples:
   ioflame pmp --pid $(pidof db_bench)                    10 seconds, every thread 10 times a second
@@ -74,7 +69,7 @@ pmp.svg, pmp.json, locks.json, pmp.data (perf report and stackfold read it; as i
 pmp.samples.jsonl (state, wait channel and system call of each sample)."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "pmp",
         help="wall-clock stacks of every thread of a running process, and who waits for which lock",
@@ -87,7 +82,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add("--hz", type=float, default=10.0, metavar="HZ", help="samples a second of each thread (default: 10)")
     add("--sampler", default="stacksampler", metavar="NAME", help="stacksampler (default) or gdb")
     add("--callgraph", default="dwarf", choices=("dwarf", "fp"), help="how callers are found (default: dwarf)")
-    add("--rules", default="rocksdb", metavar="RULES", help="category rules: rocksdb (default), or a file of your own")
+    add(
+        "--rules",
+        default=DEFAULT_ENGINE,
+        metavar="RULES",
+        help="category rules: rocksdb (default), or a file of your own",
+    )
     add("--max-pause", type=float, default=250.0, metavar="MS", help="the longest pause gdb may cause (default: 250)")
     add("--force", action="store_true", help="let gdb stop the process however long it takes, under seccomp too")
     add("--out", default="runs", metavar="DIR", help="where the new directory goes (default: runs)")
@@ -104,8 +104,10 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet or arguments.json)
     plan = PmpPlan(arguments.sampler, arguments.hz, arguments.callgraph, arguments.max_pause, arguments.force)
     with interruptible():
-        directory, interrupted = _sample(plan, arguments, reporter)
-        pmp, locks = analyse_pmp(directory, arguments.rules, reporter)
+        directory, interrupted = sample_pmp(
+            plan, arguments.pid, arguments.seconds, Path(arguments.out).absolute(), reporter
+        )
+        pmp, locks = analyse_pmp(directory, rules_named(arguments.rules), reporter)
     if arguments.json:
         print(json.dumps({"pmp": msgspec.to_builtins(pmp), "locks": msgspec.to_builtins(locks)}, indent=2))
     else:
@@ -119,40 +121,3 @@ def run(arguments: argparse.Namespace) -> int:
         reporter.warn(f"{pmp.cut_short} after {pmp.seconds:.1f} s of {arguments.seconds:g} s")
         return EXIT_CHECK_FAILED
     return EXIT_OK
-
-
-def _sample(plan: PmpPlan, arguments: argparse.Namespace, reporter: Reporter) -> tuple[Path, bool]:
-    """The directory with what was sampled, and whether it was cut short by the user."""
-    HeldProcess(arguments.pid)  # before there is a directory for it
-    out = Path(arguments.out).absolute()
-    check_writable(out)
-    interrupted = False
-    with Children() as children:
-        directory = new_directory(out, f"pmp-{arguments.pid}")
-        sampling = Sampling(children, plan, arguments.pid, directory)
-        doing = f"sampling process {arguments.pid}: {sampling.what}"
-        with reporter.stage(doing, arguments.seconds), attached(sampling, reporter):
-            sampling.open()
-            try:
-                sampling.wait(arguments.seconds)
-            except KeyboardInterrupt:
-                interrupted = True
-            sampling.close()
-    return directory, interrupted
-
-
-def analyse_pmp(directory: Path, rules: str, reporter: Reporter) -> tuple[Pmp, Locks]:
-    """Folds, draws and reports what a sampling left in `directory`; replaces its own outputs only."""
-    pmp = read_pmp(directory)
-    with reporter.stage("fold the stacks and find their names"):
-        profile = fold_pmp(directory, rules)
-    locks = lock_report(profile.each_stack("owner"), read_rules())
-    write(locks, directory / Files.LOCKS)
-    options = FlamegraphOptions(
-        title=f"wall clock of process {pmp.pid}, {len(pmp.threads)} threads",
-        subtitle=f"{scaled_weight(pmp.weight_ns, 'ns')} of thread time in {pmp.samples:,} samples, {pmp.sampler}; "
-        "the topmost frame is the thread's state",
-        unit="ns",
-    )
-    write_flamegraph(by_name(stacks_of(profile, "owner")), options, directory / Files.PMP_FLAMEGRAPH)
-    return pmp, locks

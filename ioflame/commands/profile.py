@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import argparse
 
-from ioflame.commands.analyse import analyse_command, conclude
-from ioflame.commands.job import Job, new_record, resolve
-from ioflame.commands.measure import keep, measure
+from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.outcome import add_to_asked_store, analyse_command, check_store, print_outcome
 from ioflame.errors import EXIT_INTERRUPTED, IoflameError
-from ioflame.files import Files
-from ioflame.options import add_profile_arguments, profile_options
-from ioflame.process import Children, interruptible
-from ioflame.progress import Reporter
-from ioflame.run import Run
-from workloads.database import Database, locked
+from ioflame.profile.job import Job, new_record, resolve
+from ioflame.profile.measure import database_of, load_and_measure
+from ioflame.results.files import Files
+from ioflame.results.run import Run
+from ioflame.system.process import interruptible
+from ioflame.text.progress import Reporter
+from workloads.database import locked
 
 __all__ = ("add_parser", "run")
 
@@ -29,7 +29,7 @@ _EXAMPLES = """examples:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "profile",
         help="run a workload, profile it, print where its CPU goes",
@@ -37,37 +37,33 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_profile_arguments(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
+    check_store(arguments.store)
     with interruptible():
         job = resolve(profile_options(arguments), reporter)
         with locked(job.db_dir):
-            return _profile(job, reporter)
+            return _profile(job, reporter, arguments)
 
 
-def _profile(job: Job, reporter: Reporter) -> int:
-    database = Database(job.engine, job.build, job.db_dir, job.sizing.shape, job.configuration.flags)
-    loaded = database.check()
+def _profile(job: Job, reporter: Reporter, arguments: argparse.Namespace) -> int:
+    database = database_of(job)
     run = Run.create(job.options.out, new_record(job))
-    children = Children()
     try:
-        with children:
-            if not loaded:
-                database.load(children, reporter, run.path("load.log"), job.sizing.cache_size)
-            measure(job, database, run, children, reporter)
-        run.point_latest()
-        return conclude(run)
+        load_and_measure(job, database, run, reporter)
     except KeyboardInterrupt:
-        keep(run, children, "interrupted")
         reporter.warn(f"interrupted; every process started here was stopped. Kept: {run.directory}")
         reporter.warn(f"missing: {'; '.join(run.record.missing) or 'the analysis; every window was measured'}")
         if run.path(Files.PERF_DATA).exists():
             reporter.warn(f"to fold what was recorded: {analyse_command(run)}")
         return EXIT_INTERRUPTED
-    except IoflameError as error:
-        keep(run, children, error.what)
+    except IoflameError:
         reporter.warn(f"what was measured until then is kept in {run.directory}")
         raise
+    code = print_outcome(run, arguments.verbose)
+    add_to_asked_store(arguments.store, run.directory, reporter)
+    return code

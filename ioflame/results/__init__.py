@@ -1,1 +1,1 @@
-"""What a run directory holds: one module a result file, its form and how it is read."""
+"""The run directory: one module a result file. Here the rooms meet; they do not import each other."""

@@ -7,17 +7,16 @@ Columns: the value of stack `i` stands at place `i` of each column of `stacks`, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ioflame.categories import Categories
 from ioflame.errors import MeasurementError
-from ioflame.stats import share_intervals
-from ioflame.whole import read_json
+from ioflame.results.categories import Categories
+from ioflame.system.atomic_files import read_json
 
 __all__ = (
     "OTHER",
@@ -231,21 +230,48 @@ class Folded:
         rows = [row["name"] for row in found.report["rows"]]
         return ((rows[row], anchor) for row, anchor in zip(found.row, found.anchor, strict=True))
 
-    def category_file(self, view: str) -> dict[str, Any]:
-        """`categories.json`: the view's table; with slices of time, each row's weight in each, and the interval of its
-        share. `ioflame.categories.Categories` is what of it is read."""
-        found = self.views[view]
-        rows = [dict(row) for row in found.report["rows"]]
-        if self.slices is None:
-            return {**found.report, "rows": rows}
-        slices = self._weight_by_slice(self.slices, found.row, len(rows))
-        for row, interval in zip(rows, share_intervals([slices]), strict=True):
-            row["interval"] = interval
-        return {**found.report, "rows": rows, "slices": slices}
+    def of_threads(self, tids: Collection[int]) -> Folded:
+        """The profile of these threads alone: their stacks, slices, and tables of the views."""
+        kept = [i for i, thread in enumerate(self.stacks.thread) if self.threads.tid[thread] in tids]
+        place = {stack: i for i, stack in enumerate(kept)}
+        columns = {name: [column[i] for i in kept] for name, column in vars(self.stacks).items()}
+        views = {name: self._view_of(view, kept) for name, view in self.views.items()}
+        slices = self.slices
+        if slices is not None:
+            rows = [i for i, stack in enumerate(slices.stack) if stack in place]
+            slices = Slices(
+                slices.length_ns, slices.start_ns, [slices.slice[i] for i in rows],
+                [place[slices.stack[i]] for i in rows], [slices.weight[i] for i in rows],
+                [slices.samples[i] for i in rows],
+            )  # fmt: skip
+        return replace(self, stacks=_Stacks(**columns), views=views, slices=slices)
 
-    def categories(self, view: str) -> Categories:
-        """The view's table as `read_categories` gives it."""
-        return msgspec.convert(self.category_file(view), Categories, from_attributes=True)
+    def _view_of(self, view: _View, kept: Sequence[int]) -> _View:
+        """The view of some stacks, and its table. Of what no rule knows, the frames listed are those listed before."""
+        weight, samples = [0] * len(view.report["rows"]), [0] * len(view.report["rows"])
+        for i in kept:
+            weight[view.row[i]] += self.stacks.weight[i]
+            samples[view.row[i]] += self.stacks.samples[i]
+        total = sum(weight)
+        rows = [
+            {**row, "weight": own, "share": 100 * own / total if total else 0.0,
+             "samples": None if row.get("samples") is None else count}
+            for row, own, count in zip(view.report["rows"], weight, samples, strict=True)
+        ]  # fmt: skip
+        known = {frame["frame"] for frame in view.report["other_frames"]}
+        others: dict[str, int] = {}
+        chosen = set(kept)
+        for i, stack in enumerate(self.each_stack()):
+            if i in chosen and view.report["rows"][view.row[i]]["name"] == OTHER:
+                frame = next((name for name in reversed(stack.frames) if name in known), None)
+                if frame is not None:
+                    others[frame] = others.get(frame, 0) + stack.weight
+        named = [
+            {"frame": frame, "weight": own, "share": 100 * own / total if total else 0.0}
+            for frame, own in sorted(others.items(), key=lambda one: (-one[1], one[0]))
+        ]
+        report = {**view.report, "rows": rows, "total_weight": total, "other_frames": named}
+        return _View(report, [view.row[i] for i in kept], [view.anchor[i] for i in kept])
 
     def weight_by_comm(self) -> dict[str, int]:
         """The weight of the threads of each name."""
@@ -253,13 +279,6 @@ class Folded:
         for thread, weight in zip(self.stacks.thread, self.stacks.weight, strict=True):
             name = self.names[self.threads.name[thread]]
             sums[name] = sums.get(name, 0) + weight
-        return sums
-
-    @staticmethod
-    def _weight_by_slice(slices: Slices, row_of: list[int], rows: int) -> list[list[int]]:
-        sums = [[0] * rows for _ in range(max(slices.slice, default=-1) + 1)]
-        for place, stack, weight in zip(slices.slice, slices.stack, slices.weight, strict=True):
-            sums[place][row_of[stack]] += weight
         return sums
 
 

@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.pmp_stacksampler import stacksampler_binary
-from ioflame.held_process import HeldProcess
-from ioflame.stats import median
+from ioflame.analysis.bootstrap import median
+from ioflame.system.binaries import built_binary
+from ioflame.system.held_process import HeldProcess
 from tests.bench.common import DB_FLAGS, database, machine, say
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def perf(*scope: str) -> Callable[[int, Path], Sequence[str]]:
 
 
 def stacksampler(pid: int, out: Path) -> Sequence[str]:
-    return [stacksampler_binary(), f"--pid={pid}", "--hz=10", "--callgraph=dwarf", f"--output={out}"]
+    return [str(built_binary("stacksampler")), f"--pid={pid}", "--hz=10", "--callgraph=dwarf", f"--output={out}"]
 
 
 def observers(device: str) -> list[Observer]:

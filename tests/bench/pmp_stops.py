@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.pmp_stacksampler import stacksampler_binary
+from ioflame.system.binaries import built_binary
 from tests.bench.common import DB_FLAGS
 
 _PROBE = """
@@ -48,7 +48,13 @@ class Way:
 
 def _sampler(mode: str, hz: float) -> Callable[[int, Path], list[str]]:
     out = ["-o", "pmp.data", f"--callgraph={mode}", f"--hz={hz:g}"]
-    return lambda pid, place: [stacksampler_binary(), f"--pid={pid}", *out[:1], str(place / out[1]), *out[2:]]
+    return lambda pid, place: [
+        str(built_binary("stacksampler")),
+        f"--pid={pid}",
+        *out[:1],
+        str(place / out[1]),
+        *out[2:],
+    ]
 
 
 def _gdb(*options: str) -> Callable[[int, Path], list[str]]:

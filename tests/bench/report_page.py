@@ -19,8 +19,9 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from tests.viz.conftest import ARGUMENTS, CHROMIUM
-from viz.frames import FrameTree, Stack
-from viz.report import render_stacks
+from viz.flame.stacks import Stack
+from viz.flame.tree import FrameTree
+from viz.page.report import render_stacks
 
 FRAMES = 100_000
 LARGEST_MB = 3.0

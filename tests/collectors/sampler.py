@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from collectors.pmp_stacksampler import stacksampler_binary
 from folding.stackfold import stackfold_binary
+from ioflame.system.binaries import built_binary
 from tests.collectors.conftest import thread_states
 
 __all__ = ("Sampler", "not_stopped", "with_frame")
@@ -22,13 +22,17 @@ class Sampler:
     def __init__(self, pid: int, directory: Path, *options: str, prefix: tuple[str, ...] = ()) -> None:
         self.data, self.stats_file = directory / "pmp.data", directory / "stats.json"
         self.samples_file = directory / "samples.jsonl"
+        orders_read, self._orders = os.pipe()
         answers_read, answers_write = os.pipe()
         files = ["-o", str(self.data), "--stats", str(self.stats_file), "--samples", str(self.samples_file)]
+        control = ["--control", f"{orders_read},{answers_write}"]
         self.process = subprocess.Popen(
-            [*prefix, stacksampler_binary(), f"--pid={pid}", *files, *options, "--answers", f"/dev/fd/{answers_write}"],
+            [*prefix, str(built_binary("stacksampler")), f"--pid={pid}", *files, *options, *control],
             stderr=subprocess.PIPE,
-            pass_fds=[answers_write],
+            pass_fds=[orders_read, answers_write],
         )
+        os.write(self._orders, b"open\n")
+        os.close(orders_read)
         os.close(answers_write)
         self._answers = os.fdopen(answers_read)
 
@@ -39,6 +43,7 @@ class Sampler:
     def end(self) -> tuple[int, str]:
         _, errors = self.process.communicate(timeout=60)
         self._answers.close()
+        os.close(self._orders)
         return self.process.returncode, errors.decode()
 
     @property

@@ -5,7 +5,6 @@ import os
 import select
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -26,18 +25,14 @@ def test_cpu_time_agrees_with_the_kernels_other_account(burner: subprocess.Popen
     """schedstat's nanoseconds against the ticks of /proc/PID/stat, of a process that burns one CPU: within 2 %."""
     probe = ProcessProbe(burner.pid, device)
     first = probe.snapshot()
-    deadline = time.monotonic() + 2.0
-    while time.monotonic() < deadline:
+    while (counted := delta(first, last := probe.snapshot(), None)).cpu_ns < 1_000_000_000:
         select.select([], [], [], 0.1)
-    last = probe.snapshot()
-    counted = delta(first, last, None)
     ticks = last.user_ticks + last.system_ticks - first.user_ticks - first.system_ticks
     seconds = ticks / os.sysconf("SC_CLK_TCK")
-    assert seconds > 0.2
     assert counted.cpu_ns / 1e9 == pytest.approx(seconds, rel=0.02, abs=0.02)  # two edges of a tick each
     assert counted.user_ns + counted.system_ns == counted.cpu_ns
     assert counted.user_ns > counted.system_ns
-    assert last.at_ns - first.at_ns >= 2_000_000_000
+    assert last.at_ns - first.at_ns >= 990_000_000
     assert counted.threads_ended == 0
 
 

@@ -18,13 +18,14 @@ from collectors.gdb_stacks import frame_name, stacks_by_thread
 from collectors.pmp import PmpPlan, Sampling, sampler_named
 from collectors.pmp_checks import pmp_checks
 from folding.pmp import fold_pmp
-from ioflame.checks import Verdict
 from ioflame.errors import HostError, UsageError
-from ioflame.files import Files
-from ioflame.observer import attached
-from ioflame.pmp import Pmp, read_pmp
-from ioflame.process import Children
-from ioflame.progress import Reporter
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.pmp import Pmp, read_pmp
+from ioflame.results.states import SAMPLED_FRAMES
+from ioflame.system.observer import attached
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
 from tests.collectors.conftest import StartThreads, thread_states
 
 
@@ -51,7 +52,10 @@ def folded(directory: Path) -> dict[str, int]:
 def test_every_sampler_leaves_the_same_kinds_of_things(threads: StartThreads, tmp_path: Path, plan: PmpPlan) -> None:
     target = threads("mixed")
     pmp = sample(plan, target.pid, tmp_path, 2.0)
-    fold_pmp(tmp_path, "rocksdb")
+    profile = fold_pmp(tmp_path, "rocksdb")
+    told = {stack.state for stack in profile.each_stack()}
+    assert {"running_[R]", "sleeping_[S]"} <= told <= set(SAMPLED_FRAMES.values())
+    assert not told & set(profile.names), "a state is no frame"
     assert (pmp.sampler, pmp.pid, pmp.end) == (plan.sampler, target.pid, "closed")
     assert pmp.whole_process == (plan.sampler == "gdb")
     window = pmp.end_ns - pmp.start_ns
@@ -118,12 +122,16 @@ def test_a_process_without_its_first_thread_is_sampled(threads: StartThreads, tm
 
 @pytest.mark.needs("gdb")
 def test_gdb_is_refused_where_its_stop_may_kill(calls_binary: Path, tmp_path: Path) -> None:
-    with subprocess.Popen([str(calls_binary), "filtered", "1"], stdout=subprocess.PIPE) as target:
+    with subprocess.Popen([str(calls_binary), "filtered", "600"], stdout=subprocess.PIPE) as target:
         assert target.stdout is not None and target.stdout.readline() == b"ready\n"
-        with Children() as children, pytest.raises(HostError, match="seccomp filters") as caught:
-            Sampling(children, PmpPlan("gdb", hz=1), target.pid, tmp_path).attach()
-        assert "--force" in caught.value.mend
-        target.communicate()
+        try:
+            with Children() as children, pytest.raises(HostError, match="seccomp filters") as caught:
+                Sampling(children, PmpPlan("gdb", hz=1), target.pid, tmp_path).attach()
+        finally:
+            target.terminate()
+            target.communicate()
+    assert "--force" in caught.value.mend
+    # The filter would have killed it.
     assert target.returncode == 0
 
 

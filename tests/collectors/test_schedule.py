@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 
 from collectors.counters import device_of
 from collectors.queries import QueryReport
-from collectors.schedule import Schedule
+from collectors.schedule import LEAST_SECONDS, Schedule
 from ioflame.errors import MeasurementError
-from ioflame.process import Child, Children
-from ioflame.progress import Reporter
+from ioflame.system.process import Child, Children
+from ioflame.text.progress import Reporter
+from workloads.engines.rocksdb.engine import RocksDB
 
 LIFETIME = 4
 # Reports so many seconds, one tenth of a second apart but dated one second apart, and ends.
@@ -38,8 +40,25 @@ def children() -> Iterator[Children]:
 
 
 def schedule_of(child: Child, tmp_path: Path) -> Schedule:
-    report = QueryReport(tmp_path / "report.csv")
+    report = QueryReport(tmp_path / "report.csv", RocksDB().parse_report)
     return Schedule(child, device_of(tmp_path), report, LIFETIME, tmp_path / "log", Reporter(quiet=True))
+
+
+@pytest.mark.parametrize("lifetime", [3, 12])
+def test_the_last_plain_window_lasts_as_long_as_the_engine_has_queries(
+    children: Children, tmp_path: Path, lifetime: int
+) -> None:
+    """Of 12 s there are some left, of 3 s only the least that is worth having."""
+    report = QueryReport(tmp_path / "report.csv", RocksDB().parse_report)
+    argv = [sys.executable, "-c", ENGINE, str(tmp_path / "report.csv"), "200"]
+    child = children.start("engine", argv, stdout=tmp_path / "log")
+    schedule = Schedule(child, device_of(tmp_path), report, lifetime, tmp_path / "log", Reporter(quiet=True))
+    schedule.wait_until_reading()
+    schedule.last_plain()
+    (window,) = schedule.windows()
+    assert window.seconds >= LEAST_SECONDS
+    # The engine began before the window; what is left of its time is for its last line.
+    assert lifetime - window.seconds < 6 if lifetime == 12 else window.seconds < 2 * LEAST_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -75,3 +94,44 @@ def test_a_wrapper_whose_engine_is_not_to_be_found_is_refused(children: Children
     child = children.start("wrapper", argv, stdout=tmp_path / "log")
     with pytest.raises(MeasurementError, match="which of them is the engine is not known"):
         schedule_of(child, tmp_path).wait_until_reading()
+
+
+# Reports once a second of the clock, as db_bench does: at once where that has passed while it was stopped.
+REPORTS = """
+import sys, time
+with open(sys.argv[1], "w") as report:
+    report.write("secs_elapsed,interval_qps\\n"); report.flush()
+    queries, last, due = 0, 0, time.monotonic() + 1
+    while True:
+        queries += 1
+        time.sleep(0.001)
+        if time.monotonic() >= due:
+            report.write(f"1,{queries - last}\\n"); report.flush()
+            last, due = queries, time.monotonic() + 1
+"""
+
+
+def test_the_queries_until_a_stop_are_known_when_it_goes_on(
+    children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = QueryReport(tmp_path / "report.csv", RocksDB().parse_report)
+    child = children.start("engine", [sys.executable, "-c", REPORTS, str(tmp_path / "report.csv")])
+    schedule = Schedule(child, device_of(tmp_path), report, 3600, tmp_path / "log", Reporter(quiet=True))
+    schedule.wait_until_reading()
+    schedule.plain(1.5)
+    schedule.hold()
+    assert schedule.windows()[0].counters.queries is None
+    schedule.go_on()
+    schedule.plain(0.3)
+    schedule.hold()
+    before, after = schedule.windows()
+    assert after.counters.queries is None
+    # Longer than anybody waits for a report that an engine owes.
+    monkeypatch.setattr("collectors.schedule._REPORT_SECONDS", 1.0)
+    time.sleep(1.2)
+    schedule.go_on()
+    schedule.finish()
+    before, after = schedule.windows()
+    for window in (before, after):
+        # A query is a millisecond or more, and a report is dated to a tick.
+        assert window.counters.queries is not None and 0 < window.counters.queries <= 1100 * window.seconds

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from collectors.perf import DWARF_DUMP_BYTES, Plan, record_for
-from collectors.pmp_stacksampler import stacksampler_binary
 from collectors.stack_pages import touch_stacks
 from folding.stackfold import fold, stackfold_binary
-from ioflame.process import Children
 from ioflame.results.profile import FoldStats
+from ioflame.system.binaries import built_binary
+from ioflame.system.process import Children
 from tests.collectors.conftest import StartThreads
 
-pytestmark = pytest.mark.needs("perf")
+pytestmark = [pytest.mark.alone, pytest.mark.needs("perf")]
 
 
 def perf_record(pid: int, data: Path) -> None:
     graph = ["-e", "cpu-clock", "-F", "999", "--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"]
-    command = ["perf", "record", "-q", "-N", *graph, "-p", str(pid), "-o", str(data), "--", "sleep", "0.5"]
+    command = ["perf", "record", "-q", "-N", *graph, "-p", str(pid), "-o", str(data), "--", "sleep", "1.5"]
     subprocess.run(command, check=True, capture_output=True)
 
 
@@ -35,7 +35,7 @@ def by_the_command_that_stackfold_advises(pid: int, data: Path) -> None:
     (advice,) = [line for line in told.splitlines() if "stacksampler" in line]
     assert "a page never written to" in advice
     words = advice.partition("(")[2].partition(")")[0].replace("PID", str(pid)).split()
-    subprocess.run([stacksampler_binary(), *words[1:]], check=True, capture_output=True)
+    subprocess.run([str(built_binary("stacksampler")), *words[1:]], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("mend", [by_touching, by_the_command_that_stackfold_advises])
@@ -46,7 +46,7 @@ def test_a_page_never_written_to_cuts_copies_until_it_was_read(
 
     def recorded() -> FoldStats:
         perf_record(pid, tmp_path / "perf.data")
-        stats = fold(tmp_path / "perf.data", tmp_path, pid).statistics
+        stats = fold(tmp_path / "perf.data", tmp_path, [pid]).statistics
         assert stats.samples > 10 and stats.cut_copies.by_size == 0
         return stats
 
@@ -62,8 +62,8 @@ def test_our_own_recordings_have_whole_stacks(threads: StartThreads, tmp_path: P
     pid = threads("hollow", 2).pid
     with Children() as children:
         plan = Plan("cpu-clock", 999, "process", "dwarf", ())
-        record_for(children, plan, pid, tmp_path / "perf.data", 0.5)
-    stats = fold(tmp_path / "perf.data", tmp_path, pid).statistics
+        record_for(children, plan, pid, tmp_path / "perf.data", 1.5)
+    stats = fold(tmp_path / "perf.data", tmp_path, [pid]).statistics
     assert stats.samples > 10
     assert (stats.cut_copies.by_page, stats.cut_copies.by_size, stats.incomplete_weight) == (0, 0, 0)
 

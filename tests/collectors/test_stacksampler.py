@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from collectors.pmp_stacksampler import stacksampler_binary
 from folding.stackfold import stackfold_binary
+from ioflame.system.binaries import built_binary
 from tests.collectors.conftest import StartThreads, thread_states
 from tests.collectors.sampler import Sampler, not_stopped, with_frame
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
 def test_each_thread_is_seen_where_it_is_and_as_it_is(threads: StartThreads, tmp_path: Path, callgraph: str) -> None:
     target = threads("mixed")
@@ -132,6 +133,7 @@ def test_threads_that_come_and_go_are_survived(threads: StartThreads, tmp_path: 
     assert target.poll() is None and not_stopped(target.pid)
 
 
+@pytest.mark.alone
 def test_a_stopped_process_stays_stopped(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("crowd", 4)
     target.send_signal(signal.SIGSTOP)
@@ -155,6 +157,7 @@ def test_a_system_call_that_a_stop_would_break_is_left_alone(threads: StartThrea
     assert any("epoll" in stack for stack in sampler.folded())
 
 
+@pytest.mark.alone
 def test_a_process_goes_on_when_its_first_thread_has_ended(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("leaderless")
     while thread_states(target.pid)[target.pid] != "Z":
@@ -201,7 +204,7 @@ def test_another_user_is_refused_with_the_command(threads: StartThreads) -> None
     open_place.mkdir()
     open_place.chmod(0o777)
     binary = open_place / "stacksampler"
-    binary.write_bytes(Path(stacksampler_binary()).read_bytes())
+    binary.write_bytes(built_binary("stacksampler").read_bytes())
     binary.chmod(0o755)
     try:
         done = subprocess.run(

@@ -33,6 +33,7 @@ def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_pa
     assert sampler.stats["stop"]["n"] > 0
 
 
+@pytest.mark.alone
 def test_each_look_at_a_thread_that_does_not_stop_is_a_sample(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("stuck")
     while "D" not in thread_states(target.pid).values():
@@ -48,6 +49,7 @@ def test_each_look_at_a_thread_that_does_not_stop_is_a_sample(threads: StartThre
     assert stuck["samples"] == main["samples"] and stuck["weight_ns"] == pytest.approx(main["weight_ns"], rel=0.2)
 
 
+@pytest.mark.alone
 def test_an_uninterruptible_wait_has_its_time_and_its_stack(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("stuck")
     while "D" not in thread_states(target.pid).values():

@@ -13,15 +13,15 @@ import pytest
 from collectors.pmp import PmpPlan, Sampling
 from collectors.pmp_checks import pmp_checks
 from ebpf.runqlat import run_queue_observer
-from ioflame.checks import Verdict
-from ioflame.commands.observers import show_observed
-from ioflame.files import Files
-from ioflame.observer import Observer, attached
-from ioflame.pmp import read_pmp
-from ioflame.process import Children
-from ioflame.progress import Reporter
-from ioflame.record import SCHEMA, RunRecord, Window
-from ioflame.run import Run
+from ioflame.profile.observers import show_observed
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.pmp import read_pmp
+from ioflame.results.record import SCHEMA, RunRecord, Window
+from ioflame.results.run import Run
+from ioflame.system.observer import Observer, attached
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
 from tests.records import counters
 
 

@@ -1,17 +1,26 @@
-"""A database that all end-to-end tests read, loaded once by ioflame itself, and one whole smoke run."""
+"""A database that the end-to-end tests read, loaded once, and one whole run with every observer that loads its own."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from ioflame.record import RunRecord
-from ioflame.run import open_run
+from ioflame.commands.arguments import add_profile_arguments, profile_options
+from ioflame.profile.job import resolve
+from ioflame.results.record import RunRecord
+from ioflame.results.run import open_run
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
+from workloads.database import locked
 
 KEYS = "400000"
+ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")
+# Of a window of the whole run.
+SECONDS = 3
 
 
 @dataclass(frozen=True)
@@ -32,10 +41,26 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(place: Path) -> Finished:
-    """`make profile`, as a user runs it: it loads its database and profiles it."""
+def loaded(place: Path) -> Path:
+    """A database that `short` profiles and their like read, loaded once and by nobody's profile."""
+    directory = place / "db"
+    parser = argparse.ArgumentParser()
+    add_profile_arguments(parser)
+    arguments = ["--scale=smoke", f"--num-keys={KEYS}", f"--db-dir={directory}", f"--out={place}/runs", "--quiet"]
+    reporter = Reporter(quiet=True)
+    job = resolve(profile_options(parser.parse_args(arguments)), reporter)
+    with locked(directory), Children() as children:
+        database = job.database()
+        database.load(children, reporter, place / "load.log")
+        database.settle(children, reporter, place / "settle.log")
+    return directory
 
-    variables = [f"NUM_KEYS={KEYS}", f"DB_DIR={place}/db", f"OUT={place}/runs", "SCALE=smoke", "WORKLOAD=readrandom"]
+
+@pytest.fixture(scope="session")
+def finished(place: Path) -> Finished:
+    """`make profile`, as a user runs it: it loads its database and profiles it, with everything that watches."""
+    variables = [f"NUM_KEYS={KEYS}", f"DB_DIR={place}/made", f"OUT={place}/runs", "SCALE=smoke", "WORKLOAD=readrandom"]
+    variables += [f"DURATION={SECONDS}", f"COLLECT={' '.join(ALL)}"]
     done = subprocess.run(
         ["make", "profile", *variables],
         cwd=Path(__file__).parent.parent.parent,
@@ -51,8 +76,7 @@ def finished(place: Path) -> Finished:
 
 
 @pytest.fixture
-def short(finished: Finished, place: Path) -> list[str]:
-    """Arguments of a short profile on the database that `finished` has loaded."""
-    del finished
-    arguments = {"--scale": "smoke", "--num-keys": KEYS, "--db-dir": f"{place}/db", "--duration": "2"}
+def short(loaded: Path) -> list[str]:
+    """Arguments of a short profile on the loaded database."""
+    arguments = {"--scale": "smoke", "--num-keys": KEYS, "--db-dir": str(loaded), "--duration": "2"}
     return ["profile", *(f"{name}={value}" for name, value in arguments.items())]

@@ -1,4 +1,4 @@
-"""A whole experiment, small: killed, interrupted, resumed, and its tables recomputed from what it left."""
+"""A small experiment, and a whole one: killed, interrupted, resumed, and their tables made from what they left."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.experiment import ExperimentRun
-from ioflame.files import Files
-from ioflame.run import open_run
+from ioflame.results.experiment import ExperimentRun, StepRecord
+from ioflame.results.files import Files
+from ioflame.results.record import RunRecord
+from ioflame.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
-from viz.report_tsv import HEADER
+from viz.export.benchmark_tsv import HEADER
 
 pytestmark = pytest.mark.needs("perf", "db_bench")
 
@@ -26,13 +27,38 @@ steps = [
   { baseline = "fio" }, { measure = "readrandom", levels = "several" },
   { prepare = "compact" }, { measure = "readrandom3", levels = "one" },
 ]
+[orders]
+bloom = "falls"
+"libc+k" = "rises"
 """
 SMALLER = """
-about = "a load and a read"
-steps = [{ prepare = "load" }, { measure = "readrandom" }]
+about = "a load, and reads by fio and by the engine"
+steps = [{ prepare = "load" }, { baseline = "fio" }, { measure = "readrandom" }]
 """
 
 
+def the_tables_are_those_of_the_steps(out: str, steps: list[StepRecord], readrandom: RunRecord) -> None:
+    """What is printed of any experiment, and the figures of readrandom made again from its run and from fio's."""
+    for title in ("Writes that made", "fio, random reads", "RocksDB (plain windows", "Models", "owner view, 1 user",
+                  "leaf view", "Proofs"):  # fmt: skip
+        assert title in out, title
+    assert not re.search(r" FAILED$|^Failed checks", out, re.MULTILINE)
+    (baseline,) = [s.baseline for s in steps if s.baseline]
+    row = next(line.split() for line in out.splitlines() if line.split()[:2] == ["readrandom", "1"])
+    assert float(row[10]) == pytest.approx(readrandom.metrics["iops"] / baseline.iops, abs=0.001)
+    assert float(row[12]) == pytest.approx(readrandom.metrics["cpuPerRead"] - baseline.cpu_per, abs=0.01)
+    # Its interval stands below it, and the share of each category adds up to the CPU of a query.
+    low, high = (
+        next(line.split() for line in out.splitlines() if line.split()[:1] == [what]) for what in ("from", "to")
+    )
+    assert float(low[1]) <= float(row[2]) <= float(high[1])
+    owner = out[out.index("owner view") : out.index("leaf view")]
+    us = [float(m) for m in re.findall(r"^  (?!all)\S+ +[\d.]+ +\S+ +([\d.]+)", owner, re.MULTILINE)]
+    assert len(us) == 10
+    assert sum(us) == pytest.approx(readrandom.metrics["cpuPer"], abs=0.05)
+
+
+@pytest.mark.long
 def test_an_experiment_that_is_killed_goes_on_where_it_was(ioflame: Ioflame, tmp_path: Path) -> None:
     own = tmp_path / "small.toml"
     own.write_text(OWN)
@@ -56,24 +82,8 @@ def test_an_experiment_that_is_killed_goes_on_where_it_was(ioflame: Ioflame, tmp
     assert len([d for d in directory.iterdir() if d.is_dir()]) == 2
     assert runs["readrandom"].database["levels"].count("files") > 1
     assert runs["readrandom3"].database["levels"].count("files") == 1
-    for title in ("Writes that made", "fio, random reads", "RocksDB (plain windows", "Differences", "Models",
-                  "owner view, 1 user", "leaf view", "Orders", "Proofs"):  # fmt: skip
-        assert title in out, title
-    assert not re.search(r" FAILED$|^Failed checks", out, re.MULTILINE)
-    baseline = after.steps[3].baseline
-    assert baseline is not None
-    row = next(line.split() for line in out.splitlines() if line.split()[:2] == ["readrandom", "1"])
-    assert float(row[10]) == pytest.approx(runs["readrandom"].metrics["iops"] / baseline.iops, abs=0.001)
-    assert float(row[12]) == pytest.approx(runs["readrandom"].metrics["cpuPerRead"] - baseline.cpu_per, abs=0.01)
-    # Its interval stands below it, and the share of each category adds up to the CPU of a query.
-    low, high = (
-        next(line.split() for line in out.splitlines() if line.split()[:1] == [what]) for what in ("from", "to")
-    )
-    assert float(low[1]) <= float(row[2]) <= float(high[1])
-    owner = out[out.index("owner view") : out.index("leaf view")]
-    us = [float(m) for m in re.findall(r"^  (?!all)\S+ +[\d.]+ +\S+ +([\d.]+)", owner, re.MULTILINE)]
-    assert len(us) == 9
-    assert sum(us) == pytest.approx(runs["readrandom"].metrics["cpuPer"], abs=0.05)
+    the_tables_are_those_of_the_steps(out, after.steps, runs["readrandom"])
+    assert "Differences between steps" in out and "Orders of the published table" in out
     written = {s.step: s.writes for s in after.steps if s.writes}
     assert written.keys() == {"load", "overwritesome"}
     assert written["load"].sum_gb == pytest.approx(800_000 * 420 / 2**30, rel=0.1)
@@ -108,10 +118,12 @@ def test_an_experiment_that_is_killed_goes_on_where_it_was(ioflame: Ioflame, tmp
 def test_a_killed_load_is_loaded_again_and_an_interrupted_step_measured_again(ioflame: Ioflame, tmp_path: Path) -> None:
     own = tmp_path / "smaller.toml"
     own.write_text(SMALLER)
-    words: list[str | Path] = ["experiment", own, "--scale=smoke", "--num-keys=400000", "--duration=2"]
+    words: list[str | Path] = ["experiment", own, "--scale=smoke", "--num-keys=400000", "--duration=2", "--users=1"]
     words += ["--callgraph=fp", "--db-dir", tmp_path / "db", "--out", tmp_path / "out"]
     first = ioflame.start(*words)
     wait_for(first, "load 400,000 keys")
+    # However long the second takes, the first gets no further.
+    first.send_signal(signal.SIGSTOP)
     # The database is the first one's: another is refused with its pid, and harms nothing.
     code, _, err = ioflame.run(*words[:-2], "--out", tmp_path / "second")
     assert code == 2
@@ -120,26 +132,28 @@ def test_a_killed_load_is_loaded_again_and_an_interrupted_step_measured_again(io
     first.kill()
     first.communicate()
     (directory,) = (tmp_path / "out").iterdir()
-    assert [s.status for s in ExperimentRun.open(directory).record.steps] == ["todo"] * 2
+    assert [s.status for s in ExperimentRun.open(directory).record.steps] == ["todo"] * 3
 
     second = ioflame.start(*words, "--resume", directory)
-    wait_for(second, "perf window")
+    wait_for(second, "warm-up: until")
     second.send_signal(signal.SIGINT)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 130, err
     assert f"--resume {directory}" in err
     assert ioflame.left_behind() == []
     record = ExperimentRun.open(directory).record
-    assert [s.status for s in record.steps] == ["done", "todo"]
+    assert [s.status for s in record.steps] == ["done", "done", "todo"]
     (unfinished,) = [d for d in directory.iterdir() if d.is_dir()]
     assert open_run(unfinished).record.missing  # kept, and it says what it lacks
 
     code, out, err = ioflame.run(*words, "--resume", directory)
     assert code == 0, err + out
     after = ExperimentRun.open(directory).record
-    assert after.steps[0] == record.steps[0]
-    assert after.steps[1].directory != unfinished.name
-    assert open_run(directory / after.steps[1].directory).record.missing == []
+    assert after.steps[:2] == record.steps[:2]
+    assert after.steps[2].directory != unfinished.name
+    measured = open_run(directory / after.steps[2].directory).record
+    assert measured.missing == []
+    the_tables_are_those_of_the_steps(out, after.steps, measured)
 
 
 def test_an_experiment_without_fio_is_refused_before_anything_is_loaded(ioflame: Ioflame, tmp_path: Path) -> None:

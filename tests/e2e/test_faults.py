@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
@@ -9,15 +10,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from ioflame.files import Files
-from ioflame.record import RunRecord
-from ioflame.run import open_run
-from tests.conftest import Ioflame
+from ioflame.errors import EXIT_CHECK_FAILED
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.record import RunRecord
+from ioflame.results.run import open_run
+from ioflame.system.held_process import HeldProcess
+from tests.conftest import ROOT, Ioflame
+from tests.ioflame.test_held_process import ran_ns
 
 pytestmark = pytest.mark.needs("perf", "db_bench")
 
@@ -51,6 +56,15 @@ def wait_for(process: subprocess.Popen[str], text: str) -> None:
     pytest.fail(f"{text!r} never came: {seen}")
 
 
+@contextlib.contextmanager
+def held(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Within: it is stopped, so that it gets no further meanwhile, however long that takes; its children go on."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    yield
+    process.send_signal(signal.SIGCONT)
+
+
 def workload_pid(db_dir: str) -> int:
     """The process whose command line reads this database; it is ours, so its directory is known to nobody else."""
     for entry in Path("/proc").iterdir():
@@ -70,7 +84,7 @@ def workload_pid(db_dir: str) -> int:
         (["--db-bench", "/etc/passwd"], "DB_BENCH=/etc/passwd is there but cannot be executed", 2),
         (["--db-bench", "/bin/true"], "/bin/true did not run a one-operation job", 3),
         (["--workload", "readnothing"], "WORKLOAD=readnothing is not known", 2),
-        (["--engine", "leveldb"], "ENGINE=leveldb is not known", 2),
+        (["--engine", "nosuch"], "ENGINE=nosuch is not known", 2),
         (["--scale", "huge"], "SCALE=huge is not known", 2),
         (["--config", "mmap"], "CONFIG=mmap is not known", 2),
         (["--threads", "0"], "THREADS=0 is out of range", 2),
@@ -100,7 +114,8 @@ def test_a_killed_db_bench_ends_the_run_and_keeps_the_windows(
 ) -> None:
     process = ioflame.start(*short, "--out", tmp_path)
     wait_for(process, "perf window")
-    os.kill(workload_pid(next(a for a in short if a.startswith("--db-dir=")).partition("=")[2]), signal.SIGKILL)
+    with held(process):
+        os.kill(workload_pid(next(a for a in short if a.startswith("--db-dir=")).partition("=")[2]), signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1, err
     assert "the workload ended in the middle of the measurement: killed by SIGKILL" in err
@@ -144,11 +159,17 @@ def test_a_disk_that_fills_with_the_run_is_named_with_the_command_that_shows_it(
 def test_an_interrupt_stops_the_children_and_says_what_is_missing(
     ioflame: Ioflame, short: list[str], tmp_path: Path
 ) -> None:
-    def recorded() -> bool:
-        """perf has written samples: more than the processes and mappings that it begins with."""
-        return any(path.stat().st_size > 1_000_000 for path in tmp_path.glob(f"2*/{Files.PERF_DATA}"))
+    database = next(a for a in short if a.startswith("--db-dir=")).partition("=")[2]
+    ran: list[int] = []
 
-    words = [*short, "--duration", "30", "--out", str(tmp_path)]
+    def recorded() -> bool:
+        """perf has written more than the processes and mappings that it begins with, and the engine has run since."""
+        if any(path.stat().st_size > 1_000_000 for path in tmp_path.glob(f"2*/{Files.PERF_DATA}")):
+            ran.append(ran_ns(HeldProcess(workload_pid(database))))
+        return bool(ran) and ran[-1] - ran[0] > 50_000_000
+
+    # Copies of stacks fill a megabyte within a second.
+    words = [*short, "--duration=5", "--callgraph=dwarf", "--out", str(tmp_path)]
     err = interrupted(ioflame, words, "perf window", signal.SIGINT, recorded)
     record = only_run(tmp_path)
     assert [w.kind for w in record.windows] == ["warm-up", "plain"]
@@ -157,9 +178,8 @@ def test_an_interrupt_stops_the_children_and_says_what_is_missing(
     # What perf had recorded by then is whole, and what it says can be done with it works.
     assert (directory / Files.PERF_DATA).stat().st_size > 0
     assert f"ioflame analyse {directory}" in err
-    code, out, _ = ioflame.run("analyse", directory)
-    assert code == 1
-    assert "Missing from this run" in out
+    code, out, err = ioflame.run("analyse", directory)
+    assert code == 1 and "Missing from this run" in out, err
 
 
 def test_interrupted_between_two_observers_the_later_ones_are_missing(
@@ -192,7 +212,8 @@ def test_whatever_ends_it_before_perf_stops_the_children_too(
 def test_a_killed_ioflame_leaves_no_child(ioflame: Ioflame, short: list[str], tmp_path: Path) -> None:
     process = ioflame.start(*short, "--out", tmp_path)
     wait_for(process, "perf window")
-    workload = os.pidfd_open(workload_pid(next(a for a in short if "--db-dir=" in a).partition("=")[2]))
+    with held(process):
+        workload = os.pidfd_open(workload_pid(next(a for a in short if "--db-dir=" in a).partition("=")[2]))
     process.kill()
     process.communicate()
     assert select.select([workload], [], [], 20)[0]  # a pidfd tells the end of a process that is not ours to wait for
@@ -206,7 +227,8 @@ def test_a_killed_ioflame_leaves_no_child(ioflame: Ioflame, short: list[str], tm
 def test_a_second_run_on_one_database_is_refused(ioflame: Ioflame, short: list[str], tmp_path: Path) -> None:
     first = ioflame.start(*short, "--out", tmp_path / "a")
     wait_for(first, "look at the LSM tree")
-    code, _, err = ioflame.run(*short, "--out", tmp_path / "b")
+    with held(first):
+        code, _, err = ioflame.run(*short, "--out", tmp_path / "b")
     assert code == 2
     assert f"in use by the ioflame with pid {first.pid}" in err
     first.send_signal(signal.SIGINT)
@@ -269,3 +291,28 @@ def test_a_database_on_no_disk_is_refused(ioflame: Ioflame, tmp_path: Path) -> N
     assert code == 3, err
     assert "is on no block device" in err
     assert not Path("/dev/shm/ioflame-test").exists()
+
+
+# The loader as it is where clang was missing at set-up.
+HIDE_LOADER = f"mount --bind /dev/null {ROOT}/target/release/ioflame-ebpf"
+UNBUILT = ("unshare", "--mount", "sh", "-c", f'{HIDE_LOADER} && exec "$@"', "sh")
+
+
+@pytest.mark.needs("co-re", "unshare")
+def test_an_observer_that_cannot_watch_leaves_the_rest_whole(
+    ioflame: Ioflame, short: list[str], tmp_path: Path
+) -> None:
+    words = [*short, "--duration=1", "--collect=perf offcpu", "--callgraph=fp", f"--out={tmp_path}"]
+    code, text, err = ioflame.run(*words, prefix=UNBUILT)
+    assert code == EXIT_CHECK_FAILED, err
+    record = open_run(tmp_path / "latest").record
+    (check,) = [check for check in record.checks if check.name == "offcpu"]
+    assert check.verdict is Verdict.FAILED  # it was asked for by name
+    assert "make setup" in check.mend
+    assert f"-> {check.mend}" in text
+    # The rest: what perf recorded is folded whole, and every window that could be measured was.
+    (folded,) = [check for check in record.checks if check.name == "folded = perf report"]
+    assert folded.verdict is Verdict.OK
+    kinds = [window.kind for window in record.windows]
+    assert [kind for kind in kinds if kind not in ("warm-up", "plain")] == ["perf"]
+    assert record.missing == []

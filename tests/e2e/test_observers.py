@@ -1,4 +1,4 @@
-"""One profile with every observer, and profiles in which one cannot watch: the rest of the run stays whole."""
+"""What every observer of one profile saw, each in its window."""
 
 from __future__ import annotations
 
@@ -7,42 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.checks import Check, Verdict
-from ioflame.errors import EXIT_CHECK_FAILED
-from ioflame.files import Files
-from ioflame.ladder import STAGES, read_ladder
-from ioflame.latency import read_io_latency
-from ioflame.lines import cells
-from ioflame.offcpu import read_off_cpu, read_run_queue, read_wall_clock
-from ioflame.record import ANALYSIS, RunRecord, Window
-from ioflame.run import Run, open_run
-from tests.conftest import ROOT, Ioflame
-from tests.e2e.conftest import KEYS
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.files import Files
+from ioflame.results.io_latency import read_io_latency
+from ioflame.results.ladder import STAGES, read_ladder
+from ioflame.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
+from ioflame.results.record import ANALYSIS, RunRecord, Window
+from ioflame.results.run import Run
+from ioflame.text.columns import cells
+from tests.e2e.conftest import ALL, Finished
 
-pytestmark = [pytest.mark.needs("perf", "db_bench"), pytest.mark.needs("co-re")]
-
-ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")
+pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "db_bench", "co-re")]
 
 
-def profile(ioflame: Ioflame, arguments: list[str], out: Path, prefix: tuple[str, ...] = ()) -> tuple[int, str, Run]:
-    code, text, errors = ioflame.run(*arguments, "--out", out, "--callgraph", "fp", prefix=prefix)
-    assert (out / "latest").exists(), errors
-    return code, text, open_run((out / "latest").resolve())
-
-
-def on_the_database(place: Path, scale: str, duration: int) -> list[str]:
-    options = {"scale": scale, "num-keys": KEYS, "db-dir": f"{place}/db", "duration": duration}
-    return ["profile", *(f"--{name}={value}" for name, value in options.items())]
-
-
-@pytest.fixture(scope="module")
-def observed(place: Path) -> tuple[str, Run]:
+@pytest.fixture
+def observed(finished: Finished) -> tuple[str, Run]:
     """What a profile with every observer printed, and its run."""
-    command = Ioflame()
-    arguments = [*on_the_database(place, "smoke", 3), "--collect", " ".join(ALL)]
-    _, text, run = profile(command, arguments, place / "observed")
-    assert command.left_behind() == []
-    return text, run
+    return finished.out, Run(finished.directory, finished.record)
 
 
 def checks_of(record: RunRecord, start: str) -> list[Check]:
@@ -52,14 +33,6 @@ def checks_of(record: RunRecord, start: str) -> list[Check]:
 def window(record: RunRecord, kind: str) -> Window:
     (found,) = [window for window in record.windows if window.kind == kind]
     return found
-
-
-def test_each_observer_has_its_window_and_each_window_its_place(observed: tuple[str, Run]) -> None:
-    windows = observed[1].record.windows
-    between = [kind for name in ALL for kind in (name, "plain")]
-    assert [window.kind for window in windows] == ["warm-up", "plain", *between]
-    edges = [edge for window in windows for edge in (window.start_ns, window.end_ns)]
-    assert edges == sorted(edges)
 
 
 def test_every_file_is_there_and_nothing_is_missing(observed: tuple[str, Run]) -> None:
@@ -166,7 +139,10 @@ def test_the_wall_clock_by_category_is_the_elapsed_time_of_a_query(observed: tup
 def test_each_observer_has_its_cost_and_so_has_none_at_all(observed: tuple[str, Run]) -> None:
     text, run = observed
     assert [cost.kind for cost in run.record.costs] == list(ALL)
-    table = text[text.index("Observers:") :]
+    line = text[text.index("QPS while watched: ") :].partition("\n\n")[0]
+    assert all(name in line for name in ALL)
+    summary = run.path(Files.SUMMARY).read_text()
+    table = summary[summary.index("Observers:") :]
     for name in ALL:
         assert re.search(rf"^ +{name} +[+-]\d+\.\d% +[+-]\d+\.\d% \.\. [+-]\d+\.\d%$", table, re.MULTILINE), name
 
@@ -176,34 +152,3 @@ def test_each_recording_is_folded_once(observed: tuple[str, Run]) -> None:
     assert sorted(Path(argv[-1]).name for argv in folds) == sorted(
         [Files.PERF_DATA, Files.OFF_CPU_DATA, Files.PMP_DATA]
     )
-
-
-def test_analyse_makes_the_same_of_it_again(observed: tuple[str, Run], ioflame: Ioflame) -> None:
-    _, run = observed
-    before = run.path(Files.SUMMARY).read_text()
-    files = {name: run.path(name).read_bytes() for name in (Files.WALL_CLOCK, Files.LOCKS, Files.CATEGORIES)}
-    ioflame.run("analyse", run.directory, "-q")
-    assert run.path(Files.SUMMARY).read_text() == before
-    assert {name: run.path(name).read_bytes() for name in files} == files
-
-
-# The loader as it is where clang was missing at set-up.
-HIDE_LOADER = f"mount --bind /dev/null {ROOT}/target/release/ioflame-ebpf"
-UNBUILT = ("unshare", "--mount", "sh", "-c", f'{HIDE_LOADER} && exec "$@"', "sh")
-
-
-@pytest.mark.needs("unshare")
-def test_an_observer_that_cannot_watch_leaves_the_rest_whole(ioflame: Ioflame, place: Path, tmp_path: Path) -> None:
-    arguments = [*on_the_database(place, "smoke", 1), "--collect", "perf offcpu"]
-    code, text, run = profile(ioflame, arguments, tmp_path, prefix=UNBUILT)
-    (check,) = [check for check in run.record.checks if check.name == "offcpu"]
-    assert check.verdict is Verdict.FAILED  # it was asked for by name
-    assert "make setup" in check.mend
-    assert f"-> {check.mend}" in text
-    assert code == EXIT_CHECK_FAILED
-    # The rest: what perf recorded is folded whole, and every window that could be measured was.
-    (folded,) = [check for check in run.record.checks if check.name == "folded = perf report"]
-    assert folded.verdict is Verdict.OK
-    kinds = [window.kind for window in run.record.windows]
-    assert [kind for kind in kinds if kind not in ("warm-up", "plain")] == ["perf"]
-    assert run.record.missing == []

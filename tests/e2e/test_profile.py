@@ -10,16 +10,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ioflame.categories import read_categories
-from ioflame.checks import Verdict
-from ioflame.files import Files
-from ioflame.metrics import window_metrics
-from ioflame.record import ANALYSIS, Window
-from ioflame.run import Run, open_run
+from collectors.schedule import LEAST_SECONDS
+from ioflame.analysis.metrics import cpu_profiled, window_metrics
+from ioflame.results.categories import read_categories
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.record import ANALYSIS, Window
+from ioflame.results.run import Run, open_run
 from tests.conftest import Ioflame
-from tests.e2e.conftest import KEYS, Finished
+from tests.e2e.conftest import ALL, KEYS, SECONDS, Finished
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+# The run whose figures are looked at has the machine for itself.
+pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "db_bench", "co-re")]
 
 
 def windows(finished: Finished, kind: str) -> list[Window]:
@@ -35,7 +37,7 @@ def test_smoke_ends_with_every_file_in_place(finished: Finished) -> None:
     names = {
         Files.RECORD,
         Files.PERF_DATA,
-        Files.ENGINE_LOG,
+        "db_bench.log",
         Files.FOLDED,
         Files.CATEGORIES,
         Files.SUMMARY,
@@ -47,12 +49,14 @@ def test_smoke_ends_with_every_file_in_place(finished: Finished) -> None:
 
 def test_the_windows_are_in_order_and_none_overlaps(finished: Finished) -> None:
     kinds = [w.kind for w in finished.record.windows]
-    assert kinds == ["warm-up", "plain", "perf", "plain"]
+    assert kinds == ["warm-up", "plain", *(kind for name in ALL for kind in (name, "plain"))]
     edges = [edge for w in finished.record.windows for edge in (w.start_ns, w.end_ns)]
     assert edges == sorted(edges)
     begun = finished.record.report_start_ns
     assert begun is not None and begun < edges[0]  # the engine reports before anything is measured
-    assert all(5.0 <= w.seconds < 5.5 for w in finished.record.windows[1:])
+    assert all(SECONDS <= w.seconds < SECONDS + 0.5 for w in finished.record.windows[1:-1])
+    # The last one has what the warm-up and perf did not take of the engine's time.
+    assert finished.record.windows[-1].seconds >= LEAST_SECONDS
 
 
 def test_the_folded_total_is_perf_reports_to_the_unit(finished: Finished) -> None:
@@ -73,16 +77,17 @@ def test_the_categories_sum_to_everything_and_io_is_the_largest(finished: Finish
     assert sum(row.share for row in categories.rows) == pytest.approx(100, abs=1e-9)
     assert max(categories.rows, key=lambda row: row.weight).name == "libc+k"
     names = [row.name for row in categories.rows]
-    assert names == ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "other"]
+    assert names == ["libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "fault", "other"]
     # Every part of the read path is really there: a rule that matched nothing would be stale. Only the search for the
     # file may go unseen: on one level of a few files it is a handful of comparisons.
-    assert {row.name for row in categories.rows if row.weight == 0} <= {"File"}
+    assert {row.name for row in categories.rows if row.weight == 0} <= {"File", "fault"}
 
 
 def test_the_printed_shares_sum_to_exactly_100_and_us_to_cpu_per_query(finished: Finished) -> None:
-    table = finished.out[finished.out.index("owner view") :]
+    summary = (finished.directory / Files.SUMMARY).read_text()
+    table = summary[summary.index("owner view") :]
     shares, us = [], []
-    for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "other"):
+    for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "bloom", "BSI", "File", "fault", "other"):
         row = re.search(rf"^\s*{re.escape(name)}\s+([\d.]+)\s+([\d.]+)", table, re.MULTILINE)
         assert row, name
         shares.append(Fraction(row[1]))
@@ -135,28 +140,11 @@ def test_both_accounts_of_the_cpu_agree_within_two_percent(finished: Finished) -
     assert check.verdict is Verdict.OK
 
 
-@pytest.mark.parametrize("configuration", ["iobuf", "byrx"])
-def test_a_run_whose_reads_need_no_device_says_so(
-    ioflame: Ioflame, short: list[str], tmp_path: Path, configuration: str
-) -> None:
-    code, out, err = ioflame.run(*short, "--out", tmp_path, "--callgraph", "fp", "--config", configuration)
-    assert code == 0, err + out
-    record = open_run((tmp_path / "latest").resolve()).record
-    checks = {c.name: c for c in record.checks}
-    assert "it was not dropped, and may be warm" in checks["page cache"].value
-    # 166 MB fit into this host's page cache, and into a block cache of one and a half times the data.
-    assert record.metrics["readsPerQuery"] < 0.9
-    if configuration == "byrx":
-        assert record.metrics["readsPerQuery"] < 0.05
-        assert "cpuPerRead" not in record.metrics
-        assert "cached" in checks
-
-
 def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
     series = Run(finished.directory, finished.record).series()
     for kind in ("plain", "perf"):
         parts, wholes = [w for w in series if w.kind == kind], windows(finished, kind)
-        assert len(parts) >= 4 * len(wholes)
+        assert len(parts) >= (SECONDS - 1) * len(wholes)
         for name in ("storage_reads", "cpu_ns", "read_calls", "voluntary_switches"):
             added = sum(getattr(w.counters, name) for w in parts)
             assert added == sum(getattr(w.counters, name) for w in wholes), name
@@ -167,8 +155,12 @@ def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
 def test_the_commands_and_their_seeds_are_on_record(finished: Finished) -> None:
     commands = {c.name: c for c in finished.record.commands}
     names = ["db_bench load", "db_bench settle", "db_bench readrandom", "perf record (trial)", "perf record"]
-    assert [c.name for c in finished.record.commands] == [*names, "db_bench levelstats", ANALYSIS, ANALYSIS]
-    assert [Path(c.argv[0]).name for c in finished.record.commands[-2:]] == ["perf", "stackfold"]
+    names += ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp stacksampler", "db_bench levelstats"]
+    *started, perf, first, second, third = finished.record.commands
+    assert [c.name for c in started] == names
+    helpers = (perf, first, second, third)
+    assert {c.name for c in helpers} == {ANALYSIS}
+    assert [Path(c.argv[0]).name for c in helpers] == ["perf", *["stackfold"] * 3]
     assert commands["db_bench readrandom"].pid == finished.record.pid
     assert commands["db_bench readrandom"].end == "exit code 0"
     for seeds in finished.record.seeds:
@@ -187,23 +179,50 @@ def test_the_flame_graph_shows_the_same_total_and_categories(finished: Finished)
     assert "rocksdb::DBImpl::Get" in text
 
 
-def test_the_summary_file_is_what_was_printed(finished: Finished) -> None:
+def test_a_run_ends_with_a_short_view_and_the_rest_is_a_command_away(finished: Finished, ioflame: Ioflame) -> None:
+    assert "Where the CPU of one query goes" in finished.out
+    # Whatever the set-up said before it.
+    screen = finished.out[finished.out.index("readrandom, 1 thread") :]
+    assert len(screen.splitlines()) <= 50
+    code, printed, _ = ioflame.run("show", finished.directory)
+    assert (code, printed.strip() in finished.out) == (0, True)
     summary = (finished.directory / Files.SUMMARY).read_text()
-    assert summary.strip() in finished.out
+    assert ioflame.run("show", finished.directory, "all") == (0, summary, "")
+    code, windows, _ = ioflame.run("show", finished.directory, "windows")
+    assert code == 0 and windows.rstrip() in summary
+    code, record, _ = ioflame.run("show", finished.directory, "checks", "--json")
+    assert json.loads(record)["schema"] == finished.record.schema
     for name in ("qps", "iops", "usPer", "syPer", "cpuPer", "reqsz", "coverage", "lost samples", "incomplete stacks"):
         assert name in summary, name
     assert "next:" in finished.out
     assert max(len(line) for line in finished.err.splitlines() if line.startswith("[")) < 200
 
 
+def test_every_view_of_the_rules_is_shown_with_costs_that_add_up(finished: Finished, ioflame: Ioflame) -> None:
+    profile = finished.record.profile
+    assert profile is not None
+    per_query, per_read = cpu_profiled(finished.record.metrics, profile.mode)
+    for view in ("owner", "leaf", "parts"):
+        code, text, _ = ioflame.run("show", finished.directory, view)
+        assert code == 0 and view in text and "us/query" in text
+        table = json.loads(ioflame.run("show", finished.directory, view, "--json")[1])
+        rows = {row["name"]: row for row in table["rows"]}
+        assert sum(row["weight"] for row in rows.values()) == table["total_weight"] == profile.weight
+        assert sum(row["us_per_query"] for row in rows.values()) == pytest.approx(per_query)
+        assert sum(row["us_per_read"] for row in rows.values()) == pytest.approx(per_read)
+    # The last of them: next to nothing is left over.
+    assert rows["other"]["share"] <= 5 and rows["read call"]["weight"] > 0
+    assert "parts view" in (finished.directory / Files.SUMMARY).read_text()
+    assert "CPU by parts" in (finished.directory / Files.REPORT).read_text()
+
+
 def test_analyse_makes_the_same_again_from_what_was_recorded(finished: Finished, ioflame: Ioflame) -> None:
-    kept = {
-        name: (finished.directory / name).read_bytes() for name in (Files.FOLDED, Files.CATEGORIES, Files.FLAMEGRAPH)
-    }
+    names = (Files.FOLDED, Files.CATEGORIES, Files.FLAMEGRAPH, Files.SUMMARY, Files.WALL_CLOCK, Files.LOCKS)
+    kept = {name: (finished.directory / name).read_bytes() for name in names}
     raw = (finished.directory / Files.PERF_DATA).stat()
     (finished.directory / Files.FOLDED).unlink()
     (finished.directory / Files.FLAMEGRAPH).unlink()
-    code, out, _ = ioflame.run("analyse", finished.directory)
+    code, out, _ = ioflame.run("analyse", "-v", finished.directory)
     assert code == 0
     assert (finished.directory / Files.SUMMARY).read_text().strip() in out
     assert {name: (finished.directory / name).read_bytes() for name in kept} == kept
@@ -216,37 +235,3 @@ def test_analyse_makes_the_same_again_from_what_was_recorded(finished: Finished,
     assert {c.name: c.verdict for c in checks if c.name in proofs} == dict.fromkeys(proofs, Verdict.OK)
     for name in proofs:
         assert name in (finished.directory / Files.REPORT).read_text()
-
-
-def test_the_seconds_of_the_profile_add_up_to_it_and_hold_each_share(finished: Finished) -> None:
-    for view in ("owner", "leaf"):
-        categories = read_categories(finished.directory, view)
-        assert len(categories.slices) in (5, 6)  # whole seconds of the trace's clock, which cut a window anywhere
-        for i, row in enumerate(categories.rows):
-            assert sum(second[i] for second in categories.slices) == row.weight
-            assert row.interval is not None
-            assert row.interval.low <= row.share <= row.interval.high
-    libc = read_categories(finished.directory).rows[0].interval
-    assert libc is not None
-    assert 0 < libc.high - libc.low < 30
-
-
-def test_two_threads_with_dwarf_unwinding(ioflame: Ioflame, short: list[str], tmp_path: Path) -> None:
-    """One run for both: it takes half a minute."""
-    words = ("--threads", "2", "--callgraph", "dwarf", "--freq", "499")
-    code, out, err = ioflame.run(*short, "--out", tmp_path, *words)
-    assert code == 0, err + out
-    record = open_run((tmp_path / "latest").resolve()).record
-    profile = record.profile
-    assert profile is not None
-    # The same totals as with frame pointers, and leaf functions keep their callers.
-    assert profile.callgraph == "dwarf"
-    assert 0 < profile.weight == profile.report_weight
-    # 16 KiB of stack reach the thread's start; the default 8 KiB of perf would lose most of these stacks.
-    assert profile.incomplete_weight < 0.05 * profile.weight
-    # Two threads get two seeds, and both are counted.
-    (seeds,) = [s for s in record.seeds if s.step == "readrandom"]
-    assert (record.threads, seeds.threads) == (2, 2)
-    assert record.metrics["rx.lat"] == pytest.approx(2e6 / record.metrics["qps"])
-    tids = {line.split(b";")[0] for line in (tmp_path / "latest" / Files.FOLDED).read_bytes().splitlines()}
-    assert tids == {b"db_bench"}

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.checks import Verdict
-from ioflame.descendants import having_open
-from ioflame.pmp import read_pmp
-from ioflame.run import open_run
+from ioflame.results.checks import Verdict
+from ioflame.results.pmp import read_pmp
+from ioflame.results.run import open_run
+from ioflame.system.descendants import having_open
 from tests.conftest import Ioflame
-from tests.e2e.conftest import Finished
-from tests.e2e.test_faults import wait_for
+from tests.e2e.test_faults import held, wait_for
 
 pytestmark = pytest.mark.needs("perf", "db_bench")
 
@@ -38,16 +37,14 @@ def everybody() -> list[int]:
 
 
 @pytest.fixture
-def unlocked(place: Path) -> Iterator[None]:
+def unlocked(loaded: Path) -> Iterator[None]:
     """Afterwards no process has the database open."""
     yield
-    assert having_open(place / "db" / "LOCK", everybody()) == []
+    assert having_open(loaded / "LOCK", everybody()) == []
 
 
 @pytest.mark.usefixtures("unlocked")
-def test_what_is_measured_is_the_engine_and_not_its_wrapper(
-    ioflame: Ioflame, short: list[str], finished: Finished, tmp_path: Path
-) -> None:
+def test_what_is_measured_is_the_engine_and_not_its_wrapper(ioflame: Ioflame, short: list[str], tmp_path: Path) -> None:
     wrapper(tmp_path / "bin" / "perf", "perf")
     db_bench = wrapper(tmp_path / "bin" / "db_bench", "db_bench")
     path = ("env", f"PATH={tmp_path}/bin:{os.environ['PATH']}")
@@ -60,10 +57,13 @@ def test_what_is_measured_is_the_engine_and_not_its_wrapper(
     assert record.pid != started["db_bench readrandom"].pid
     assert started["perf record"].argv[0] == f"{tmp_path}/bin/perf"
     assert read_pmp(run.directory).pid == record.pid
-    # Of the database that `finished` read: what a query costs is the engine's, and a shell has next to none of it.
-    assert record.metrics["cpuPer"] == pytest.approx(finished.record.metrics["cpuPer"], rel=0.5)
-    reads = [w.counters for w in record.windows if w.kind == "plain"]
-    assert all(c.process_read_bytes == pytest.approx(c.read_calls * 8192, rel=0.05) for c in reads)
+    # A shell that waits reads nothing and has next to no CPU: both are the engine's, whose queries read a block each.
+    plain = [w.counters for w in record.windows if w.kind == "plain"]
+    # Of all windows: between two reports of a second queries are spread evenly, and on a busy host they are not even.
+    assert sum(c.process_read_bytes for c in plain) / 8192 > 0.9 * sum(c.queries or 0 for c in plain) > 0
+    for counted in plain:
+        assert counted.process_read_bytes == pytest.approx(counted.read_calls * 8192, rel=0.05)
+    assert record.metrics["cpuPer"] > 5
     assert record.profile is not None and record.profile.report_weight == record.profile.weight > 0
     assert [check for check in record.checks if check.verdict is Verdict.FAILED] == []
 
@@ -106,13 +106,14 @@ def test_an_engine_that_stands_still_fails_the_run(ioflame: Ioflame, short: list
     """Stopped in the first window, and let go only to be ended."""
     process = ioflame.start(*short, "--collect", "pmp", "--out", tmp_path)
     wait_for(process, "plain window")
-    (run,) = tmp_path.glob("2*")
-    (engine,) = having_open(next(run.glob("*.csv")), everybody())
-    os.kill(engine, signal.SIGSTOP)
+    with held(process):
+        (run,) = tmp_path.glob("2*")
+        (engine,) = having_open(next(run.glob("*.csv")), everybody())
+        os.kill(engine, signal.SIGSTOP)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     checks = {check.name: check for check in open_run(run).record.checks}
     assert checks["queries"].verdict is Verdict.FAILED
     assert "in 3 of 3 windows: plain, pmp, plain" in checks["queries"].value
     assert "did not come to its own end" in checks["compaction in the log"].means
-    assert "this db_bench prints other statistics" not in out
+    assert "this build prints other statistics" not in out

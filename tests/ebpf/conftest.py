@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 _SIZE = 64 << 20
 
 Start = Callable[..., "subprocess.Popen[str]"]
+Build = Callable[..., Path]
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,21 @@ def compiled(tmp_path_factory: pytest.TempPathFactory, source: str, *flags: str)
     return out
 
 
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """`build(shape, *flags)`: the stand-in engine of a shape; each is built once."""
+    source = Path(__file__).with_name("standin.cc")
+
+    @functools.cache
+    def make(shape: int, *flags: str) -> Path:
+        binary = tmp_path_factory.mktemp("standin") / f"standin{shape}"
+        command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", str(binary), str(source), "-pthread"]
+        subprocess.run(command, check=True, capture_output=True)
+        return binary
+
+    return make
+
+
 @pytest.fixture
 def start(program: Path) -> Iterator[Start]:
     """Starts it; returns once its threads run."""
@@ -136,6 +153,8 @@ DB_FLAGS = [
 ]
 # A cache of a few blocks: nearly every query reads.
 DIRECT = ["--use_direct_reads=1", "--cache_size=4194304"]
+# Of `reader`: tests that ask for the same one are told by its identity.
+ONE_READER, FOUR_READERS, EIGHT_READERS = (1, *DIRECT), (4, *DIRECT), (8, *DIRECT)
 
 
 @pytest.fixture(scope="session")
@@ -147,9 +166,13 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
-    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`."""
+    """The pid of a db_bench that reads, once its cache is warm: `parametrize("reader", [(threads, *flags)])`.
+
+    Tests of a module that look at the same one run one after the other, and it is started once. Nobody else can open
+    its database meanwhile.
+    """
     threads, *flags = request.param
     command = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", f"--threads={threads}"]
     process = subprocess.Popen(
@@ -157,7 +180,7 @@ def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
     )
     try:
         deadline = time.monotonic() + 60
-        while _cpu_seconds(process.pid) < 2.0 and time.monotonic() < deadline:
+        while _cpu_seconds(process.pid) < 1.0 and time.monotonic() < deadline:
             assert process.poll() is None
             time.sleep(0.05)
         yield process.pid

@@ -13,11 +13,11 @@ import pytest
 
 from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
 from ebpf.iolat_bcc import parse_biolatency
-from ioflame.checks import Check, Verdict, worst
-from ioflame.latency import IoLatency, read_io_latency
-from ioflame.observer import attached
-from ioflame.process import Child, Children
-from ioflame.progress import Reporter
+from ioflame.results.checks import Check, Verdict, worst
+from ioflame.results.io_latency import IoLatency, read_io_latency
+from ioflame.system.observer import attached
+from ioflame.system.process import Child, Children
+from ioflame.text.progress import Reporter
 from tests.ebpf.conftest import Disk, FioCounts, disk_of, run_fio
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]
@@ -107,6 +107,7 @@ def test_four_jobs_on_one_and_the_same_block(loop: Disk, tmp_path: Path) -> None
     assert_whole(latency.row("read", "process").total.count, fio.reads, latency)
 
 
+@pytest.mark.alone
 def test_stages_add_up_and_the_mean_is_that_of_diskstats(loop: Disk, tmp_path: Path) -> None:
     options = ("--rw=randread", "--bs=8k", f"--io_size={_MANY * 8}k")
     fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options))
@@ -128,6 +129,7 @@ def test_stages_add_up_and_the_mean_is_that_of_diskstats(loop: Disk, tmp_path: P
     assert all(latency.start_ns < piece.end_ns for piece in latency.slices)
 
 
+@pytest.mark.alone
 @pytest.mark.needs("biolatency")
 def test_percentiles_are_those_of_biolatency_in_the_same_window(loop: Disk, tmp_path: Path) -> None:
     text = tmp_path / "biolatency.txt"
@@ -221,6 +223,7 @@ def test_requests_merged_into_one_are_one(loop: Disk, tmp_path: Path) -> None:
     assert traced_bytes == disk.sectors * 512 or latency.count("read") < disk.requests
 
 
+@pytest.mark.alone
 @pytest.mark.needs("bpftrace")
 def test_bpftrace_counts_the_same_but_for_what_it_states(loop: Disk, tmp_path: Path) -> None:
     options = ("--rw=randrw", "--bs=8k", f"--io_size={_MANY * 8}k")
@@ -235,6 +238,7 @@ def test_bpftrace_counts_the_same_but_for_what_it_states(loop: Disk, tmp_path: P
     assert sum(n for piece in latency.slices for _, _, n in piece.process) == read.total.count
 
 
+@pytest.mark.alone
 @pytest.mark.needs("biolatency")
 def test_biolatency_as_the_backend(loop: Disk, tmp_path: Path) -> None:
     options = ("--rw=randread", "--bs=8k", f"--io_size={_MANY * 8}k")

@@ -12,20 +12,18 @@ import pytest
 
 from collectors.counters import ProcessProbe, delta, device_of
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
-from ebpf.tracer import tracer_binary
-from ioflame.checks import Check, Verdict
+from ebpf.observer import loader_binary
 from ioflame.errors import HostError, UsageError
-from ioflame.ladder import STAGES, Ladder, Rung, read_ladder
-from ioflame.observer import attached
-from ioflame.process import Children
-from ioflame.progress import Reporter
-from tests.conftest import Ioflame
-from tests.ebpf.conftest import DIRECT
-from viz.ladder import engine_latency_us, ladder_text
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.ladder import STAGES, Ladder, read_ladder
+from ioflame.system.observer import attached
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
+from tests.ebpf.conftest import Build
+from viz.terminal.ladder import ladder_text
 
 pytestmark = pytest.mark.needs("co-re")
 
-SOURCE = Path(__file__).with_name("standin.cc")
 # Primes: a count that is short by a round number is no accident.
 _FEW, _MANY = 211, 1009
 # Sleeps that are not of a query: waiting for orders and the like.
@@ -66,13 +64,6 @@ class Standin:
         self._process.communicate()
 
 
-def build(tmp_path: Path, shape: int, *flags: str) -> Path:
-    binary = tmp_path / f"standin{shape}"
-    command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", str(binary), str(SOURCE), "-pthread"]
-    subprocess.run(command, check=True, capture_output=True)
-    return binary
-
-
 def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", sample: int = 1) -> Ladder:
     """The ladder of a window in which the engine carries out `orders`; queries run while the probes are attached."""
     out = tmp_path / "ladder.json"
@@ -92,9 +83,9 @@ def follow(engine: Standin, tmp_path: Path, *orders: str, start: str = "auto", s
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest, tmp_path: Path, data: Path) -> Iterator[Standin]:
+def engine(request: pytest.FixtureRequest, build: Build, data: Path) -> Iterator[Standin]:
     """`@pytest.mark.parametrize("engine", [(shape, *flags)], indirect=True)`."""
-    engine = Standin(build(tmp_path, *request.param), data)
+    engine = Standin(build(*request.param), data)
     yield engine
     engine.kill()
 
@@ -108,6 +99,7 @@ def on_device(ladder: Ladder) -> int:
     return sum(ladder.of_class(name).count for name in ("one_read", "awake", "disorder"))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("engine", [(1,), (1, "-static"), (1, "-no-pie")], indirect=True)
 def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -> None:
     ladder = follow(engine, tmp_path, f"1 {_MANY}", f"0 {_FEW}", f"2 {_FEW}")
@@ -189,7 +181,8 @@ def test_threads_that_come_and_go_lose_nothing(engine: Standin, tmp_path: Path) 
     assert ladder.queries == ladder.finished == 64 * 23
     assert ladder.threads == 64
     assert on_device(ladder) == 64 * 23
-    assert {name: n for name, n in ladder.losses.items() if n} == {}
+    # A disk that others keep busy may put a request back into its queue.
+    assert {name: n for name, n in ladder.losses.items() if n and name != "requeued"} == {}
 
 
 @pytest.mark.parametrize("engine", [(1,)], indirect=True)
@@ -240,7 +233,7 @@ def test_a_sample_of_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_root_it_says_what_it_needs(burner: subprocess.Popen[str]) -> None:
-    binary = tracer_binary()
+    binary = loader_binary()
     assert binary is not None
     # Where anybody can execute it, whatever the mode of our own directories.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
@@ -250,54 +243,3 @@ def test_without_root_it_says_what_it_needs(burner: subprocess.Popen[str]) -> No
         done = subprocess.run([*command, "--pid", str(burner.pid)], capture_output=True, text=True, check=False)
     assert done.returncode == HostError.exit_code
     assert "run it as root" in done.stderr
-
-
-def ladder_of(pid: int, tmp_path: Path, ioflame: Ioflame, *options: str) -> tuple[Ladder, str]:
-    out = tmp_path / "ladder.json"
-    code, text, errors = ioflame.run(
-        "ebpf", "ladder", "--pid", str(pid), "--seconds", "2", "--out", out, "--sample", "1", *options
-    )
-    assert code == 0, text + errors
-    ladder = read_ladder(out)
-    for rung in (*ladder.stages, *ladder.classes, ladder.outside):
-        ends_are_where_its_buckets_say(rung)
-    return ladder, text
-
-
-def ends_are_where_its_buckets_say(rung: Rung) -> None:
-    """Least and most are kept beside the buckets, by programs that other threads' may preempt."""
-    if rung.count:
-        (low, high, _), (last, end, _) = rung.buckets[0], rung.buckets[-1]
-        assert low <= rung.least_ns < high, rung.name
-        assert last <= rung.most_ns and (rung.most_ns < end or end > 1 << 37), rung.name
-
-
-@pytest.mark.needs("db_bench")
-@pytest.mark.parametrize("reader", [(1, *DIRECT), (4, *DIRECT)], indirect=True)
-def test_the_ladder_of_db_bench_agrees_with_the_rate_of_its_queries(
-    reader: int, tmp_path: Path, ioflame: Ioflame, request: pytest.FixtureRequest
-) -> None:
-    threads = request.node.callspec.params["reader"][0]
-    ladder, text = ladder_of(reader, tmp_path, ioflame)
-    assert ladder.start == "query"
-    assert "rocksdb::DBImpl::Get, then rocksdb::RandomAccessFileReader::Read" in text
-    assert ladder.threads == threads
-    assert sum(rung.sum_ns for rung in ladder.stages) == ladder.total.sum_ns
-    assert {rung.count for rung in ladder.stages} == {ladder.total.count}
-    assert 0 <= ladder.incomplete <= threads
-    # Query and client's loop fill the threads' time: what is missing is the traps' and the edges'.
-    assert ladder.cycle_ns / 1e3 == pytest.approx(engine_latency_us(ladder), rel=0.02)
-    assert "its largest part is" in text
-    assert ladder.device is not None
-    assert ladder.device.followed <= ladder.device.reads
-
-
-@pytest.mark.needs("db_bench")
-@pytest.mark.parametrize("reader", [(1, "--cache_size=1073741824")], indirect=True)
-def test_a_database_in_the_block_cache_has_hits_and_no_ladder(reader: int, tmp_path: Path, ioflame: Ioflame) -> None:
-    # Until every block has been read once, a query in a while reads the page cache.
-    ladder, text = ladder_of(reader, tmp_path, ioflame)
-    hits = ladder.of_class("no_read").count
-    assert hits > 0.95 * ladder.finished
-    assert hits + ladder.of_class("no_request").count + on_device(ladder) == ladder.finished
-    assert "memtable or block cache" in text

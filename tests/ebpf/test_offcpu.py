@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -12,37 +13,52 @@ from pathlib import Path
 
 import pytest
 
-from collectors.counters import ProcessProbe, delta, device_of
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from folding.offcpu import fold_off_cpu
-from ioflame.checks import Verdict
-from ioflame.offcpu import STATES, OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
-from ioflame.process import Children
-from tests.ebpf.conftest import DB_FLAGS, DIRECT, Start
+from ioflame.results.checks import Verdict
+from ioflame.results.off_cpu import STATES, OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
+from ioflame.system.process import Children
+from tests.ebpf.conftest import Start
 
 pytestmark = pytest.mark.needs("co-re")
 
 SECONDS = 1.0
 
 
-def observe(pid: int, directory: Path, seconds: float = SECONDS, **options: bool | int) -> OffCpu:
+def slept_and_begun(pid: int, sleeps: int, threads: int = 0) -> None:
+    """Returns when threads of a process have slept so often, and so many were begun: a busy host takes its time."""
+    voluntary = ("voluntary_ctxt",)
+    before, known = switches(pid, voluntary), tids(pid)
+    new: set[str] = set()
+    while switches(pid, voluntary) - before < sleeps or len(new) < threads:
+        time.sleep(0.005)
+        new |= tids(pid) - known
+
+
+def tids(pid: int) -> set[str]:
+    return {task.name for task in Path(f"/proc/{pid}/task").iterdir()}
+
+
+def observe(pid: int, directory: Path, seconds: float = SECONDS, *, threads: int = 0, **options: bool | int) -> OffCpu:
+    """Of a window of some seconds at least, in which so many threads were begun."""
     with Children() as children:
         observer = off_cpu_observer(children, pid, directory / "off.json", directory / "off.data", **options)  # type: ignore[arg-type]
         observer.attach()
         observer.open()
         time.sleep(seconds)  # the window itself
+        slept_and_begun(pid, 0, threads)
         observer.close()
         observer.detach()
     return read_off_cpu(directory / "off.json")
 
 
-def queue_of(pid: int, directory: Path, map_entries: int | None = None) -> RunQueue:
+def queue_of(pid: int, directory: Path, *, sleeps: int, threads: int, map_entries: int | None = None) -> RunQueue:
     with Children() as children:
         observer = run_queue_observer(children, pid, directory / "queue.json", map_entries=map_entries)
         observer.attach()
         observer.open()
-        time.sleep(SECONDS)  # the window itself
+        slept_and_begun(pid, sleeps, threads)
         observer.close()
         observer.detach()
     return read_run_queue(directory / "queue.json")
@@ -77,6 +93,8 @@ def test_every_kind_of_wait_is_told_and_all_adds_up(start: Start, tmp_path: Path
     assert off.states["io"].ns == 0
 
 
+# On a busy host the mutex is asked for late, and held for a shorter part of its time.
+@pytest.mark.alone
 def test_a_lock_a_condition_and_a_join_are_three_things(start: Start, tmp_path: Path) -> None:
     process = start("turns")
     off = observe(process.pid, tmp_path)
@@ -157,7 +175,7 @@ def test_stacks_have_true_names_and_weights(start: Start, tmp_path: Path) -> Non
 
 def test_threads_started_and_ended_in_the_window_add_up(start: Start, tmp_path: Path) -> None:
     process = start("churn", "sleep")
-    off = observe(process.pid, tmp_path)
+    off = observe(process.pid, tmp_path, 0, threads=100)
     adds_up(off)
     whole = [thread for thread in off.threads if thread.started and thread.ended]
     assert len(whole) >= 64
@@ -168,6 +186,7 @@ def test_threads_started_and_ended_in_the_window_add_up(start: Start, tmp_path: 
     assert statistics.median(thread.off_ns["sleep"] for thread in whole) >= 0.95 * 20_000_000
 
 
+@pytest.mark.alone
 def test_small_maps_lose_stacks_but_no_time(start: Start, tmp_path: Path) -> None:
     process = start("sleep", "lock", "spin")
     off = observe(process.pid, tmp_path, map_entries=6)
@@ -212,42 +231,6 @@ def test_the_waker_stands_on_what_it_woke(start: Start, tmp_path: Path) -> None:
     assert any(stack.frames[-1] == "[interrupt]" for stack in wakers("sleep"))
 
 
-@pytest.mark.needs("db_bench")
-@pytest.mark.parametrize("threads", [1, 4, 8])
-def test_on_and_off_the_cpu_are_all_the_time_of_db_bench(db: Path, tmp_path: Path, threads: int) -> None:
-    argv = ["db_bench", "--benchmarks=readrandom", "--use_existing_db=1", f"--db={db}", *DB_FLAGS, *DIRECT]
-    argv += [f"--threads={threads}", "--duration=60"]
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while _reads(process.pid) < 2000:
-            assert process.poll() is None
-            time.sleep(0.01)
-        probe = ProcessProbe(process.pid, device_of(db))
-        before = probe.snapshot()
-        off = observe(process.pid, tmp_path, seconds=2)
-        stolen = delta(before, probe.snapshot(), None).steal_ns
-    finally:
-        process.kill()
-        process.wait()
-    adds_up(off)
-    assert sum(not thread.is_idle for thread in off.threads) == threads
-    # schedstat's account may begin at a wake-up on an idle CPU: the time from there to the switch-in is in both. What
-    # the host of a VM takes from a thread that has its CPU is in neither.
-    over = off.cpu_ns + off.off_ns - off.elapsed_ns
-    assert -0.02 * off.elapsed_ns - stolen <= over <= 0.02 * off.elapsed_ns + off.states["woken"].ns
-    # A reader without a cache waits for storage, asleep, or on its CPU where the host is done before it sleeps.
-    assert off.states["io"].ns + off.ran_ns > off.states["sleep"].ns
-    stacks = fold_off_cpu(tmp_path / "off.data", "rocksdb")
-    storage = sum(stack.ns for stack in stacks if stack.state == "io")
-    reading = sum(stack.ns for stack in stacks if (stack.state, stack.category) == ("io", "libc+k"))
-    assert reading >= 0.95 * storage == 0.95 * off.states["io"].ns
-
-
-def _reads(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("syscr")).split()[1])
-
-
 def test_any_thread_name_is_survived(start: Start, tmp_path: Path) -> None:
     process = start("hostile")
     off = observe(process.pid, tmp_path)
@@ -279,34 +262,31 @@ def test_a_process_that_ends_keeps_what_was_seen_of_it(start: Start, tmp_path: P
 
 def test_run_queue_waits_are_those_of_the_scheduler(start: Start, tmp_path: Path) -> None:
     process = start("sleep", "lock", "spin", "churn")
-    before = switches(process.pid)
-    queue = queue_of(process.pid, tmp_path)
-    after = switches(process.pid)
+    queue = queue_of(process.pid, tmp_path, sleeps=500, threads=100)
     assert not [check for check in queue.checks() if check.verdict is Verdict.FAILED]
     assert queue.waits["woken"].count > 300
     assert queue.waits["started"].count >= 64
     for wait in queue.waits.values():
         assert sum(count for _, _, count in wait.buckets) == wait.count
-    # The window lies within the readings; threads that ended are in neither.
-    assert queue.voluntary > 0 and after > before
+    assert queue.voluntary >= 500
 
 
 def test_a_full_map_of_waits_is_told(start: Start, tmp_path: Path) -> None:
     process = start("sleep", "lock", "churn")
-    queue = queue_of(process.pid, tmp_path, map_entries=1)
+    queue = queue_of(process.pid, tmp_path, sleeps=50, threads=8, map_entries=1)
     assert queue.losses["lost_thread"] > 0
     assert Verdict.FAILED in {check.verdict for check in queue.checks()}
 
 
-def switches(pid: int) -> int:
+def switches(pid: int, kinds: tuple[str, ...] = ("voluntary_ctxt", "nonvoluntary_ctxt")) -> int:
     """Context switches of the threads that a process has now."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            lines = (task / "status").read_text().splitlines()
+            lines = (task / "status").read_text(errors="replace").splitlines()
         except OSError:
             continue
-        total += sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+        total += sum(int(line.split()[1]) for line in lines if line.startswith(kinds))
     return total
 
 
@@ -316,12 +296,11 @@ def test_nothing_is_left_of_it(start: Start, tmp_path: Path, how: signal.Signals
     process = start("sleep")
     with Children() as children:
         observer = off_cpu_observer(children, process.pid, tmp_path / "off.json", tmp_path / "off.data")
-        before = _programs()
         observer.attach()
         observer.open()
-        ours = {number for number, name in (_programs() - before) if name in ("on_switch", "on_waking", "on_new")}
-        assert len(ours) >= 3
         (child,) = list(children)
+        ours = _programs_of(child.pid)
+        assert {name for number, name in _programs() if number in ours} >= {"on_switch", "on_waking", "on_new"}
         os.kill(child.pid, how)
         assert child.wait(20) is not None
         deadline = time.monotonic() + 20  # the kernel frees programs after a grace period
@@ -330,6 +309,12 @@ def test_nothing_is_left_of_it(start: Start, tmp_path: Path, how: signal.Signals
         assert not left
     assert process.poll() is None
     assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] in "SRD"
+
+
+def _programs_of(pid: int) -> set[int]:
+    """Ids of the BPF programs that a process has open; others of the same names may be loaded beside them."""
+    infos = (info.read_text() for info in Path(f"/proc/{pid}/fdinfo").iterdir())
+    return {int(number) for info in infos for number in re.findall(r"^prog_id:\s*(\d+)$", info, re.MULTILINE)}
 
 
 def _programs() -> set[tuple[int, str]]:

@@ -6,7 +6,7 @@ from ebpf.bpftrace import read_maps, words_of
 from ebpf.buckets import bounds
 from ebpf.iolat_bcc import parse_biolatency
 from ebpf.iolat_bpftrace import decode
-from ioflame.latency import Device
+from ioflame.results.io_latency import Device
 
 # Captured from bpftrace 0.17: blank lines, a key twice because of what lies behind the string's end, words between.
 _BPFTRACE = """

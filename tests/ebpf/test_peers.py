@@ -16,9 +16,9 @@ import pytest
 from ebpf.bpftrace import script
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
-from ioflame.observer import Observer
-from ioflame.offcpu import read_off_cpu, read_run_queue
-from ioflame.process import Children
+from ioflame.results.off_cpu import read_off_cpu, read_run_queue
+from ioflame.system.observer import Observer
+from ioflame.system.process import Children
 from tests.ebpf.conftest import Start
 
 pytestmark = pytest.mark.needs("co-re")
@@ -59,6 +59,7 @@ def _links(pid: int) -> int:
     return sum("bpf_link" in target or "bpf-link" in target for target in targets)
 
 
+@pytest.mark.alone
 @pytest.mark.needs("runqlat")
 def test_waits_for_a_cpu_are_those_of_runqlat(waiting: int, tmp_path: Path) -> None:
     text = beside(
@@ -80,6 +81,7 @@ def test_waits_for_a_cpu_are_those_of_runqlat(waiting: int, tmp_path: Path) -> N
     assert abs((low or 1).bit_length() - max(int(woken / 1e3), 1).bit_length()) <= 1
 
 
+@pytest.mark.alone
 @pytest.mark.needs("offcputime")
 def test_time_off_the_cpu_is_that_of_offcputime(waiting: int, tmp_path: Path) -> None:
     text = beside(

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
-from ioflame.checks import Check, Verdict
-from ioflame.ladder import STAGES, Ladder, read_ladder
-from ioflame.observer import attached
-from ioflame.process import Children
-from ioflame.progress import Reporter
-from viz.ladder import ladder_text
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.ladder import STAGES, Ladder, read_ladder
+from ioflame.system.observer import attached
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
+from viz.terminal.ladder import ladder_text
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("fio")]
 

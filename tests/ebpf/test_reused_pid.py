@@ -17,15 +17,15 @@ from ebpf.ladder import LadderRequest, ladder_observer
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from folding.pmp import fold_pmp
-from ioflame.files import Files
-from ioflame.ladder import read_ladder
-from ioflame.latency import read_io_latency
-from ioflame.offcpu import read_off_cpu, read_run_queue
-from ioflame.pmp import read_pmp
-from ioflame.process import Children
-from tests.ebpf.conftest import Disk, Start, compiled
-from tests.ebpf.test_ladder import Standin, build
-from tests.ebpf.test_offcpu import adds_up, switches
+from ioflame.results.files import Files
+from ioflame.results.io_latency import read_io_latency
+from ioflame.results.ladder import read_ladder
+from ioflame.results.off_cpu import read_off_cpu, read_run_queue
+from ioflame.results.pmp import read_pmp
+from ioflame.system.process import Children
+from tests.ebpf.conftest import Build, Disk, Start, compiled
+from tests.ebpf.test_ladder import Standin
+from tests.ebpf.test_offcpu import adds_up, slept_and_begun, switches
 
 pytestmark = pytest.mark.needs("co-re", "set_tid")
 
@@ -92,7 +92,7 @@ def test_the_run_queue_ends_with_the_process(start: Start, succeed: Succeed, tmp
         observer = run_queue_observer(children, first.pid, tmp_path / "queue.json", backend=backend)
         observer.attach()
         observer.open()
-        time.sleep(0.3)  # the part of the window that the first one lives in
+        slept_and_begun(first.pid, 100)
         first.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
         most = switches(first.pid)
@@ -109,8 +109,10 @@ def test_the_run_queue_ends_with_the_process(start: Start, succeed: Succeed, tmp
 
 @pytest.mark.needs("loop")
 @pytest.mark.parametrize("backend", _BACKENDS)
-def test_the_reads_of_the_successor_are_everybody_elses(reborn: Path, loop: Disk, tmp_path: Path, backend: str) -> None:
-    binary, out = build(tmp_path, 1), tmp_path / "iolat.json"
+def test_the_reads_of_the_successor_are_everybody_elses(
+    build: Build, reborn: Path, loop: Disk, tmp_path: Path, backend: str
+) -> None:
+    binary, out = build(1), tmp_path / "iolat.json"
     first = Standin(binary, Path(loop.path))
     with Children() as children:
         observer = io_latency_observer(IoLatencyRequest([first.pid], loop.number, backend=backend), children, out)
@@ -140,9 +142,9 @@ def test_the_reads_of_the_successor_are_everybody_elses(reborn: Path, loop: Disk
     ],
 )
 def test_the_ladder_ends_with_the_process(
-    reborn: Path, tmp_path: Path, data: Path, backend: str, shape: int, begins: str
+    build: Build, reborn: Path, tmp_path: Path, data: Path, backend: str, shape: int, begins: str
 ) -> None:
-    binary, out = build(tmp_path, shape), tmp_path / "ladder.json"
+    binary, out = build(shape), tmp_path / "ladder.json"
     first = Standin(binary, data)
     with Children() as children:
         observer = ladder_observer(LadderRequest(first.pid, 1, backend=backend), children, out)
@@ -164,6 +166,7 @@ def test_the_ladder_ends_with_the_process(
     assert ladder.process_ended
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("sampler", ["stacksampler", pytest.param("gdb", marks=pytest.mark.needs("gdb"))])
 def test_stacks_are_those_of_the_process(start: Start, succeed: Succeed, tmp_path: Path, sampler: str) -> None:
     first = start("sleep")

@@ -14,18 +14,20 @@ from collectors.pmp import PmpPlan, Sampling
 from folding.locks import lock_report, plain_name, read_rules
 from folding.pmp import fold_pmp
 from ioflame.errors import UsageError
-from ioflame.pmp import Locks, read_pmp
-from ioflame.process import Children
+from ioflame.results.pmp import Locks, read_pmp
 from ioflame.results.profile import FoldedStack
-from viz.pmp import render_locks, render_pmp
+from ioflame.results.states import SAMPLED_FRAMES
+from ioflame.system.process import Children
+from viz.terminal.pmp import render_locks, render_pmp
+from workloads.registry import rules_named
 
-RULES = read_rules()
+RULES = read_rules(rules_named("rocksdb").locks)
 KERNEL = "entry_SYSCALL_64_after_hwframe_[k];do_futex_[k];futex_wait_[k]"
 
 
-def line(category: str, weight: int, stack: str) -> FoldedStack:
-    comm, *frames = stack.split(";")
-    return FoldedStack(tuple(frames), ("",) * len(frames), comm, None, weight, 1, category=category)
+def line(category: str, weight: int, stack: str, tid: int | None = None) -> FoldedStack:
+    comm, *frames, state = stack.split(";")
+    return FoldedStack(tuple(frames), ("",) * len(frames), comm, tid, weight, 1, state, category)
 
 
 def test_waiters_go_to_the_first_frame_that_is_no_primitive_and_to_their_category() -> None:
@@ -64,6 +66,30 @@ def test_waiters_go_to_the_first_frame_that_is_no_primitive_and_to_their_categor
     assert report.share_waiting("Shard::") == 140 / 147
 
 
+def test_threads_that_do_nothing_are_a_line_below_the_table() -> None:
+    condition = f"pthread_cond_wait;__futex_abstimed_wait_common;{KERNEL};sleeping_[S]"
+    pool = [line("other", 99, f"rocksdb:low;Pool::Loop;{condition}", tid) for tid in range(7)]
+    reader = [
+        line("LRU", 30, f"t;Shard::Lookup;pthread_mutex_lock;__lll_lock_wait;{KERNEL};sleeping_[S]", 8),
+        line("other", 10, f"t;Write;{condition}", 8),
+        line("other", 60, "t;compute;running_[R]", 8),
+    ]
+    # One of the pool has worked for 1 % of its time, another for a little more.
+    worked = [line("other", 1, "rocksdb:low;Pool::Loop;compute;running_[R]", 0)]
+    busier = [line("other", 2, "rocksdb:low;Pool::Loop;compute;running_[R]", 1)]
+    report = lock_report([*pool, *reader, *worked], RULES)
+    assert (report.idle_threads, report.idle.weight_ns) == (7, 694)
+    assert (report.total.weight_ns, report.waiting.weight_ns, report.conditions.weight_ns) == (100, 30, 10)
+    text = render_locks(report, None)
+    assert "waiting for locks                                 30.0%" in text and "left out: 7 idle threads" in text
+    assert lock_report([*pool, *reader, *busier], RULES).idle_threads == 6
+    # A lock that is held for ever is none of its waiters' idleness; where no thread works, all are shown.
+    assert lock_report([reader[0], reader[2]], RULES).idle_threads == 0
+    alone = lock_report(pool, RULES)
+    assert (alone.idle_threads, alone.total.weight_ns) == (0, 693)
+    assert "left out" not in render_locks(alone, None)
+
+
 def test_names_are_compared_without_what_decorates_them() -> None:
     assert plain_name("__GI___lll_lock_wait@@GLIBC_2.34") == "lll_lock_wait"
     assert plain_name("a::B<c::D<int>>::lock.isra.0_[k]") == "a::B::lock"
@@ -82,14 +108,18 @@ def test_names_are_compared_without_what_decorates_them() -> None:
         assert RULES.kind_of(frame) is None, frame
 
 
-@given(st.lists(st.tuples(st.integers(0, 10**12), st.lists(st.text(max_size=20), min_size=1, max_size=6))))
-def test_any_frames_keep_their_weight(stacks: list[tuple[int, list[str]]]) -> None:
+_STATES = st.sampled_from(list(SAMPLED_FRAMES.values()))
+_FRAMES = st.lists(st.text(max_size=20), min_size=1, max_size=6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**12), _FRAMES, _STATES)))
+def test_any_frames_keep_their_weight(stacks: list[tuple[int, list[str], str]]) -> None:
     lines = [
-        line("x", weight, ";".join(frame.replace(";", ":").replace("\t", " ") for frame in frames))
-        for weight, frames in stacks
+        line("x", weight, ";".join([*(frame.replace(";", ":").replace("\t", " ") for frame in frames), state]))
+        for weight, frames, state in stacks
     ]
     report = lock_report(lines, RULES)
-    assert report.total.weight_ns == sum(weight for weight, _ in stacks)
+    assert report.total.weight_ns == sum(weight for weight, _, _ in stacks)
     parts = (report.waiting, report.running, report.conditions, report.blocked_elsewhere)
     assert sum(part.weight_ns for part in parts) <= report.total.weight_ns
 
@@ -154,7 +184,7 @@ def test_the_lock_of_the_lru_cache_is_seen_and_is_gone_with_the_hyper_clock_cach
     hcc = lock_report_of(cached_database, "hyper_clock_cache", tmp_path / "hcc")
 
     def in_shard(locks: Locks) -> float:
-        """Of all threads' time, the part in the shard's lock, waiting or in its code."""
+        """Of the time of the threads that work, the part in the shard's lock, waiting or in its code."""
         inside = [site for site in locks.sites if "LRUCacheShard::" in site.place]
         return sum(s.waiting.weight_ns + s.running.weight_ns for s in inside) / locks.total.weight_ns
 

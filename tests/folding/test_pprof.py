@@ -11,8 +11,8 @@ import pytest
 
 from collectors.perf import Plan, record_for
 from folding.stackfold import fold, stackfold_binary
-from ioflame.files import Files
-from ioflame.process import Children
+from ioflame.results.files import Files
+from ioflame.system.process import Children
 from tests.folding.recordings import record, stats
 
 pytestmark = pytest.mark.needs("go")
@@ -80,7 +80,7 @@ def test_the_profile_that_a_run_keeps_opens_with_its_total(
 ) -> None:
     with Children() as children:
         record_for(children, Plan("cpu-clock", 499, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.2)
-    stats = fold(tmp_path / "perf.data", tmp_path, burner.pid).statistics
+    stats = fold(tmp_path / "perf.data", tmp_path, [burner.pid]).statistics
     argv = [str(pprof), "-top", "-unit=ns", str(tmp_path / Files.PPROF)]
     told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     assert f"of {stats.weight}ns total" in told

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from folding.stackfold import run_stackfold, stackfold_binary
+from ioflame.analysis.categories import categories_of, category_file
 from ioflame.errors import MeasurementError
 from ioflame.results.profile import read_profile
-from viz.frames import by_name, read_categorised, stacks_of
+from tests.viz.categorised import read_categorised
+from viz.flame.stacks import by_name, stacks_of
 
 CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
 
@@ -28,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("view", ["owner", "leaf"])
+@pytest.mark.parametrize("view", ["owner", "leaf", "parts"])
 def test_its_stacks_are_the_categorised_ones(made: Path, view: str) -> None:
     argv = [stackfold_binary(), "categories", "--view", view, "--format", "stacks", "--counts", "counts", "stacks"]
     lines = subprocess.run(argv, cwd=made, capture_output=True, check=True).stdout.splitlines()
@@ -43,7 +45,7 @@ def test_its_stacks_are_the_categorised_ones(made: Path, view: str) -> None:
 
 
 def test_its_slices_add_up_to_its_rows_and_carry_an_interval(made: Path) -> None:
-    found = read_profile(made / "profile.json").categories("owner")
+    found = categories_of(category_file(read_profile(made / "profile.json"), "owner", (20.0, None)))
     assert [sum(second[place] for second in found.slices) for place in range(len(found.rows))] == [
         row.weight for row in found.rows
     ]
@@ -51,6 +53,34 @@ def test_its_slices_add_up_to_its_rows_and_carry_an_interval(made: Path) -> None
     largest = max(found.rows, key=lambda row: row.weight)
     assert largest.interval is not None and largest.interval.low < largest.share < largest.interval.high
     assert largest.interval.n == len(found.slices) >= 5
+    assert largest.us_per_query == 20.0 * largest.share / 100 and largest.us_per_read is None
+
+
+def test_the_profiles_of_the_threads_add_up_to_that_of_all_of_them(tmp_path: Path) -> None:
+    lines = CAPTURE.read_text().splitlines(keepends=True)
+    place = lines.index("\n", len(lines) // 2)
+    other = "".join(lines[place:]).replace("5076", "5077")
+    (tmp_path / "two.txt").write_text("".join(lines[:place]) + other)
+    argv = ["--kernel", "--slice-ms", "500", str(tmp_path / "two.txt")]
+    run_stackfold(argv, tmp_path / "profile.json", "rocksdb").require("stackfold")
+    whole = read_profile(tmp_path / "profile.json")
+    parts = [whole.of_threads({tid}) for tid in (5076, 5077)]
+    assert all(0 < len(part.stacks.weight) < len(whole.stacks.weight) for part in parts)
+    for view in whole.views:
+        table, *own = (categories_of(category_file(one, view)) for one in (whole, *parts))
+        assert [sum(rows) for rows in zip(*([r.weight for r in t.rows] for t in own), strict=True)] == [
+            row.weight for row in table.rows
+        ]
+        assert sum(t.total_weight for t in own) == table.total_weight
+        for part in own:
+            assert sum(row.share for row in part.rows) == pytest.approx(100)
+            assert [sum(second[i] for second in part.slices) for i in range(len(part.rows))] == [
+                row.weight for row in part.rows
+            ]
+        unknown = Counter({frame.frame: frame.weight for frame in table.other_frames})
+        assert sum((Counter({f.frame: f.weight for f in t.other_frames}) for t in own), Counter()) == unknown
+    assert whole.of_threads({5076, 5077}) == whole
+    assert not whole.of_threads([]).stacks.weight
 
 
 @given(st.data())

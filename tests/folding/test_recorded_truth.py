@@ -149,6 +149,7 @@ def stops_sooner(shorter: Counter[bytes], longer: Counter[bytes]) -> int:
     return found
 
 
+@pytest.mark.alone
 @pytest.mark.needs("db_bench")
 def test_copied_stacks_of_readrandom_are_complete_and_those_of_perf(tmp_path: Path) -> None:
     """Where the two differ, perf's walk stops sooner: its stack is the inner part of a complete one."""

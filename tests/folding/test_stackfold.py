@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import select
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from collectors.perf import Plan, record_for
+from collectors.perf import Plan, Recording, record_for
 from folding.stackfold import fold
 from ioflame.errors import MeasurementError
-from ioflame.files import Files
-from ioflame.process import Children
+from ioflame.results.files import Files
+from ioflame.system.observer import attached
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
+from tests.folding.recordings import cpu_ns
 
 pytestmark = pytest.mark.needs("perf")
 
@@ -24,10 +27,15 @@ PROGRAM = "while True: sum(range(1000))"
 def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_path: Path, callgraph: str) -> None:
     processes = [subprocess.Popen(["python3", "-c", PROGRAM]) for _ in range(2)]
     try:
-        select.select([], [], [], 0.3)
         with Children() as children:
             plan = Plan("cpu-clock", 499, "system", callgraph, ())
-            record_for(children, plan, processes[0].pid, tmp_path / "perf.data", 1.0)
+            recording = Recording(children, plan, [processes[0].pid], tmp_path / "perf.data", tmp_path / "log")
+            with attached(recording, Reporter(quiet=True)):
+                recording.open()
+                begun = [cpu_ns(process.pid) for process in processes]
+                while min(cpu_ns(one.pid) - ns for one, ns in zip(processes, begun, strict=True)) < 3 * 10**8:
+                    time.sleep(0.01)
+                recording.close()
     finally:
         for process in processes:
             process.kill()
@@ -35,7 +43,7 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
     for process in processes:
         directory = tmp_path / str(process.pid)
         directory.mkdir()
-        folded = fold(tmp_path / "perf.data", directory, process.pid, rules="rocksdb", check=True)
+        folded = fold(tmp_path / "perf.data", directory, [process.pid], rules="rocksdb", check=True)
         stats = folded.statistics
         assert folded.check is not None
         (comparison,) = folded.check.events
@@ -52,7 +60,7 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
 def test_a_recording_that_is_none_is_refused_with_its_name_and_perfs_words(tmp_path: Path) -> None:
     (tmp_path / "perf.data").write_bytes(b"not a recording")
     with pytest.raises(MeasurementError, match="stackfold failed with exit code") as caught:
-        fold(tmp_path / "perf.data", tmp_path, 1)
+        fold(tmp_path / "perf.data", tmp_path, [1])
     assert str(tmp_path / "perf.data") in caught.value.mend
     assert not (tmp_path / Files.PROFILE).exists()
 
@@ -61,4 +69,4 @@ def test_a_process_without_samples_is_refused(burner: subprocess.Popen[str], tmp
     with Children() as children:
         record_for(children, Plan("cpu-clock", 199, "process", "fp", ()), burner.pid, tmp_path / "perf.data", 0.3)
     with pytest.raises(MeasurementError, match="passed --only-pid"):
-        fold(tmp_path / "perf.data", tmp_path, 1)
+        fold(tmp_path / "perf.data", tmp_path, [1])

@@ -51,6 +51,8 @@ def pack_symbols(binary: Path, *options: str) -> None:
     command("objcopy", f"--add-section=.gnu_debugdata={small}.xz", binary)
 
 
+# The BPF programs of tests beside it would be frames of its kernel stacks, and have no names there.
+@pytest.mark.alone
 @pytest.mark.parametrize("options", [[], ["--check=sha256", "-9e"], ["--x86", "--lzma2"]], ids=["", "9e", "x86"])
 def test_symbols_packed_in_a_stripped_library_complete_its_dynamic_ones(
     build: Any, tmp_path: Path, options: list[str]

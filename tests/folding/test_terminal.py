@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -31,8 +32,10 @@ def on_terminal(*arguments: str | Path, stdin: bytes) -> tuple[int, bytes]:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         assert process.stdin is not None
-        process.stdin.write(stdin)
-        process.stdin.close()
+        # A command that refuses its arguments ends before it reads.
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(stdin)
+            process.stdin.close()
         got = b""
         try:
             while piece := os.read(ours, 1 << 16):

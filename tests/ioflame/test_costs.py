@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from ioflame.costs import observer_costs
-from ioflame.record import Counters, Window
+from ioflame.analysis.observer_costs import observer_costs
+from ioflame.results.record import Window
+from tests.records import counters
 
 SECOND = 1_000_000_000
-NOTHING = Counters(0.0, *[0] * 17)
+NOTHING = counters(queries=0.0)
 
 
 def run_of(*rates: tuple[str, list[float]]) -> tuple[list[Window], list[Window]]:

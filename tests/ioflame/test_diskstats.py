@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ioflame.diskstats import disk_stats, parse_disk_stats
-from ioflame.latency import DiskCount
+from ioflame.system.diskstats import DiskCount, disk_stats, parse_disk_stats
 
 
 def test_a_line_has_as_many_counters_as_its_kernel_knows() -> None:

@@ -1,13 +1,21 @@
-"""Which numbers a process can have."""
+"""Which numbers a process can have; processes that are stopped, and never for good."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from ioflame.errors import UsageError
-from ioflame.held_process import HeldProcess, process_number
+from ioflame.system.held_process import HeldProcess, process_number
+from ioflame.system.process import Children
 
 
 def test_a_number_that_a_process_can_have() -> None:
@@ -42,3 +50,70 @@ def test_one_that_none_can_have_is_named(text: str) -> None:
 def test_holding_what_is_not_there(pid: int) -> None:
     with pytest.raises(UsageError, match=f"there is no process {pid}$|there is no process"):
         HeldProcess(pid)
+
+
+# Two threads that burn CPU, and a first line once they do.
+BURNS = """
+import sys, threading
+def burn():
+    while True: pass
+threading.Thread(target=burn, daemon=True).start()
+open(sys.argv[1], "w").write("burning")
+burn()
+"""
+
+
+def ran_ns(held: HeldProcess) -> int:
+    return sum(int(held.path(f"task/{tid}/schedstat").read_text().split()[0]) for tid in held.threads())
+
+
+def test_a_stopped_process_stands_still_with_all_its_threads_and_goes_on(tmp_path: Path) -> None:
+    burning = tmp_path / "burning"
+    os.mkfifo(burning)
+    with Children() as children:
+        child = children.start("burner", [sys.executable, "-c", BURNS, str(burning)])
+        assert burning.read_text() == "burning"
+        held = HeldProcess(child.pid)
+        held.stop()
+        assert [held.stat(tid)[0] for tid in held.threads()] == [b"T", b"T"]
+        before = ran_ns(held)
+        # What a process does while it is stopped is nothing, however long we wait.
+        time.sleep(0.05)
+        assert ran_ns(held) == before
+        assert held.go_on()
+        while ran_ns(held) < before + 1_000_000:
+            assert held.alive
+        held.stop()
+    # Asked to end while it was stopped: it is let go on, so that it can.
+    assert child.returncode == -signal.SIGTERM
+    assert not held.go_on()
+
+
+# Starts a child, stops it, says its own pid and those of child and supervisor.
+STOPS = """
+import sys, time
+from pathlib import Path
+from ioflame.system.held_process import HeldProcess
+from ioflame.system.process import Children
+child = Children().start("sleeper", ["sleep", "1000"])
+HeldProcess(child.pid).stop()
+supervisor = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1]
+open(sys.argv[1], "w").write(f"{child.pid} {supervisor}")
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("first", ["ioflame", "its supervisor, then ioflame"])
+def test_whoever_is_killed_nothing_stays_stopped(tmp_path: Path, first: str) -> None:
+    said = tmp_path / "said"
+    os.mkfifo(said)
+    # A session of its own, as a terminal gives one: who inherits the child is of another.
+    parent = subprocess.Popen([sys.executable, "-c", STOPS, str(said)], start_new_session=True)
+    child, supervisor = map(int, said.read_text().split())
+    handle = os.pidfd_open(child)
+    if first != "ioflame":
+        os.kill(supervisor, signal.SIGKILL)
+    parent.kill()
+    parent.wait()
+    assert select.select([handle], [], [], 10)[0]
+    os.close(handle)

@@ -77,5 +77,10 @@ def test_the_runs_of_the_docs_are_those_below_out(place: Path) -> None:
     out = "it's  a $place"
     (place / out / "one").mkdir(parents=True)
     (place / out / "latest").symlink_to("one")
+    stand_in = place / ".venv" / "bin" / "ioflame"
+    stand_in.write_text(stand_in.read_text() + f'echo "experiment:   {place}/of an experiment"\n')
     make(place, "docs", f"OUT={out}")
-    assert arguments(place / "called-python") == ["docs/refresh.py", *[str(place / out / "one")] * 2]
+    assert arguments(place / "called-python") == [
+        "docs/refresh.py", *[str(place / out / "one")] * 2, f"{place}/of an experiment",
+    ]  # fmt: skip
+    assert arguments(place / "called-ioflame") == ["experiment", "trivial-move", "--scale", "smoke", f"--out={out}"]

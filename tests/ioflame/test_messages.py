@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from ioflame.cli import main
-from ioflame.commands.analyse import analyse_command
-from ioflame.files import Files
-from ioflame.run import Run
+from ioflame.commands.outcome import analyse_command
+from ioflame.results.files import Files
+from ioflame.results.run import Run
 from tests.viz.runs import record
 
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
 # What stands in a suggested command and is no name of a file or of anybody's choice: numbers, and words of ours.
 WORDS = {
-    "crate", "fitting", "keys", "known", "latency.device.name", "least", "most", "name", "options.threads", "package",
-    "pids[0]", "process.pid", "recording.name", "wanted", "what", "where", "Files.PERF_DATA", "_DEFINITIONS",
-    "_MOST_SAMPLE",
+    "client", "crate", "fitting", "keys", "known", "latency.device.name", "least", "most", "name", "option",
+    "options.threads", "moving[0]", "package", "pids[0]", "process.pid", "recording.name",
+    "self.about.versions", "self.pid", "wanted", "what", "where", "Files.PERF_DATA", "_MOST_SAMPLE",
 }  # fmt: skip
 
 
@@ -70,8 +71,8 @@ def test_the_command_in_a_pages_note(run: Run) -> None:
     empty = '{"view":"owner","rules_checked":[],"total_weight":5,"rows":[],"other_frames":[]}'
     run.path(Files.CATEGORIES).write_text(empty)
     assert main(["report", str(run.directory)]) == 0
-    page = run.path(Files.REPORT).read_text(encoding="utf-8")
-    assert "ioflame analyse " + shlex.quote(str(run.directory)).replace("'", "&#x27;").replace('"', "&quot;") in page
+    page = html.unescape(run.path(Files.REPORT).read_text(encoding="utf-8"))
+    assert f"ioflame analyse {shlex.quote(str(run.directory))}" in page
 
 
 def test_the_run_that_was_meant(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

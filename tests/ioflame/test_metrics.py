@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ioflame.metrics import (
+from ioflame.analysis.bootstrap import Resamples
+from ioflame.analysis.metrics import (
     LEGEND,
     cpu_profiled,
     figures,
@@ -11,8 +12,7 @@ from ioflame.metrics import (
     weight_by_time,
     window_metrics,
 )
-from ioflame.record import ProfileFacts
-from ioflame.stats import Resamples
+from ioflame.results.record import ProfileFacts
 from tests.records import window
 
 

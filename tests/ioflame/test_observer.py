@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from ioflame.errors import MeasurementError
-from ioflame.observer import NullObserver, attached
-from ioflame.progress import Reporter
+from ioflame.system.observer import NullObserver, attached
+from ioflame.text.progress import Reporter
 
 
 class Failing(NullObserver):
@@ -53,7 +53,7 @@ class Slow(NullObserver):
 
 
 def test_what_is_waited_for_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ioflame.progress._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("ioflame.text.progress._PATIENCE_SECONDS", 0.05)
     with attached(Slow(lambda: capsys.readouterr().err), Reporter()):
         pass
 

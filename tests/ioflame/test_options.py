@@ -5,8 +5,9 @@ import argparse
 import pytest
 
 from ioflame.cli import main
+from ioflame.commands.arguments import add_profile_arguments, profile_options
 from ioflame.errors import EXIT_USAGE, UsageError
-from ioflame.options import ProfileOptions, add_profile_arguments, profile_options
+from ioflame.profile.options import ProfileOptions
 
 
 def parse(*words: str) -> ProfileOptions:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.process import Children, capture, interruptible, tool_path
+from ioflame.system.process import Children, capture, interruptible, tool_path
 
 
 def alive(pid: int) -> bool:
@@ -84,7 +84,7 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> Non
     pids = tmp_path / "pids"
     os.mkfifo(pids)
     code = (
-        "from ioflame.process import Children\nimport time\n"
+        "from ioflame.system.process import Children\nimport time\n"
         f"c = Children().start('c', ['sleep', '1000'])\nopen({str(pids)!r}, 'w').write(str(c.pid))\ntime.sleep(1000)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
@@ -127,7 +127,9 @@ def test_what_a_wrapper_starts_ends_with_it(script: str, tmp_path: Path) -> None
 
 def test_what_a_wrapper_starts_does_not_outlive_an_ioflame_that_is_killed(tmp_path: Path) -> None:
     argv = wrapped(WRAPPERS["as a child that is waited for"], tmp_path / "pid")
-    code = f"from ioflame.process import Children\nimport time\nChildren().start('c', {argv!r})\ntime.sleep(1000)"
+    code = (
+        f"from ioflame.system.process import Children\nimport time\nChildren().start('c', {argv!r})\ntime.sleep(1000)"
+    )
     parent = subprocess.Popen([sys.executable, "-c", code])
     handle = os.pidfd_open(int((tmp_path / "pid").read_text()))
     parent.kill()
@@ -162,7 +164,8 @@ def test_a_command_is_found_once_in_the_list_of_processes() -> None:
     """Whoever looks for db_bench by its command line is to find db_bench, and not what watches over it."""
     mark = f"mark-of-{os.getpid()}"
     with Children() as children:
-        child = children.start("one", ["sh", "-c", "sleep 1000; :", mark])
+        # One process: a shell's child has the shell's command line until it is another program.
+        child = children.start("one", [sys.executable, "-c", "import time; time.sleep(1000)", mark])
         found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if mark in words_of(path)]
         assert found == [str(child.pid)]
 

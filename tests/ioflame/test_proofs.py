@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from ioflame.categories import Category
-from ioflame.checks import Verdict
-from ioflame.proofs import bloom_proof, tree_proofs
-from ioflame.record import SCHEMA, Expectation, RunRecord
+from ioflame.analysis.checks.tree import filter_proof, tree_proofs
+from ioflame.results.categories import Category
+from ioflame.results.checks import Verdict
+from ioflame.results.record import SCHEMA, Expectation, RunRecord
 from tests.records import window
+from workloads.engines.rocksdb.engine import RocksDB
 
 TWO = "L6 8 files 333 MiB, L7 73 files 3801 MiB"
 ONE = "L7 81 files 4134 MiB"
@@ -21,7 +22,7 @@ def verdicts(
     record.database = {"levels": before, "memtable_entries": entries, "l0_files": l0}
     if after is not None:
         record.database["levels_after"] = after
-    return {check.name: check.verdict for check in tree_proofs(record, log)}
+    return {check.name: check.verdict for check in tree_proofs(record, RocksDB().compacted_gb(log))}
 
 
 def test_a_tree_that_is_as_it_should_be_proves_itself() -> None:
@@ -56,20 +57,20 @@ def test_why_the_log_says_nothing_of_compactions() -> None:
     record.windows, record.database = [window("plain")], {"levels": ONE, "levels_after": ONE}
 
     def means() -> str:
-        return next(check.means for check in tree_proofs(record, "") if check.name == "compaction in the log")
+        return next(check.means for check in tree_proofs(record, None) if check.name == "compaction in the log")
 
     assert means() == "the engine did not come to its own end, where it prints its statistics"
     record.engine_result = {"operations": 1000.0}
-    assert means() == "this db_bench prints other statistics"
+    assert means() == "this build prints other statistics"
 
 
 def test_nothing_is_said_of_a_tree_that_was_never_looked_at() -> None:
-    assert not list(tree_proofs(RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}), QUIET))
+    assert not list(tree_proofs(RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}), 0.0))
 
 
 def test_filters_that_were_to_go_unused_have_no_weight() -> None:
     def rows(share: float) -> list[Category]:
         return [Category("bloom", "", 1, share, 1), Category("other", "", 99, 100 - share, 99)]
 
-    assert bloom_proof(rows(0.02)).verdict is Verdict.OK
-    assert bloom_proof(rows(3.6)).verdict is Verdict.FAILED
+    assert filter_proof(rows(0.02), "bloom").verdict is Verdict.OK
+    assert filter_proof(rows(3.6), "bloom").verdict is Verdict.FAILED

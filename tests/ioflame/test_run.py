@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.checks import Check, Verdict, render_checks, worst
 from ioflame.errors import MeasurementError, UsageError
-from ioflame.files import Files
-from ioflame.lines import NO_BREAK, fold_line
-from ioflame.progress import fitted
-from ioflame.record import SCHEMA, RunRecord, Window
-from ioflame.run import Run, check_writable, open_run
+from ioflame.results.checks import Check, Verdict, render_checks, worst
+from ioflame.results.files import Files
+from ioflame.results.record import SCHEMA, RunRecord, Window
+from ioflame.results.run import Run, check_writable, open_run
+from ioflame.text.columns import NO_BREAK, fold_line
+from ioflame.text.progress import fitted
 from tests.records import counters
 
 

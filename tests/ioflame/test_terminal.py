@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioflame.cli import main
-from ioflame.files import Files
-from ioflame.lines import escaped
-from ioflame.run import Run
+from ioflame.results.files import Files
+from ioflame.results.run import Run
+from ioflame.text.columns import escaped
 from tests.viz.runs import record
 
 ROOT = Path(__file__).parent.parent.parent
@@ -78,7 +78,7 @@ def test_no_file_of_ours_gets_the_number_of_a_closed_stream(run: Run) -> None:
 
 
 def test_files_are_utf_8_whatever_the_locale(run: Run) -> None:
-    done = ioflame('analyse "$1"', run.directory, **PLAIN)
+    done = ioflame('analyse -v "$1"', run.directory, **PLAIN)
     assert b"Traceback" not in done.stderr and run.path(Files.REPORT).exists()
     assert "Prozessor\u00fc" in run.path(Files.SUMMARY).read_text(encoding="utf-8")
     assert b"Prozessor?" in done.stdout

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioflame.checks import Verdict
-from ioflame.record import SCHEMA, ProfileFacts, RunRecord, Unobserved
-from ioflame.verdicts import run_verdicts
+from ioflame.analysis.checks.whole_run import run_checks
+from ioflame.results.checks import Verdict
+from ioflame.results.record import SCHEMA, ProfileFacts, RunRecord, Unobserved
 from tests.records import window
 
 
@@ -29,11 +29,11 @@ def record(**changes: object) -> RunRecord:
 
 
 def verdict(made: RunRecord, name: str, background: int = 0) -> Verdict:
-    return next(check.verdict for check in run_verdicts(made, background) if check.name == name)
+    return next(check.verdict for check in run_checks(made, {"flush": background}) if check.name == name)
 
 
 def test_a_good_run_has_nothing_to_mend() -> None:
-    assert {check.verdict for check in run_verdicts(record(), 0)} == {Verdict.OK}
+    assert {check.verdict for check in run_checks(record(), {})} == {Verdict.OK}
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(True, Verdict.FAILED), (False, Verdict.WARN)])
@@ -66,14 +66,14 @@ def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, ex
 
 def test_more_sampled_than_ran_is_put_down_to_steal() -> None:
     made = record(profile=good_profile(unit="ns", coverage=1.48))
-    (check,) = [check for check in run_verdicts(made, 0) if check.name == "coverage"]
+    (check,) = [check for check in run_checks(made, {}) if check.name == "coverage"]
     assert "148%" in check.value and "steal" in check.means and check.mend
 
 
 def test_of_copied_stacks_that_are_incomplete_the_reason_is_told() -> None:
     flaws = {"incomplete_weight": 4 * 10**8, "cut_by_page_weight": 3 * 10**8, "cut_by_size_weight": 10**8}
     made = record(profile=good_profile(callgraph="dwarf", **flaws))
-    (check,) = [check for check in run_verdicts(made, 0) if check.name == "incomplete stacks"]
+    (check,) = [check for check in run_checks(made, {}) if check.name == "incomplete stacks"]
     assert (check.verdict, check.value) == (Verdict.WARN, "40.00% of weight")
     assert "10.0% are longer than their copy, 30.0% were copied up to a page not in memory" in check.means
     assert "CALLGRAPH=fp" in check.mend
@@ -134,7 +134,7 @@ WORKING = {"cpu_ns": 5 * 10**8, "queries": 9000}
 def test_a_window_without_queries_fails_the_run(windows: list[dict[str, float]], expected: Verdict, says: str) -> None:
     kinds = zip(("plain", "perf", "plain"), windows, strict=True)
     made = record(windows=[window("warm-up", 1.0, "flat"), *(window(kind, **counted) for kind, counted in kinds)])
-    (check,) = [check for check in run_verdicts(made, 0) if check.name == "queries"]
+    (check,) = [check for check in run_checks(made, {}) if check.name == "queries"]
     assert check.verdict is expected
     assert says in f"{check.value}; {check.means}"
 
@@ -142,7 +142,7 @@ def test_a_window_without_queries_fails_the_run(windows: list[dict[str, float]],
 def test_of_reads_that_are_not_there_all_are_others() -> None:
     """A workload that is answered from memory: what others read decides by how much it is a query."""
     cached = {"queries": 100_000, "storage_read_bytes": 200_000, "process_read_bytes": 0}
-    (check,) = [c for c in run_verdicts(record(windows=[window("plain", **cached)]), 0) if c.name == "others' reads"]
+    (check,) = [c for c in run_checks(record(windows=[window("plain", **cached)]), {}) if c.name == "others' reads"]
     assert (check.verdict, check.value) == (Verdict.OK, "100.0% of the bytes read from the device, 2 bytes a query")
     busy = {**cached, "storage_read_bytes": 10**9}
     assert verdict(record(windows=[window("plain", **busy)]), "others' reads") is Verdict.WARN
@@ -155,7 +155,7 @@ def test_reads_of_others_and_drift_are_seen() -> None:
     assert verdict(record(windows=slower), "drift") is Verdict.WARN
     plain = {"queries": 1000, "cpu_ns": 10**7}
     halting = [window("plain", **plain), window("perf", queries=1200, cpu_ns=9 * 10**6), window("plain", **plain)]
-    (observer,) = [c for c in run_verdicts(record(windows=halting), 0) if c.name == "observer"]
+    (observer,) = [c for c in run_checks(record(windows=halting), {}) if c.name == "observer"]
     assert observer.verdict is Verdict.WARN
     assert observer.value == "with perf attached QPS +20.0%, CPU per query 7.50 against 10.00 us"
     assert "keeps the CPU from halting" in observer.means

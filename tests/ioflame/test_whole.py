@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.checks import Verdict
 from ioflame.cli import main
 from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.files import Files
-from ioflame.process import Children
-from ioflame.run import Run, check_writable, open_run
-from ioflame.whole import read_json, read_whole, write_json, write_whole
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.run import Run, check_writable, open_run
+from ioflame.system.atomic_files import read_json, read_whole, write_json, write_whole
+from ioflame.system.process import Children
 from tests.conftest import Ioflame
 from tests.viz import observers
 from tests.viz.runs import record

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ioflame.histogram import Histogram
-from ioflame.ladder import STAGES, Ladder, LadderDevice, Rung
-from ioflame.latency import Device, DiskCount, DiskCounts, DiskWindow, IoLatency, IoRow, IoSlice
-from ioflame.offcpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
-from ioflame.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
-from viz.frames import Stack
-from viz.observed import Observed, by_state
+from ioflame.results.histogram import Histogram
+from ioflame.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSlice
+from ioflame.results.ladder import STAGES, Ladder, LadderDevice, Rung
+from ioflame.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
+from ioflame.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
+from ioflame.system.diskstats import DiskCount, DiskCounts
+from viz.flame.stacks import Stack
+from viz.page.run_view import Observed, by_state
 
 # us of each stage: 100 us in all, 60 of them in the block layer; runq is the largest part of the other 40.
 STAGE_US = dict(zip(STAGES, (8, 1, 2, 2, 58, 1, 14, 1, 3, 10), strict=True))

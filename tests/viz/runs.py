@@ -6,15 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioflame.categories import Categories, Category
-from ioflame.checks import Check, Verdict
-from ioflame.record import ProfileFacts, RunRecord, Window
+from ioflame.results.categories import Categories, Category
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.findings import Finding
+from ioflame.results.interval import Interval
+from ioflame.results.record import ProfileFacts, RunRecord, Window
 from tests.records import SECOND, window
 from tests.viz.samples import CATEGORIES, stacks
-from viz.frames import Stack
-from viz.report_parts import RunView
+from viz.flame.stacks import Stack
+from viz.page.run_view import RunView
 
 LEAVES = (("k:device", "kernel: devices"), ("filter probe", "bits of filters"), ("engine", "the rest"), ("other", ""))
+FOUND = [
+    Finding("doorbell", "28.1 [27.0, 29.2] of 54.1 us of CPU are <one> function.", Interval(28.1, 27.0, 29.2, 900),
+            "iowrite16", "another disk", "the source", "graph"),
+    Finding("run queue", "7.5 [6.2, 8.7] of 76.1 us a query wait.", Interval(7.5, 6.2, 8.7, 5042), "",
+            "CPUS=", "bpf", "waits"),
+]  # fmt: skip
 # 30 s of QPS that no two shifts fit, and windows that counted from second 3 on
 RATES = [9000 + 137 * (i * i % 23) for i in range(30)]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from viz.flamegraph import FlamegraphOptions
-from viz.frames import Stack, read_categorised
+from tests.viz.categorised import read_categorised
+from viz.flame.stacks import Stack
+from viz.svg.flame_graph import FlamegraphOptions
 
 CATEGORIES = (
     ("libc+k", "the read call: libc and the kernel below it"),

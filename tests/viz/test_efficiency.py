@@ -9,13 +9,13 @@ from itertools import zip_longest
 
 import pytest
 
-from ioflame.categories import Categories, Category
-from ioflame.checks import Check, Verdict
-from ioflame.efficiency import MeasuredStep, Row, rows
-from ioflame.experiment import Baseline, ExperimentRecord, StepRecord
-from ioflame.record import SCHEMA, ProfileFacts, RunRecord, Window
+from ioflame.analysis.io_efficiency import MeasuredStep, Row, rows
+from ioflame.results.categories import Categories, Category
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.experiment import Baseline, ExperimentRecord, StepRecord
+from ioflame.results.record import SCHEMA, ProfileFacts, RunRecord, Window
 from tests.records import window
-from viz.efficiency import render_efficiency
+from viz.terminal.experiment import render_efficiency
 
 HOST = {"cpus": "2", "cpu": "Model", "kernel": "6.1", "distribution": "Debian", "hypervisor": "yes"}
 NAMES = ("libc+k", "bloom", "other")
@@ -69,7 +69,8 @@ def experiment(found: Sequence[MeasuredStep], *of_fio: float) -> ExperimentRecor
         for i, iops in enumerate(of_fio)
     ]
     steps = [step for run, one in zip_longest(runs, found) for step in (run, one and one.step) if step]
-    return ExperimentRecord(1, "io-efficiency", "about", "now", {}, HOST, {"engine": "7.8.3"}, steps)
+    orders = {"bloom": "falls", "libc+k": "rises"}
+    return ExperimentRecord("io-efficiency", "about", "now", {}, HOST, {"engine": "7.8.3"}, steps, orders=orders)
 
 
 def rendered(found: Sequence[MeasuredStep], *of_fio: float) -> str:
@@ -89,7 +90,7 @@ def cells(text: str, *start: str) -> list[str]:
     return re.split(r"  +", found.strip())[len(start) :]
 
 
-def test_rows_whose_intervals_overlap_differ_in_nothing() -> None:
+def test_rows_differ_in_nothing_where_their_difference_holds_zero() -> None:
     same = [measured("readrandom", 8000, 20.0), measured("readrandom2", 8001, 20.0)]
     text = rendered(same, *STEADY)
     assert set(cells(text, "readrandom", "readrandom2", "1")) == {"none seen"}

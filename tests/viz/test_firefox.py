@@ -14,8 +14,8 @@ import pytest
 
 from tests.viz.conftest import NpmPackage
 from tests.viz.samples import stacks
-from viz.exports import firefox_profile
-from viz.frames import Stack
+from viz.export.firefox import firefox_profile
+from viz.flame.stacks import Stack
 
 SHA512 = "f9fqdHh7B6ddQIYrwrEs4FE5D8BMOsXSorYF4NRFfwPaGikVBlhorBxHT7zrb6WMgJgKQYHC9kazkRjbItLx8Q=="
 

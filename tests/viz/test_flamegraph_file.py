@@ -14,8 +14,8 @@ import pytest
 
 from ioflame.errors import MeasurementError
 from tests.viz.samples import CATEGORIES, US_PER_QUERY, VERSION_GET, options, percent, stacks, total
-from viz.flamegraph import FlamegraphOptions, flamegraph, write_flamegraph
-from viz.frames import Stack, read_folded
+from viz.flame.stacks import Stack, read_folded
+from viz.svg.flame_graph import FlamegraphOptions, flamegraph, write_flamegraph
 
 GOLDEN = Path(__file__).parent / "golden"
 SVG = "{http://www.w3.org/2000/svg}"

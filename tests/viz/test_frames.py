@@ -8,15 +8,11 @@ import pytest
 
 from ioflame.errors import MeasurementError
 from tests.viz.samples import CATEGORIES, LINES, VERSION_GET, stacks, total
-from viz.frames import FrameTree, Stack, printable, read_categorised, read_folded
+from viz.flame.stacks import Stack, read_folded
+from viz.flame.tree import FrameTree
+from viz.printable import printable
 
 NAMES = [name for name, _ in CATEGORIES]
-
-
-def test_a_categorised_line_gives_every_field() -> None:
-    assert read_categorised([b"libc+k\t1\t2\t99\tcomm;pread;read_[k]\n", b"\n"]) == [
-        Stack(("comm", "pread", "read_[k]"), 99, 2, "libc+k", 1)
-    ]
 
 
 def test_a_folded_line_may_hold_spaces_in_its_names() -> None:
@@ -28,27 +24,20 @@ def test_a_folded_line_may_hold_spaces_in_its_names() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"libc+k\t1\t2\tcomm;f", "4 fields"),
-        (b"libc+k\t2\t2\t9\tcomm;f", "anchor depth 2 in a stack of 2 frames"),
-        (b"libc+k\t-1\t2\t9\tcomm;f", "without an anchor"),
-        (b"libc+k\tx\t2\t9\tcomm;f", "anchor depth 'x'"),
-        (b"libc+k\t1\t2\t9.5\tcomm;f", "weight '9.5'"),
-        (b"libc+k\t1\t2\t-9\tcomm;f", "weight -9 is below 0"),
-        (b"libc+k\t1\t2\t1_0\tcomm;f", "weight '1_0'"),
+        (b"comm;f", "no stack before the weight"),
+        (b" 12", "no stack before the weight"),
+        (b"comm;f twelve", "weight 'twelve'"),
+        (b"comm;f 9.5", "weight '9.5'"),
+        (b"comm;f -9", "weight '-9'"),
+        (b"comm;f 1_0", "weight '1_0'"),
     ],
 )
-def test_a_bad_categorised_line_is_named_with_its_fault(line: bytes, why: str) -> None:
+def test_a_bad_line_is_named_with_its_fault(line: bytes, why: str) -> None:
     with pytest.raises(MeasurementError) as error:
-        read_categorised([b"other\t-1\t1\t1\tcomm;f", line])
+        read_folded([b"comm;f 1", line])
     assert "line 2" in error.value.what
     assert why in error.value.what
     assert error.value.mend
-
-
-@pytest.mark.parametrize("line", [b"comm;f", b" 12", b"comm;f twelve"])
-def test_a_bad_folded_line_is_refused(line: bytes) -> None:
-    with pytest.raises(MeasurementError, match="line 1"):
-        read_folded([line])
 
 
 @pytest.mark.parametrize("some", [[], [Stack(("comm", "f"), 0)]])

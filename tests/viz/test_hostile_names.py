@@ -7,10 +7,11 @@ from xml.parsers import expat
 import pytest
 
 from ioflame.errors import MeasurementError
+from tests.viz.categorised import read_categorised
 from tests.viz.conftest import Opener
 from tests.viz.xml import xmllint
-from viz.flamegraph import FlamegraphOptions, flamegraph
-from viz.frames import read_categorised, read_folded
+from viz.flame.stacks import read_folded
+from viz.svg.flame_graph import FlamegraphOptions, flamegraph
 
 NAMES = (
     b"<script>window.pwned=1</script>",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioflame.lines import cells
-from viz.labels import fit, shorter_forms
+from ioflame.text.columns import cells
+from viz.flame.layout import fit, shorter_forms
 
 
 def forms(name: str) -> list[str]:

@@ -14,8 +14,8 @@ from folding.stackfold import stackfold_binary
 from ioflame.results.profile import read_profile
 from tests.viz.conftest import Opener
 from tests.viz.runs import view
-from viz.frames import Stack, read_folded, stacks_of
-from viz.report import render_report
+from viz.flame.stacks import Stack, read_folded, stacks_of
+from viz.page.report import render_report
 
 CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
 

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.viz.categorised import read_categorised
 from tests.viz.conftest import Opener
 from tests.viz.runs import leaf_of, view
 from tests.viz.samples import CATEGORIES, stacks
 from tests.viz.test_hostile_names import NAMES
-from viz.frames import FrameTree, Stack, read_categorised
-from viz.packed import pack, unpack
-from viz.report import render_report
+from tests.viz.unpacked import unpack
+from viz.flame.embedded import pack
+from viz.flame.stacks import Stack
+from viz.flame.tree import FrameTree
+from viz.page.report import render_report
 
 
 def rows(some: list[tuple[Stack, str | None]]) -> list[tuple[Any, ...]]:
@@ -67,11 +70,20 @@ def test_one_name_of_two_objects_is_two_names() -> None:
     assert rows(unpack(data)) == rows([(s, leaf_of(DETAILED)[s.frames]) for s in DETAILED])
 
 
+STACKS = """(() => { const p = ioflameRuns[0].profile; const { data } = p; return Array.from(p.ends, (node, s) => {
+  const nodes = p.nodesOf(s); const inside = data.categories[p.category[node]][0];
+  const objects = nodes.map((i) => p.objectOf(p.name[i]));
+  return [nodes.map((i) => data.names[p.name[i]]), String(p.exactOf([s])), p.samplesOf ? p.samplesOf(s) : null, inside,
+    inside === "other" ? -1 : nodes.findIndex((i) => p.category[i] === p.category[node]),
+    p.leafOf ? data.leaves[p.leafOf(s)][0] : null, objects.some(Boolean) ? objects : [],
+    p.threadOf && p.threadOf(s) >= 0 ? data.names[p.threadOf(s)] : ""]; }); })()"""
+
+
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("some", [stacks(), HOSTILE, BIG, DETAILED], ids=["sample", "hostile", "big", "detailed"])
 def test_the_script_reads_what_python_reads(chromium_page: Opener, some: list[Stack]) -> None:
     page = chromium_page.html(render_report([view(some)]))
-    read = page.evaluate("ioflameRuns[0].profile.stacks()")
+    read = page.evaluate(STACKS)
     seen = sorted((tuple(frames), int(weight), *rest, tuple(objects), thread)
                   for frames, weight, *rest, objects, thread in read)  # fmt: skip
     assert seen == rows(unpack(pack(FrameTree(some, [n for n, _ in CATEGORIES]), {}, leaf_of(some))))

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from viz.palette import THEMES, Theme, fills
+from viz.flame.palette import THEMES, Theme, fills
 
 Rgb = tuple[float, float, float]
 NINE = [*(f"category {i}" for i in range(8)), "other"]
@@ -69,15 +69,15 @@ def seen(colour: str, blindness: str) -> Rgb:
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 def test_text_has_aa_contrast_everywhere(theme: Theme) -> None:
-    for fill in fills([f"category {i}" for i in range(16)] + ["other"], theme, "other"):
-        assert contrast(theme.frame_ink, fill) >= 4.5, fill
+    for fill in fills([f"category {i}" for i in range(16)] + ["other"], theme):
+        assert contrast(theme.colours["frame-ink"], fill) >= 4.5, fill
     pairs = [
-        (theme.ink, theme.page),
-        (theme.ink, theme.panel),
-        (theme.quiet, theme.page),
-        (theme.quiet, theme.panel),
-        (theme.match_ink, theme.match),
-        (theme.warn_ink, theme.warn),
+        (theme.colours["ink"], theme.colours["page"]),
+        (theme.colours["ink"], theme.colours["panel"]),
+        (theme.colours["quiet"], theme.colours["page"]),
+        (theme.colours["quiet"], theme.colours["panel"]),
+        (theme.colours["match-ink"], theme.colours["match"]),
+        (theme.colours["warn-ink"], theme.colours["warn"]),
     ]
     for text, ground in pairs:
         assert contrast(text, ground) >= 4.5, (text, ground)
@@ -87,12 +87,12 @@ def test_text_has_aa_contrast_everywhere(theme: Theme) -> None:
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 def test_the_nine_owner_colours_can_be_told_apart(theme: Theme, blindness: str) -> None:
     # 0.02 in OKLab is about one just noticeable difference
-    for one, other in itertools.combinations(fills(NINE, theme, "other"), 2):
+    for one, other in itertools.combinations(fills(NINE, theme), 2):
         apart = math.dist(seen(one, blindness), seen(other, blindness))
         assert apart > (0.06 if blindness == "none" else 0.02), (one, other)
 
 
 def test_other_is_grey_and_takes_no_hue() -> None:
     theme = THEMES["light"]
-    assert fills(["other", "a"], theme, "other") == [theme.other, theme.first[0]]
-    assert len(set(fills([str(i) for i in range(16)], theme, "other"))) == 16
+    assert fills(["other", "a"], theme) == [theme.colours["other"], theme.hues[0]]
+    assert len(set(fills([str(i) for i in range(16)], theme))) == 16

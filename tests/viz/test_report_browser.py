@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page
 
-from ioflame.checks import Check, Verdict
+from ioflame.results.checks import Check, Verdict
 from tests.viz.conftest import Opener
-from tests.viz.runs import leaf_of, view
+from tests.viz.observers import observed
+from tests.viz.runs import FOUND, leaf_of, view
 from tests.viz.samples import US_PER_QUERY, VERSION_GET, matched, percent, stacks, total
-from viz.frames import Stack, read_folded
-from viz.report import render_report
-from viz.report_parts import RunView
+from viz.flame.stacks import Stack, read_folded
+from viz.page.report import render_report
+from viz.page.run_view import RunView
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -62,27 +65,72 @@ def boxes(page: Page) -> list[list[object]]:
 
 def test_it_opens_with_what_ran_its_figures_and_its_checks(page: Page) -> None:
     assert page.title() == "readrandom, 1 thread, rocksdb 7.8.3: run-a"
-    facts = page.locator(".facts").inner_text()
-    for words in ("assertions on", "2 x Model (VM)", "cpu-clock, weights in ns", "vda", "no hardware counter"):
+    facts = page.locator(".facts:visible").inner_text()
+    for words in ("assertions on", "1,000 keys", "2 x Model (VM)"):
         assert words in facts
-    assert "10,000" in page.locator(".tiles").inner_text()
-    assert (
-        "Usable; read the warnings first. 1 warning, 1 note, 1 ok." in page.locator("#trust-0 ~ .banner").inner_text()
-    )
-    lights = page.locator(".light").all_inner_texts()
-    assert [re.sub(r"\s", "", light) for light in lights] == ["\u25b2warning", "\u25cbnote", "\u2713ok"]
+    assert "10,000" in page.locator(".tiles:visible").inner_text()
+    page.get_by_text("More of what ran: how it was recorded, 3 more figures").click()
+    for words in ("cpu-clock, weights in ns", "vda", "no hardware counter"):
+        assert words in page.locator(".facts").last.inner_text()
+    verdict = page.locator("#what-0 ~ .banner")
+    assert "Usable; read the warnings first. 1 warning (observer), 1 note, 1 ok." in verdict.inner_text()
+    verdict.get_by_role("link").click()
+    assert page.evaluate("document.activeElement.id") == "trust-0"
+
+    def lights() -> list[str]:
+        return [re.sub(r"\s", "", light) for light in page.locator(".light:visible").all_inner_texts()]
+
+    assert lights() == ["\u25b2warning", "\u25cbnote"]
+    page.get_by_text("1 check that is ok").click()
+    assert lights() == ["\u25b2warning", "\u25cbnote", "\u2713ok"]
     assert "not quite the same workload" in page.locator("#trust-0 ~ figure").inner_text()
 
 
 @pytest.mark.parametrize(
     "pattern, flags",
-    [("bloom", "i"), ("/Bloom0[0-4]/", ""), ("/^rocksdb:low$/", ""), ("/PREAD|io_/i", "i"), ("a.b", "")],
+    [("bloom", "i"), ("/Bloom0[0-4]/", ""), ("/^rocksdb:low$/", ""), ("/PREAD|io_/i", "i")],
 )
 def test_matched_shares_are_those_of_the_stacks(page: Page, pattern: str, flags: str) -> None:
     regex = re.fullmatch(r"/(.*)/i?", pattern)
     weight = matched(stacks(), regex[1] if regex else re.escape(pattern), flags=re.I if flags else 0)
     wanted = f"matched {percent(weight, WHOLE)} of all, {CPU * weight / WHOLE:.3f} us per query"
     assert search(page, pattern) == (wanted if weight else "no frame matches")
+
+
+def test_where_the_cpu_went_is_on_the_first_screen(chromium_page: Opener) -> None:
+    given = view()
+    given.findings = FOUND * 2
+    page = chromium_page.html(render_report([given]), width=1280, height=900)
+    for words in (FOUND[0].sentence, "libc+k", "the read call: libc and the kernel below it"):
+        box = page.get_by_text(words, exact=True).first.bounding_box()
+        assert box is not None and box["y"] + box["height"] <= 900, words
+
+
+def test_a_finding_leads_to_its_section_and_leaves_the_graph_as_it_is(chromium_page: Opener) -> None:
+    given = view()
+    given.findings = FOUND
+    page = chromium_page.html(render_report([given]))
+    search(page, "Bloom")
+    before = page.url, part(page, "found")
+    page.get_by_role("link", name="28.1 [27.0, 29.2]").click()
+    assert page.evaluate("document.activeElement.id") == "graph-0"
+    assert (page.url, part(page, "found")) == before
+
+
+def test_a_bar_is_as_long_as_its_share_and_saves_with_its_table(page: Page) -> None:
+    rows = page.locator("figure:has([data-owner]) .share")
+    bars = rows.locator("rect").evaluate_all("all => all.map(r => r.getBoundingClientRect().width)")
+    shares = [float(text) for text in rows.all_inner_texts()]
+    longest = shares.index(max(shares))
+    assert shares[longest] > 20
+    for width, share in zip(bars, shares, strict=True):
+        assert width == pytest.approx(bars[longest] * share / shares[longest], abs=0.1)
+    with page.expect_download() as download:
+        page.locator('[data-save="owner.svg"]').click()
+    saved = ElementTree.fromstring(Path(download.value.path()).read_bytes())
+    svg = "{http://www.w3.org/2000/svg}"
+    assert len(saved.findall(f"{svg}svg/{svg}rect")) == len(shares)
+    assert f"{shares[longest]:.2f}" in [text.text for text in saved.iter(f"{svg}text")]
 
 
 REAL = ("readrandom-1u-profile13.folded", "readrandom_fp__kernel.expected", "multireadrandom_fp__default.expected")
@@ -313,8 +361,6 @@ def test_tables_copy_as_tsv_and_markdown(chromium_page: Opener) -> None:
 
 
 def test_plots_and_the_graph_save_as_svg(page: Page) -> None:
-    from xml.etree import ElementTree
-
     buttons = page.locator("[data-save], [data-part=save]")
     names = []
     for index in range(buttons.count()):
@@ -338,6 +384,11 @@ def test_the_theme_follows_the_system_until_it_is_chosen(chromium_page: Opener, 
     assert page.evaluate(ground) == pages[True]
     page.locator(".theme").click()  # light
     assert page.evaluate(ground) == pages[False]
+    # Chromium writes what a page stores when it likes: it is there once another page sees it.
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_function("localStorage.getItem('ioflame-theme') === 'light'")
+    other.close()
     page.reload()
     assert page.evaluate(ground) == pages[False]
     page.get_by_role("button", name="Theme: light", exact=True).wait_for()
@@ -356,7 +407,7 @@ def test_it_prints_without_controls_and_in_light(chromium_page: Opener) -> None:
 
 def test_without_scripts_the_tables_and_plots_are_there(chromium_page: Opener) -> None:
     page = chromium_page.html(render_report([view()]), scripts=False)
-    assert page.locator("svg.plot").count() == 3
+    assert page.locator("svg.plot").count() == 1 and page.locator("svg.share-bar").count() == 8
     assert page.get_by_text("The flame graph needs a script").is_visible()
     assert not page.locator(".flame").is_visible()
     assert page.locator(".matrix").is_visible()
@@ -365,6 +416,71 @@ def test_without_scripts_the_tables_and_plots_are_there(chromium_page: Opener) -
 
 def test_the_cost_of_the_sample_is_not_mixed_up() -> None:
     assert US_PER_QUERY != CPU  # two figures for two kinds of output; a mix-up would be seen
+
+
+CONTROLS = ".flame:visible .bar :is(input, select, button):visible"
+
+
+def test_the_controls_are_in_one_row(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([view()]), width=1280)
+    page.locator('.keys [data-owner="2"]').click()  # the button that clears a filter is there, too
+    boxes_of = page.locator(CONTROLS).evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect()).map(r => [(r.top + r.bottom) / 2, r.left, r.right])"
+    )
+    assert len(boxes_of) == 10
+    middles = [middle for middle, _, _ in boxes_of]
+    assert max(middles) - min(middles) <= 2
+    ordered = sorted(boxes_of, key=lambda box: box[1])
+    assert all(one[2] <= other[1] for one, other in pairwise(ordered)) and ordered[-1][2] <= 1280
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (1280, 600), (390, 844)])
+def test_the_controls_stay_in_sight_while_the_graph_is_used(chromium_page: Opener, width: int, height: int) -> None:
+    deep = tuple(f"frame{depth}" for depth in range(90))
+    page = chromium_page.html(render_report([view([Stack(("c", *deep), 5, 1)])]), width=width, height=height)
+
+    def edges() -> list[list[float]]:
+        """Top and bottom of the controls, of the line that says what is shown, and of the graph, come to rest."""
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        found: list[list[float]] = page.evaluate(
+            "['.bar', '.line', '.box'].map(part => document.querySelector(`.flame ${part}`).getBoundingClientRect())"
+            ".map(r => [r.top, r.bottom])"
+        )
+        return found
+
+    for place, beyond in (("start", 40), ("end", -40)):
+        page.locator(".box").evaluate("(box, place) => box.scrollIntoView({ block: place })", place)
+        page.evaluate("by => scrollBy(0, by)", beyond)
+        bar, line, box = edges()
+        assert 0 <= bar[0] < bar[1] <= line[0] < line[1] < height
+        assert box[0] < height and box[1] > line[1]
+    # As much of the graph as fits below them, and what a frame is, are in the window at once.
+    page.locator(".graph").evaluate("graph => graph.scrollIntoView()")
+    _, line, box = edges()
+    assert line[1] <= box[0] < box[1] <= height
+    page.mouse.move(width / 2, box[1] - 30)
+    page.locator('[data-part="tip"]').wait_for()
+    tip = page.locator('[data-part="tip"]').bounding_box()
+    assert tip and tip["x"] >= 0 and tip["x"] + tip["width"] <= width
+    assert tip["y"] >= 0 and tip["y"] + tip["height"] <= height
+
+
+def test_no_part_hangs_over_a_narrow_window(chromium_page: Opener) -> None:
+    given = view()
+    given.observed = observed()
+    given.findings = FOUND
+    page = chromium_page.html(render_report([given, view(name="b")]), width=390, height=844)
+    page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    over = page.locator("main :visible").evaluate_all(
+        "all => all.filter(e => !e.closest('.scroll, .box, .keys, svg, .sr, .tip'))"
+        ".filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < 0)"
+        ".map(e => e.outerHTML.slice(0, 90))"
+    )
+    assert over == []
+    # What is wider scrolls by itself.
+    holders = page.locator(".scroll:visible, .keys div:visible")
+    assert holders.evaluate_all("all => all.every(e => e.getBoundingClientRect().right <= innerWidth)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.parametrize("media, width", [("screen", 360), ("screen", 718), ("screen", 1400), ("print", 718)])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,23 +16,26 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from ioflame.analysis.what_differs import differences
 from ioflame.cli import main
-from ioflame.commands.report import write_report
-from ioflame.files import Files
-from ioflame.record import Command, ObserverCost, Unobserved
-from ioflame.run import Run
-from ioflame.stats import Interval
+from ioflame.profile.report import write_report
+from ioflame.results.files import Files
+from ioflame.results.interval import Interval
+from ioflame.results.record import Command, ObserverCost, Unobserved
+from ioflame.results.run import Run
 from tests.records import SECOND
+from tests.viz.compared import COLOURED, fold
+from tests.viz.compared import RATES as RATES_OF
 from tests.viz.conftest import Opener
 from tests.viz.runs import RATES, record, series, view
-from viz.compare import differences
-from viz.frames import Stack
-from viz.intervals import wilson
-from viz.report import render_report
-from viz.report_parts import RunView
-from viz.timebase import TimeBase, align, read_rates
-from viz.timeline import panels, timeline
+from viz.engine_clock import TimeBase, align
+from viz.page.report import render_report
+from viz.page.run_view import RunView
+from viz.page.timeline import timeline
+from viz.page.wilson import wilson
+from viz.svg.timeline import panels
 
+REPORT = "db_bench.report.csv"
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
 
 
@@ -40,7 +45,7 @@ def run(tmp_path: Path) -> Run:
     made.path(Files.FOLDED).write_bytes(FOLDED)
     made.path(Files.SAMPLE_COUNTS).write_bytes(FOLDED.replace(b"00\n", b"\n"))
     lines = ["secs_elapsed,interval_qps", *(f"{i + 1},{rate}" for i, rate in enumerate(RATES))]
-    made.path(Files.ENGINE_REPORT).write_text("\n".join(lines) + "\n")
+    made.path(REPORT).write_text("\n".join(lines) + "\n")
     return made
 
 
@@ -83,7 +88,7 @@ def test_leaf_categories_of_the_analysis_are_used(run: Run) -> None:
 
 
 def test_a_run_that_was_cut_short_is_a_page(run: Run) -> None:
-    for name in (Files.FOLDED, Files.ENGINE_REPORT):
+    for name in (Files.FOLDED, REPORT):
         run.path(name).unlink()
     run.record = record(profile=None, metrics={}, windows=[], checks=[], missing=["the perf window"], host={}, tools={})
     run.save()
@@ -292,59 +297,36 @@ def test_what_nobody_counted_is_no_point() -> None:
     assert [point.value for point in panels([], idle, TimeBase(0, ""))[0].series[0].points] == [0] * 22
 
 
-def test_a_report_cut_short_is_read_as_far_as_it_goes() -> None:
-    assert read_rates("secs_elapsed,interval_qps\n1,10\n2,20\n3") == [10, 20]
-    assert read_rates("") == []
+def profiled(out: Path, rates: Mapping[str, int], seed: int) -> Run:
+    """A run whose profile has these stacks, in samples a second, each of 0.1 us per query."""
+    made = Run.create(out, record(metrics={**record().metrics, "cpuPer": 0.1 * sum(rates.values())}))
+    made.path(Files.FOLDED).write_bytes(FOLDED)
+    fold(rates, random.Random(seed), made.path(Files.PROFILE))
+    return made
 
 
 @pytest.mark.needs("chromium")
-def test_threads_apart_are_not_compared(chromium_page: Opener) -> None:
-    runs = [view([replace(s, thread=f"c/{tid}") for s in (Stack(("c", "f"), 50, 5),)], f"run-{tid}") for tid in (7, 8)]
-    page = chromium_page.html(render_report(runs), fragment="#run=1&threads=split")
-    colour, threads = (page.locator(f"article:visible [data-part={part}]") for part in ("colour", "threads"))
-    page.locator("article:visible canvas").hover(position={"x": 300, "y": 27})
-    assert "base" not in page.locator("article:visible [data-part=tip]").inner_text()
-    colour.select_option("share")
-    assert threads.input_value() == "name"
-    page.locator("article:visible canvas").hover(position={"x": 301, "y": 28})
-    assert "100.00 % of all, now +0.00 points" in page.locator("article:visible [data-part=tip]").inner_text()
-    threads.select_option("split")
-    assert colour.input_value() == "owner"
+def test_frames_of_two_runs_have_colour_by_the_rule_of_compare(chromium_page: Opener, tmp_path: Path) -> None:
+    base = profiled(tmp_path / "a", RATES_OF, 1)
+    spins = {**RATES_OF, "main;eng::Db::Get;eng::Spin::Wait": 200}
+    for other, is_coloured in (
+        (profiled(tmp_path / "b", RATES_OF, 2), False),
+        (profiled(tmp_path / "c", spins, 3), True),
+    ):
+        out = tmp_path / "side.html"
+        assert main(["report", str(base.directory), str(other.directory), "-o", str(out)]) == 0
+        page = chromium_page.html(out.read_text())
+        assert (page.evaluate(COLOURED) > 0) == is_coloured
+        words = page.locator(".difference-of").inner_text()
+        assert "6.0 % are allowed for what sessions differ by: there are too few to tell" in words
+        assert ("No frame differs" in words) != is_coloured
+    assert "eng::Spin::Wait" in page.locator(".explained").inner_text()
 
 
-@pytest.mark.needs("chromium")
-def test_colours_by_difference_are_those_of_the_stacks(chromium_page: Opener) -> None:
-    before = [Stack(("c", "f"), 50, 5), Stack(("c", "g"), 30, 3), Stack(("c", "gone", "x"), 20, 2)]
-    after = [Stack(("c", "f"), 50, 5), Stack(("c", "g"), 140, 14), Stack(("c", "new"), 10, 1)]
-    second = view(after, "run-b", metrics={**record().metrics, "cpuPer": 40.0})
-    page = chromium_page.html(render_report([view(before), second]), fragment="#run=1&colour=share")
-    legend = page.locator('article:visible [data-for="difference"]')
-    assert legend.inner_text() == (
-        "Against run-a, in points of share: orange is more, blue is less, grey is the same; the strongest is 40.00. "
-        "20.00 % of the base is in frames that are not here, 5.00 % of this run in frames that the base has not."
-    )
-
-    def tip(name: str) -> str:
-        at = page.evaluate(
-            "(() => { const g = ioflameRuns[1].graph;"
-            f"const b = g.boxes.find(b => g.nameOf(b.part.tree, b.node) === '{name}');"
-            " return [b.x + b.width / 2, b.row * 18 + 9]; })()"
-        )
-        page.locator("article:visible canvas").hover(position={"x": at[0], "y": at[1]})
-        return page.locator("article:visible [data-part=tip]").inner_text()
-
-    assert "30.00 % of all, now +40.00 points; 6.000 us, now +22.000" in tip("g")
-    assert "50.00 % of all, now \u221225.00 points; 10.000 us, now +0.000" in tip("f")
-    assert "not in the base" in tip("new")
-    page.select_option("article:visible [data-part=colour]", "cost")
-    assert "in us per query" in legend.inner_text() and "the strongest is 22.000" in legend.inner_text()
-    page.select_option("article:visible [data-part=view]", "callers")
-    assert "30.00 % of all, now +40.00 points" in tip("g")
-    # threads of two runs are not the same threads
-    page.select_option("article:visible [data-part=threads]", "merged")
-    assert "30.00 % of all, now +40.00 points" in tip("g")
-    # runs that must not be compared offer no difference, and neither does the base
-    barred = render_report([view(before), view(after, "run-b", threads=2)])
-    page = chromium_page.html(barred, fragment="#run=1&colour=share")
-    assert page.locator("article:visible [data-part=colour]").input_value() == "owner"
-    assert page.locator("article:visible [data-part=colour] option:not([hidden])").count() == 2
+def test_frames_of_runs_that_cannot_be_compared_are_not(tmp_path: Path) -> None:
+    base, other = profiled(tmp_path / "a", RATES_OF, 1), profiled(tmp_path / "b", RATES_OF, 2)
+    other.record.threads = 2
+    other.save()
+    out = tmp_path / "side.html"
+    assert main(["report", str(base.directory), str(other.directory), "-o", str(out)]) == 0
+    assert "Not to be compared" in out.read_text() and 'class="difference-of"' not in out.read_text()

@@ -11,15 +11,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from markupsafe import Markup
 
 from folding.stackfold import run_stackfold
 from ioflame.cli import main
-from ioflame.files import Files
-from ioflame.run import Run
-from ioflame.whole import write_json
+from ioflame.results.files import Files
+from ioflame.results.run import Run
+from ioflame.system.atomic_files import write_json
 from tests.viz import observers
 from tests.viz.runs import RATES, record, series
+from viz.page.rendering import part
 
+REPORT = "db_bench.report.csv"
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
 # Text of perf script, two threads off their CPUs.
 OFF = """\
@@ -38,7 +41,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.path(Files.FOLDED).write_bytes(FOLDED)
     run.path(Files.SAMPLE_COUNTS).write_bytes(FOLDED.replace(b"00\n", b"\n"))
     lines = ["secs_elapsed,interval_qps", *(f"{i + 1},{rate}" for i, rate in enumerate(RATES))]
-    run.path(Files.ENGINE_REPORT).write_text("\n".join(lines) + "\n")
+    run.path(REPORT).write_text("\n".join(lines) + "\n")
     run.save_series(series())
     seen = observers.observed()
     for name, value in (
@@ -115,9 +118,9 @@ def pipe(path: Path) -> None:
 
 DAMAGES: tuple[Callable[[Path], None], ...] = (cut, halve, empty, garble, words, huge, pipe)
 # What a page can lack without a word: an empty report has no seconds, and one cut short those it lost.
-QUIET = {(Files.ENGINE_REPORT, damage.__name__) for damage in (cut, halve, empty, garble, words)}
+QUIET = {(REPORT, damage.__name__) for damage in (cut, halve, empty)}
 FILES = (
-    Files.RECORD, Files.SERIES, Files.ENGINE_REPORT, Files.FOLDED, Files.SAMPLE_COUNTS, Files.LADDER, Files.IO_LATENCY,
+    Files.RECORD, Files.SERIES, REPORT, Files.FOLDED, Files.SAMPLE_COUNTS, Files.LADDER, Files.IO_LATENCY,
     Files.OFF_CPU, Files.OFF_CPU_PROFILE, Files.RUN_QUEUE, Files.WALL_CLOCK, Files.LOCKS, Files.PMP, Files.PMP_FOLDED,
 )  # fmt: skip
 
@@ -173,3 +176,19 @@ def test_figures_that_cannot_be_are_a_line_in_their_place(
             assert code == 0 or (name == Files.RECORD and "run.json" in told), (path, figure, told[:300])
             said += "This part is not shown" in told
     assert said or name not in (Files.IO_LATENCY, Files.LADDER), "no figure was one that cannot be"
+
+
+def test_a_name_that_nobody_knows_is_a_line_and_a_fault_of_ours_is_not(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ladder = json.loads(run.path(Files.LADDER).read_bytes())
+    ladder["stages"][0]["name"] = "of a later version"
+    run.path(Files.LADDER).write_bytes(msgspec.json.encode(ladder))
+    code, page = page_of(run, capsys)
+    assert code == 0 and "This part is not shown" in page and "of a later version" in page
+
+    def faulty() -> Markup:
+        raise KeyError("a name that we mistyped")
+
+    with pytest.raises(KeyError):
+        part(faulty)

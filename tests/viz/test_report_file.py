@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import tomllib
+from pathlib import Path
 
 from tests.viz.runs import view
 from tests.viz.samples import stacks, total
 from tests.viz.test_palette import contrast
-from viz.report import render_report, render_stacks
-from viz.scales import percentages
+from viz.page.report import render_report, render_stacks
+from viz.weights import percentages
 
 
 def test_nothing_in_the_page_names_another_place() -> None:
@@ -38,9 +40,8 @@ def test_a_share_is_printed_alike_wherever_it_stands() -> None:
     names = ["libc+k", "checksm", "bloom", "LRU", "other"]
     for name, share in zip(names, percentages([weights.get(name, 0) for name in names]), strict=True):
         assert f"{name} {share} %</button>" in page  # the legend
-        assert f"{name}</button></th><td>{share}</td>" in page  # the table
-        if name in weights:
-            assert f">{share} %, " in page  # the bar
+        row = re.search(rf"{re.escape(name)}</button></th>\n<td class=\"share\">.*?<span>([^<]*)</span>", page)
+        assert row is not None and row[1] == share  # the table
     assert total(stacks()) == sum(weights.values())
 
 
@@ -59,5 +60,22 @@ def test_heat_and_difference_keep_their_text_readable() -> None:
     heats = dict(zip(("light", "dark"), re.findall(r"--heat: (#\w{6})", page)[:2], strict=True))
     assert contrast(heats["light"], "#1b1f24") > 4.5
     assert contrast(heats["dark"], "#e8eaed") > 4.5
-    for shade in ("#f59632", "#5aa5eb", "#d6d6d6"):  # run.js, shade(): more, less, the same
+    for shade in ("#f59632", "#5aa5eb", "#d6d6d6"):  # flame_controls.js, shade(): more, less, the same
         assert contrast(shade, "#111111") > 4.5
+
+
+def test_an_installed_package_has_every_script_style_and_template() -> None:
+    root = Path(__file__).parents[2]
+    setuptools = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    directories = {file.parent for file in root.glob("viz/**/*.py")}
+    # setuptools finds a package by this file.
+    assert all((directory / "__init__.py").is_file() for directory in directories)
+    packed = {
+        file
+        for package, patterns in setuptools["package-data"].items()
+        for pattern in patterns
+        for directory in (directories if package == "*" else {root / package.replace(".", "/")})
+        for file in directory.glob(pattern)
+    }
+    others = {file for file in root.glob("viz/**/*") if file.is_file() and file.suffix not in (".py", ".pyc")}
+    assert others and others <= packed

@@ -7,8 +7,9 @@ import pytest
 from tests.bench.report_page import FRAMES, LARGEST_MB, synthetic, with_details
 from tests.viz.conftest import Opener
 from tests.viz.samples import matched, percent, total
-from viz.frames import FrameTree, Stack
-from viz.report import render_stacks
+from viz.flame.stacks import Stack
+from viz.flame.tree import FrameTree
+from viz.page.report import render_stacks
 
 
 @pytest.mark.needs("chromium")

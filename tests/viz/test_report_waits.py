@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.histogram import Histogram
-from ioflame.ladder import STAGES, LadderDevice
+from ioflame.results.histogram import Histogram
+from ioflame.results.ladder import STAGES, Ladder, LadderDevice
 from tests.viz import observers
 from tests.viz.observers import QUERIES
 from tests.viz.runs import view
-from viz.axes import duration, linear_axis, log_axis
-from viz.heatmap import columns, heat_map
-from viz.histograms import Named, bins, histograms
-from viz.ladder_plot import KINDS, LadderRow, gap_words, kind_of, ladder_plot
-from viz.observed import IDLE, Observed
-from viz.report import render_report
-from viz.report_parts import RunView
-from viz.waits import waits
+from viz.page.ladder import ladder_panel
+from viz.page.report import render_report
+from viz.page.run_view import IDLE, Observed, RunView
+from viz.page.waits import waits
+from viz.svg.axes import duration, linear_axis, log_axis
+from viz.svg.heat_map import columns, heat_map
+from viz.svg.histogram import Named, bins, histogram
+from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
 
 
 def full(name: str = "run-a", scale: float = 1.0) -> RunView:
@@ -42,6 +42,13 @@ def rows_of(page: str, title: str) -> list[list[str]]:
         [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
         for row in rows
     ]
+
+
+def finding(ladder: Ladder) -> str:
+    """What is said of the time that is in no figure of the device, as text."""
+    words = re.search(r'<p class="finding">(.*?)</p>', ladder_panel(ladder, None), re.DOTALL)
+    assert words is not None
+    return " ".join(re.sub(r"<[^>]*>", "", html.unescape(words[1])).split())
 
 
 def test_a_run_without_observers_names_all_that_is_missing_and_the_command() -> None:
@@ -71,9 +78,27 @@ def test_the_ladders_segments_are_as_long_as_its_stages() -> None:
     assert float(device[2]) - float(device[1]) == pytest.approx(observers.IO_LAT_US * per_us, abs=0.2)
 
 
+@pytest.mark.parametrize(("await_us", "cut"), [(65, False), (150, False), (5000, True)])
+def test_the_mark_of_the_device_stays_on_the_axis_when_others_read_too(await_us: int, cut: bool) -> None:
+    device = LadderDevice(254, 0, "vda", QUERIES, QUERIES, await_us)
+    plot = ladder_plot([LadderRow("", replace(observers.ladder(), device=device), 104.0)])
+    mark = re.search(
+        r'bracket m-device" d="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)M[\d.]+ [\d.]+(v8|l6 4l-6 4)"', plot
+    )
+    assert mark is not None and float(mark[2]) <= 1000 - 60
+    assert (mark[3] != "v8") == cut and f"io.lat of vda: {await_us}.00" in plot.replace(",", "")
+    queue = re.search(r'data-stage="queue" x="([\d.]+)"', plot)
+    assert queue is not None and float(mark[1]) == pytest.approx(float(queue[1]), abs=0.1)
+    if not cut:
+        width = re.search(r'data-stage="device" x="[\d.]+" y="[\d.]+" width="([\d.]+)"', plot)
+        assert width is not None
+        per_us = float(width[1]) / observers.STAGE_US["device"]
+        assert float(mark[2]) - float(mark[1]) == pytest.approx(await_us * per_us, abs=0.2)
+
+
 def test_the_gap_is_named_with_its_largest_part() -> None:
     given = replace(observers.ladder(), device=LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES, 8 * 65))
-    told = re.sub(r"<[^>]*>", "", gap_words(given))
+    told = finding(given)
     assert (
         "takes 100.00 us, of which block layer and device take 60.00 us (io.lat of vda, by diskstats: 65.00 us)" in told
     )
@@ -83,11 +108,11 @@ def test_the_gap_is_named_with_its_largest_part() -> None:
 
 def test_reads_of_others_are_told_beside_the_devices_own_figure() -> None:
     given = replace(observers.ladder(), device=LadderDevice(254, 0, "vda", QUERIES, 8 * QUERIES + 500, 8 * 65))
-    assert "with 500 reads of others in it" in gap_words(given)
+    assert "with 500 reads of others in it" in finding(given)
 
 
 def test_the_gap_is_told_where_the_device_is_not_known() -> None:
-    told = gap_words(replace(observers.ladder(), device=None))
+    told = finding(replace(observers.ladder(), device=None))
     assert "The other 40.00 us" in told and "diskstats" not in told
 
 
@@ -155,7 +180,7 @@ def test_names_of_percentiles_that_end_close_together_are_apart() -> None:
     io = observers.io_latency()
     shown = columns(io.slices, io.start_ns, "process")
     near = Histogram(100, 10**7, 10**5, 10**5 + 10, [(10**5, 10**5 + 10, 100)])
-    plot = heat_map("title", [*shown[:-1], replace(shown[-1], latency=near)], "window", "note")
+    plot = heat_map([*shown[:-1], replace(shown[-1], latency=near)], "window")
     heights = [float(found) for found in re.findall(r'<text class="tick ink" x="[\d.]+" y="([\d.]+)">p\d\d<', plot)]
     assert len(heights) == 2 and heights[0] - heights[1] >= 12
 
@@ -170,9 +195,14 @@ def test_the_wall_clock_adds_up_by_category_and_state() -> None:
     assert ["on-CPU", "all", "25.000", "25.00"] in rows
 
 
-def test_idle_threads_are_bars_of_their_own_and_not_in_the_graph() -> None:
+def test_idle_threads_are_named_and_in_no_bar_table_or_graph() -> None:
     page = render_report([full()])
-    assert "rocksdb:low, idle: lock 100.0 %" in page
+    assert "Left out: 1 idle thread, on a CPU below 1 % of the time and seldom woken (1 rocksdb:low, idle)." in page
+    states = {row[0]: row[1:5] for row in rows_of(page, "States of the threads that work")}
+    # Of two threads of a second each; the idle one waited for a lock.
+    assert states["on-CPU"] == ["500.000", "25.00", "-", "-"]
+    assert states["io"] == ["1,300.000", "65.00", "13,000", "100.0"]
+    assert states["all"][:2] == ["2,000.000", "100.00"] and "lock" not in states
     assert "1.000 s of 1 idle thread are not in this graph" in page
     data = [json.loads(found) for found in re.findall(r'class="profile">(.*?)</script>', page, re.DOTALL)]
     assert [sum(one["profile"]["weight"]) for one in data[1:]] == [1_500_000_000, 10**9]
@@ -206,7 +236,8 @@ def test_names_of_percentiles_are_crossed_by_no_line_and_no_name(values: list[tu
         if bucket[0] >= apart[-1][1]:
             apart.append(bucket)
     h = Histogram(sum(n for *_, n in apart), sum(low * n for low, _, n in apart), apart[0][0], apart[-1][1] - 1, apart)
-    for plot in re.findall("<svg.*?</svg>", histograms("", [Named("a", "b", h)], "reads", "a.svg"), re.DOTALL):
+    for scale in ("log", "linear"):
+        plot = histogram(Named("a", "b", h), scale, "reads")
         lines = [(float(x), float(y)) for x, y in re.findall(r'class="mark" d="M([\d.]+) (\d+)V', plot)]
         names = [
             (float(x), float(x) + 6.2 * len(words), int(y))

@@ -10,17 +10,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ioflame.ladder import STAGES
-from ioflame.latency import Device
-from ioflame.offcpu import OffStack
+from ioflame.results.io_latency import Device
+from ioflame.results.ladder import STAGES
+from ioflame.results.off_cpu import OffStack
 from tests.viz import observers
 from tests.viz.conftest import Opener
 from tests.viz.runs import view
 from tests.viz.test_hostile_names import NAMES
-from viz.axes import duration
-from viz.frames import printable
-from viz.observed import by_state
-from viz.report import render_report
+from viz.page.report import render_report
+from viz.page.run_view import by_state
+from viz.printable import printable
+from viz.svg.axes import duration
 
 pytestmark = pytest.mark.needs("chromium")
 

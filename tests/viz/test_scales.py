@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viz.scales import exact_weight, percentages, scaled_weight
+from viz.weights import exact_weight, percentages, scaled_weight
 
 
 @settings(deadline=None)  # the machine may be busy

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser
 
 from tests.viz.conftest import NpmPackage
 from tests.viz.samples import stacks
-from viz.exports import speedscope
-from viz.frames import Stack
+from viz.export.speedscope import speedscope
+from viz.flame.stacks import Stack
 
 SHA512 = "cpf9HWTZf1ijLXBJrk87Ve/54tnYx6rlf0gUThvn3ook6h63hLXVOQiMf44PT+XoV503cPfvfiT5gP5vojp6Ag=="
 

@@ -8,22 +8,22 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ioflame.categories import Categories, OtherFrame
-from ioflame.checks import Check, Verdict
-from ioflame.histogram import Histogram
-from ioflame.lines import NO_BREAK, cells
-from ioflame.offcpu import STATES, StateTotal
-from ioflame.record import ObserverCost, RunRecord, Unobserved
-from ioflame.stats import Interval
+from ioflame.results.categories import Categories, OtherFrame
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.histogram import Histogram
+from ioflame.results.interval import Interval
+from ioflame.results.off_cpu import STATES, StateTotal
+from ioflame.results.record import ObserverCost, RunRecord, Unobserved
+from ioflame.text.columns import NO_BREAK, cells
 from tests.viz import observers
 from tests.viz.runs import record, view
-from viz.columns import aligned, folded, microseconds, narrow
-from viz.ladder import ladder_text
-from viz.latency import io_latency_text
-from viz.pmp import render_locks
-from viz.summary import render_summary
-from viz.tables import LEAST_WIDTH
-from viz.wallclock import off_cpu_table, run_queue_table, wall_clock_table
+from viz.terminal.columns import aligned, folded, microseconds, narrow
+from viz.terminal.io_latency import io_latency_text
+from viz.terminal.ladder import ladder_text
+from viz.terminal.off_cpu import off_cpu_table, run_queue_table, wall_clock_table
+from viz.terminal.owner_table import LEAST_WIDTH
+from viz.terminal.pmp import render_locks
+from viz.terminal.summary import render_summary
 
 widths = st.integers(LEAST_WIDTH, 200)
 # A no-break space is ours: it holds a name and its figure together, and is printed as a blank.
@@ -58,7 +58,7 @@ def too_wide(text: str, width: int) -> list[str]:
 @example("00000000\u0ace\u0cba\u2d68\u3250", 20, False)
 def test_no_line_is_wider_than_the_terminal(name: str, width: int, unicode: bool) -> None:
     made, categories = whole(name)
-    text = render_summary(made, categories, (), width, unicode)
+    text = render_summary(made, categories, (), (), width, unicode, [replace(categories, view=name, description=LONG)])
     assert too_wide(text, width) == []
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
 
@@ -66,7 +66,9 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int, unicode: bool
 @given(widths)
 def test_no_figure_is_lost(width: int) -> None:
     made, categories = whole("name")
-    told = {width: set(re.findall(r"\d[\d,.]*", render_summary(made, categories, (), width))) for width in (width, 200)}
+    told = {
+        width: set(re.findall(r"\d[\d,.]*", render_summary(made, categories, (), (), width))) for width in (width, 200)
+    }
     # of the owner table, columns may go (tests/viz/test_tables.py); of everything else, nothing may
     owner = {f"{row.samples:,}" for row in categories.rows} | set(re.findall(r"\d+\.\d{3}", str(told[200])))
     assert told[200] - told[width] <= owner | {"105"}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ioflame.lines import cells
-from viz.tables import LEAST_WIDTH, OwnerRow, owner_table, summary_block
+from ioflame.text.columns import cells
+from viz.terminal.owner_table import LEAST_WIDTH, OwnerRow, owner_table, summary_block
 
 ROWS = (
     OwnerRow("libc+k", "the read call: libc and the kernel below it", 0.3730, 7.179, 7.121, 1730),

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from ioflame.errors import UsageError
-from ioflame.process import Children
-from ioflame.progress import Reporter
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
 from workloads.database import Database, is_loaded, locked
-from workloads.engine import DatabaseShape, EngineBuild
-from workloads.rocksdb import RocksDB
+from workloads.engine import EngineBuild
+from workloads.engines.rocksdb.engine import RocksDB
 from workloads.seeds import SeedLedger
+from workloads.steps import DatabaseShape
 
 SHAPE = DatabaseShape(20_000)
 CACHE = 1 << 20
@@ -29,12 +30,12 @@ def build() -> EngineBuild:
 @pytest.fixture
 def database(tmp_path: Path, build: EngineBuild) -> Iterator[Database]:
     with locked(tmp_path):
-        yield Database(RocksDB(), build, tmp_path, SHAPE)
+        yield Database(RocksDB(), build, tmp_path, SHAPE, CACHE)
 
 
 def load(database: Database, log: Path) -> None:
     with Children() as children:
-        database.load(children, Reporter(quiet=True), log, CACHE)
+        database.load(children, Reporter(quiet=True), log)
 
 
 @pytest.mark.needs("db_bench")
@@ -44,8 +45,8 @@ def test_a_load_is_done_once_and_recognised(database: Database, tmp_path: Path) 
     assert is_loaded(tmp_path)
     assert database.check() is True
     with Children() as children:
-        tree = database.settle(children, Reporter(quiet=True), tmp_path / "settle.log", CACHE)
-        again = database.settle(children, Reporter(quiet=True), tmp_path / "again.log", CACHE)
+        tree = database.settle(children, Reporter(quiet=True), tmp_path / "settle.log")
+        again = database.settle(children, Reporter(quiet=True), tmp_path / "again.log")
     assert sum(level.mib for level in tree.levels) >= 8
     assert tree == again
     assert tree.memtable_entries == 0
@@ -54,7 +55,7 @@ def test_a_load_is_done_once_and_recognised(database: Database, tmp_path: Path) 
     assert [r.step for r in database.seeds] == ["load", "settle", "levelstats"]
     assert f"--seed={database.seeds[1].first}" in next(iter(children)).argv
 
-    other = Database(RocksDB(), database._build, tmp_path, DatabaseShape(30_000))
+    other = Database(RocksDB(), database._build, tmp_path, DatabaseShape(30_000), CACHE)
     with pytest.raises(UsageError, match="num_keys: 20000 there, 30000 asked") as caught:
         other.check()
     assert "NUM_KEYS=20000" in caught.value.mend
@@ -62,7 +63,7 @@ def test_a_load_is_done_once_and_recognised(database: Database, tmp_path: Path) 
     # Somebody opened it with other settings since: what its files say counts, not our note beside them.
     options = max(tmp_path.glob("OPTIONS-*"), key=lambda p: int(p.name.rpartition("-")[2]))
     options.write_text(options.read_text().replace("block_size=8192", "block_size=4096"))
-    with pytest.raises(UsageError, match="block_size: 4096 in its OPTIONS file, 8192 asked"):
+    with pytest.raises(UsageError, match="block_size: 4096 in its own files, 8192 asked"):
         database.check()
 
 
@@ -116,20 +117,21 @@ def test_a_database_of_other_settings_is_not_wiped_for_a_step_that_was_interrupt
     assert "NUM_KEYS=30000" in caught.value.mend and f"rm -r {tmp_path} " in caught.value.mend
     assert (tmp_path / "000012.sst").read_text() == "hours of loading"
     # The same with its own settings: what the step left is loaded anew.
-    assert Database(RocksDB(), database._build, tmp_path, DatabaseShape(30_000)).check() is False
+    assert Database(RocksDB(), database._build, tmp_path, DatabaseShape(30_000), CACHE).check() is False
 
 
 @pytest.mark.needs("db_bench")
 def test_a_path_that_is_called_like_a_complaint_is_none(build: EngineBuild, tmp_path: Path) -> None:
     directory = tmp_path / "error, failed"
     with locked(directory):
-        database = Database(RocksDB(), build, directory, SHAPE)
+        database = Database(RocksDB(), build, directory, SHAPE, CACHE)
         load(database, tmp_path / "load.log")
         assert str(directory) in (tmp_path / "load.log").read_text()
         assert database.check() is True
     said = f"put error: IO error: While appending to file: {directory}/000012.sst: No space left on device"
     assert database._complaints(f"DB path: [{directory}]\n{said}\nopen {directory}/1.log: done") == [said]
     assert database._complaints(f"{directory}-two/failed") == [f"{directory}-two/failed"]
+    assert not database._complaints("rocksdb.error.handler.bg.error.count COUNT : 0")
 
 
 def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_stays(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ioflame.errors import UsageError
-from workloads.engine import DatabaseShape, StepParameters
+from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import own_definitions, read_experiment
-from workloads.rocksdb import RocksDB
+from workloads.steps import DatabaseShape, StepParameters
 
 OWN = """
 about = "scans of 100"
@@ -75,6 +75,6 @@ def test_a_key_that_an_experiment_does_not_have_is_refused(tmp_path: Path) -> No
     path = tmp_path / "own.toml"
     path.write_text('about = "x"\nsteps = []\n[workloads.x]\nabout = "typing error"\n')
     with pytest.raises(
-        UsageError, match="has workloads; an experiment has about, steps, step, workload, configuration"
+        UsageError, match="has workloads; an experiment has about, steps, orders, step, workload, configuration"
     ):
         own_definitions(str(path))

@@ -5,15 +5,28 @@ from pathlib import Path
 
 import pytest
 
+from ioflame.analysis.cells import PROOFS
 from ioflame.errors import UsageError
-from workloads.experiment import experiment_names, read_experiment
-from workloads.rocksdb import RocksDB
+from workloads.cells import has_cells, read_cells
+from workloads.engines.rocksdb.engine import RocksDB
+from workloads.experiment import experiment_names, own_definitions, read_experiment
 
 
 def test_every_experiment_that_comes_with_us_can_be_laid_out() -> None:
     assert "io-efficiency" in experiment_names()
     for name in experiment_names():
-        assert list(read_experiment(name, RocksDB()).plan([1, 2], 2))
+        engine = RocksDB(own_definitions(name))
+        if has_cells(name):
+            cells = read_cells(name, engine, tuple(PROOFS))
+            rounds = [[run.cell for run in cells.runs(2) if run.round == number] for number in (1, 2)]
+            for cell in cells.cells:
+                # The first of a group, which the others are compared with, comes once more at the group's end.
+                of_group = [one for one in cells.cells if (one.of or one.name) == (cell.of or cell.name)]
+                times = 2 if len(of_group) > 1 and cell is of_group[0] else 1
+                assert [found.count(cell) for found in rounds] == [times, times], (name, cell.name)
+            assert len({(run.cell.name, run.turn) for run in cells.runs(2)}) == sum(map(len, rounds))
+        else:
+            assert list(read_experiment(name, engine).plan([1, 2], 2))
 
 
 def test_each_measure_stands_between_two_baselines_with_as_many_users() -> None:
@@ -37,6 +50,7 @@ def test_each_measure_stands_between_two_baselines_with_as_many_users() -> None:
         ('about = "x"\nsteps = [{ measure = "nothing" }]', "step 1: rocksdb has no measure step nothing"),
         ('about = "x"\nsteps = [{ prepare = "load" }, { run = "x" }]', "step 2 has to name one of"),
         ('about = "x"\nsteps = [{ measure = "readrandom", levels = "many" }]', "step 1 has to name one of"),
+        ('about = "x"\nsteps = []\norders = { bloom = "grows" }', "the share of bloom 'grows'"),
         ("about = ", "is not an experiment"),
     ],
 )

@@ -21,7 +21,7 @@ def test_a_real_fio_reads_the_databases_files_and_its_figures_add_up(tmp_path: P
     for name in ("000001.sst", "a:b.sst"):
         (tmp_path / name).write_bytes(os.urandom(4 << 20))
     before = sorted(p.name for p in tmp_path.iterdir())
-    argv = fio_argv(tmp_path, users, 1, {8192: 100}, seed=7)
+    argv = fio_argv(tmp_path, "*.sst", users, 1, {8192: 100}, seed=7)
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     result = parse_fio(done.stdout, users)
     assert result.reads == pytest.approx(result.iops * result.seconds, rel=0.05)
@@ -38,7 +38,7 @@ def test_fio_reads_a_database_of_many_files(tmp_path: Path, found: int, read: in
     for number in range(found):
         with (database / f"{number:06}.sst").open("wb") as file:
             file.truncate(8192)
-    argv = fio_argv(database, 1, 1, {8192: 100}, seed=7)
+    argv = fio_argv(database, "*.sst", 1, 1, {8192: 100}, seed=7)
     done = subprocess.run([*argv, "--debug=file"], capture_output=True, text=True, check=True)
     opened = {line.rpartition(" ")[2] for line in done.stdout.splitlines() if "fd open" in line}
     assert len(opened) == read
@@ -62,7 +62,7 @@ def test_aligned_blocks_are_read_as_they_are() -> None:
 def test_fio_reads_the_mixture_that_it_is_told(tmp_path: Path) -> None:
     """Blocks that are not aligned are read as 8.5 or 9 KiB, as the database reads them, at any sector."""
     (tmp_path / "000001.sst").write_bytes(os.urandom(8 << 20))
-    argv = fio_argv(tmp_path, 1, 1, {8704: 20, 9216: 80}, seed=7)
+    argv = fio_argv(tmp_path, "*.sst", 1, 1, {8704: 20, 9216: 80}, seed=7)
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     read = json.loads(done.stdout)["jobs"][0]["read"]
     assert read["io_bytes"] / read["total_ios"] == pytest.approx(0.2 * 8704 + 0.8 * 9216, rel=0.01)
@@ -83,5 +83,5 @@ def test_a_result_that_counts_nothing_is_an_error(text: str) -> None:
 
 
 def test_no_file_is_made_for_a_database_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"holds no \.sst file"):
-        fio_argv(tmp_path, 1, 1, {8192: 100}, 1)
+    with pytest.raises(UsageError, match=r"holds no \*\.sst file"):
+        fio_argv(tmp_path, "*.sst", 1, 1, {8192: 100}, 1)

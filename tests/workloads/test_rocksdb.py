@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.writes import columns
-from workloads.engine import DatabaseShape, LevelSize, StepParameters, Tree
-from workloads.rocksdb import RocksDB
+from ioflame.results.writes import columns
+from workloads.engine import LevelSize, Tree
+from workloads.engines.rocksdb.engine import RocksDB
+from workloads.steps import DatabaseShape, StepParameters
 
 # db_bench 7.8.3 --benchmarks=fillseq,waitforcompaction,levelstats ...
 LEVELS = """
@@ -205,7 +206,7 @@ def test_every_flag_of_a_workload_is_explicit_and_no_argument_is_stray(tmp_path:
 def test_this_db_bench_knows_every_flag_of_every_step(tmp_path: Path) -> None:
     engine = RocksDB()
     build = engine.inspect(engine.find_binary(None))
-    assert {"benchmarks", "num", "seed", "use_direct_reads"} <= build.flags
+    assert build.flags is not None and {"benchmarks", "num", "seed", "use_direct_reads"} <= build.flags
     for step in [*engine.steps(), *engine.workloads()]:
         names = [word[2:].partition("=")[0] for word in engine.command(build.path, step, parameters(tmp_path))[1:]]
         assert set(names) <= build.flags, step

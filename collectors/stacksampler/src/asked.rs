@@ -3,7 +3,7 @@
 
 use crate::machine::{self, Place, Registers, entered_at};
 use crate::target::Look;
-use recording::parse;
+use recording::{Mapping, parse};
 use std::sync::Arc;
 
 /// What of a thread's user side was taken.
@@ -26,6 +26,16 @@ pub struct Taken {
     pub user: Arc<User>,
     pub held_ns: u64,
     pub stop_ns: u64,
+}
+
+/// What a round found, on its way from the thread that samples: who writes may have to wait for a disk, while a thread of
+/// the target stands still.
+pub struct Round {
+    /// CLOCK_MONOTONIC ns
+    pub time: u64,
+    /// Code that was not there before, with its build id.
+    pub mappings: Vec<(Mapping, Option<Vec<u8>>)>,
+    pub taken: Vec<Taken>,
 }
 
 struct Seen {
@@ -139,7 +149,7 @@ mod tests {
         let call = Syscall { number: 1, arguments: [0; 6], sp: PLACE.sp, pc: PLACE.pc };
         Look {
             tid: nix::unistd::Pid::from_raw(4711),
-            stat: parse::Stat { comm: b"writer".to_vec(), state, start_ticks: 0 },
+            stat: parse::Stat { comm: b"writer".to_vec(), state, parent: 1, start_ticks: 0 },
             kernel: Vec::new(),
             syscall: (state != b'R').then_some(call),
             wchan: Vec::new(),

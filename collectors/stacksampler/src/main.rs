@@ -6,7 +6,6 @@
 
 mod asked;
 mod calls;
-mod clock;
 mod machine;
 mod output;
 mod sampler;
@@ -17,6 +16,8 @@ mod tracer;
 
 use clap::Parser;
 use observer::Failure;
+use observer::clock;
+use observer::control::Pipes;
 use output::Output;
 use recording::{Kernel, LARGEST_STACK, Recording, Registers};
 use sampler::{Callgraph, Plan, Sampler};
@@ -84,12 +85,9 @@ struct Args {
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Wait for the line `open` from there before sampling, and end at `close` or when it ends (/dev/fd/N: a pipe)
-    #[arg(long, value_name = "FILE")]
-    control: Option<PathBuf>,
-    /// Write `ready`, `open` and `close` there, each with the time of CLOCK_MONOTONIC in ns
-    #[arg(long, value_name = "FILE")]
-    answers: Option<PathBuf>,
+    /// Take `open` and `close` from one file descriptor and answer on another
+    #[arg(long, value_name = "IN,OUT")]
+    control: Option<Pipes>,
 }
 
 /// What may wait to be written; beyond it rounds are late.
@@ -114,10 +112,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     check(args)?;
     let mut target = Target::open(args.pid)?;
-    let opened = |path: &PathBuf| File::open(path).map_err(|error| unwritable(path, &error));
-    let control = args.control.as_ref().map(opened).transpose()?;
-    let tracer =
-        Tracer::new(control).map_err(|error| Failure::host(format!("signals cannot be blocked: {error}")))?;
+    let tracer = Tracer::new(args.control)?;
     let kernel = Kernel::running();
     let lines = args.samples.as_deref().map(create).transpose()?;
     let stats_file = args.stats.as_deref().map(create).transpose()?;
@@ -130,25 +125,19 @@ fn run(args: &Args) -> Result<(), Failure> {
     let mut output = Output::new(recording, lines, begun)?;
     let plan =
         Plan { hz: args.hz, seconds: args.seconds, callgraph: args.callgraph, stack_bytes: args.stack_bytes };
-    let mut answers = args.answers.as_deref().map(create).transpose()?;
     let cpu_before = clock::cpu_ns();
-    let tell = |event: &str| {
-        if let Some(answers) = &mut answers {
-            let _ = answers.write_all(format!("{event} {}\n", clock::now_ns()).as_bytes());
-        }
-    };
     // Sampling has a thread of its own. It waits for no disk, while a thread of the target may stand still; and its end
     // lets go of those that have not stopped yet.
     let (sender, rounds) = mpsc::sync_channel(ROUNDS_AHEAD);
     let sampler = Sampler::new(&plan, &mut target, tracer, sender);
     let (ahead, sampled) = std::thread::scope(|scope| {
-        let sampling = scope.spawn(|| (put_ahead(), sampler.run(tell)));
+        let sampling = scope.spawn(|| (put_ahead(), sampler.run()));
         for round in rounds {
             output.round(&round, &kernel)?;
         }
         Ok::<_, Failure>(sampling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    let mut outcome = sampled?;
+    let outcome = sampled?;
     let cpu_ns = clock::cpu_ns() - cpu_before;
     let (states, total) = (output.states.clone(), output.total);
     let (threads, places) = output.finish(&kernel)?;
@@ -170,18 +159,11 @@ fn run(args: &Args) -> Result<(), Failure> {
         hz: args.hz,
         callgraph: args.callgraph.name(),
         stack_bytes: if copies { args.stack_bytes } else { 0 },
-        start_ns: outcome.start_ns,
-        end_ns: outcome.end_ns,
-        end: outcome.end,
-        rounds: outcome.rounds,
-        late_rounds: outcome.late_rounds,
+        outcome,
         tally: total,
         states,
         threads,
         places,
-        held: outcome.held.summary(),
-        stop: outcome.stop.summary(),
-        lacking: outcome.lacking,
         cpu_ns,
         notes,
     };
@@ -189,6 +171,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut file, &stats)
             .map_err(|error| Failure::measurement(format!("the statistics cannot be written: {error}")))?;
     }
+    let outcome = &stats.outcome;
     match args.seconds {
         Some(seconds) if outcome.end == "signal" => Err(Failure::measurement(format!(
             "a signal ended it after {:.1} s of {seconds} s; what was sampled until then is in {}",
@@ -200,7 +183,7 @@ fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn check(args: &Args) -> Result<(), Failure> {
-    let wrong = |what: String, mend: &str| Err(Failure::usage(format!("{what}\n  to mend: {mend}")));
+    let wrong = |what: String, mend: &str| Err(Failure::usage(what).mend(mend));
     if !(args.hz > 0.0 && args.hz <= 1000.0) {
         return wrong(format!("--hz {} is out of range", args.hz), "--hz <0.1..1000>");
     }

@@ -1,24 +1,15 @@
 //! Where samples go: the recording, a line of JSON each, and the totals.
 
-use crate::asked::{Taken, User};
+use crate::asked::{Round, Taken, User};
 use crate::stats::{Tally, Thread, WaitPlace};
 use observer::Failure;
+use observer::states::SAMPLED;
 use recording::parse::KernelFrame;
-use recording::{CONTEXT_KERNEL, CONTEXT_USER, Copied, Kernel, Mapping, Recording, Sample};
+use recording::{CONTEXT_KERNEL, CONTEXT_USER, Copied, Kernel, Recording, Sample};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-
-/// What a round found, on its way from the thread that samples: who writes may have to wait for a disk, while a thread of
-/// the target stands still.
-pub struct Round {
-    /// CLOCK_MONOTONIC ns
-    pub time: u64,
-    /// Code that was not there before, with its build id.
-    pub mappings: Vec<(Mapping, Option<Vec<u8>>)>,
-    pub taken: Vec<Taken>,
-}
 
 /// What a recording cannot hold of a sample. `t_ns` and `tid` find it there.
 #[derive(Serialize)]
@@ -33,18 +24,9 @@ struct Line<'a> {
     stop_ns: u64,
 }
 
-/// The leaf frame of a stack, by the state of its thread.
-const STATES: [(u8, &str); 5] = [
-    (b'R', "running_[R]"),
-    (b'S', "sleeping_[S]"),
-    (b'D', "uninterruptible_[D]"),
-    (b'T', "stopped_[T]"),
-    (b'?', "other_[O]"),
-];
-
 pub struct Output {
     recording: Recording,
-    /// Addresses of the states' frames, in the order of `STATES`.
+    /// Addresses of the states' frames, in the order of `SAMPLED`.
     states_at: Vec<u64>,
     lines: Option<BufWriter<File>>,
     threads: BTreeMap<i32, (Vec<u8>, Thread)>,
@@ -57,7 +39,7 @@ pub struct Output {
 impl Output {
     /// time: of the recording's begin, CLOCK_MONOTONIC ns
     pub fn new(mut recording: Recording, lines: Option<File>, time: u64) -> Result<Self, Failure> {
-        let named = STATES.iter().map(|(_, name)| recording.named(name.as_bytes(), time));
+        let named = SAMPLED.iter().map(|(_, name)| recording.named(name.as_bytes(), time));
         let states_at = named.collect::<std::io::Result<_>>().map_err(cannot_write)?;
         Ok(Self {
             recording,
@@ -120,7 +102,7 @@ impl Output {
 
     /// The state, the kernel's frames where they have names, and the user's where they are known already.
     fn fill_chain(&mut self, taken: &Taken, kernel: &Kernel) {
-        let state = STATES.iter().position(|&(known, _)| known == taken.state).unwrap_or(STATES.len() - 1);
+        let state = SAMPLED.iter().position(|&(known, _)| known == taken.state).unwrap_or(SAMPLED.len() - 1);
         self.chain.clear();
         self.chain.extend([CONTEXT_KERNEL, self.states_at[state]]);
         if kernel.known() {
@@ -159,7 +141,6 @@ impl Output {
 }
 
 fn cannot_write(error: std::io::Error) -> Failure {
-    Failure::measurement(format!(
-        "the samples cannot be written: {error}\n  to mend: free space there, or -o ELSEWHERE"
-    ))
+    Failure::measurement(format!("the samples cannot be written: {error}"))
+        .mend("free space there, or -o ELSEWHERE")
 }

@@ -1,26 +1,22 @@
 //! Rounds over all threads of the target: look, stop, copy, let go; one thread at a time.
 
-use crate::asked::{Asked, Blocked, Taken, User, unstopped};
+use crate::asked::{Asked, Blocked, Round, Taken, User, unstopped};
 use crate::calls;
-use crate::clock;
 use crate::machine;
-use crate::output::Round;
 use crate::stack::{self, Window};
 use crate::stats::Outcome;
 use crate::target::Target;
-use crate::tracer::{End, Event, Refusal, Tracer};
+use crate::tracer::{Event, PATIENCE, Refusal, Tracer};
 use libc::c_int;
 use nix::unistd::Pid;
 use observer::Failure;
+use observer::clock;
+use observer::control::End;
 use recording::{Mapping, Modules};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
-
-/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops when it
-/// comes back, and is seen to then at once.
-pub const PATIENCE: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Callgraph {
@@ -97,16 +93,12 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Samples until the time is over, a signal or an order comes, or the target ends. `tell` is called with `ready`
-    /// when all is prepared, with `open` when sampling begins, and with `close` when it has ended.
-    pub fn run(mut self, mut tell: impl FnMut(&str)) -> Result<Outcome, Failure> {
+    /// Samples until the time is over, a signal or an order comes, or the target ends.
+    pub fn run(mut self) -> Result<Outcome, Failure> {
         self.read_maps();
-        tell("ready");
-        let opened = self.tracer.wait_for_open();
+        self.tracer.ready()?;
         let start = clock::now_ns();
-        if opened {
-            tell("open");
-        }
+        self.tracer.control.opened(start);
         self.outcome.start_ns = start;
         let interval = 1e9 / self.plan.hz;
         let end = self.plan.seconds.map_or(u64::MAX, |seconds| start + (seconds * 1e9) as u64);
@@ -116,7 +108,7 @@ impl<'a> Sampler<'a> {
             // Somewhere within its interval: what the target does in step with a clock is seen in all its parts.
             let tick = start + ((slot as f64 + jitter.next()) * interval) as u64;
             self.attend_until(tick.min(end));
-            match self.tracer.end() {
+            match self.tracer.control.end() {
                 Some(End::Signal) => break "signal",
                 Some(End::Closed) => break "closed",
                 None => {}
@@ -138,7 +130,7 @@ impl<'a> Sampler<'a> {
             slot = slots_begun.max(slot + 1);
         };
         self.outcome.end_ns = clock::now_ns();
-        tell("close");
+        self.tracer.control.closed(self.outcome.end_ns);
         for asked in std::mem::take(&mut self.asked).into_values() {
             let before = self.taken.len();
             self.taken.extend(asked.unstopped());
@@ -151,7 +143,7 @@ impl<'a> Sampler<'a> {
     /// Sees to threads that stop late, until then.
     fn attend_until(&mut self, ns: u64) {
         let deadline = Instant::now() + Duration::from_nanos(ns.saturating_sub(clock::now_ns()));
-        while clock::now_ns() < ns && self.tracer.end().is_none() {
+        while clock::now_ns() < ns && self.tracer.control.end().is_none() {
             let event = self.tracer.wait(deadline);
             self.see_to(event);
         }
@@ -183,7 +175,7 @@ impl<'a> Sampler<'a> {
         let ended: Vec<Pid> = self.asked.keys().filter(|thread| !threads.contains(thread)).copied().collect();
         ended.into_iter().for_each(|thread| self.gone(thread));
         for &thread in threads {
-            if self.tracer.end().is_some() {
+            if self.tracer.control.end().is_some() {
                 return Ok(true);
             }
             self.attend();

@@ -1,7 +1,7 @@
 //! What was sampled and what it cost, as JSON.
 
-use crate::sampler::PATIENCE;
-use serde::Serialize;
+use crate::tracer::PATIENCE;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// How long something lasted, in ns.
@@ -13,15 +13,16 @@ impl Durations {
         self.0.push(u32::try_from(ns).unwrap_or(u32::MAX));
     }
 
-    pub fn summary(&mut self) -> Summary {
-        self.0.sort_unstable();
-        let n = self.0.len();
+    pub fn summary(&self) -> Summary {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let n = sorted.len();
         // The nearest rank: a value that was seen.
         let at = |share: f64| match n {
             0 => 0,
-            _ => self.0[((share * n as f64).ceil() as usize).clamp(1, n) - 1],
+            _ => sorted[((share * n as f64).ceil() as usize).clamp(1, n) - 1],
         };
-        let total: u64 = self.0.iter().map(|&ns| u64::from(ns)).sum();
+        let total: u64 = sorted.iter().map(|&ns| u64::from(ns)).sum();
         Summary {
             n: n as u64,
             total_ns: total,
@@ -95,16 +96,28 @@ pub struct Lacking {
 }
 
 /// What a whole run of rounds was.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 pub struct Outcome {
+    /// CLOCK_MONOTONIC
     pub start_ns: u64,
     pub end_ns: u64,
+    /// `time`, `signal`, `closed`, `target ended`
     pub end: &'static str,
     pub rounds: u64,
+    /// Rounds that were left out because the one before lasted too long.
     pub late_rounds: u64,
+    /// From when it was last seen that no thread stood still until the thread was let go: stops that were not asked for, too.
+    #[serde(serialize_with = "summarised")]
     pub held: Durations,
+    /// From when a thread was asked to stop until it was let go: what it lost at most. Of one that waited for a disk
+    /// meanwhile as `held`.
+    #[serde(serialize_with = "summarised")]
     pub stop: Durations,
     pub lacking: Lacking,
+}
+
+fn summarised<S: Serializer>(durations: &Durations, serializer: S) -> Result<S::Ok, S::Error> {
+    durations.summary().serialize(serializer)
 }
 
 impl Outcome {
@@ -130,25 +143,13 @@ pub struct Stats {
     pub hz: f64,
     pub callgraph: &'static str,
     pub stack_bytes: usize,
-    /// CLOCK_MONOTONIC
-    pub start_ns: u64,
-    pub end_ns: u64,
-    /// `time`, `signal`, `closed`, `target ended`
-    pub end: &'static str,
-    pub rounds: u64,
-    /// Rounds that were left out because the one before lasted too long.
-    pub late_rounds: u64,
+    #[serde(flatten)]
+    pub outcome: Outcome,
     #[serde(flatten)]
     pub tally: Tally,
     pub states: BTreeMap<char, Tally>,
     pub threads: Vec<Thread>,
     pub places: Vec<WaitPlace>,
-    /// From when it was last seen that no thread stood still until the thread was let go: stops that were not asked for, too.
-    pub held: Summary,
-    /// From when a thread was asked to stop until it was let go: what it lost at most. Of one that waited for a disk
-    /// meanwhile as `held`.
-    pub stop: Summary,
-    pub lacking: Lacking,
     /// CPU time of this program while it sampled.
     pub cpu_ns: u64,
     pub notes: Vec<String>,

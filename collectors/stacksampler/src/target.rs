@@ -43,10 +43,7 @@ impl Look {
 
 impl Target {
     pub fn open(pid: i64) -> Result<Self, Failure> {
-        let number = u32::try_from(pid).map_err(|_| {
-            Failure::usage(format!("there is no process {pid}\n  to mend: --pid <a running process; see ps>"))
-        })?;
-        let process = Process::open(number)?;
+        let process = Process::open(u32::try_from(pid).map_err(|_| Process::none(pid))?)?;
         let pid = Pid::from_raw(process.pid() as i32);
         let mut target = Self { pid, holder: pid, process };
         target.check()?;
@@ -60,17 +57,17 @@ impl Target {
         if pid == Pid::this() {
             return Err(Failure::usage(format!("process {pid} is this sampler itself")));
         }
-        if let Some(tracer) = status_number(&status, b"TracerPid").filter(|&tracer| tracer != 0) {
-            return Err(Failure::host(format!(
-                "process {pid} is traced by process {tracer} already\n  \
-                 meaning: a thread has one tracer at a time (gdb, strace, another sampler)\n  \
-                 to mend: end process {tracer} first"
-            )));
+        if let Some(tracer) = parse::status(&status, "TracerPid").filter(|&tracer| tracer != "0") {
+            let traced = Failure::host(format!("process {pid} is traced by process {tracer} already"));
+            return Err(traced
+                .meaning("a thread has one tracer at a time (gdb, strace, another sampler)")
+                .mend(format!("end process {tracer} first")));
         }
         match self.maps() {
-            Some(maps) if maps.is_empty() => Err(Failure::usage(format!(
-                "process {pid} has no memory of its own\n  meaning: it is a kernel thread, or has ended; there are no user stacks"
-            ))),
+            Some(maps) if maps.is_empty() => {
+                Err(Failure::usage(format!("process {pid} has no memory of its own"))
+                    .meaning("it is a kernel thread, or has ended; there are no user stacks"))
+            }
             None => Err(self.not_permitted()),
             Some(maps) => {
                 // The same permission as ptrace's, Yama's rules included.
@@ -106,8 +103,7 @@ impl Target {
                 format!("sudo stacksampler --pid {pid} ..."),
             ),
         };
-        let mend = if mend.is_empty() { mend } else { format!("\n  to mend: {mend}") };
-        Failure::host(format!("process {pid} may not be traced\n  meaning: {meaning}{mend}"))
+        Failure::host(format!("process {pid} may not be traced")).meaning(meaning).mend(mend)
     }
 
     /// The threads of now; empty once the process has ended.
@@ -195,7 +191,7 @@ impl Target {
     /// Whether seccomp filters a thread's system calls.
     pub fn is_filtered(&self, tid: Pid) -> bool {
         let status = self.read(&format!("task/{tid}/status")).unwrap_or_default();
-        status_number(&status, b"Seccomp").is_some_and(|mode| mode != 0)
+        parse::status(&status, "Seccomp").is_some_and(|mode| mode != "0")
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, Errno> {
@@ -204,24 +200,5 @@ impl Target {
         let error = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(0));
         File::from(file).read_to_end(&mut text).map_err(error)?;
         Ok(text)
-    }
-}
-
-/// The number behind `name:` in `/proc/PID/status`. The name of the process stands there too, but escaped.
-fn status_number(text: &[u8], name: &[u8]) -> Option<i64> {
-    let line =
-        text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name)?.strip_prefix(b":"))?;
-    std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::status_number;
-
-    #[test]
-    fn a_number_of_the_status() {
-        let text = b"Name:\tTracerPid:\\n9\nTracerPid:\t17\nUid:\t0\t0\t0\t0\n";
-        assert_eq!(status_number(text, b"TracerPid"), Some(17));
-        assert_eq!(status_number(text, b"None"), None);
     }
 }

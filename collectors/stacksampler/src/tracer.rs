@@ -1,19 +1,16 @@
-//! What can be waited for: threads that stop, signals to this program, orders through its control pipe.
+//! What can be waited for: threads that stop, and what ends the sampling.
 //!
 //! One thread at a time: seized, interrupted, let go. Nothing here can leave a thread stopped: when this program ends,
 //! however it ends, the kernel detaches it from every thread it had seized, and those go on.
 
-use crate::clock;
 use nix::errno::Errno;
 use nix::libc::{self, c_int};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::ptrace::{self, Options};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
+use observer::Failure;
+use observer::clock;
+use observer::control::{Control, Pipes};
 use std::fs::File;
-use std::io::Read;
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -36,22 +33,16 @@ pub enum Refusal {
     NotPermitted,
 }
 
+/// A thread that takes longer to stop (it waits for a disk) is not waited for: it is looked at in each round, stops when it
+/// comes back, and is seen to then at once.
+pub const PATIENCE: Duration = Duration::from_millis(2);
+
 /// How long the CPU is kept for a thread's stop: seen on two busy CPUs, it takes the mean stop from 52 to 17 us.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// What ends the sampling before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Signal,
-    /// `close` came through the control pipe, or its other end is gone.
-    Closed,
-}
-
 pub struct Tracer {
-    signals: SignalFd,
-    control: Option<File>,
-    opened: bool,
-    end: Option<End>,
+    /// Its signals include SIGCHLD, which tells of threads that stop.
+    pub control: Control,
     nobody_stood_ns: u64,
     /// `schedstat` of the thread that samples.
     schedstat: Option<File>,
@@ -59,59 +50,14 @@ pub struct Tracer {
 
 impl Tracer {
     /// Blocks the signals that end us, so that no thread is left to the kernel to resume when we can do it ourselves.
-    /// control: the pipe that orders come through.
-    pub fn new(control: Option<File>) -> nix::Result<Self> {
-        let mut set = SigSet::empty();
-        for signal in [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-            set.add(signal);
-        }
-        set.thread_block()?;
-        let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self {
-            signals,
-            opened: control.is_none(),
-            control,
-            end: None,
-            nobody_stood_ns: 0,
-            schedstat: None,
-        })
+    pub fn new(pipes: Option<Pipes>) -> Result<Self, Failure> {
+        Ok(Self { control: Control::new(pipes)?, nobody_stood_ns: 0, schedstat: None })
     }
 
-    /// What asked us to end.
-    pub fn end(&mut self) -> Option<End> {
-        self.sleep(PollTimeout::ZERO);
-        self.drain();
-        self.end
-    }
-
-    /// Waits for the order to begin, where orders are given; false when we are to end instead. Whoever calls it samples.
-    pub fn wait_for_open(&mut self) -> bool {
+    /// Waits for the order to begin, where orders are given. Whoever calls it samples.
+    pub fn ready(&mut self) -> Result<(), Failure> {
         self.schedstat = File::open("/proc/thread-self/schedstat").ok();
-        while !self.opened && self.end().is_none() {
-            self.sleep(PollTimeout::NONE);
-        }
-        self.end().is_none()
-    }
-
-    fn drain(&mut self) {
-        while let Ok(Some(info)) = self.signals.read_signal() {
-            let signal = Signal::try_from(info.ssi_signo as i32).ok();
-            if signal != Some(Signal::SIGCHLD) {
-                self.end.get_or_insert(End::Signal);
-            }
-        }
-    }
-
-    fn take_order(&mut self) {
-        let mut order = [0; 64];
-        let read = self.control.as_mut().map_or(Ok(0), |control| control.read(&mut order));
-        match &order[..read.unwrap_or(0)] {
-            b"open\n" => self.opened = true,
-            _ => {
-                self.end.get_or_insert(End::Closed);
-                self.control = None;
-            }
-        }
+        self.control.ready()
     }
 
     /// Takes the thread without stopping it.
@@ -146,20 +92,18 @@ impl Tracer {
                 Event::Nothing => {}
                 event => return event,
             }
-            // A stop that came before the drain would have no signal left to end the sleep: look once more.
-            self.drain();
+            // A stop that came before its signal was taken would have none left to end the sleep: look once more.
+            let end = self.control.take_signals();
             match self.now() {
                 Event::Nothing => {}
                 event => return event,
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.end.is_some() {
+            if left.is_zero() || end.is_some() {
                 return Event::Nothing;
             }
-            // Rounded up: a timeout of 0 would spin.
-            let milliseconds = left.as_millis() as i64 + 1;
             let delay = self.wake_up_delay_ns();
-            self.sleep(PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX));
+            self.control.sleep(Some(left));
             // Whatever ended the sleep came when we were woken up, before we were given a CPU.
             self.nobody_stood_ns = clock::now_ns() - (self.wake_up_delay_ns() - delay);
         }
@@ -192,15 +136,6 @@ impl Tracer {
     /// When it was last seen that no seized thread stood still, CLOCK_MONOTONIC: who does now does so since then at most.
     pub fn nobody_stood_ns(&self) -> u64 {
         self.nobody_stood_ns
-    }
-
-    fn sleep(&mut self, at_most: PollTimeout) {
-        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        fds.extend(self.control.iter().map(|control| PollFd::new(control.as_fd(), PollFlags::POLLIN)));
-        let _ = poll(&mut fds, at_most);
-        if fds.get(1).and_then(PollFd::any) == Some(true) {
-            self.take_order();
-        }
     }
 
     /// Lets a stopped thread go on, with the signal that was on its way.

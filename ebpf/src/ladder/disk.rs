@@ -4,13 +4,13 @@ use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
 use super::skeleton::LadderSkel;
-use crate::device::Disks;
 use crate::refusal::OrRefused;
 use observer::Failure;
+use observer::diskstats::Disks;
 
 /// The disk that most followed reads went to, by its counters in /proc/diskstats at the window's edges.
 #[derive(Serialize)]
-pub struct Device {
+pub struct FollowedDisk {
     major: u32,
     minor: u32,
     name: String,
@@ -20,7 +20,11 @@ pub struct Device {
 }
 
 /// The disk of most followed reads, with what it counted between two looks; None where that is not known.
-pub fn device(skeleton: &LadderSkel, opened: &Disks, closed: &Disks) -> Result<Option<Device>, Failure> {
+pub fn device(
+    skeleton: &LadderSkel,
+    opened: &Disks,
+    closed: &Disks,
+) -> Result<Option<FollowedDisk>, Failure> {
     let map = &skeleton.maps.devices;
     let mut most: Option<(u64, u64)> = None;
     for key in map.keys() {
@@ -36,5 +40,12 @@ pub fn device(skeleton: &LadderSkel, opened: &Disks, closed: &Disks) -> Result<O
         return Ok(None);
     };
     let read = after.1.read.since(before.1.read);
-    Ok(Some(Device { major, minor, name: after.0.clone(), followed, reads: read.requests, read_ms: read.ms }))
+    Ok(Some(FollowedDisk {
+        major,
+        minor,
+        name: after.0.clone(),
+        followed,
+        reads: read.requests,
+        read_ms: read.ms,
+    }))
 }

@@ -1,17 +1,15 @@
 //! Which functions of the engine are watched, and where the ladder starts.
 
-use std::fs;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use libbpf_rs::Link;
 use libbpf_rs::skel::Skel;
-use serde::Serialize;
 
-use super::Options;
+use super::LadderOptions;
 use super::skeleton::LadderSkel;
-use crate::symbols::{self, Function, ROCKSDB, Rule, Rules};
-use crate::uprobes::{self, MOST_FUNCTIONS, Trap, Way};
+use crate::symbols::{self, Function, Rule, Rules};
+use crate::uprobes::{self, Calls, MOST_FUNCTIONS, Trap, Way};
 use observer::Failure;
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -24,59 +22,30 @@ pub enum Start {
     Syscall,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub enum WayName {
-    Session,
-    Pair,
-}
-
-#[derive(Serialize)]
-pub struct Watched {
-    name: String,
-    file: String,
-    /// Of a trial before the window.
-    calls: u64,
-    /// Its entry is single-stepped.
-    stepped: bool,
-}
-
 /// What the uprobes go to.
 pub struct Plan {
     pub way: Way,
     pub trap: Trap,
-    pub query: Vec<(Function, u64)>,
-    pub reader: Vec<(Function, u64)>,
+    pub query: Vec<Function>,
+    pub reader: Vec<Function>,
 }
 
 impl Plan {
     pub fn attach(&self, skeleton: &mut LadderSkel, pid: u32) -> Result<Vec<Link>, Failure> {
-        let functions = |watched: &[(Function, u64)]| {
-            watched.iter().map(|(function, _)| function.clone()).collect::<Vec<_>>()
-        };
         let object = skeleton.object_mut();
-        let mut links = uprobes::attach(object, "query", self.way, pid, &functions(&self.query))?;
-        links.extend(uprobes::attach(object, "reader", self.way, pid, &functions(&self.reader))?);
+        let mut links = uprobes::attach(object, "query", self.way, pid, &self.query)?;
+        links.extend(uprobes::attach(object, "reader", self.way, pid, &self.reader)?);
         Ok(links)
     }
 }
 
 /// Which functions to watch; None where the ladder starts at the read call, with the reason in `notes`.
-pub fn choose(options: &Options, notes: &mut Vec<String>) -> Result<Option<Plan>, Failure> {
+pub fn choose(options: &LadderOptions, notes: &mut Vec<String>) -> Result<Option<Plan>, Failure> {
     if options.start == Start::Syscall {
         return Ok(None);
     }
-    let rules = match &options.symbols {
-        None => symbols::parse_rules(ROCKSDB)?,
-        Some(path) => symbols::parse_rules(
-            &fs::read_to_string(path)
-                .map_err(|error| Failure::usage(format!("--symbols {}: {error}", path.display())))?,
-        )?,
-    };
-    let way = options.uprobes.map(|way| match way {
-        WayName::Session => Way::Session,
-        WayName::Pair => Way::Pair,
-    });
-    let (way, trap) = uprobes::way_and_cost(way)?;
+    let rules = symbols::load_rules(&options.symbols)?;
+    let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
     match find_query(options, &rules, way)? {
         Ok(query) => {
             let reader =
@@ -93,10 +62,10 @@ pub fn choose(options: &Options, notes: &mut Vec<String>) -> Result<Option<Plan>
 
 /// The functions that are a query's outermost call, with their calls in a trial; or why there are none.
 fn find_query(
-    options: &Options,
+    options: &LadderOptions,
     rules: &Rules,
     way: Way,
-) -> Result<Result<Vec<(Function, u64)>, String>, Failure> {
+) -> Result<Result<Vec<Function>, String>, Failure> {
     let all: Vec<Rule> = rules.query.iter().chain(&rules.other).cloned().collect();
     let (found, searched) = symbols::find(options.pid, &all)?;
     let queries = rules.query.len();
@@ -117,9 +86,9 @@ fn find_query(
     let found: Vec<(usize, Function)> = found.into_iter().take(MOST_FUNCTIONS).collect();
     let functions: Vec<Function> = found.iter().map(|(_, function)| function.clone()).collect();
     let calls = uprobes::trial(options.pid, &functions, way, Duration::from_secs_f64(options.trial))?;
-    let outer = |rule: usize| -> Vec<(Function, u64)> {
+    let outer = |rule: usize| -> Vec<Function> {
         let of_rule = found.iter().zip(&calls).filter(|((of, _), calls)| *of == rule && calls.outer > 0);
-        of_rule.map(|((_, function), calls)| (function.clone(), calls.outer)).collect()
+        of_rule.map(|((_, function), calls)| called(function.clone(), calls)).collect()
     };
     if let Some(rule) = (0..queries).find(|rule| !outer(*rule).is_empty()) {
         return Ok(Ok(outer(rule)));
@@ -144,11 +113,11 @@ fn find_query(
 }
 
 fn find_reader(
-    options: &Options,
+    options: &LadderOptions,
     rules: &Rules,
     way: Way,
     notes: &mut Vec<String>,
-) -> Result<Vec<(Function, u64)>, Failure> {
+) -> Result<Vec<Function>, Failure> {
     let (found, _) = symbols::find(options.pid, &rules.reader)?;
     let functions: Vec<Function> =
         found.into_iter().map(|(_, function)| function).take(MOST_FUNCTIONS).collect();
@@ -163,19 +132,12 @@ fn find_reader(
             "the file reader was not called within {} s: all of its overloads are watched",
             options.trial
         ));
-        return Ok(functions.into_iter().map(|function| (function, 0)).collect());
+        return Ok(functions);
     }
-    let called = functions.into_iter().zip(calls).filter(|(_, calls)| calls.outer > 0);
-    Ok(called.map(|(function, calls)| (function, calls.outer)).collect())
+    let outer = functions.into_iter().zip(&calls).filter(|(_, calls)| calls.outer > 0);
+    Ok(outer.map(|(function, calls)| called(function, calls)).collect())
 }
 
-/// Functions as the result names them.
-pub fn watched(functions: &[(Function, u64)]) -> Vec<Watched> {
-    let one = |(function, calls): &(Function, u64)| Watched {
-        name: function.name.clone(),
-        file: function.shown.clone(),
-        calls: *calls,
-        stepped: function.stepped,
-    };
-    functions.iter().map(one).collect()
+fn called(function: Function, calls: &Calls) -> Function {
+    Function { calls: calls.outer, ..function }
 }

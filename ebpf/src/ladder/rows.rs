@@ -10,7 +10,7 @@ use super::skeleton::LadderSkel;
 use crate::histogram::{BUCKETS, Histogram, read_all, sparse, words};
 use observer::Failure;
 
-/// In the order of `enum point` in `bpf/ladder.bpf.c`: stage N ends at point N + 1.
+/// In the order of `enum point` in `bpf/ladder.h`: stage N ends at point N + 1.
 const STAGES: [&str; 10] =
     ["get_pre", "rdr_pre", "sys_pre", "queue", "device", "wake", "runq", "sys_post", "rdr_post", "get_post"];
 /// In the order of `enum class`.

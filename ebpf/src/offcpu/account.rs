@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use observer::states::OffCpu as State;
 use recording::Kernel;
 use serde::Serialize;
 
-use super::State;
+use super::chains;
 use super::futex::{Callers, Futex, SEEN};
-use super::raw::{End, Key, Kind, Sum, Thread};
-use crate::chains;
-use crate::tasks::{Blocked, Task};
+use super::raw::{End, Key, Sum, Thread};
+use super::tasks::{Blocked, Task};
 
 /// The process at both edges of the gate, and what was counted between them.
 pub struct Window {
@@ -27,7 +27,7 @@ pub struct Window {
 }
 
 /// A thread's part of the window.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Life {
     pub tid: u32,
     #[serde(serialize_with = "as_text")]
@@ -63,22 +63,22 @@ fn as_text<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S
 impl Window {
     /// Adds what the threads that are off a CPU at the end have waited since, to the sums of what ended before.
     pub fn flush(&self, sums: &mut BTreeMap<Key, Sum>) {
-        let mut add = |thread: &Thread, kind: Kind, from: u64, to: u64| {
+        let mut add = |thread: &Thread, state: Option<State>, from: u64, to: u64| {
             let (from, to) = (from.max(self.opened), to.min(self.closed));
             if from < to {
-                let sum = sums.entry(Key { kind, ..thread.key.clone() }).or_default();
+                let sum = sums.entry(Key { state, ..thread.key.clone() }).or_default();
                 sum.ns += to - from;
                 sum.count += 1;
             }
         };
         for thread in self.threads.iter().filter(|thread| thread.since > 0) {
-            match (thread.key.kind, thread.woken_at()) {
-                (Kind::Preempted | Kind::Woken, _) | (_, None) => {
-                    add(thread, thread.key.kind, thread.since, self.closed);
+            match (thread.key.state, thread.woken_at()) {
+                (state @ Some(State::Preempted | State::Woken), _) | (state, None) => {
+                    add(thread, state, thread.since, self.closed);
                 }
-                (kind, Some(woken)) => {
-                    add(thread, kind, thread.since, woken);
-                    add(thread, Kind::Woken, woken, self.closed);
+                (state, Some(woken)) => {
+                    add(thread, state, thread.since, woken);
+                    add(thread, Some(State::Woken), woken, self.closed);
                 }
             }
         }
@@ -86,16 +86,7 @@ impl Window {
         for tid in self.at_close.keys() {
             let seen = self.threads.iter().any(|thread| thread.key.tid == *tid);
             if !seen && self.slept(*tid) && self.at_open.contains_key(tid) {
-                let key = Key {
-                    tid: *tid,
-                    kind: Kind::Before,
-                    kernel: 0,
-                    user: 0,
-                    waker_kernel: 0,
-                    waker_user: 0,
-                    futex: Futex::default(),
-                    waker: Vec::new(),
-                };
+                let key = Key { tid: *tid, ..Key::default() };
                 let sum = sums.entry(key).or_default();
                 sum.ns += self.closed - self.opened;
                 sum.count += 1;
@@ -137,27 +128,19 @@ impl Window {
                 State::Sleep
             }
         };
-        let state = match key.kind {
-            Kind::Io => State::Io,
-            Kind::Uninterruptible => State::Uninterruptible,
-            Kind::Sleep => asleep(stack(), &key.futex),
-            Kind::Stopped => State::Stopped,
-            Kind::Preempted => State::Preempted,
-            Kind::Woken => State::Woken,
-            Kind::Before => {
-                let known = self.attached.get(&key.tid);
-                let stack = known.map_or(&[][..], |(_, blocked)| &blocked.kernel[..]);
-                let state = match known.map(|(task, _)| task.state) {
-                    Some(b'R') => State::Preempted,
-                    Some(b'D') if chains::is_io(stack, kernel) => State::Io,
-                    Some(b'D') => State::Uninterruptible,
-                    Some(b'T' | b't') => State::Stopped,
-                    _ => asleep(stack, &known.map_or_else(Futex::default, |(_, blocked)| blocked.futex)),
-                };
-                return (state, true);
-            }
+        let Some(state) = key.state else {
+            let known = self.attached.get(&key.tid);
+            let stack = known.map_or(&[][..], |(_, blocked)| &blocked.kernel[..]);
+            let state = match known.map(|(task, _)| task.state) {
+                Some(b'R') => State::Preempted,
+                Some(b'D') if chains::is_io(stack, kernel) => State::Io,
+                Some(b'D') => State::Uninterruptible,
+                Some(b'T' | b't') => State::Stopped,
+                _ => asleep(stack, &known.map_or_else(Futex::default, |(_, blocked)| blocked.futex)),
+            };
+            return (state, true);
         };
-        (state, false)
+        (if state == State::Sleep { asleep(stack(), &key.futex) } else { state }, false)
     }
 
     /// What each thread did, in the order of tids.
@@ -175,12 +158,10 @@ impl Window {
             start_ns: begin(thread.begun),
             end_ns: self.closed,
             started: thread.begun > self.opened,
-            ended: false,
             ran_ns: thread.ran_ns,
-            cpu_ns: None,
-            off_ns: BTreeMap::new(),
             voluntary: thread.voluntary,
             involuntary: thread.involuntary,
+            ..Life::default()
         };
         for end in self.ends.iter().filter(|end| end.at > self.opened) {
             let before = cpu_before(end.thread.key.tid, end.thread.begun);
@@ -203,14 +184,10 @@ impl Window {
                     comm: task.comm.clone(),
                     start_ns: self.opened,
                     end_ns: self.closed,
-                    started: false,
-                    ended: false,
                     // It kept its CPU all the time, or it kept waiting: that is a row then.
                     ran_ns: if self.slept(*tid) { 0 } else { self.closed - self.opened },
                     cpu_ns: Some(task.cpu_ns.saturating_sub(before.cpu_ns)),
-                    off_ns: BTreeMap::new(),
-                    voluntary: 0,
-                    involuntary: 0,
+                    ..Life::default()
                 });
             }
         }

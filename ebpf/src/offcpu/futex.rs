@@ -9,11 +9,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use object::read::{File as Elf, ReadCache};
-use object::{Object, ObjectSegment, ObjectSymbol};
+use object::{Object, ObjectSymbol};
 use observer::Process;
+use observer::states::OffCpu as State;
 use recording::parse::{self, Mapping};
 
-use super::State;
+use crate::symbols::file_offset;
 
 /// How many the program has room for (`CALLERS`), and the words of the stack that it looks through (`STACK_WORDS`).
 pub const MOST: usize = 64;
@@ -32,7 +33,7 @@ const LOCK_PI: u32 = 6;
 const WAIT_BITSET: u32 = 9;
 const WAIT_REQUEUE_PI: u32 = 11;
 const LOCK_PI2: u32 = 13;
-const NR_FUTEX: u64 = libc::SYS_futex as u64;
+const NR_FUTEX: i64 = libc::SYS_futex;
 
 /// What a function of the C library waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,19 +194,14 @@ impl Callers {
 
     /// What /proc tells of a thread that is blocked: its call's number, arguments, stack pointer and place.
     pub fn blocked(&self, process: &Process, tid: u32) -> Futex {
-        let text = fs::read_to_string(process.path(&format!("task/{tid}/syscall"))).unwrap_or_default();
-        let fields: Vec<&str> = text.split_ascii_whitespace().collect();
-        let hex = |n: usize| u64::from_str_radix(fields.get(n)?.strip_prefix("0x")?, 16).ok();
-        let Some((NR_FUTEX, Some(operation), Some(value), Some(sp), Some(place))) = fields
-            .first()
-            .and_then(|number| number.parse().ok())
-            .map(|number| (number, hex(2), hex(3), hex(7), hex(8)))
-        else {
+        let text = fs::read(process.path(&format!("task/{tid}/syscall"))).unwrap_or_default();
+        let Some(call) = parse::syscall(&text).filter(|call| call.number == NR_FUTEX) else {
             return Futex::default();
         };
-        let within = if self.library.contains(&place) { LIBRARY } else { 0 };
+        let [_, operation, value, ..] = call.arguments;
+        let within = if self.library.contains(&call.pc) { LIBRARY } else { 0 };
         let how = operation as u32 & (OPERATION | PRIVATE) | SEEN | within;
-        Futex { caller: self.caller(process, sp, place), how, value: value as u32 }
+        Futex { caller: self.caller(process, call.sp, call.pc), how, value: value as u32 }
     }
 
     /// The innermost function of the library on the stack, as the program finds it; 0: none.
@@ -221,11 +217,7 @@ impl Callers {
 
 /// Where a mapping of the file has an address of its own; None where it lies in another mapping.
 fn mapped_at<'a>(elf: &impl Object<'a>, map: &Mapping, address: u64) -> Option<u64> {
-    let offset = elf.segments().find_map(|segment| {
-        let (offset, size) = segment.file_range();
-        let within = address.checked_sub(segment.address())?;
-        (within < size).then_some(offset + within)
-    })?;
+    let offset = file_offset(elf, address)?;
     let place = map.range.start + offset.checked_sub(map.offset)?;
     map.range.contains(&place).then_some(place)
 }

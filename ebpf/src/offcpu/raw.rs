@@ -1,10 +1,11 @@
-//! What `bpf/offcpu.bpf.c` keeps in its maps.
+//! What `bpf/offcpu.h` keeps in its maps.
 
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::futex::Futex;
 use crate::refusal::OrRefused;
 use observer::Failure;
+use observer::states::OffCpu as State;
 
 /// Numbers of stacks that stand for none: not there, and not kept.
 pub const NOT_KEPT: u64 = 1;
@@ -12,26 +13,12 @@ pub const NOT_KEPT: u64 = 1;
 pub const LOSSES: [&str; 7] =
     ["lost_thread", "lost_sum", "lost_stack", "no_stack", "lost_end", "negative", "missed_in"];
 
-/// `enum state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    Io,
-    Uninterruptible,
-    Sleep,
-    Stopped,
-    Preempted,
-    Woken,
-    Before,
-}
-
-pub const KINDS: [Kind; 7] =
-    [Kind::Io, Kind::Uninterruptible, Kind::Sleep, Kind::Stopped, Kind::Preempted, Kind::Woken, Kind::Before];
-
 /// The stacks and the thread that time is summed for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     pub tid: u32,
-    pub kind: Kind,
+    /// As the program tells it: asleep in a futex is `Sleep` still. None: blocked since before it was looked at.
+    pub state: Option<State>,
     pub kernel: u64,
     pub user: u64,
     pub waker_kernel: u64,
@@ -94,8 +81,8 @@ impl<'a> Fields<'a> {
         u32::from_ne_bytes(self.take(4).try_into().unwrap())
     }
 
-    fn kind(&mut self) -> Kind {
-        KINDS[(self.u32() as usize).min(KINDS.len() - 1)]
+    fn state(&mut self) -> Option<State> {
+        State::ALL.get(self.u32() as usize).copied()
     }
 
     fn futex(&mut self) -> Futex {
@@ -111,8 +98,8 @@ impl<'a> Fields<'a> {
 pub fn key(bytes: &[u8]) -> Key {
     let mut at = Fields(bytes);
     let [kernel, user, waker_kernel, waker_user] = [at.u64(), at.u64(), at.u64(), at.u64()];
-    let (futex, tid, kind, waker) = (at.futex(), at.u32(), at.kind(), at.name());
-    Key { tid, kind, kernel, user, waker_kernel, waker_user, futex, waker }
+    let (futex, tid, state, waker) = (at.futex(), at.u32(), at.state(), at.name());
+    Key { tid, state, kernel, user, waker_kernel, waker_user, futex, waker }
 }
 
 pub fn sum(bytes: &[u8]) -> Sum {
@@ -127,9 +114,9 @@ pub fn thread(bytes: &[u8]) -> Thread {
     let [kernel, user, waker_kernel, waker_user] = [at.u64(), at.u64(), at.u64(), at.u64()];
     let futex = at.futex();
     let [voluntary, involuntary, tid, own_number] = [at.u32(), at.u32(), at.u32(), at.u32()];
-    let (kind, _unused) = (at.kind(), at.u32());
+    let (state, _unused) = (at.state(), at.u32());
     let (comm, waker) = (at.name(), at.name());
-    let key = Key { tid, kind, kernel, user, waker_kernel, waker_user, futex, waker };
+    let key = Key { tid, state, kernel, user, waker_kernel, waker_user, futex, waker };
     Thread { begun, since, woken, got, ran_ns, voluntary, involuntary, comm, own_number, key }
 }
 

@@ -15,7 +15,12 @@ use std::io::Cursor;
 fn read(bytes: &[u8], options: &Options, piped: bool, threads: usize) -> Result<Collector, Error> {
     let mut collector = Collector::new(options.clone());
     let mut recording = PerfData::new(
-        symbols::Options { inlines: false, cache: None, host: false, ..symbols::Options::default() },
+        symbols::SymbolOptions {
+            inlines: false,
+            cache: None,
+            host: false,
+            ..symbols::SymbolOptions::default()
+        },
         threads,
     );
     if piped {

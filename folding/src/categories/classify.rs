@@ -1,12 +1,12 @@
 //! Which category a stack belongs to.
 
-use super::rules::{Rules, View, Walk};
-use crate::names::{Bare, bare};
+use super::rules::{Rules, View, WalkFrom};
+use crate::names::{ComparableName, bare};
 use crate::profile::Profile;
 
 /// Where a stack was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Classification {
     /// Index into the view's rows.
     pub row: usize,
     /// Index of the anchor in the stack, the command being 0; `None` in `other`.
@@ -15,37 +15,42 @@ pub struct Place {
 
 /// What a frame's name means to a view; bit *n* is the view's entry *n*.
 #[derive(Clone, Copy, Default)]
-struct Meaning {
+struct NameMatches {
     anchor: u64,
     under: u64,
     not_under: u64,
+    without: u64,
+    thread: u64,
 }
 
 /// A view prepared for the names of one profile: every different name is matched once.
 pub struct Classifier<'a> {
     view: &'a View,
     profile: &'a Profile,
-    meanings: Vec<Meaning>,
+    meanings: Vec<NameMatches>,
     /// The name belongs to the engine.
     of_engine: Vec<bool>,
     kernel: Vec<bool>,
     anywhere: u64,
     needs_under: u64,
+    rest: u64,
 }
 
 impl<'a> Classifier<'a> {
     pub fn new(rules: &Rules, view: &'a View, profile: &'a Profile) -> Self {
-        let names: Vec<Bare> =
+        let names: Vec<ComparableName> =
             (0..profile.names.len() as u32).map(|id| bare(profile.names.get(id))).collect();
         let marked = names.iter().any(|name| name.kernel);
-        let bits = |test: &dyn Fn(&super::rules::Entry) -> bool| {
+        let bits = |test: &dyn Fn(&super::rules::CategoryRule) -> bool| {
             let bit = |(n, entry)| u64::from(test(entry)) << n;
             view.entries.iter().enumerate().map(bit).fold(0, |all, bit| all | bit)
         };
-        let meaning = |name: &Bare| Meaning {
+        let meaning = |name: &ComparableName| NameMatches {
             anchor: bits(&|entry| (!entry.kernel || name.kernel || !marked) && entry.anchors.matches(name)),
             under: bits(&|entry| entry.under.matches(name)),
             not_under: bits(&|entry| entry.not_under.matches(name)),
+            without: bits(&|entry| entry.without.matches(name)),
+            thread: bits(&|entry| entry.threads.matches(name)),
         };
         Self {
             view,
@@ -55,40 +60,55 @@ impl<'a> Classifier<'a> {
             kernel: names.iter().map(|name| name.kernel).collect(),
             anywhere: bits(&|entry| entry.anywhere),
             needs_under: bits(&|entry| !entry.under.is_empty()),
+            rest: bits(&|entry| entry.rest),
         }
     }
 
     /// The category of a stack, by the rule of the view.
-    pub fn place(&self, stack: u32) -> Place {
-        let mut ancestors = Meaning::default();
+    pub fn place(&self, stack: u32) -> Classification {
+        let first = |bits: u64| (bits != 0).then(|| bits.trailing_zeros());
+        let chain = self.profile.chain(stack);
+        let command = chain.first().and_then(|&name| first(self.meanings[name as usize].thread));
+        if let Some(entry) = command {
+            return Classification { row: self.view.entries[entry as usize].row, anchor: None };
+        }
+        let mut ancestors = NameMatches::default();
         let mut override_: Option<(u32, usize)> = None;
         let mut walked: Option<(u32, usize)> = None;
-        for (depth, &name) in self.profile.chain(stack).iter().enumerate().skip(1) {
+        for (depth, &name) in chain.iter().enumerate().skip(1) {
             let meaning = self.meanings[name as usize];
             let allowed = (!self.needs_under | ancestors.under) & !ancestors.not_under;
-            let first = |bits: u64| (bits != 0).then(|| bits.trailing_zeros());
             if let Some(entry) = first(meaning.anchor & allowed & self.anywhere) {
                 if override_.is_none_or(|(best, _)| entry < best) {
                     override_ = Some((entry, depth));
                 }
             }
-            if let Some(entry) = first(meaning.anchor & allowed & !self.anywhere) {
-                if walked.is_none() || self.view.walk == Walk::Leaf {
+            if let Some(entry) = first(meaning.anchor & allowed & !self.anywhere & !self.rest) {
+                if walked.is_none() || self.view.walk == WalkFrom::Leaf {
                     walked = Some((entry, depth));
                 }
             }
             ancestors.under |= meaning.under;
             ancestors.not_under |= meaning.not_under;
+            ancestors.anchor |= meaning.anchor;
+            ancestors.without |= meaning.without;
         }
-        match override_.or(walked) {
-            Some((entry, depth)) => Place { row: self.view.entries[entry as usize].row, anchor: Some(depth) },
-            None => Place { row: self.view.other(), anchor: None },
+        let rest = || {
+            let entry = first(ancestors.anchor & self.rest & !ancestors.without)?;
+            let is_anchor = |&name: &u32| self.meanings[name as usize].anchor >> entry & 1 == 1;
+            Some((entry, 1 + chain[1..].iter().position(is_anchor)?))
+        };
+        match override_.or(walked).or_else(rest) {
+            Some((entry, depth)) => {
+                Classification { row: self.view.entries[entry as usize].row, anchor: Some(depth) }
+            }
+            None => Classification { row: self.view.other(), anchor: None },
         }
     }
 
     /// The frame that tells most about a stack in `other`: the leaf-most frame of the engine, else the
     /// leaf-most one outside the kernel, else the leaf.
-    pub fn telling_frame(&self, stack: u32) -> Option<u32> {
+    pub fn representative_frame(&self, stack: u32) -> Option<u32> {
         let chain = self.profile.chain(stack);
         let frames = chain.get(1..).filter(|frames| !frames.is_empty()).unwrap_or(chain);
         let last =
@@ -126,6 +146,20 @@ mod tests {
         label = ''
         anchors = ['entry']
         under = ['File']
+        [view.whose]
+        description = ''
+        walk = 'root'
+        [[view.whose.category]]
+        name = 'pool'
+        threads = ['pool:\\d+']
+        [[view.whose.category]]
+        name = 'application'
+        anchors = ['.*']
+        rest = true
+        without = ['ns::.*']
+        [[view.whose.category]]
+        name = 'read'
+        anchors = ['pread']
         [view.leaf]
         description = ''
         walk = 'leaf'
@@ -183,6 +217,14 @@ mod tests {
             "other -1",
         ];
         assert_eq!(place("owner", &stacks), expected);
+    }
+
+    #[test]
+    fn threads_come_before_the_walk_and_what_is_left_after_it() {
+        let of_threads = ["pool:3;main;pread", "pool;main;pread"];
+        assert_eq!(place("whose", &of_threads), ["pool -1", "read 2"]);
+        let of_rest = ["c;main;ns::a;x", "c;main;x", "c", "c;main;pread"];
+        assert_eq!(place("whose", &of_rest), ["other -1", "application 1", "other -1", "read 2"]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 pub mod classify;
 pub mod report;
+mod rule_files;
 pub mod rules;
 pub mod table;
 
-pub use classify::{Classifier, Place};
-pub use report::Report;
+pub use classify::{Classification, Classifier};
+pub use report::CategoryReport;
 pub use rules::{Rules, View};

@@ -1,6 +1,6 @@
 //! The category table as data: rows with weights and exact shares.
 
-use super::classify::{Classifier, Place};
+use super::classify::{Classification, Classifier};
 use super::rules::{Rules, View};
 use crate::profile::Profile;
 use serde::Serialize;
@@ -10,7 +10,7 @@ const OTHER_FRAMES: usize = 20;
 
 /// What the caller knows and the stacks do not; printed along, never interpreted.
 #[derive(Clone, Debug, Default)]
-pub struct Context {
+pub struct ReportContext {
     pub event: Option<String>,
     pub unit: Option<String>,
     pub queries: Option<u64>,
@@ -21,9 +21,11 @@ pub struct Context {
 
 /// The table; as JSON it is the `--format json` output.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct CategoryReport {
     pub schema: u32,
     pub view: String,
+    /// As the rules describe it.
+    pub description: String,
     pub rules: String,
     pub rules_checked: Vec<String>,
     pub event: Option<String>,
@@ -33,12 +35,12 @@ pub struct Report {
     pub queries: Option<u64>,
     pub reads: Option<u64>,
     pub us_per_query: Option<f64>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<CategoryRow>,
     pub other_frames: Vec<OtherFrame>,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct CategoryRow {
     pub name: String,
     pub label: String,
     pub weight: u128,
@@ -56,18 +58,18 @@ pub struct OtherFrame {
     pub share: f64,
 }
 
-impl Report {
+impl CategoryReport {
     /// `counted`: the profile holds numbers of samples too.
     pub fn new(
         name: &str,
         rules: &Rules,
         view: &View,
         profile: &Profile,
-        context: Context,
+        context: ReportContext,
         counted: bool,
     ) -> Self {
         let classifier = Classifier::new(rules, view, profile);
-        let mut rows: Vec<Row> = view.rows.iter().map(Row::empty).collect();
+        let mut rows: Vec<CategoryRow> = view.rows.iter().map(CategoryRow::empty).collect();
         let mut other: HashMap<u32, u128> = HashMap::new();
         for stack in 0..profile.stacks() as u32 {
             let tally = profile.tally(stack);
@@ -76,7 +78,7 @@ impl Report {
             row.weight = row.weight.saturating_add(tally.weight);
             row.samples = counted.then(|| row.samples.unwrap_or(0).saturating_add(tally.samples));
             if place.row == view.other() {
-                if let Some(frame) = classifier.telling_frame(stack) {
+                if let Some(frame) = classifier.representative_frame(stack) {
                     let weight = other.entry(frame).or_default();
                     *weight = weight.saturating_add(tally.weight);
                 }
@@ -91,6 +93,7 @@ impl Report {
         Self {
             schema: 1,
             view: name.to_owned(),
+            description: view.description.clone(),
             rules: rules.engine.clone(),
             rules_checked: rules.checked.clone(),
             event: context.event,
@@ -114,7 +117,7 @@ impl Report {
     }
 }
 
-impl Row {
+impl CategoryRow {
     fn empty((name, label): &(String, String)) -> Self {
         Self {
             name: name.clone(),
@@ -128,7 +131,7 @@ impl Row {
 }
 
 /// The places of all stacks, for those who draw them.
-pub fn places(rules: &Rules, view: &View, profile: &Profile) -> Vec<Place> {
+pub fn classifications(rules: &Rules, view: &View, profile: &Profile) -> Vec<Classification> {
     let classifier = Classifier::new(rules, view, profile);
     (0..profile.stacks() as u32).map(|stack| classifier.place(stack)).collect()
 }

@@ -1,14 +1,15 @@
-//! The rules file. `README.md` tells the format; `categories/rocksdb.toml` is the model.
+//! The rules file. `README.md` tells the format; `workloads/engines/rocksdb/categories.toml` is the model.
 
+use super::rule_files::rule_files;
 use crate::error::Error;
-use crate::names::Bare;
+use crate::names::ComparableName;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Rules that are part of the program, by name.
-const BUILT_IN: [(&str, &str); 1] = [("rocksdb", include_str!("../../categories/rocksdb.toml"))];
+/// Rules that are part of the program, by the engine's name; the build script lists them.
+const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/category_rules.rs"));
 
 /// The name of the row for what no category took.
 pub const OTHER: &str = "other";
@@ -24,6 +25,9 @@ struct RulesFile {
     checked: Vec<String>,
     #[serde(default)]
     engine_frames: Vec<String>,
+    /// Lists of patterns that entries name as `$NAME`.
+    #[serde(default)]
+    patterns: BTreeMap<String, Vec<String>>,
     view: BTreeMap<String, ViewFile>,
 }
 
@@ -31,15 +35,18 @@ struct RulesFile {
 #[serde(deny_unknown_fields)]
 struct ViewFile {
     description: String,
-    walk: Walk,
-    category: Vec<EntryFile>,
+    walk: WalkFrom,
+    category: Vec<CategoryFile>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EntryFile {
+struct CategoryFile {
     name: String,
+    /// Of the row: that of its first entry.
+    #[serde(default)]
     label: String,
+    #[serde(default)]
     anchors: Vec<String>,
     #[serde(default)]
     under: Vec<String>,
@@ -49,12 +56,18 @@ struct EntryFile {
     kernel: bool,
     #[serde(default)]
     anywhere: bool,
+    #[serde(default)]
+    threads: Vec<String>,
+    #[serde(default)]
+    rest: bool,
+    #[serde(default)]
+    without: Vec<String>,
 }
 
 /// From which end the first anchor wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Walk {
+pub enum WalkFrom {
     Root,
     Leaf,
 }
@@ -70,14 +83,14 @@ pub struct Rules {
 /// One way to sort stacks.
 pub struct View {
     pub description: String,
-    pub walk: Walk,
+    pub walk: WalkFrom,
     /// Names and labels of the rows; `other` is the last.
     pub rows: Vec<(String, String)>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<CategoryRule>,
 }
 
 /// One entry of a view; entries of the same name share a row.
-pub struct Entry {
+pub struct CategoryRule {
     pub row: usize,
     pub anchors: Patterns,
     pub under: Patterns,
@@ -86,6 +99,12 @@ pub struct Entry {
     pub kernel: bool,
     /// Tried before the walk, against every frame.
     pub anywhere: bool,
+    /// Commands whose stacks are all of this category, before anything else.
+    pub threads: Patterns,
+    /// Tried after the walk, on what no other entry took, against every frame.
+    pub rest: bool,
+    /// Of a `rest`: no frame of the stack may be one of these.
+    pub without: Patterns,
 }
 
 /// Regular expressions over whole names.
@@ -112,11 +131,25 @@ impl Patterns {
         patterns.iter().map(compile).collect::<Result<_, String>>().map(Self)
     }
 
+    /// `$NAME` stands for the patterns of that name.
+    fn with_named(patterns: &[String], named: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
+        let mut all = Vec::new();
+        for pattern in patterns {
+            match pattern.strip_prefix('$') {
+                Some(name) => all.extend_from_slice(
+                    named.get(name).ok_or_else(|| format!("there are no patterns called '{name}'"))?,
+                ),
+                None => all.push(pattern.clone()),
+            }
+        }
+        Self::new(&all)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn matches(&self, name: &Bare) -> bool {
+    pub fn matches(&self, name: &ComparableName) -> bool {
         self.0.iter().any(|pattern| {
             pattern.regex.is_match(if pattern.with_templates { &name.full } else { &name.path })
         })
@@ -124,16 +157,24 @@ impl Patterns {
 }
 
 impl Rules {
-    /// Rules of the program by name, or of a file.
+    /// Rules of the program by name, or of a file; `NAME.VIEW.toml` beside `NAME.toml` are further views of it.
     pub fn load(name: &str) -> Result<Self, Error> {
         if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::parse(text).map_err(|why| Error::usage(format!("rules {name}: {why}")));
         }
-        let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
-            let known: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-            Error::usage(format!("cannot read rules {name}: {error}; built in are: {}", known.join(", ")))
-        })?;
-        Self::parse(&text).map_err(|why| Error::usage(format!("rules {name}: {why}")))
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|error| {
+                let known: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+                let path = path.display();
+                Error::usage(format!("cannot read rules {path}: {error}; built in are: {}", known.join(", ")))
+            })
+        };
+        let files = rule_files(Path::new(name));
+        let texts: Vec<String> = files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        Self::parse(&texts.join("\n")).map_err(|why| {
+            let files: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+            Error::usage(format!("rules {}: {why}", files.join(" and ")))
+        })
     }
 
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -141,8 +182,9 @@ impl Rules {
         if file.schema != 1 {
             return Err(format!("schema {} is not known; this program reads schema 1", file.schema));
         }
+        let patterns = file.patterns;
         let view = |(name, view): (String, ViewFile)| {
-            let view = View::new(view).map_err(|why| format!("view {name}: {why}"))?;
+            let view = View::new(view, &patterns).map_err(|why| format!("view {name}: {why}"))?;
             Ok((name, view))
         };
         Ok(Self {
@@ -153,9 +195,14 @@ impl Rules {
         })
     }
 
+    /// In the order of the alphabet.
+    pub fn view_names(&self) -> impl Iterator<Item = &str> {
+        self.views.keys().map(String::as_str)
+    }
+
     pub fn view(&self, name: &str) -> Result<&View, Error> {
         self.views.get(name).ok_or_else(|| {
-            let known: Vec<_> = self.views.keys().map(String::as_str).collect();
+            let known: Vec<_> = self.view_names().collect();
             Error::usage(format!(
                 "rules {} have no view '{name}'; they have: {}",
                 self.engine,
@@ -166,7 +213,7 @@ impl Rules {
 }
 
 impl View {
-    fn new(file: ViewFile) -> Result<Self, String> {
+    fn new(file: ViewFile, named: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         if file.category.len() > MOST_ENTRIES {
             return Err(format!("{} categories; {MOST_ENTRIES} are the most", file.category.len()));
         }
@@ -176,8 +223,11 @@ impl View {
             if entry.name == OTHER || entry.name.contains(['\t', '\n']) {
                 return Err(format!("a category cannot be called {:?}", entry.name));
             }
-            if entry.anchors.is_empty() {
-                return Err(format!("category {} has no anchors", entry.name));
+            if entry.anchors.is_empty() && entry.threads.is_empty() {
+                return Err(format!("category {} has no anchors, and no threads", entry.name));
+            }
+            if !entry.without.is_empty() && !entry.rest {
+                return Err(format!("category {}: `without` is for one with `rest = true`", entry.name));
             }
             let at = |why| format!("category {}: {why}", entry.name);
             let known = rows.iter().position(|(name, _)| *name == entry.name);
@@ -185,13 +235,16 @@ impl View {
                 rows.push((entry.name.clone(), entry.label.clone()));
                 rows.len() - 1
             });
-            entries.push(Entry {
+            entries.push(CategoryRule {
                 row,
-                anchors: Patterns::new(&entry.anchors).map_err(at)?,
-                under: Patterns::new(&entry.under).map_err(at)?,
-                not_under: Patterns::new(&entry.not_under).map_err(at)?,
+                anchors: Patterns::with_named(&entry.anchors, named).map_err(at)?,
+                under: Patterns::with_named(&entry.under, named).map_err(at)?,
+                not_under: Patterns::with_named(&entry.not_under, named).map_err(at)?,
                 kernel: entry.kernel,
                 anywhere: entry.anywhere,
+                threads: Patterns::with_named(&entry.threads, named).map_err(at)?,
+                rest: entry.rest,
+                without: Patterns::with_named(&entry.without, named).map_err(at)?,
             });
         }
         rows.push((OTHER.to_owned(), "no rule matched".to_owned()));
@@ -235,10 +288,28 @@ mod tests {
     }
 
     #[test]
+    fn entries_share_named_patterns_and_the_label_of_their_row() {
+        let rules = Rules::parse(
+            "schema = 1\nengine = 'e'\nchecked = []\n[view.v]\ndescription = ''\nwalk = 'root'\n\
+             [[view.v.category]]\nname = 'a'\nlabel = 'l'\nanchors = ['x', '$heap']\n\
+             [[view.v.category]]\nname = 'a'\nanchors = ['y']\n[patterns]\nheap = ['malloc', 'free']",
+        );
+        let rules = rules.expect("rules parse");
+        let view = rules.view("v").map_err(|error| error.to_string()).expect("the view is there");
+        assert_eq!(view.rows[0], ("a".to_owned(), "l".to_owned()));
+        assert!(
+            ["x", "malloc", "free"]
+                .iter()
+                .all(|name| view.entries[0].anchors.matches(&bare(name.as_bytes())))
+        );
+        assert!(!view.entries[1].anchors.matches(&bare(b"free")));
+    }
+
+    #[test]
     fn built_in_rules_are_right() {
         for (name, _) in BUILT_IN {
             let rules = Rules::load(name).map_err(|error| error.to_string()).expect("built-in rules parse");
-            assert_eq!(rules.engine, name);
+            assert_eq!(rules.engine, *name);
             assert!(!rules.checked.is_empty());
             for view in ["owner", "leaf"] {
                 assert!(rules.view(view).is_ok(), "{name} {view}");
@@ -255,6 +326,7 @@ mod tests {
         assert!(entry("anchors = ['(']").contains("category a: '(' is no regular expression"));
         assert!(entry("anchors = []").contains("category a has no anchors"));
         assert!(entry("anchors = ['x']\nunderr = []").contains("underr"));
+        assert!(entry("anchors = ['$x']").contains("category a: there are no patterns called 'x'"));
         assert!(why(&head.replace("schema = 1", "schema = 2")).contains("missing field"));
         assert!(
             why(&format!("{head}[[view.v.category]]\nname = 'other'\nlabel = ''\nanchors = ['x']"))

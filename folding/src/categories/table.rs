@@ -1,14 +1,14 @@
 //! The category table as text: for a terminal, for a program, and stack by stack for a drawing.
 
-use super::classify::Place;
-use super::report::Report;
+use super::classify::Classification;
+use super::report::CategoryReport;
 use super::rules::View;
 use crate::columns::{Column, write_columns};
 use crate::profile::Profile;
 use std::io::{self, Write};
 
 /// Aligned columns: what the numbers are, the rows, then what fell into `other`.
-pub fn write_table(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_table(report: &CategoryReport, out: &mut dyn Write) -> io::Result<()> {
     let unit = report.unit.as_deref().unwrap_or("weight of unstated unit");
     let event = report.event.as_deref().map_or(String::new(), |event| format!(", event {event}"));
     writeln!(
@@ -45,7 +45,7 @@ pub fn write_table(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// One line a row; a column without data is empty.
-pub fn write_tsv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_tsv(report: &CategoryReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "category\tshare\tweight\tsamples\tus_per_query\tlabel")?;
     for row in &report.rows {
         let samples = row.samples.map_or(String::new(), |n| n.to_string());
@@ -57,10 +57,15 @@ pub fn write_tsv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 /// `category<TAB>anchor_depth<TAB>samples<TAB>weight<TAB>stack`: the contract with the flame graph writer.
 /// The depth counts from the command, 0; it is -1 in `other`.
-pub fn write_stacks(view: &View, profile: &Profile, places: &[Place], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_stacks(
+    view: &View,
+    profile: &Profile,
+    classifications: &[Classification],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut text = Vec::new();
     for stack in profile.sorted() {
-        let place = places[stack as usize];
+        let place = classifications[stack as usize];
         let tally = profile.tally(stack);
         let depth = place.anchor.map_or("-1".to_owned(), |depth| depth.to_string());
         text.clear();

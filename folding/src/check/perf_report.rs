@@ -8,20 +8,22 @@ use std::process::Command;
 
 /// What perf report says of a recording.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct PerfReport {
     pub(super) accounts: BTreeMap<String, Account>,
     /// Of the whole recording.
     pub lost_samples: u64,
 }
 
-/// Runs perf report, and adds up its rows for one process or all.
-pub fn ask(recording: &Path, only_pid: Option<i64>) -> Result<Report, Error> {
+/// Runs perf report, and adds up its rows for some processes or all.
+pub fn ask(recording: &Path, only_pids: &[i64]) -> Result<PerfReport, Error> {
     let mut perf = Command::new("perf");
     perf.args(["report", "-i"]).arg(recording);
     perf.args(["--no-inline", "--no-children", "--stdio", "-g", "none", "-F", "period,pid,sym", "-t", "|"]);
     perf.args(["--percent-limit", "0", "--no-group"]).env("LC_ALL", "C").env("PERF_CONFIG", "/dev/null");
     // perf filters rows, not samples. What it calls pid in a row is the thread, so that each row is of one process.
-    perf.args(only_pid.iter().flat_map(|pid| ["--pid".to_owned(), pid.to_string()]));
+    if !only_pids.is_empty() {
+        perf.args(["--pid", &only_pids.iter().map(i64::to_string).collect::<Vec<_>>().join(",")]);
+    }
     let output = perf
         .output()
         .map_err(|error| Error::usage(format!("perf report cannot be run: {error}; install linux-perf")))?;
@@ -33,8 +35,8 @@ pub fn ask(recording: &Path, only_pid: Option<i64>) -> Result<Report, Error> {
 }
 
 /// Adds up the rows: period, thread, symbol. perf writes `.` for a `|` within a field.
-fn parse(text: &str) -> Report {
-    let mut report = Report::default();
+fn parse(text: &str) -> PerfReport {
+    let mut report = PerfReport::default();
     let mut event = String::new();
     let mut broken = String::new();
     for line in text.lines() {

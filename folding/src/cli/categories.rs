@@ -1,9 +1,9 @@
 //! `stackfold categories`
 
-use super::overwrite::Files;
+use super::overwrite::RequestFiles;
 use super::{input, open_input, output, write_output, write_text};
-use crate::categories::report::{Context, places};
-use crate::categories::{Report, Rules, table};
+use crate::categories::report::{ReportContext, classifications};
+use crate::categories::{CategoryReport, Rules, table};
 use crate::collector::Options;
 use crate::error::{EXIT_OK, Error};
 use crate::input::folded;
@@ -18,11 +18,11 @@ EXAMPLES
   stackfold categories --rules ./my-engine.toml --view owner --format json out.folded
 
 Sorts weighted stacks into categories. Rules are data: built in is `rocksdb`, a path takes yours.
-Views of rocksdb: `owner` (from the root, the first anchor owns all below it) and `leaf` (what the
-CPU was doing at the bottom; fold with --kernel for it).";
+Views of rocksdb: `owner` (from the root, the first anchor owns all below it), `leaf` (what the CPU
+was doing at the bottom) and `parts` (what each part of the engine does itself; fold with --kernel).";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
+enum CategoriesFormat {
     /// Aligned text
     Table,
     /// Tab-separated rows
@@ -34,7 +34,7 @@ enum Format {
 }
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct CategoriesArgs {
     /// Folded text or pprof; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, default_value = "owner", value_name = "NAME")]
     view: String,
     #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
-    format: Format,
+    format: CategoriesFormat,
     /// The same stacks with numbers of samples (stackfold fold --counts)
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
@@ -69,9 +69,9 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Result<u8, Error> {
+pub fn run(args: &CategoriesArgs) -> Result<u8, Error> {
     let inputs = [Some(&*args.input), args.counts.as_deref(), Some(Path::new(&args.rules))];
-    Files::refuse_overwriting(inputs.into_iter().flatten(), [("-o", args.output.as_deref())])?;
+    RequestFiles::refuse_overwriting(inputs.into_iter().flatten(), [("-o", args.output.as_deref())])?;
     let rules = Rules::load(&args.rules)?;
     let view = rules.view(&args.view)?;
     // Folded text has its marks already; pprof may be without.
@@ -83,25 +83,27 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     if profile.stacks() == 0 {
         return Err(Error::partial("no stacks in the input"));
     }
-    if let Format::Stacks = args.format {
-        let places = places(&rules, view, &profile);
-        write_output(args.output.as_ref(), |out| table::write_stacks(view, &profile, &places, out))?;
+    if let CategoriesFormat::Stacks = args.format {
+        let classifications = classifications(&rules, view, &profile);
+        write_output(args.output.as_ref(), |out| table::write_stacks(view, &profile, &classifications, out))?;
         return Ok(EXIT_OK);
     }
     let counted = args.counts.is_some() || stats.samples > 0;
-    let context = Context {
+    let context = ReportContext {
         event: args.event.clone().or(stats.event),
         unit: args.unit.clone().or((stats.unit != UNSTATED).then(|| stats.unit.into_owned())),
         queries: args.queries,
         reads: args.reads,
         us_per_query: args.us_per_query,
     };
-    let report = Report::new(&args.view, &rules, view, &profile, context, counted);
+    let report = CategoryReport::new(&args.view, &rules, view, &profile, context, counted);
     let path = args.output.as_ref();
     match args.format {
-        Format::Json => write_output(path, |out| output::json(&report, out))?,
-        Format::Tsv => write_output(path, |out| table::write_tsv(&report, out))?,
-        Format::Table | Format::Stacks => write_text(path, |out| table::write_table(&report, out))?,
+        CategoriesFormat::Json => write_output(path, |out| output::json(&report, out))?,
+        CategoriesFormat::Tsv => write_output(path, |out| table::write_tsv(&report, out))?,
+        CategoriesFormat::Table | CategoriesFormat::Stacks => {
+            write_text(path, |out| table::write_table(&report, out))?
+        }
     }
     Ok(EXIT_OK)
 }

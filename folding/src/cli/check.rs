@@ -1,8 +1,9 @@
 //! `stackfold check`
 
-use super::input::Threads;
-use super::overwrite::Files;
-use super::{output, write_output, write_text};
+use super::input::ThreadCount;
+use super::output::{self, TextFormat};
+use super::overwrite::RequestFiles;
+use super::{write_output, write_text};
 use crate::check::{self, Comparison, Request, Verdict};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::terminal;
@@ -19,17 +20,8 @@ each symbol. Exit code 1 when a total differs.";
 
 const SHOWN: usize = 20;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// The totals, and the largest differences
-    #[default]
-    Text,
-    /// Every difference
-    Json,
-}
-
 #[derive(clap::Args)]
-pub struct Args {
+pub struct CheckArgs {
     /// A recording
     #[arg(value_name = "FILE", default_value = "perf.data")]
     input: PathBuf,
@@ -37,23 +29,23 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How to print it
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
-    /// Compare the samples of one process
-    #[arg(long, value_name = "PID")]
-    only_pid: Option<i64>,
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    format: TextFormat,
+    /// Compare the samples of one process, or of several: 17,18
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    only_pid: Vec<i64>,
     /// Compare one event; without it, each
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
     #[command(flatten)]
-    threads: Threads,
+    threads: ThreadCount,
 }
 
-pub fn run(args: &Args) -> Result<u8, Error> {
-    Files::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
+pub fn run(args: &CheckArgs) -> Result<u8, Error> {
+    RequestFiles::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
     let comparison = check::check(&Request {
         recording: &args.input,
-        only_pid: args.only_pid,
+        only_pids: &args.only_pid,
         event: args.event.as_deref(),
         threads: args.threads.number(),
     })?;
@@ -62,8 +54,8 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     }
     let path = args.output.as_ref();
     match args.format {
-        Format::Text => write_text(path, |out| out.write_all(text(&comparison).as_bytes()))?,
-        Format::Json => write_output(path, |out| output::json(&comparison, out))?,
+        TextFormat::Text => write_text(path, |out| out.write_all(text(&comparison).as_bytes()))?,
+        TextFormat::Json => write_output(path, |out| output::json(&comparison, out))?,
     }
     Ok(if comparison.is_equal() { EXIT_OK } else { EXIT_PARTIAL })
 }

@@ -1,29 +1,41 @@
 //! `stackfold diff`
 
 use super::merge::agree;
-use super::overwrite::Files;
+use super::overwrite::RequestFiles;
 use super::{input, output, write_output, write_text};
+use crate::compare::FrameComparison;
+use crate::compare::matching::MatchRule;
+use crate::compare::report::FrameReport;
+use crate::compare::runs::FrameRequest;
 use crate::diff::Diff;
-use crate::diff_report::{self, Report};
+use crate::diff_report::{self, DiffReport};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::profile::Profile;
 use crate::stats::Stats;
 use std::path::{Path, PathBuf};
 
-pub const EXAMPLES: &str = "\
-EXAMPLES
+pub const EXAMPLES: &str = r#"EXAMPLES
   stackfold diff before.folded after.folded --format table
   stackfold diff before.pb.gz after.pb.gz --per 1200000,1450000 --format json
   stackfold diff before.folded after.folded | flamegraph.pl > diff.svg
+  stackfold diff --runs request.json -o frames.json
 
 Compares two inputs: folded text, pprof or the text of perf script. The first is scaled to stand beside the
 second: to the same total (default: shares are compared), or to the same number of operations (--per: costs
 of one operation are compared). Stacks that vanished and stacks that are new are kept.
 
-Output: `stack BEFORE AFTER` as difffolded prints it, BEFORE scaled; a table of frames; or JSON.";
+With --runs, each side is many profiles (stackfold fold --profile), of several sessions: costs in us per query,
+an interval for the difference of every frame, names matched across builds, and what the difference is in few lines.
+The request is JSON:
+  {"schema": 1, "aliases": ["aliases.toml"], "apart": ["f"], "sides": [
+    {"name": "A", "runs": [{"profile": "a/profile.json", "queries": 120000, "us_per_query": 19.2, "session": "1"}]},
+    {"name": "B", "runs": [...]}]}
+us_per_query: CPU that the whole profile stands for; without it its weight in ns by the queries.
+
+Output: `stack BEFORE AFTER` as difffolded prints it, BEFORE scaled; a table of frames; or JSON."#;
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
+enum DiffFormat {
     /// One line a stack with both weights, the first scaled
     Folded,
     /// The frames that changed most
@@ -33,11 +45,26 @@ enum Format {
 }
 
 #[derive(clap::Args)]
-pub struct Args {
-    #[arg(value_name = "BEFORE")]
-    before: PathBuf,
-    #[arg(value_name = "AFTER")]
-    after: PathBuf,
+pub struct DiffArgs {
+    #[arg(value_name = "BEFORE", required_unless_present = "runs")]
+    before: Option<PathBuf>,
+    #[arg(value_name = "AFTER", required_unless_present = "runs")]
+    after: Option<PathBuf>,
+    /// Compare the profiles of many runs a side, which this request names; writes JSON, schema 1
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["before", "after", "per", "raw", "format"])]
+    runs: Option<PathBuf>,
+    /// With --runs: how names of the two sides may be matched beside those that are equal
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "canonical,alias,thread,similar,callees",
+        value_name = "RULES"
+    )]
+    matching: Vec<MatchRule>,
+    /// With --runs: match equal names alone
+    #[arg(long, conflicts_with = "matching")]
+    exact: bool,
     /// Operations (queries, reads) done in each recording: compare the cost of one
     #[arg(long, value_name = "A,B", value_parser = operations, conflicts_with = "raw")]
     per: Option<(u64, u64)>,
@@ -45,7 +72,7 @@ pub struct Args {
     #[arg(long)]
     raw: bool,
     #[arg(long, value_enum, default_value = "folded", value_name = "FORMAT")]
-    format: Format,
+    format: DiffFormat,
     /// Rows of each table
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
@@ -62,8 +89,26 @@ fn operations(text: &str) -> Result<(u64, u64), String> {
     pair.ok_or_else(|| "A,B are two numbers of operations above 0, parted by a comma".to_owned())
 }
 
-pub fn run(args: &Args) -> Result<u8, Error> {
-    Files::refuse_overwriting([&*args.before, &*args.after], [("-o", args.output.as_deref())])?;
+pub fn run(args: &DiffArgs) -> Result<u8, Error> {
+    match (&args.runs, &args.before, &args.after) {
+        (Some(request), ..) => compare_runs(args, request),
+        (None, Some(before), Some(after)) => compare_two(args, before, after),
+        _ => Err(Error::usage("BEFORE and AFTER, or --runs FILE")),
+    }
+}
+
+fn compare_runs(args: &DiffArgs, request: &Path) -> Result<u8, Error> {
+    let found = FrameRequest::open(request)?;
+    RequestFiles::refuse_overwriting(found.files().chain([request]), [("-o", args.output.as_deref())])?;
+    let rules = if args.exact { &[][..] } else { &args.matching };
+    let comparison = FrameComparison::new(&found, rules)?;
+    let report = FrameReport::new(&comparison);
+    write_output(args.output.as_ref(), |out| output::compact_json(&report, out))?;
+    Ok(EXIT_OK)
+}
+
+fn compare_two(args: &DiffArgs, before: &Path, after: &Path) -> Result<u8, Error> {
+    RequestFiles::refuse_overwriting([before, after], [("-o", args.output.as_deref())])?;
     let (options, threads) = (args.selection.options(), args.selection.threads.number());
     let read = |path: &Path| -> Result<(Profile, Stats), Error> {
         let (profile, stats) = args.selection.read(path, &options, threads)?.finish()?;
@@ -72,21 +117,22 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         }
         Ok((profile, stats))
     };
-    let (before, after) = (read(&args.before)?, read(&args.after)?);
-    agree(&[(&args.before, before.1.event_and_unit()), (&args.after, after.1.event_and_unit())])?;
+    let paths = [before.to_owned(), after.to_owned()];
+    let (before, after) = (read(&paths[0])?, read(&paths[1])?);
+    agree(&[(&paths[0], before.1.event_and_unit()), (&paths[1], after.1.event_and_unit())])?;
     let diff = Diff::new(&before.0, &after.0, args.per, args.raw);
     if !diff.fits() {
         return Err(Error::usage(format!(
             "the weight of {} is 2^128 or more when it is scaled, too much to be counted; --raw scales nothing",
-            args.before.display()
+            paths[0].display()
         )));
     }
-    let report = || Report::new(&diff, [&before.1, &after.1], args.per);
+    let report = || DiffReport::new(&diff, [&before.1, &after.1], args.per);
     let path = args.output.as_ref();
     match args.format {
-        Format::Folded => write_output(path, |out| diff_report::write_folded(&diff, out))?,
-        Format::Table => write_text(path, |out| diff_report::write_table(&report(), args.top, out))?,
-        Format::Json => write_output(path, |out| output::json(&report(), out))?,
+        DiffFormat::Folded => write_output(path, |out| diff_report::write_folded(&diff, out))?,
+        DiffFormat::Table => write_text(path, |out| diff_report::write_table(&report(), args.top, out))?,
+        DiffFormat::Json => write_output(path, |out| output::json(&report(), out))?,
     }
     Ok(if before.1.is_whole() && after.1.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
 }

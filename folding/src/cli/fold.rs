@@ -1,6 +1,6 @@
 //! `stackfold fold`
 
-use super::overwrite::Files;
+use super::overwrite::RequestFiles;
 use super::{input, open_input, output, summarise, write_output};
 use crate::artifact::{self, Artifact};
 use crate::categories::Rules;
@@ -10,6 +10,7 @@ use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use crate::input::folded;
 use crate::names::Tidy;
 use crate::output::write_folded;
+use crate::threads;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -32,7 +33,7 @@ The weight of a sample is its period.";
 const NANOSECONDS: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct FoldArgs {
     /// A recording (perf.data), text of perf script, folded text or pprof; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
@@ -41,7 +42,7 @@ pub struct Args {
     output: Option<PathBuf>,
     /// What to write; else the name of --output tells: pprof for .pb and .pb.gz
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<output::Format>,
+    format: Option<output::StacksFormat>,
     /// Write pprof as well (gzip)
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
@@ -65,14 +66,8 @@ pub struct Args {
     /// Rules that sort the stacks of --profile: a built-in name or a path
     #[arg(long, value_name = "NAME|PATH", requires = "profile")]
     rules: Option<String>,
-    /// Views of --rules
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "owner,leaf",
-        requires = "rules"
-    )]
+    /// Views of --rules [default: all they have]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "rules")]
     views: Vec<String>,
     /// Frames that are the state of their thread: columns of --profile and no frames
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "profile")]
@@ -93,9 +88,9 @@ pub struct Args {
     /// Put process and thread in the command frame: comm-PID/TID
     #[arg(long)]
     tid: bool,
-    /// Keep the samples of one process
-    #[arg(long, value_name = "PID")]
-    only_pid: Option<i64>,
+    /// Keep the samples of one process, or of several: 17,18
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    only_pid: Vec<i64>,
     /// Keep the samples of one command
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
@@ -143,7 +138,7 @@ pub struct Args {
     quiet: bool,
 }
 
-impl Args {
+impl FoldArgs {
     /// The length of a slice in ns, where slices are wanted.
     fn slice(&self) -> Option<NonZeroU64> {
         let milliseconds = self.slice_ms.or(self.slices.is_some().then_some(SECOND))?;
@@ -158,7 +153,7 @@ impl Args {
         };
         Options {
             label,
-            only_pid: self.only_pid,
+            only_pids: self.only_pid.iter().copied().collect(),
             comm: self.comm.clone(),
             tidy: self.tidy,
             max_depth: self.max_depth,
@@ -184,7 +179,7 @@ impl Args {
 /// In ms.
 const SECOND: NonZeroU64 = NonZeroU64::new(1000).unwrap();
 
-pub fn run(args: &Args) -> Result<u8, Error> {
+pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     let named = [
         ("--pprof", &args.pprof),
         ("--profile", &args.profile),
@@ -194,19 +189,19 @@ pub fn run(args: &Args) -> Result<u8, Error> {
     ];
     let named = named.into_iter().filter_map(|(option, path)| Some((option, Some(path.as_deref()?))));
     let inputs = [Some(&*args.input), args.counts_from.as_deref()].into_iter().flatten();
-    Files::refuse_overwriting(inputs, [("-o", args.output.as_deref())].into_iter().chain(named))?;
-    let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
+    RequestFiles::refuse_overwriting(inputs, [("-o", args.output.as_deref())].into_iter().chain(named))?;
+    let format = args.format.unwrap_or_else(|| output::StacksFormat::of(args.output.as_deref()));
     let options = args.options();
-    let pprof = format == output::Format::Pprof || args.pprof.is_some();
+    let pprof = format == output::StacksFormat::Pprof || args.pprof.is_some();
     let objects = args.profile.is_some();
     let threads = args.selection.threads.number();
     let located = pprof && !options.cut_stacks();
     let options = Options { origins: pprof || objects, objects, located, ..options };
     let rules = args.rules.as_deref().map(Rules::load).transpose()?;
     let read = || args.selection.read(&args.input, &options, threads);
-    // A recording that perf report cannot read is folded all the same, and its failure told at the end.
+    // A recording that perf report cannot read is folded all the same; the failure is reported at the end.
     let (collector, reported, unchecked) = if args.check {
-        match check::beside_perf(&args.input, args.only_pid, read)? {
+        match check::beside_perf(&args.input, &args.only_pid, read)? {
             (collector, Ok(reported)) => (collector, Some(reported), None),
             (collector, Err(error)) => (collector, None, Some(error)),
         }
@@ -238,9 +233,9 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         return Err(Error::usage("--slices: the input does not tell the time of each sample"));
     }
     // pprof says nothing of what is found out below.
-    let told = stats.clone();
+    let stated = stats.clone();
     let beside = || match &args.pprof {
-        Some(path) => output::write(output::Format::Pprof, Some(path), &profile, &told, threads),
+        Some(path) => output::write(output::StacksFormat::Pprof, Some(path), &profile, &stated, threads),
         None => Ok(()),
     };
     let others = || -> Result<(), Error> {
@@ -251,8 +246,9 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         if let Some(path) = &args.profile {
             let check =
                 reported.map(|reported| check::compare_profile(by_name, stats.event.as_deref(), reported));
-            let parts = artifact::Parts {
+            let parts = artifact::ArtifactParts {
                 profile: &profile,
+                plain: (by_name, &plain_of),
                 states: &args.states,
                 statistics: &stats,
                 slices: options.slice.map(|length| (length, &slices)),
@@ -261,7 +257,7 @@ pub fn run(args: &Args) -> Result<u8, Error> {
             let artifact = Artifact::new(&parts, rules.as_ref(), &args.views)?;
             write_output(Some(path), |out| Ok(serde_json::to_writer(out, &artifact)?))?;
         }
-        let shown = if format == output::Format::Folded { by_name } else { &profile };
+        let shown = if format == output::StacksFormat::Folded { by_name } else { &profile };
         if args.output.is_some() || args.profile.is_none() {
             output::write(format, args.output.as_ref(), shown, &stats, threads)?;
         }
@@ -277,7 +273,12 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         }
         Ok(())
     };
-    both(args.pprof.is_some() && threads > 1, beside, others)?;
+    if args.pprof.is_some() && threads > 1 {
+        let (others, beside) = threads::beside("pprof", [beside], others);
+        beside.into_iter().collect::<Result<(), Error>>().and(others)?;
+    } else {
+        beside().and_then(|()| others())?;
+    }
     summarise(&stats, args.quiet);
     if stats.samples == 0 && stats.weight == 0 {
         let filters = args.options().filters();
@@ -293,23 +294,4 @@ pub fn run(args: &Args) -> Result<u8, Error> {
         return Err(error);
     }
     Ok(if stats.is_whole() { EXIT_OK } else { EXIT_PARTIAL })
-}
-
-/// Does both, at the same time if that is allowed.
-fn both(
-    at_once: bool,
-    one: impl FnOnce() -> Result<(), Error> + Send,
-    other: impl FnOnce() -> Result<(), Error>,
-) -> Result<(), Error> {
-    if !at_once {
-        return one().and_then(|()| other());
-    }
-    std::thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let other = other();
-        match one.join() {
-            Ok(one) => one.and(other),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
 }

@@ -1,4 +1,4 @@
-//! Which reader an input needs: told by its first bytes, or by the user.
+//! Which reader an input needs: by its first bytes, or as the user says.
 
 use super::open_input;
 use crate::collector::{Collector, Options, Weight};
@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum InputFormat {
     /// What the first bytes say
     #[default]
     Auto,
@@ -31,7 +31,7 @@ pub enum Format {
 pub struct Selection {
     /// What the input is
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub input_format: Format,
+    pub input_format: InputFormat,
     /// The event (or the values of a pprof); needed when there are several
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
@@ -39,18 +39,18 @@ pub struct Selection {
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub weight: Weight,
     #[command(flatten)]
-    pub threads: Threads,
+    pub threads: ThreadCount,
 }
 
 /// How many threads fold.
 #[derive(clap::Args)]
-pub struct Threads {
+pub struct ThreadCount {
     /// Threads that fold; the result is the same for any number [default: one for each processor, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
 
-impl Threads {
+impl ThreadCount {
     /// Those asked for, or as many as are worth while.
     pub fn number(&self) -> usize {
         const MOST: usize = 4;
@@ -91,18 +91,18 @@ fn begin(path: &Path) -> Result<(Vec<u8>, File), Error> {
     Ok((head, input))
 }
 
-fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Result<Collector, Error> {
+fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> Result<Collector, Error> {
     let (head, input) = begin(path)?;
     // A file can be read from any place on; a pipe gives its bytes once, and opening it again might wait for ever.
     let is_file = input.metadata().is_ok_and(|input| input.is_file());
     let format = match format {
-        Format::Auto if perf_data::is_recording(&head) => Format::PerfData,
-        Format::Auto if looks::like_pprof(&head) => Format::Pprof,
-        Format::Auto if looks::like_folded(&head) => Format::Folded,
-        Format::Auto => Format::PerfScript,
+        InputFormat::Auto if perf_data::is_recording(&head) => InputFormat::PerfData,
+        InputFormat::Auto if looks::like_pprof(&head) => InputFormat::Pprof,
+        InputFormat::Auto if looks::like_folded(&head) => InputFormat::Folded,
+        InputFormat::Auto => InputFormat::PerfScript,
         told => told,
     };
-    if format == Format::PerfScript && threads > 1 {
+    if format == InputFormat::PerfScript && threads > 1 {
         // Standard input may have been read from by others.
         return match is_file && path != Path::new("-") {
             true => parallel::read_file(&input, options, threads),
@@ -111,16 +111,17 @@ fn read(path: &Path, format: Format, options: &Options, threads: usize) -> Resul
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;
-    let mut recording = PerfData::new(symbols::Options { inlines, ..symbols::Options::default() }, threads);
-    if format == Format::PerfData && is_file {
+    let mut recording =
+        PerfData::new(symbols::SymbolOptions { inlines, ..symbols::SymbolOptions::default() }, threads);
+    if format == InputFormat::PerfData && is_file {
         recording.read_file(input, &mut collector)?;
         return Ok(collector);
     }
     let source: &mut dyn Source = match format {
-        Format::PerfData => &mut recording,
-        Format::Folded => &mut Folded,
-        Format::Pprof => &mut Pprof,
-        Format::PerfScript | Format::Auto => &mut PerfScript::default(),
+        InputFormat::PerfData => &mut recording,
+        InputFormat::Folded => &mut Folded,
+        InputFormat::Pprof => &mut Pprof,
+        InputFormat::PerfScript | InputFormat::Auto => &mut PerfScript::default(),
     };
     source.read(&mut head.chain(input), &mut collector)?;
     Ok(collector)

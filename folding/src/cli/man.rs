@@ -14,7 +14,7 @@ EXAMPLES
 Prints the man page of stackfold, or of one of its subcommands.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ManArgs {
     /// A subcommand
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
@@ -23,7 +23,7 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Result<u8, Error> {
+pub fn run(args: &ManArgs) -> Result<u8, Error> {
     let mut command = Cli::command();
     command.build();
     if let Some(name) = &args.command {

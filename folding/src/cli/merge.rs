@@ -1,6 +1,6 @@
 //! `stackfold merge`
 
-use super::overwrite::Files;
+use super::overwrite::RequestFiles;
 use super::{input, output, summarise, write_output};
 use crate::collector::Options;
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
@@ -18,7 +18,7 @@ Adds up the stacks of many inputs: folded text, pprof, the text of perf script.
 Inputs of different events are refused: their weights do not add up.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct MergeArgs {
     /// Inputs; - is standard input
     #[arg(value_name = "FILE", required = true)]
     inputs: Vec<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Args {
     output: Option<PathBuf>,
     /// What to write; else the name of --output tells: pprof for .pb and .pb.gz
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<output::Format>,
+    format: Option<output::StacksFormat>,
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -38,29 +38,29 @@ pub struct Args {
     quiet: bool,
 }
 
-pub fn run(args: &Args) -> Result<u8, Error> {
+pub fn run(args: &MergeArgs) -> Result<u8, Error> {
     let outputs = [("-o", args.output.as_deref())].into_iter();
     let outputs = outputs.chain(args.stats.as_deref().map(|path| ("--stats", Some(path))));
-    Files::refuse_overwriting(args.inputs.iter().map(PathBuf::as_path), outputs)?;
-    let format = args.format.unwrap_or_else(|| output::Format::of(args.output.as_deref()));
-    let origins = format == output::Format::Pprof;
+    RequestFiles::refuse_overwriting(args.inputs.iter().map(PathBuf::as_path), outputs)?;
+    let format = args.format.unwrap_or_else(|| output::StacksFormat::of(args.output.as_deref()));
+    let origins = format == output::StacksFormat::Pprof;
     let options = Options { origins, ..args.selection.options() };
     let threads = args.selection.threads.number();
     let mut merged = Profile::default();
     let mut sums = Stats::default();
-    let mut told: Vec<(&PathBuf, String)> = Vec::new();
+    let mut stated: Vec<(&PathBuf, String)> = Vec::new();
     for path in &args.inputs {
         let (profile, stats) = args.selection.read(path, &options, threads)?.finish()?;
         if profile.stacks() > 0 {
-            told.push((path, stats.event_and_unit()));
-            if sums.unit == UNSTATED || told.len() == 1 {
+            stated.push((path, stats.event_and_unit()));
+            if sums.unit == UNSTATED || stated.len() == 1 {
                 (sums.event, sums.unit) = (stats.event.clone(), stats.unit.clone());
             }
         }
         merged.absorb(&profile);
         sums.absorb(stats);
     }
-    agree(&told)?;
+    agree(&stated)?;
     sums.refuse_overflow()?;
     sums.unique_stacks = merged.stacks() as u64;
     output::write(format, args.output.as_ref(), &merged, &sums, threads)?;
@@ -75,14 +75,14 @@ pub fn run(args: &Args) -> Result<u8, Error> {
 }
 
 /// Inputs whose events are known and differ are refused; folded text does not tell its event.
-pub fn agree(told: &[(&PathBuf, String)]) -> Result<(), Error> {
-    let mut stated = told.iter().filter(|(_, event)| event != UNSTATED);
-    let Some((_, first)) = stated.next() else { return Ok(()) };
-    if stated.all(|(_, event)| event == first) {
+pub fn agree(stated: &[(&PathBuf, String)]) -> Result<(), Error> {
+    let mut known = stated.iter().filter(|(_, event)| event != UNSTATED);
+    let Some((_, first)) = known.next() else { return Ok(()) };
+    if known.all(|(_, event)| event == first) {
         return Ok(());
     }
     let list: Vec<String> =
-        told.iter().map(|(path, event)| format!("  {}: {event}", path.display())).collect();
+        stated.iter().map(|(path, event)| format!("  {}: {event}", path.display())).collect();
     Err(Error::usage(format!(
         "the inputs are of different events, and weights of different events do not add up:\n{}\n\
          choose inputs of one event, or the event in each with --event",

@@ -41,25 +41,25 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    fold: fold::Args,
+    fold: fold::FoldArgs,
 }
 
 #[derive(Subcommand)]
 enum Command {
     #[command(about = "Fold samples into weighted stacks", long_about = fold::EXAMPLES)]
-    Fold(Box<fold::Args>),
+    Fold(Box<fold::FoldArgs>),
     #[command(about = "Sort weighted stacks into categories", long_about = categories::EXAMPLES)]
-    Categories(categories::Args),
+    Categories(categories::CategoriesArgs),
     #[command(about = "Compare a recording's fold with perf report", long_about = check::EXAMPLES)]
-    Check(check::Args),
+    Check(check::CheckArgs),
     #[command(about = "Add up the stacks of many inputs", long_about = merge::EXAMPLES)]
-    Merge(merge::Args),
+    Merge(merge::MergeArgs),
     #[command(about = "Compare two inputs, by share or by cost of an operation", long_about = diff::EXAMPLES)]
-    Diff(diff::Args),
+    Diff(diff::DiffArgs),
     #[command(about = "Say what is known about an input besides its stacks", long_about = stats::EXAMPLES)]
-    Stats(stats::Args),
+    Stats(stats::StatsArgs),
     #[command(about = "Print the man page", long_about = man::EXAMPLES)]
-    Man(man::Args),
+    Man(man::ManArgs),
 }
 
 /// Runs the command line; the number is the exit code.
@@ -98,7 +98,7 @@ fn say(text: &str) {
     let _ = io::stderr().write_all(terminal::lines(text).as_bytes());
 }
 
-/// What is known of a fold, on standard error; with `quiet` only what makes the exit code 1, which would tell nobody why.
+/// What is known of a fold, on standard error; with `quiet` only what makes the exit code 1: without it the reason would be missing.
 fn summarise(stats: &Stats, quiet: bool) {
     match quiet {
         true => stats.losses().iter().for_each(|loss| say(&format!("stackfold: {loss}\n"))),
@@ -136,7 +136,7 @@ fn write_to(
             (Box::new(BufWriter::new(file)), is_terminal)
         }
     };
-    let mut out = if is_text || is_terminal { Box::new(terminal::Shown::new(out)) } else { out };
+    let mut out = if is_text || is_terminal { Box::new(terminal::EscapingWriter::new(out)) } else { out };
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if path.is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => {

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 /// What a request reads and writes, each with the word for it.
 #[derive(Default)]
-pub struct Files<'a> {
-    known: Vec<(&'static str, &'a Path, Place)>,
+pub struct RequestFiles<'a> {
+    known: Vec<(&'static str, &'a Path, FileIdentity)>,
 }
 
 /// A file, whatever names it has.
 #[derive(PartialEq, Eq)]
-enum Place {
-    There {
+enum FileIdentity {
+    Existing {
         device: u64,
         inode: u64,
     },
@@ -24,7 +24,7 @@ enum Place {
     New(PathBuf),
 }
 
-impl<'a> Files<'a> {
+impl<'a> RequestFiles<'a> {
     /// Those of a request: its inputs, `-` being standard input, and its outputs by their options.
     ///
     /// An output of no name goes to standard output. Devices and pipes may be named as often as one likes.
@@ -34,13 +34,17 @@ impl<'a> Files<'a> {
     ) -> Result<(), Error> {
         let mut files = Self::default();
         for path in inputs {
-            let place = if path == Path::new("-") { of_descriptor(io::stdin()) } else { of_path(path) };
+            let place = if path == Path::new("-") {
+                identity_of_descriptor(io::stdin())
+            } else {
+                identity_of_path(path)
+            };
             // One that is not there will be missed soon enough.
-            let place = place.filter(|place| !matches!(place, Place::New(_)));
+            let place = place.filter(|place| !matches!(place, FileIdentity::New(_)));
             files.known.extend(place.map(|place| ("the input", path, place)));
         }
         for (option, path) in outputs {
-            let place = path.map_or_else(|| of_descriptor(io::stdout()), of_path);
+            let place = path.map_or_else(|| identity_of_descriptor(io::stdout()), identity_of_path);
             let Some(place) = place else { continue };
             let path = path.unwrap_or(Path::new("standard output"));
             if let Some((other, name, _)) = files.known.iter().find(|known| known.2 == place) {
@@ -57,22 +61,22 @@ impl<'a> Files<'a> {
     }
 }
 
-fn of_path(path: &Path) -> Option<Place> {
+fn identity_of_path(path: &Path) -> Option<FileIdentity> {
     match fs::metadata(path) {
-        Ok(data) => of_metadata(&data),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => target(path).map(Place::New),
+        Ok(data) => identity_of(&data),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => target(path).map(FileIdentity::New),
         // Opening it will say what is wrong.
         Err(_) => None,
     }
 }
 
-fn of_metadata(data: &fs::Metadata) -> Option<Place> {
-    data.is_file().then(|| Place::There { device: data.dev(), inode: data.ino() })
+fn identity_of(data: &fs::Metadata) -> Option<FileIdentity> {
+    data.is_file().then(|| FileIdentity::Existing { device: data.dev(), inode: data.ino() })
 }
 
-fn of_descriptor(descriptor: impl AsFd) -> Option<Place> {
+fn identity_of_descriptor(descriptor: impl AsFd) -> Option<FileIdentity> {
     let file = File::from(descriptor.as_fd().try_clone_to_owned().ok()?);
-    of_metadata(&file.metadata().ok()?)
+    identity_of(&file.metadata().ok()?)
 }
 
 /// Where a file will be made: a link may lead to where nothing is yet.

@@ -1,7 +1,8 @@
 //! `stackfold stats`
 
-use super::overwrite::Files;
-use super::{input, output, write_output, write_text};
+use super::output::{self, TextFormat};
+use super::overwrite::RequestFiles;
+use super::{input, write_output, write_text};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
 use std::path::PathBuf;
 
@@ -14,37 +15,29 @@ EXAMPLES
 Says what is known about an input besides its stacks: samples, weight and unit, what was lost, dropped,
 cut or unresolved. The JSON is that of `stackfold fold --stats`.";
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
-    /// A few lines; what deserves attention begins with WARNING
-    Text,
-    /// Everything, schema 1
-    Json,
-}
-
 #[derive(clap::Args)]
-pub struct Args {
+pub struct StatsArgs {
     /// Text of perf script, folded text or pprof; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     input: PathBuf,
     #[command(flatten)]
     selection: input::Selection,
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
-    format: Format,
+    format: TextFormat,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Result<u8, Error> {
-    Files::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
+pub fn run(args: &StatsArgs) -> Result<u8, Error> {
+    RequestFiles::refuse_overwriting([&*args.input], [("-o", args.output.as_deref())])?;
     let options = args.selection.options();
     let collector = args.selection.read(&args.input, &options, args.selection.threads.number())?;
     let (profile, stats) = collector.finish()?;
     let path = args.output.as_ref();
     match args.format {
-        Format::Text => write_text(path, |out| out.write_all(stats.summary().as_bytes()))?,
-        Format::Json => write_output(path, |out| output::json(&stats, out))?,
+        TextFormat::Text => write_text(path, |out| out.write_all(stats.summary().as_bytes()))?,
+        TextFormat::Json => write_output(path, |out| output::json(&stats, out))?,
     }
     if profile.stacks() == 0 {
         return Err(Error::partial("no samples and no stacks in the input"));

@@ -1,7 +1,7 @@
 //! The command frame of a stack.
 
 use super::filters::no_pid;
-use super::{Collector, Head, Label};
+use super::{Collector, Label, SampleHead};
 use crate::error::Error;
 use crate::names;
 use crate::origin::{self, Origin};
@@ -15,7 +15,7 @@ pub(super) struct LastComm {
 }
 
 impl Collector {
-    pub(super) fn comm(&mut self, head: &Head) -> Result<u32, Error> {
+    pub(super) fn comm(&mut self, head: &SampleHead) -> Result<u32, Error> {
         let (pid, tid) = match self.options.label {
             Label::Comm => (None, None),
             Label::Pid => (Some(head.pid.ok_or_else(|| no_pid("--pid"))?), None),

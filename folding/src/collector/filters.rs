@@ -1,15 +1,15 @@
 //! What the options leave out: samples by their head, frames by their name.
 
 use super::frames::{FROM, SKIP_AFTER};
-use super::{Collector, Head};
+use super::{Collector, SampleHead};
 use crate::error::Error;
 
 impl Collector {
     /// Whether the sample is one of those wanted.
-    pub(super) fn passes(&self, head: &Head) -> Result<bool, Error> {
-        if let Some(wanted) = self.options.only_pid {
+    pub(super) fn passes(&self, head: &SampleHead) -> Result<bool, Error> {
+        if !self.options.only_pids.is_empty() {
             let pid = head.pid.ok_or_else(|| no_pid("--only-pid"))?;
-            if pid != wanted {
+            if !self.options.only_pids.contains(&pid) {
                 return Ok(false);
             }
         }
@@ -36,8 +36,8 @@ impl Collector {
         for (n, (_, flag)) in
             wanted.enumerate().filter(|(_, (name, _))| crate::options::is_meant(name, frame))
         {
-            self.met.resize(self.met.len().max(n + 1), false);
-            self.met[n] = true;
+            self.matched.resize(self.matched.len().max(n + 1), false);
+            self.matched[n] = true;
             flags |= flag;
         }
         flags
@@ -60,11 +60,12 @@ impl Collector {
     }
 
     /// The frames named in the options that no stack has, with their option.
-    pub(super) fn unmet(&self) -> Vec<String> {
+    pub(super) fn unmatched(&self) -> Vec<String> {
         let named = self.options.from.iter().map(|name| ("--from", name));
         let named = named.chain(self.options.skip_after.iter().map(|name| ("--skip-after", name)));
-        let unmet = named.enumerate().filter(|(n, _)| !self.met.get(*n).is_some_and(|met| *met));
-        unmet.map(|(_, (option, name))| format!("{option} {name}")).collect()
+        let unmatched =
+            named.enumerate().filter(|(n, _)| !self.matched.get(*n).is_some_and(|matched| *matched));
+        unmatched.map(|(_, (option, name))| format!("{option} {name}")).collect()
     }
 }
 

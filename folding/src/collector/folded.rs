@@ -1,7 +1,7 @@
 //! Stacks that come folded: names are finished, only filters and cuts are left to do.
 
 use super::commands::comm_frame;
-use super::{Collector, Head};
+use super::{Collector, SampleHead};
 use crate::error::Error;
 use crate::origin;
 use std::borrow::Cow;
@@ -37,12 +37,12 @@ impl Collector {
     /// Adds a stack of finished names below the command of `head`, if there is one.
     pub fn folded_of(
         &mut self,
-        head: Option<&Head>,
+        head: Option<&SampleHead>,
         frames: &[Vec<u8>],
         weight: u128,
         samples: u64,
     ) -> Result<(), Error> {
-        if !self.passes(head.unwrap_or(&Head::default()))? {
+        if !self.passes(head.unwrap_or(&SampleHead::default()))? {
             self.stats.filter(weight, samples);
             return Ok(());
         }

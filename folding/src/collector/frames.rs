@@ -1,14 +1,14 @@
 //! The names of frames, and what is known of a frame besides its name.
 
-use super::{Collector, Samples};
+use super::{ChainSamples, Collector};
 use crate::dso;
-use crate::locations::Counted;
+use crate::locations::LocatedChain;
 use crate::names;
 use crate::origin::{self, Origin};
 use crate::roots;
 use crate::runs::Runs;
 
-/// One frame as the profiler told it.
+/// One frame as the profiler wrote it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawFrame<'a> {
     pub symbol: &'a [u8],
@@ -35,7 +35,7 @@ pub struct FrameRef {
 }
 
 impl FrameRef {
-    /// Whether nobody knows its symbol.
+    /// Whether its symbol is not known.
     pub(super) fn is_unknown(&self) -> bool {
         self.flags & UNKNOWN != 0
     }
@@ -122,7 +122,7 @@ impl Collector {
     }
 
     /// Takes the frames that samples of several commands have in common, leaf first. Commands of one name are one.
-    pub fn close_plain(&mut self, samples: &[Samples], leaf_first: &[FrameRef]) {
+    pub fn close_plain(&mut self, samples: &[ChainSamples], leaf_first: &[FrameRef]) {
         let mut by_name = std::mem::take(&mut self.by_name);
         by_name.extend(samples.iter().map(|samples| {
             let names = &mut self.profile.names;
@@ -130,13 +130,13 @@ impl Collector {
                 let shown = origin::split(names.get(samples.comm)).0.to_vec();
                 names.intern(&shown).0
             });
-            Samples { comm, ..*samples }
+            ChainSamples { comm, ..*samples }
         }));
         by_name.sort_unstable_by_key(|samples| (samples.comm, samples.slice));
         by_name.dedup_by(|next, first| {
             let same = (next.comm, next.slice) == (first.comm, first.slice);
             if same {
-                first.absorb(next);
+                first.totals.absorb(&next.totals);
             }
             same
         });
@@ -145,7 +145,7 @@ impl Collector {
     }
 
     /// Takes the same samples by their sites: the sites of each chain, leaf first, and what was counted of each.
-    pub fn locate(&mut self, chains: Runs<u32>, counted: Vec<Counted>) {
+    pub fn locate(&mut self, chains: Runs<u32>, counted: Vec<LocatedChain>) {
         self.profile.located.add(chains, counted);
     }
 }

@@ -1,6 +1,6 @@
 //! Folded text: `comm;root;...;leaf WEIGHT`, the format every flame graph program takes.
 
-use super::{Source, lines::Lines};
+use super::{Source, lines::LineReader};
 use crate::collector::{Collector, Label, Options, Weight};
 use crate::error::Error;
 use crate::profile::Profile;
@@ -38,7 +38,7 @@ pub struct Folded;
 impl Source for Folded {
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
         refuse_what_it_lacks(collector.options())?;
-        collector.told_event(None, UNSTATED.to_owned());
+        collector.set_event_and_unit(None, UNSTATED.to_owned());
         each(input, |stack, weight| {
             collector.folded(stack.split(|&b| b == b';'), weight, 0);
             Ok(())
@@ -50,7 +50,7 @@ fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
     let lacking = [
         (options.event.is_some(), "--event", "its event"),
         (options.weight == Weight::Count, "--weight count", "numbers of samples"),
-        (options.only_pid.is_some(), "--only-pid", "processes"),
+        (!options.only_pids.is_empty(), "--only-pid", "processes"),
         (options.label != Label::Comm, "--pid and --tid", "processes and threads"),
         (options.time.is_some(), "--time", "times"),
         (!options.skip_time.is_empty(), "--skip-time", "times"),
@@ -87,7 +87,7 @@ pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Err
 }
 
 fn each(input: &mut dyn Read, mut take: impl FnMut(&[u8], u128) -> Result<(), String>) -> Result<(), Error> {
-    let mut lines = Lines::new(input).up_to(LONGEST);
+    let mut lines = LineReader::new(input).up_to(LONGEST);
     let mut number = 0_u64;
     while let Some(line) = lines.next_line() {
         number += 1;

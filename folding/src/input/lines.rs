@@ -20,18 +20,18 @@ pub struct Line<'a> {
     pub cut: bool,
 }
 
-pub struct Lines<R> {
+pub struct LineReader<R> {
     input: R,
     block: usize,
     buffer: Vec<u8>,
     unread: Range<usize>,
     longest: usize,
     at_end: bool,
-    leaves_rest: bool,
+    keeps_unended_rest: bool,
     failure: Option<String>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     pub fn new(input: R) -> Self {
         Self::with_block(input, BLOCK)
     }
@@ -46,7 +46,7 @@ impl<R: Read> Lines<R> {
             unread: 0..0,
             longest: LONGEST,
             at_end: false,
-            leaves_rest: false,
+            keeps_unended_rest: false,
             failure: None,
         }
     }
@@ -63,8 +63,8 @@ impl<R: Read> Lines<R> {
     }
 
     /// What no line feed ends is no line, but the rest.
-    pub fn leaving_rest(mut self) -> Self {
-        self.leaves_rest = true;
+    pub fn keeping_unended_rest(mut self) -> Self {
+        self.keeps_unended_rest = true;
         self
     }
 
@@ -77,7 +77,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// The input has more after it said that it was at its end.
-    pub fn go_on(&mut self) {
+    pub fn resume(&mut self) {
         self.at_end = false;
     }
 
@@ -109,7 +109,7 @@ impl<R: Read> Lines<R> {
                 return Some(self.overlong());
             }
             if self.at_end {
-                if self.leaves_rest {
+                if self.keeps_unended_rest {
                     return None;
                 }
                 let rest = self.unread.clone();
@@ -187,7 +187,7 @@ mod tests {
 
     fn all(bytes: &[u8], drip: usize) -> Vec<(Vec<u8>, bool)> {
         let mut input = Drip(bytes, drip);
-        let mut lines = Lines::new(&mut input);
+        let mut lines = LineReader::new(&mut input);
         let mut out = Vec::new();
         while let Some(line) = lines.next_line() {
             out.push((line.bytes.to_vec(), line.ended));
@@ -215,7 +215,7 @@ mod tests {
         bytes.extend(std::iter::repeat_n(b'x', 5 * LONGEST));
         bytes.extend(b"\nafter\nlast");
         let mut input = Drip(&bytes, 100_000);
-        let mut lines = Lines::new(&mut input);
+        let mut lines = LineReader::new(&mut input);
         let mut seen = Vec::new();
         while let Some(line) = lines.next_line() {
             seen.push(line.bytes.to_vec());

@@ -16,7 +16,7 @@ pub fn like_folded(head: &[u8]) -> bool {
     let mut lines = head.split(|&b| b == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let Some(first) = lines.next() else { return false };
     let chain = lines.next().is_some_and(|line| matches!(line.first(), Some(b'\t' | b' ')));
-    // Past the first bytes nobody knows how the line ends.
+    // Only the first bytes were read: the end of the line is not known.
     let stack = folded::parse(first).is_ok() || first.len() as u64 >= ENOUGH && first.contains(&b';');
     let marked = first.contains(&b';') || !matches!(first.first(), Some(b'#' | b'\t' | b' '));
     stack && marked && !chain && !is_header(first)

@@ -9,10 +9,11 @@
 mod file;
 mod stream;
 
-use super::lines::{BLOCK, Lines};
+use super::lines::{BLOCK, LineReader};
 use super::perf_script::PerfScript;
 use crate::collector::{Collector, Options};
 use crate::error::Error;
+use crate::threads;
 use std::fs::File;
 use std::io::Read;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,17 +22,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PART: u64 = 1 << 20;
 
 /// What a thread reads: one part after the other, each to its end.
-trait Part: Read {
+trait InputPart: Read {
     /// Goes to the next part, if there is one.
-    fn begin(&mut self) -> bool;
+    fn next_part(&mut self) -> bool;
 
     /// Its number, in the order of the input.
     fn number(&self) -> u64;
 
     /// Whether the sample that is open at the end of the part goes on behind it.
-    fn goes_on(&self) -> bool;
+    fn sample_continues(&self) -> bool;
 
-    /// Leaves nothing to anybody.
+    /// Ends the input for all threads.
     fn stop(&mut self);
 }
 
@@ -41,44 +42,44 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 struct Worker<P> {
-    lines: Lines<P>,
+    lines: LineReader<P>,
     reader: PerfScript,
     collector: Collector,
 }
 
-impl<P: Part> Worker<P> {
+impl<P: InputPart> Worker<P> {
     fn new(part: P, block: usize, reader: PerfScript, options: &Options) -> Self {
-        let lines = Lines::with_block(part, block).leaving_rest();
+        let lines = LineReader::with_block(part, block).keeping_unended_rest();
         Self { lines, reader, collector: Collector::new(options.clone()) }
     }
 
     /// Folds one part. False: there is none left.
     fn step(&mut self) -> Result<bool, Error> {
-        if !self.lines.input().begin() {
+        if !self.lines.input().next_part() {
             return Ok(false);
         }
-        self.lines.go_on();
-        self.collector.at_part(self.lines.input().number());
+        self.lines.resume();
+        self.collector.begin_part(self.lines.input().number());
         let taken = self.reader.take(&mut self.lines, &mut self.collector);
         let part = self.lines.input();
         if taken.is_err() {
             part.stop();
             taken?;
         }
-        if !part.goes_on() {
+        if !part.sample_continues() {
             self.reader.end(&mut self.collector);
         }
         Ok(true)
     }
 
-    fn run(mut self) -> Result<Done, Error> {
+    fn run(mut self) -> Result<WorkerResult, Error> {
         while self.step()? {}
-        Ok(Done { reader: self.reader, collector: self.collector, rest: self.lines.rest().to_vec() })
+        Ok(WorkerResult { reader: self.reader, collector: self.collector, rest: self.lines.rest().to_vec() })
     }
 }
 
 /// What a thread has when no part is left.
-struct Done {
+struct WorkerResult {
     reader: PerfScript,
     collector: Collector,
     /// The beginning of a line longer than a read; only the thread that holds the end of the input has one.
@@ -86,39 +87,33 @@ struct Done {
 }
 
 /// Folds all parts but what follows the last cut; `part` gives what each thread reads.
-fn fold<P: Part>(
+fn fold<P: InputPart>(
     options: &Options,
     threads: usize,
     block: usize,
     part: impl Fn(usize) -> P + Sync,
-) -> Result<Vec<Done>, Error> {
+) -> Result<Vec<WorkerResult>, Error> {
     let mut first = Worker::new(part(0), block, PerfScript::default(), options);
     while !first.reader.knows_headers() && first.step()? {}
     let spare = |thread| Worker::new(part(thread), block, PerfScript::knowing_headers(), options);
-    let done: Vec<_> = std::thread::scope(|scope| {
-        let spare = &spare;
-        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || spare(thread).run())).collect();
-        let mut done = vec![first.run()];
-        for other in others {
-            done.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    done.into_iter().collect()
+    let spare = &spare;
+    let others = (1..threads).map(|thread| move || spare(thread).run());
+    let (first, others) = threads::beside("text", others, || first.run());
+    [first].into_iter().chain(others).collect()
 }
 
 /// Folds what follows the last cut, in which the thread `holder` has a sample open, and puts all together.
 fn finish<R: Read>(
-    mut done: Vec<Done>,
+    mut done: Vec<WorkerResult>,
     holder: usize,
     rest: impl FnOnce(Vec<u8>) -> R,
     failure: impl FnOnce() -> Option<String>,
 ) -> Result<Collector, Error> {
     let objects = done.iter().any(|one| one.reader.saw_objects());
-    let Done { mut reader, mut collector, rest: begun } = done.swap_remove(holder);
-    reader.objects_seen(objects);
-    collector.at_part(u64::MAX);
-    let mut lines = Lines::new(rest(begun));
+    let WorkerResult { mut reader, mut collector, rest: begun } = done.swap_remove(holder);
+    reader.set_saw_objects(objects);
+    collector.begin_part(u64::MAX);
+    let mut lines = LineReader::new(rest(begun));
     reader.take(&mut lines, &mut collector)?;
     reader.end(&mut collector);
     for other in done {
@@ -142,9 +137,9 @@ pub fn read_in_parts(
     threads: usize,
     block: usize,
 ) -> Result<Collector, Error> {
-    let shared = stream::Shared::new(input);
-    let done = fold(options, threads, block, |thread| stream::Piece::new(&shared, thread))?;
-    let stream::End { holder, carry, failure } = stream::Shared::end(shared);
+    let shared = stream::SharedInput::new(input);
+    let done = fold(options, threads, block, |thread| stream::StreamPart::new(&shared, thread))?;
+    let stream::StreamEnd { holder, carry, failure } = stream::SharedInput::end(shared);
     finish(done, holder, |rest| std::io::Cursor::new([rest, carry].concat()), || failure)
 }
 
@@ -161,8 +156,8 @@ pub fn read_file_in_parts(
     part: u64,
     block: usize,
 ) -> Result<Collector, Error> {
-    let parts = file::Parts::new(file, part);
-    let done = fold(options, threads, block, |_| file::Piece::new(&parts))?;
+    let parts = file::FileParts::new(file, part);
+    let done = fold(options, threads, block, |_| file::FilePart::new(&parts))?;
     // No part ends within a sample.
     finish(done, 0, |_| parts.rest(), || parts.failure())
 }

@@ -1,36 +1,36 @@
 //! The locations of stacks by name.
 
-use super::tables::Tables;
+use super::tables::TableWriter;
 use super::wire::{Element, Message};
 use crate::intern::Interner;
 use crate::origin::{self, Origin};
 
 /// Locations of frames that know their origin.
-pub struct Frames<'p> {
+pub struct FrameLocations<'p> {
     names: &'p Interner<u8>,
     /// Function and mapping of each name, made when first needed.
-    known: Vec<Option<Known>>,
+    known: Vec<Option<PprofFrame>>,
     /// The location that holds a frame and nothing that was inlined into it, by name, made when first needed.
     alone: Vec<Option<Element>>,
     functions: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct PprofFrame {
     function: u32,
     mapping: u32,
     inlined: bool,
     address: u64,
 }
 
-impl<'p> Frames<'p> {
+impl<'p> FrameLocations<'p> {
     pub fn new(names: &'p Interner<u8>) -> Self {
         let (known, alone) = (vec![None; names.len()], vec![None; names.len()]);
         Self { names, known, alone, functions: Vec::new() }
     }
 
     /// Locations, leaf first. Inlined frames lie in the location of the frame they were inlined into.
-    pub fn locations(&mut self, root_first: &[u32], tables: &mut Tables, locations: &mut Message) {
+    pub fn locations(&mut self, root_first: &[u32], tables: &mut TableWriter, locations: &mut Message) {
         self.functions.clear();
         for &name in root_first.iter().rev() {
             let nothing_inlined = self.functions.is_empty();
@@ -54,7 +54,7 @@ impl<'p> Frames<'p> {
         }
     }
 
-    fn frame(&mut self, name: u32, tables: &mut Tables) -> Known {
+    fn frame(&mut self, name: u32, tables: &mut TableWriter) -> PprofFrame {
         if let Some(known) = self.known[name as usize] {
             return known;
         }
@@ -65,7 +65,7 @@ impl<'p> Frames<'p> {
         };
         let mapping = tables.mapping(dso);
         tables.reach(mapping, address);
-        let known = Known { function: tables.function(shown), mapping, inlined, address };
+        let known = PprofFrame { function: tables.function(shown), mapping, inlined, address };
         self.known[name as usize] = Some(known);
         known
     }

@@ -2,7 +2,7 @@
 
 use super::fields::{function, label, line, location, mapping, profile as top, sample, value_type};
 use super::wire::{Fields, Malformed, Value};
-use crate::collector::{Collector, Head, Weight};
+use crate::collector::{Collector, SampleHead, Weight};
 use crate::dso;
 use crate::error::Error;
 use crate::input::Source;
@@ -29,7 +29,7 @@ impl Source for Pprof {
         }
         let bytes = unpack(input)?;
         let malformed = |Malformed| Error::usage("the input is no pprof: not a message, or cut short");
-        let tables = Tables::read(&bytes).map_err(malformed)?;
+        let tables = ParsedProfile::read(&bytes).map_err(malformed)?;
         let columns = tables.columns(collector.options().event.as_deref())?;
         let (name, unit) = tables.types[columns.weight];
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -38,8 +38,8 @@ impl Source for Pprof {
             b"count" => "samples".to_owned(),
             unit => shown(unit),
         };
-        let told = (name != b"weight" && !name.is_empty()).then(|| shown(name));
-        collector.told_event(told, unit);
+        let stated = (name != b"weight" && !name.is_empty()).then(|| shown(name));
+        collector.set_event_and_unit(stated, unit);
         for &sample in &tables.samples {
             tables.sample(sample, columns, collector)?.map_err(malformed)?;
         }
@@ -65,12 +65,12 @@ fn unpack(input: &mut dyn Read) -> Result<Vec<u8>, Error> {
 
 /// Which of a sample's values are the weight and the number of samples.
 #[derive(Clone, Copy)]
-struct Columns {
+struct ValueColumns {
     weight: usize,
     samples: Option<usize>,
 }
 
-struct Location<'a> {
+struct PprofLocation<'a> {
     mapping: u64,
     address: u64,
     /// Numbers of functions, innermost first.
@@ -79,17 +79,17 @@ struct Location<'a> {
 }
 
 #[derive(Default)]
-struct Tables<'a> {
+struct ParsedProfile<'a> {
     strings: Vec<&'a [u8]>,
     types: Vec<(&'a [u8], &'a [u8])>,
     default_type: &'a [u8],
     functions: HashMap<u64, &'a [u8]>,
     mappings: HashMap<u64, &'a [u8]>,
-    locations: HashMap<u64, Location<'a>>,
+    locations: HashMap<u64, PprofLocation<'a>>,
     samples: Vec<&'a [u8]>,
 }
 
-impl<'a> Tables<'a> {
+impl<'a> ParsedProfile<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut tables = Self::default();
         let mut rest = Vec::new();
@@ -135,7 +135,7 @@ impl<'a> Tables<'a> {
     }
 
     fn location(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
-        let mut found = Location { mapping: 0, address: 0, lines: Vec::new(), names: Vec::new() };
+        let mut found = PprofLocation { mapping: 0, address: 0, lines: Vec::new(), names: Vec::new() };
         let mut id = 0;
         for field in Fields(bytes) {
             match field? {
@@ -166,8 +166,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The columns to read, or why they cannot be told.
-    fn columns(&self, wanted: Option<&str>) -> Result<Columns, Error> {
+    /// The columns to read, or why they cannot be found.
+    fn columns(&self, wanted: Option<&str>) -> Result<ValueColumns, Error> {
         if self.types.is_empty() {
             return Err(Error::usage(format!(
                 "the pprof says of none of its {} samples what it weighs: it has no sample types. Whatever wrote it \
@@ -193,14 +193,14 @@ impl<'a> Tables<'a> {
                 list.join("\n")
             ))
         })?;
-        Ok(Columns { weight, samples })
+        Ok(ValueColumns { weight, samples })
     }
 
     /// Takes a sample. The outer error is the collector's, the inner one the message's.
     fn sample(
         &self,
         bytes: &'a [u8],
-        columns: Columns,
+        columns: ValueColumns,
         collector: &mut Collector,
     ) -> Result<Result<(), Malformed>, Error> {
         let (mut ids, mut values, mut labels) = (Vec::new(), Vec::new(), Vec::new());
@@ -236,8 +236,12 @@ impl<'a> Tables<'a> {
             self.frames(*id, collector, &mut frames);
         }
         let comm = text(b"comm");
-        let head =
-            Head { comm: comm.unwrap_or(b""), pid: number(b"pid"), tid: number(b"tid"), ..Head::default() };
+        let head = SampleHead {
+            comm: comm.unwrap_or(b""),
+            pid: number(b"pid"),
+            tid: number(b"tid"),
+            ..SampleHead::default()
+        };
         collector.folded_of(comm.map(|_| &head), &frames, weight.into(), samples)?;
         Ok(Ok(()))
     }

@@ -7,14 +7,14 @@ use std::io;
 
 /// Which values samples have.
 #[derive(Clone, Copy)]
-pub struct Values {
+pub struct ValueKinds {
     pub counts: bool,
     pub weights: bool,
 }
 
 /// Samples, one behind the other.
 #[derive(Default)]
-pub struct Samples {
+pub struct SampleWriter {
     pub text: Message,
     /// Those of the next sample, leaf first.
     pub locations: Message,
@@ -22,9 +22,9 @@ pub struct Samples {
     values: Message,
 }
 
-impl Samples {
+impl SampleWriter {
     /// Adds a sample at the locations put together before.
-    pub fn add(&mut self, values: Values, tally: Tally, labels: &[u8]) -> io::Result<()> {
+    pub fn add(&mut self, values: ValueKinds, tally: Tally, labels: &[u8]) -> io::Result<()> {
         let Tally { weight, samples } = tally;
         let weight = i64::try_from(weight)
             .map_err(|_| io::Error::other(format!("pprof has no number as large as the weight {weight}")))?;

@@ -1,16 +1,16 @@
 //! Chains of sites as samples: in order, and in pieces that several threads put together.
 
-use super::samples::{Samples, Values};
+use super::samples::{SampleWriter, ValueKinds};
 use super::wire::{self, Element};
 use crate::intern::SPREAD;
-use crate::locations::{Counted, Locations};
-use crate::pool;
+use crate::locations::{LocatedChain, Locations};
 use crate::profile::Tally;
+use crate::threads;
 use std::cmp::Ordering;
 use std::io;
 use std::ops::Range;
 
-/// Chains that are worth being handed to a thread.
+/// Chains that one thread takes at once.
 const PIECE: usize = 1024;
 /// Bytes of the samples of a piece, about.
 const TEXT: usize = 128 << 10;
@@ -32,7 +32,7 @@ impl Sites<'_> {
         self.located.chain(chain).iter().map(|&site| self.locations[site as usize])
     }
 
-    fn counted(&self, placed: &Placed) -> &Counted {
+    fn counted(&self, placed: &Placed) -> &LocatedChain {
         &self.located.counted()[placed.1 as usize]
     }
 
@@ -41,9 +41,9 @@ impl Sites<'_> {
         let chains = self.located.chains();
         let some: Vec<_> = (0..chains).step_by(PIECE).map(|from| from..chains.min(from + PIECE)).collect();
         let places = |some: &Range<usize>| some.clone().map(|n| place(self.chain(n as u32))).collect();
-        let places: Vec<Vec<u64>> = pool::each(&some, threads, places);
+        let places: Vec<Vec<u64>> = threads::each(&some, threads, places);
         let places = places.concat();
-        let placed = |(counted, number): (&Counted, u32)| (places[counted.0 as usize], number);
+        let placed = |(counted, number): (&LocatedChain, u32)| (places[counted.0 as usize], number);
         let mut sorted: Vec<_> = self.located.counted().iter().zip(0..).map(placed).collect();
         sorted.sort_unstable_by_key(|&(place, _)| place);
         for alike in sorted.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
@@ -52,7 +52,7 @@ impl Sites<'_> {
         sorted
     }
 
-    fn compare(&self, a: &Counted, b: &Counted) -> Ordering {
+    fn compare(&self, a: &LocatedChain, b: &LocatedChain) -> Ordering {
         let chains = || if a.0 == b.0 { Ordering::Equal } else { self.chain(a.0).cmp(self.chain(b.0)) };
         let commands = || self.ranks[a.1 as usize].cmp(&self.ranks[b.1 as usize]);
         chains().then_with(commands)
@@ -62,13 +62,13 @@ impl Sites<'_> {
     pub fn samples<'l>(
         &self,
         sorted: &[Placed],
-        values: Values,
+        values: ValueKinds,
         labels: impl Fn(u32) -> &'l [u8],
     ) -> io::Result<Vec<u8>> {
         // The chains lie all over the memory: they are fetched at the same time if nothing waits for them.
         let leaf = |placed| self.located.chain(self.counted(placed).0).first();
         std::hint::black_box(sorted.iter().filter_map(leaf).map(|&leaf| u64::from(leaf)).sum::<u64>());
-        let mut samples = Samples::default();
+        let mut samples = SampleWriter::default();
         samples.text.bytes.reserve(TEXT);
         let same =
             |a: &Placed, b: &Placed| a.0 == b.0 && self.compare(self.counted(a), self.counted(b)).is_eq();

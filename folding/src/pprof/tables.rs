@@ -11,7 +11,7 @@ const HEAD: usize = 3;
 const PAGE: u64 = 4096;
 
 /// Tables, each in the order of its numbers: from 1, strings from 0.
-pub struct Tables {
+pub struct TableWriter {
     strings: Interner<u8>,
     functions: Interner<u32>,
     locations: Interner<u32>,
@@ -22,7 +22,7 @@ pub struct Tables {
     key: Vec<u32>,
 }
 
-impl Tables {
+impl TableWriter {
     pub fn new() -> Self {
         let mut strings = Interner::default();
         strings.intern(b"");

@@ -1,18 +1,19 @@
 //! A profile as pprof.
 
 use super::fields::{label, profile as top, sample, value_type};
-use super::gzip::{Gzip, Packer};
-use super::names::Frames;
-use super::samples::{Samples, Values};
+use super::names::FrameLocations;
+use super::samples::{SampleWriter, ValueKinds};
 use super::sites::{Sites, pieces};
-use super::tables::Tables;
+use super::tables::TableWriter;
 use super::wire::{Element, Message};
 use crate::intern::IntMap;
 use crate::locations::Location;
 use crate::origin::{self, Origin};
-use crate::pool;
 use crate::profile::Profile;
 use crate::stats::Stats;
+use crate::threads;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::io::{self, Write};
 
 /// Bytes that are worth being packed.
@@ -23,10 +24,9 @@ const AT_ONCE: usize = 4;
 
 /// Writes the stacks with weight and number of samples. The bytes depend on nothing but the stacks.
 pub fn write_pprof(profile: &Profile, stats: &Stats, threads: usize, out: &mut dyn Write) -> io::Result<()> {
-    let packer = Packer::default();
-    let mut gzip = Gzip::begin(out, &packer, threads)?;
-    Writer::new(profile, stats, threads).write(&mut gzip)?;
-    gzip.finish()
+    let mut gzip = GzEncoder::new(out, Compression::fast());
+    ProfileWriter::new(profile, stats, threads).write(&mut gzip)?;
+    gzip.finish()?.flush()
 }
 
 /// Where to find what a first frame says.
@@ -34,27 +34,27 @@ fn key(name: Option<u32>) -> u64 {
     name.map_or(u64::MAX, u64::from)
 }
 
-struct Writer<'p> {
+struct ProfileWriter<'p> {
     profile: &'p Profile,
-    /// The event, if the input told it.
+    /// The event, if the input states it.
     event: Option<&'p str>,
     /// Name and unit of the weights, unless they are the numbers of samples.
     weight: Option<(&'p str, &'p str)>,
     counted: bool,
-    tables: Tables,
+    tables: TableWriter,
     /// What each first frame of a stack says, by the number of its name.
-    firsts: IntMap<u64, First>,
+    firsts: IntMap<u64, FirstFrame>,
     text: Message,
     threads: usize,
 }
 
 /// What the first frame of a stack says of all of it.
-struct First {
+struct FirstFrame {
     is_command: bool,
     labels: Vec<u8>,
 }
 
-impl<'p> Writer<'p> {
+impl<'p> ProfileWriter<'p> {
     fn new(profile: &'p Profile, stats: &'p Stats, threads: usize) -> Self {
         let unit = match &*stats.unit {
             "ns" => "nanoseconds",
@@ -66,14 +66,14 @@ impl<'p> Writer<'p> {
             event: stats.event.as_deref(),
             weight,
             counted: weight.is_none() || profile.total().samples > 0,
-            tables: Tables::new(),
+            tables: TableWriter::new(),
             firsts: IntMap::default(),
             text: Message::default(),
             threads,
         }
     }
 
-    fn write(mut self, out: &mut Gzip) -> io::Result<()> {
+    fn write(mut self, out: &mut impl Write) -> io::Result<()> {
         let types = [self.counted.then_some(("samples", "count")), self.weight];
         for (name, unit) in types.into_iter().flatten() {
             let (name, unit) = (self.tables.string(name.as_bytes()), self.tables.string(unit.as_bytes()));
@@ -82,7 +82,8 @@ impl<'p> Writer<'p> {
                 message.number(value_type::UNIT, unit);
             });
         }
-        out.text(std::mem::take(&mut self.text.bytes))?;
+        out.write_all(&self.text.bytes)?;
+        self.text.clear();
         if self.profile.located.is_empty() {
             self.by_name(out)?
         } else {
@@ -92,14 +93,14 @@ impl<'p> Writer<'p> {
         let main = self.tables.string(main.as_bytes());
         self.text.number(top::DEFAULT_SAMPLE_TYPE, main);
         self.tables.finish(&self.profile.build_ids, &mut self.text);
-        out.text(self.text.bytes)
+        out.write_all(&self.text.bytes)
     }
 
     /// Stacks of frames that know their origin.
-    fn by_name(&mut self, out: &mut Gzip) -> io::Result<()> {
+    fn by_name(&mut self, out: &mut impl Write) -> io::Result<()> {
         let profile = self.profile;
-        let mut frames = Frames::new(&profile.names);
-        let mut samples = Samples::default();
+        let mut frames = FrameLocations::new(&profile.names);
+        let mut samples = SampleWriter::default();
         for stack in profile.sorted_by_leaf() {
             let chain = profile.chain(stack);
             let first = self.first(chain.first().copied());
@@ -107,14 +108,15 @@ impl<'p> Writer<'p> {
             frames.locations(&chain[usize::from(is_command)..], &mut self.tables, &mut samples.locations);
             samples.add(self.values(), profile.tally(stack), self.labels_of(first))?;
             if samples.text.bytes.len() > PIECE {
-                out.text(std::mem::take(&mut samples.text.bytes))?;
+                out.write_all(&samples.text.bytes)?;
+                samples.text.clear();
             }
         }
-        out.text(samples.text.bytes)
+        out.write_all(&samples.text.bytes)
     }
 
     /// Stacks of sites, each of which is a location.
-    fn by_site(&mut self, out: &mut Gzip) -> io::Result<()> {
+    fn by_site(&mut self, out: &mut impl Write) -> io::Result<()> {
         let profile = self.profile;
         let located = &profile.located;
         let ranks = profile.ranks();
@@ -145,18 +147,17 @@ impl<'p> Writer<'p> {
         let sorted = sites.sorted(self.threads);
         let this = &*self;
         let labels = |command| this.labels_of(key(Some(command)));
-        let packer = out.packer;
-        let packed = |piece: &&[_]| packer.pack(&sites.samples(piece, this.values(), labels)?);
+        let text = |piece: &&[_]| sites.samples(piece, this.values(), labels);
         for several in pieces(&sorted).chunks(AT_ONCE * self.threads) {
-            for samples in pool::each(several, self.threads, packed) {
-                out.packed(&samples?)?;
+            for samples in threads::each(several, self.threads, text) {
+                out.write_all(&samples?)?;
             }
         }
         Ok(())
     }
 
-    fn values(&self) -> Values {
-        Values { counts: self.counted, weights: self.weight.is_some() }
+    fn values(&self) -> ValueKinds {
+        ValueKinds { counts: self.counted, weights: self.weight.is_some() }
     }
 
     /// The labels of all samples whose stack has this first frame.
@@ -171,7 +172,7 @@ impl<'p> Writer<'p> {
             let (_, origin) = origin::split(name.map_or(b"", |name| self.profile.names.get(name)));
             let is_command = matches!(origin, Origin::Command { .. });
             let labels = self.labels(origin).bytes;
-            self.firsts.insert(key, First { is_command, labels });
+            self.firsts.insert(key, FirstFrame { is_command, labels });
         }
         key
     }

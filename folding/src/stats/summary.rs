@@ -149,17 +149,10 @@ fn percent(part: u128, whole: u128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collector::Samples;
+    use crate::samples::{SampleTotals, SampleWeight};
 
-    fn one(weight: u64) -> Samples {
-        Samples {
-            comm: 0,
-            slice: None,
-            weight: weight.into(),
-            count: 1,
-            largest: weight,
-            periods: Some((weight, weight)),
-        }
+    fn one(weight: u64) -> SampleTotals {
+        SampleWeight { weight, period: Some(weight) }.into()
     }
 
     #[test]

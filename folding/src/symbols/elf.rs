@@ -1,8 +1,9 @@
 //! What is read of an ELF file: where its code is mapped, its build id, and its symbols.
 
-use super::budget::{Budget, Share};
-use super::table::{Binding, Builder, Table};
+use super::table::{Binding, SymbolTable, TableBuilder};
 use super::{debugdata, inlines};
+use crate::addresses::{FileOffset, ObjectAddress};
+use crate::budget::{Budget, BudgetShare};
 use crate::regular;
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
@@ -55,7 +56,7 @@ impl Elf {
             segments: file.segments().map(segment).filter(|segment| segment.size > 0).collect(),
             debug_link: file.gnu_debuglink().ok().flatten().map(|(name, crc)| (name.to_vec(), crc)),
             has_symtab: file.section_by_name(".symtab").is_some_and(|section| {
-                // A debug file may keep the name of a section whose bytes are elsewhere.
+                // A debug file may keep the name of a section whose bytes are in another file.
                 section.size() > 0 && section.file_range().is_some()
             }),
             has_debug_info: file.section_by_name(".debug_info").is_some(),
@@ -64,27 +65,30 @@ impl Elf {
         })
     }
 
-    /// What to add to an offset in the page-wise mapping that begins here to get an address in the file's
-    /// own numbers.
-    pub fn bias_at(&self, offset: u64) -> Option<u64> {
+    /// The address of what lies at this offset, where a mapping begins: it begins with a page, so that what it maps of a
+    /// segment may begin further on.
+    pub fn address_of_mapping(&self, offset: FileOffset) -> Option<ObjectAddress> {
+        let FileOffset(offset) = offset;
         const PAGE: u64 = 4096;
         let mut mapped = self.segments.iter().filter(|segment| {
             let start = segment.offset & !(PAGE - 1);
             segment.executable && offset >= start && offset < segment.offset.saturating_add(segment.size)
         });
-        mapped.next_back().map(|segment| segment.address.wrapping_sub(segment.offset))
+        let segment = mapped.next_back()?;
+        Some(ObjectAddress(offset.wrapping_sub(segment.offset).wrapping_add(segment.address)))
     }
 
-    /// The address in the file's own numbers of what lies at this offset.
-    pub fn address_at(&self, offset: u64) -> Option<u64> {
+    /// The address of what lies at this offset.
+    pub fn address_at(&self, offset: FileOffset) -> Option<ObjectAddress> {
+        let FileOffset(offset) = offset;
         let segment = self.segments.iter().find(|s| offset >= s.offset && offset - s.offset < s.size)?;
-        Some((offset - segment.offset).wrapping_add(segment.address))
+        Some(ObjectAddress((offset - segment.offset).wrapping_add(segment.address)))
     }
 }
 
 /// The functions of a file: of its full table if it has one, else of the dynamic one and of the packed symbols that
 /// complete it; and the stubs of its procedure linkage table. Whether packed symbols had to be left out.
-pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(Table, bool)> {
+pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(SymbolTable, bool)> {
     let cache = ReadCache::new(regular::open(path).ok()?);
     let file = File::parse(&cache).ok()?;
     let (mut builder, packed) = functions(&file, Some(budget));
@@ -95,52 +99,55 @@ pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(Table, 
         add_stubs(&File::parse(&cache).ok()?, &mut builder);
     }
     let mut table = builder.build();
-    let left_out = matches!(packed, Packed::LeftOut);
-    if let Packed::Taken(share) = packed {
+    let left_out = matches!(packed, PackedSymbols::LeftOut);
+    if let PackedSymbols::Taken(share) = packed {
         table.share = Some(share);
     }
     Some((table, left_out))
 }
 
 /// The functions of a file in memory.
-pub fn symbols_of(bytes: &[u8]) -> Option<Table> {
+pub fn symbols_of(bytes: &[u8]) -> Option<SymbolTable> {
     Some(functions(&File::parse(bytes).ok()?, None).0.build())
 }
 
 /// What became of packed symbols.
-enum Packed {
+enum PackedSymbols {
     NotThere,
-    Taken(Share),
+    Taken(BudgetShare),
     LeftOut,
 }
 
 /// Packed ones are looked for where there is a budget for them.
-fn functions<'a, R: ReadRef<'a>>(file: &File<'a, R>, budget: Option<&Budget>) -> (Builder, Packed) {
+fn functions<'a, R: ReadRef<'a>>(
+    file: &File<'a, R>,
+    budget: Option<&Budget>,
+) -> (TableBuilder, PackedSymbols) {
     if let Some(full) = table(file, elf::SHT_SYMTAB) {
-        return (full, Packed::NotThere);
+        return (full, PackedSymbols::NotThere);
     }
     let mut builder = table(file, elf::SHT_DYNSYM).unwrap_or_default();
     let Some(budget) = budget.filter(|_| file.section_by_name(".gnu_debugdata").is_some()) else {
-        return (builder, Packed::NotThere);
+        return (builder, PackedSymbols::NotThere);
     };
     let packed = packed_functions(file);
     let share = packed.as_ref().and_then(|packed| budget.take(packed.text().len() as u64));
     match packed.zip(share) {
         Some((packed, share)) => {
             builder.absorb(&packed);
-            (builder, Packed::Taken(share))
+            (builder, PackedSymbols::Taken(share))
         }
-        None => (builder, Packed::LeftOut),
+        None => (builder, PackedSymbols::LeftOut),
     }
 }
 
 /// Those of `.gnu_debugdata`, which leaves out what the dynamic table has.
-fn packed_functions<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Option<Builder> {
+fn packed_functions<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> Option<TableBuilder> {
     let packed = debugdata::unpacked(file.section_by_name(".gnu_debugdata")?.data().ok()?)?;
     table(&File::parse(&packed[..]).ok()?, elf::SHT_SYMTAB)
 }
 
-fn table<'a, R: ReadRef<'a>>(file: &File<'a, R>, kind: elf::SectionType) -> Option<Builder> {
+fn table<'a, R: ReadRef<'a>>(file: &File<'a, R>, kind: elf::SectionType) -> Option<TableBuilder> {
     match file {
         File::Elf32(file) => functions_of(file, kind),
         File::Elf64(file) => functions_of(file, kind),
@@ -151,7 +158,7 @@ fn table<'a, R: ReadRef<'a>>(file: &File<'a, R>, kind: elf::SectionType) -> Opti
 fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(
     file: &ElfFile<'a, H, R>,
     kind: elf::SectionType,
-) -> Option<Builder> {
+) -> Option<TableBuilder> {
     let (endian, data) = (file.endian(), file.data());
     let sections = file.elf_section_table();
     let text: Vec<bool> = sections
@@ -166,7 +173,7 @@ fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(
     let symbols = sections.symbols(endian, data, kind).ok().filter(|symbols| !symbols.is_empty())?;
     // Names are read of those symbols only that are asked for later.
     let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
-    let mut builder = Builder::of_text(names.to_vec());
+    let mut builder = TableBuilder::of_text(names.to_vec());
     for (index, symbol) in symbols.enumerate() {
         let shndx = symbol.st_shndx(endian);
         let section = match shndx {
@@ -196,7 +203,7 @@ fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(
 }
 
 /// `name@plt` for each stub through which a function of another file is called.
-fn add_stubs<'a, R: ReadRef<'a>>(file: &File<'a, R>, builder: &mut Builder) -> Option<()> {
+fn add_stubs<'a, R: ReadRef<'a>>(file: &File<'a, R>, builder: &mut TableBuilder) -> Option<()> {
     let header = match file.architecture() {
         object::Architecture::X86_64 => 16,
         object::Architecture::Aarch64 => 32,
@@ -239,42 +246,9 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The checksum of `.gnu_debuglink`.
-pub struct Crc32 {
-    table: [u32; 256],
-    rest: u32,
-}
-
-impl Default for Crc32 {
-    fn default() -> Self {
-        let of_byte = |n: usize| {
-            (0..8).fold(n as u32, |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
-        };
-        Self { table: std::array::from_fn(of_byte), rest: u32::MAX }
-    }
-}
-
-impl Crc32 {
-    pub fn add(&mut self, bytes: &[u8]) {
-        let step = |crc: u32, &byte: &u8| self.table[(crc as u8 ^ byte) as usize] ^ crc >> 8;
-        self.rest = bytes.iter().fold(self.rest, step);
-    }
-
-    pub fn value(&self) -> u32 {
-        !self.rest
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_checksum_is_the_usual_one() {
-        let mut crc = Crc32::default();
-        [&b"1234"[..], b"", b"56789"].into_iter().for_each(|piece| crc.add(piece));
-        assert_eq!(crc.value(), 0xcbf4_3926);
-    }
 
     #[test]
     fn build_ids_become_paths() {

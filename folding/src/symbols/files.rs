@@ -1,10 +1,11 @@
 //! Which files on this machine belong to a mapped path: never one with another build id.
 
-use super::budget::Budget;
-use super::elf::{self, Crc32, DEBUG_ROOT, Elf, build_id_path, hex};
-use super::table::Table;
+use super::elf::{self, DEBUG_ROOT, Elf, build_id_path, hex};
+use super::table::SymbolTable;
+use crate::budget::Budget;
 use crate::regular;
-use crate::unwind::Sections;
+use crate::unwind::UnwindSections;
+use flate2::Crc;
 use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +16,7 @@ const LARGEST_CHECKED: u64 = 1 << 30;
 const LARGEST_VDSO: u64 = 1 << 20;
 
 /// What to read of a mapped file.
-pub struct Found {
+pub struct ObjectFile {
     pub elf: Elf,
     image: Image,
     pub debug_info: Option<DebugInfo>,
@@ -47,9 +48,9 @@ enum Image {
     Memory(Vec<u8>),
 }
 
-impl Found {
+impl ObjectFile {
     /// The functions, and what there is to say about them.
-    pub fn symbols(&self, budget: &Budget) -> (Table, Option<String>) {
+    pub fn symbols(&self, budget: &Budget) -> (SymbolTable, Option<String>) {
         let (table, note) = match &self.image {
             Image::File { binary, symbols } => {
                 let (table, left_out) = elf::symbols(symbols, binary, budget).unwrap_or_default();
@@ -68,16 +69,20 @@ impl Found {
         (table.unwrap_or_default(), note)
     }
 
-    pub fn sections(&self, budget: &Budget) -> Option<Sections> {
+    pub fn sections(&self, budget: &Budget) -> Option<UnwindSections> {
         match &self.image {
-            Image::File { binary, .. } => Sections::read(binary, budget),
-            Image::Memory(bytes) => Sections::of_bytes(bytes),
+            Image::File { binary, .. } => UnwindSections::read(binary, budget),
+            Image::Memory(bytes) => UnwindSections::of_bytes(bytes),
         }
     }
 }
 
 /// Finds the file that was mapped under this path; the second value says why there is none.
-pub fn find(path: &[u8], build_id: Option<&[u8]>, cache: Option<&Path>) -> (Option<Found>, Option<String>) {
+pub fn find(
+    path: &[u8],
+    build_id: Option<&[u8]>,
+    cache: Option<&Path>,
+) -> (Option<ObjectFile>, Option<String>) {
     let deleted = path.strip_suffix(b" (deleted)");
     let shown = String::from_utf8_lossy(path).into_owned();
     let here = Path::new(OsStr::from_bytes(deleted.unwrap_or(path))).to_path_buf();
@@ -115,7 +120,7 @@ pub fn find(path: &[u8], build_id: Option<&[u8]>, cache: Option<&Path>) -> (Opti
         }
         None => (binary.clone(), own),
     };
-    (Some(Found { elf, image: Image::File { binary, symbols }, debug_info }), None)
+    (Some(ObjectFile { elf, image: Image::File { binary, symbols }, debug_info }), None)
 }
 
 /// The file with what was stripped from a binary.
@@ -143,30 +148,30 @@ fn debug_file(binary: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
     )
 }
 
-/// The checksum of a file that is not too large for it.
+/// The checksum of a file, as `.gnu_debuglink` has it, if it is not too large for it.
 fn checksum(path: &Path) -> Option<u32> {
     let mut file = regular::open(path).ok()?;
     if file.metadata().ok()?.len() > LARGEST_CHECKED {
         return None;
     }
-    let (mut crc, mut piece) = (Crc32::default(), vec![0; 1 << 16]);
+    let (mut crc, mut piece) = (Crc::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut piece).ok()? {
-            0 => return Some(crc.value()),
-            n => crc.add(&piece[..n]),
+            0 => return Some(crc.sum()),
+            n => crc.update(&piece[..n]),
         }
     }
 }
 
 /// The vDSO with this build id: the one kept by perf, or that of this process if it is the same.
-pub fn vdso(build_id: Option<&[u8]>, cache: Option<&Path>) -> Option<Found> {
+pub fn vdso(build_id: Option<&[u8]>, cache: Option<&Path>) -> Option<ObjectFile> {
     let cached =
         build_id.zip(cache).and_then(|(id, cache)| build_id_path(cache, id)).map(|path| path.join("vdso"));
     let cached = cached.and_then(|path| regular::read(&path, LARGEST_VDSO).ok());
     let read = |bytes: Vec<u8>| {
         let elf = Elf::of_bytes(&bytes)?;
         let fits = build_id.is_none_or(|id| elf.build_id.as_deref() == Some(id));
-        fits.then_some(Found { elf, image: Image::Memory(bytes), debug_info: None })
+        fits.then_some(ObjectFile { elf, image: Image::Memory(bytes), debug_info: None })
     };
     cached.into_iter().chain(own_vdso()).find_map(read)
 }

@@ -3,18 +3,19 @@
 //! Many addresses of one file are asked for at once, in order: each unit that holds some of them is read once, from
 //! its first entry to its last. Line tables, which a lookup by source line would need, are never opened.
 
-mod die_cursor;
 mod entries;
 mod sections;
 
-use super::budget::Budget;
 use super::elf::Elf;
 use super::files::DebugInfo;
+use crate::addresses::ObjectAddress;
+use crate::budget::Budget;
 use crate::intern::{IntMap, Interner};
-use entries::{Reader, Units};
+use crate::unwind::DwarfSlice;
+use entries::{UnitReader, Units};
 use gimli::{Dwarf, Unit};
 pub use sections::size as own_size;
-use sections::{Header, Package, Sections, Slice, Split};
+use sections::{DebugSections, Package, SplitUnit, UnitHeader};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,9 @@ use std::path::{Path, PathBuf};
 /// The debug information of one file.
 pub struct Inlines {
     path: PathBuf,
-    own: Sections,
+    own: DebugSections,
     /// What several debug files share.
-    shared: Option<Sections>,
+    shared: Option<DebugSections>,
     /// Where the units are if they were split off.
     package: Option<Package>,
     budget: Budget,
@@ -39,11 +40,12 @@ pub struct Inlined {
 }
 
 impl Inlines {
-    /// `None`: some of it is damaged, or there is no memory for it. Whoever holds it has taken a share of the budget, as large as [`size`] says.
+    /// `None`: some of it is damaged, or there is no memory for it. The caller
+    /// holds a share of the budget, as large as [`size`] says.
     pub fn load(path: &Path, budget: &Budget) -> Option<Self> {
-        let (own, shared) = Sections::read(path)?;
+        let (own, shared) = DebugSections::read(path)?;
         let shared = match shared {
-            Some(path) => Some(Sections::read(&path)?.0),
+            Some(path) => Some(DebugSections::read(&path)?.0),
             None => None,
         };
         let package = Package::read(path);
@@ -51,15 +53,15 @@ impl Inlines {
     }
 
     /// What lies at these addresses, which must be in order.
-    pub fn at(&self, addresses: &[u64]) -> Inlined {
-        let mut found = Found::new(addresses);
+    pub fn at(&self, addresses: &[ObjectAddress]) -> Inlined {
+        let mut found = InlineLookup::new(addresses);
         let dwarf = self.own.borrow(self.shared.as_ref());
         let units = Units::new(dwarf, self.shared.as_ref().map(|shared| shared.borrow(None)));
         for (unit, of_unit) in units_of(&units, addresses) {
             found.names_of_unit.clear();
             // Damage ends a unit; what was found before it stays.
             let _ = match sections::split_unit(&units.dwarf, &unit) {
-                None => Reader { units: &units, unit: &unit }.functions(&of_unit, &mut found).ok(),
+                None => UnitReader { units: &units, unit: &unit }.functions(&of_unit, &mut found).ok(),
                 Some(split) => self.in_split_unit(&units, &unit, &split, &of_unit, &mut found),
             };
         }
@@ -70,10 +72,10 @@ impl Inlines {
     fn in_split_unit(
         &self,
         skeletons: &Units,
-        skeleton: &Unit<Slice>,
-        split: &Split,
+        skeleton: &Unit<DwarfSlice>,
+        split: &SplitUnit,
         of_unit: &[usize],
-        found: &mut Found,
+        found: &mut InlineLookup,
     ) -> Option<()> {
         if let Some(package) = self.package.as_ref().and_then(Package::borrow) {
             let dwarf = package.find_cu(split.id, &skeletons.dwarf).ok()??;
@@ -81,7 +83,7 @@ impl Inlines {
         }
         let beside = self.path.parent()?;
         let places = [split.path.clone(), beside.join(&split.path), beside.join(split.path.file_name()?)];
-        let sections = places.iter().find_map(|path| Sections::split(path, &self.budget))?;
+        let sections = places.iter().find_map(|path| DebugSections::split(path, &self.budget))?;
         let mut dwarf = sections.borrow(None);
         dwarf.make_dwo(&skeletons.dwarf);
         read_split(dwarf, skeleton, split, of_unit, found)
@@ -96,32 +98,32 @@ pub fn size(info: &DebugInfo) -> u64 {
 }
 
 fn read_split<'a>(
-    dwarf: Dwarf<Slice<'a>>,
-    skeleton: &Unit<Slice<'a>>,
-    split: &Split,
+    dwarf: Dwarf<DwarfSlice<'a>>,
+    skeleton: &Unit<DwarfSlice<'a>>,
+    split: &SplitUnit,
     of_unit: &[usize],
-    found: &mut Found,
+    found: &mut InlineLookup,
 ) -> Option<()> {
     let units = Units::new(dwarf, None);
     // A file that was built again does not belong to this skeleton any more.
     let mut of_id = units.headers.iter().filter_map(|header| sections::unit(&units.dwarf, *header));
     let mut unit = of_id.find(|unit| unit.dwo_id == Some(split.id))?;
     unit.copy_relocated_attributes(skeleton);
-    Reader { units: &units, unit: &unit }.functions(of_unit, found).ok()
+    UnitReader { units: &units, unit: &unit }.functions(of_unit, found).ok()
 }
 
 /// What was found so far.
-struct Found<'f> {
-    addresses: &'f [u64],
-    /// Whether the function of an address was met.
+struct InlineLookup<'f> {
+    addresses: &'f [ObjectAddress],
+    /// Whether the function of an address was found.
     done: Vec<bool>,
     inlined: Inlined,
     /// Names by the entry that the unit refers to, and by the kind of reference.
     names_of_unit: IntMap<u64, u32>,
 }
 
-impl<'f> Found<'f> {
-    fn new(addresses: &'f [u64]) -> Self {
+impl<'f> InlineLookup<'f> {
+    fn new(addresses: &'f [ObjectAddress]) -> Self {
         Self {
             addresses,
             done: vec![false; addresses.len()],
@@ -132,10 +134,10 @@ impl<'f> Found<'f> {
 
     /// Those of some addresses that lie in a range.
     fn within<'u>(&self, some: &'u [usize], range: &Range<u64>) -> &'u [usize] {
-        let from = some.partition_point(|&index| self.addresses[index] < range.start);
+        let from = some.partition_point(|&index| self.addresses[index].0 < range.start);
         let some = some.get(from..).unwrap_or(&[]);
         // Most functions hold none or few.
-        let len = some.iter().position(|&index| self.addresses[index] >= range.end);
+        let len = some.iter().position(|&index| self.addresses[index].0 >= range.end);
         &some[..len.unwrap_or(some.len())]
     }
 
@@ -145,13 +147,13 @@ impl<'f> Found<'f> {
 }
 
 /// The units that hold addresses, each with the places of its addresses in the list.
-fn units_of<'a>(units: &Units<'a>, addresses: &[u64]) -> Vec<(Unit<Slice<'a>>, Vec<usize>)> {
+fn units_of<'a>(units: &Units<'a>, addresses: &[ObjectAddress]) -> Vec<(Unit<DwarfSlice<'a>>, Vec<usize>)> {
     let held = |ranges: &mut dyn Iterator<Item = Range<u64>>| {
         let mut held = Vec::new();
         // Functions that the linker threw away keep an entry at address 0.
         for range in ranges.filter(|range| range.start != 0 && range.start < range.end) {
-            let from = addresses.partition_point(|&address| address < range.start);
-            let to = from + addresses[from..].partition_point(|&address| address < range.end);
+            let from = addresses.partition_point(|address| address.0 < range.start);
+            let to = from + addresses[from..].partition_point(|address| address.0 < range.end);
             held.extend(from..to);
         }
         held.sort_unstable();
@@ -169,7 +171,7 @@ fn units_of<'a>(units: &Units<'a>, addresses: &[u64]) -> Vec<(Unit<Slice<'a>>, V
             ranges.push(entry.address()..entry.address().saturating_add(entry.length()));
         }
     }
-    let open = |header: &Header<'a>| {
+    let open = |header: &UnitHeader<'a>| {
         let listed = header.debug_info_offset().and_then(|offset| listed.get(&offset.0));
         if let Some(ranges) = listed.filter(|ranges| !ranges.is_empty()) {
             let held = held(&mut ranges.iter().cloned());

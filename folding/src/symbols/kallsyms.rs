@@ -2,31 +2,34 @@
 //!
 //! The kernel's own functions stay lines, in the order of their addresses; a line is taken apart when it is looked at.
 
-use super::table::{Binding, Builder, Table};
+use super::table::{Binding, SymbolTable, TableBuilder};
+use crate::addresses::ObjectAddress;
 use std::collections::HashMap;
 
 /// The functions of the kernel without its modules, which the kernel prints without sizes: each reaches to the next.
 #[derive(Default)]
-pub struct Lines {
+pub struct Kallsyms {
     text: Vec<u8>,
     /// Where each line begins, in the order of the addresses.
     starts: Vec<u32>,
 }
 
-impl Lines {
+impl Kallsyms {
     /// The function that holds an address; of several at one place the one that was printed last.
-    pub fn find(&self, address: u64) -> Option<&[u8]> {
+    pub fn find(&self, address: ObjectAddress) -> Option<&[u8]> {
+        let ObjectAddress(address) = address;
         const PAGE: u64 = 4096;
         let after = self.starts.partition_point(|&start| self.address(start) <= address);
         let start = *self.starts[..after].last()?;
-        // Nobody knows where the last one ends.
+        // The file does not say where the last one ends.
         let end = (self.address(start) / PAGE + 2).saturating_mul(PAGE);
         (after < self.starts.len() || address < end).then(|| self.name(start))
     }
 
     /// The address of a function, searched by name.
-    pub fn address_of(&self, name: &[u8]) -> Option<u64> {
-        self.starts.iter().find(|&&start| self.name(start) == name).map(|&start| self.address(start))
+    pub fn address_of(&self, name: &[u8]) -> Option<ObjectAddress> {
+        let start = self.starts.iter().find(|&&start| self.name(start) == name)?;
+        Some(ObjectAddress(self.address(*start)))
     }
 
     fn line(&self, start: u32) -> &[u8] {
@@ -39,30 +42,31 @@ impl Lines {
     }
 
     fn name(&self, start: u32) -> &[u8] {
-        function(self.line(start), &mut High::default()).map_or(b"", |function| split_module(function.rest).0)
+        function(self.line(start), &mut UpperHalf::default())
+            .map_or(b"", |function| split_module(function.rest).0)
     }
 }
 
 fn address_at(text: &[u8], start: u32) -> u64 {
     let line = text.get(start as usize..).unwrap_or(&[]);
-    let address = line.first_chunk().and_then(|digits| High::default().sixteen_digits(digits));
+    let address = line.first_chunk().and_then(|digits| UpperHalf::default().sixteen_digits(digits));
     address.or_else(|| number(line).map(|(address, _)| address)).unwrap_or(0)
 }
 
 /// The lines of kallsyms: address, type, name, and for modules `[module]`. The functions of the kernel itself, and
 /// those of each module.
-pub fn parse(text: Vec<u8>) -> (Lines, HashMap<Vec<u8>, Table>) {
+pub fn parse(text: Vec<u8>) -> (Kallsyms, HashMap<Vec<u8>, SymbolTable>) {
     /// Shorter than nearly every line, so that the list need not grow.
     const LINE: usize = 40;
     let mut starts = Vec::with_capacity(text.len() / LINE);
-    let mut modules: HashMap<Vec<u8>, Builder> = HashMap::new();
-    let mut high = High::default();
+    let mut modules: HashMap<Vec<u8>, TableBuilder> = HashMap::new();
+    let mut high = UpperHalf::default();
     let (mut begin, mut last, mut in_order) = (0, 0, true);
     for end in memchr::memchr_iter(b'\n', &text).chain([text.len()]) {
         let start = begin;
         let line = &text[start..end];
         begin = end + 1;
-        let Some(Function { address, kind, rest }) = function(line, &mut high) else { continue };
+        let Some(FunctionLine { address, kind, rest }) = function(line, &mut high) else { continue };
         let (name, module) = split_module(rest);
         match module {
             b"" => {
@@ -84,7 +88,7 @@ pub fn parse(text: Vec<u8>) -> (Lines, HashMap<Vec<u8>, Table>) {
         starts.sort_by_cached_key(|&start| address_at(&text, start));
     }
     let modules = modules.into_iter().map(|(name, builder)| (name, builder.build())).collect();
-    (Lines { text, starts }, modules)
+    (Kallsyms { text, starts }, modules)
 }
 
 /// The name of a function, and its module if it has one.
@@ -99,13 +103,13 @@ fn split_module(rest: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// A line that is one of a function.
-struct Function<'l> {
+struct FunctionLine<'l> {
     address: u64,
     kind: u8,
     rest: &'l [u8],
 }
 
-fn function<'l>(line: &'l [u8], high: &mut High) -> Option<Function<'l>> {
+fn function<'l>(line: &'l [u8], high: &mut UpperHalf) -> Option<FunctionLine<'l>> {
     let is_function = |kind: u8| matches!(kind, b'T' | b't' | b'W' | b'w');
     // Addresses have 16 digits on every machine of 64 bits.
     if let Some(([address @ .., b' ', kind, b' '], rest)) = line.split_first_chunk::<19>() {
@@ -113,27 +117,27 @@ fn function<'l>(line: &'l [u8], high: &mut High) -> Option<Function<'l>> {
             return None;
         }
         if let Some(address) = high.sixteen_digits(address) {
-            return Some(Function { address, kind: *kind, rest });
+            return Some(FunctionLine { address, kind: *kind, rest });
         }
     }
     let (address, rest) = number(line)?;
     let [b' ', kind, b' ', rest @ ..] = rest else { return None };
-    is_function(*kind).then_some(Function { address, kind: *kind, rest })
+    is_function(*kind).then_some(FunctionLine { address, kind: *kind, rest })
 }
 
 /// The upper half of an address, as it is written and what it is: the same for most lines.
-struct High {
+struct UpperHalf {
     digits: [u8; 8],
     value: u64,
 }
 
-impl Default for High {
+impl Default for UpperHalf {
     fn default() -> Self {
         Self { digits: *b"00000000", value: 0 }
     }
 }
 
-impl High {
+impl UpperHalf {
     fn sixteen_digits(&mut self, digits: &[u8; 16]) -> Option<u64> {
         let (high, low) = (digits.first_chunk::<8>()?, digits.last_chunk::<8>()?);
         if *high != self.digits {
@@ -190,8 +194,8 @@ mod tests {
         ffffffff81000010 t inner\nffffffff81000020 D data\nffffffff81000030 T last\n\
         ffffffffc0000000 t mod_f\t[ext4]\nffffffffc1000000 t bpf_prog_x\t[bpf]\n";
 
-    fn name(core: &Lines, address: u64) -> Option<String> {
-        core.find(address).map(|name| String::from_utf8_lossy(name).into_owned())
+    fn name(core: &Kallsyms, address: u64) -> Option<String> {
+        core.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
     #[test]
@@ -202,8 +206,8 @@ mod tests {
         assert_eq!(name(&core, 0xffff_ffff_8100_002f).as_deref(), Some("inner"));
         assert_eq!(name(&core, 0xffff_ffff_8100_1fff).as_deref(), Some("last"));
         assert_eq!(name(&core, 0xffff_ffff_8100_2000), None);
-        assert_eq!(core.address_of(b"inner"), Some(0xffff_ffff_8100_0010));
-        assert_eq!(modules[&b"[ext4]"[..]].find(0xffff_ffff_c000_0001), Some(&b"mod_f"[..]));
+        assert_eq!(core.address_of(b"inner"), Some(ObjectAddress(0xffff_ffff_8100_0010)));
+        assert_eq!(modules[&b"[ext4]"[..]].find(ObjectAddress(0xffff_ffff_c000_0001)), Some(&b"mod_f"[..]));
     }
 
     #[test]
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn addresses_are_hexadecimal() {
-        let sixteen_digits = |digits: &[u8; 16]| High::default().sixteen_digits(digits);
+        let sixteen_digits = |digits: &[u8; 16]| UpperHalf::default().sixteen_digits(digits);
         assert_eq!(number(b"1fF g"), Some((0x1ff, &b" g"[..])));
         assert_eq!([number(b""), number(b"g"), number(b"00112233445566778 f")], [None; 3]);
         assert_eq!(sixteen_digits(b"ffffFFFF81000030"), Some(0xffff_ffff_8100_0030));

@@ -1,9 +1,10 @@
 //! The kernel's symbols: of the running kernel if it is the recorded one, else of a copy kept by build id.
 
-use super::budget::Budget;
 use super::elf::{self, build_id_path, hex};
-use super::kallsyms::{self, Lines};
-use super::table::Table;
+use super::kallsyms::{self, Kallsyms};
+use super::table::SymbolTable;
+use crate::addresses::ObjectAddress;
+use crate::budget::Budget;
 use crate::regular;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ const LARGEST_LIST: u64 = 512 << 20;
 
 /// What the recording says of its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedKernel {
     pub build_id: Option<Vec<u8>>,
     pub os_release: Vec<u8>,
     /// Name and address of the symbol that perf noted to find out where the kernel was loaded.
@@ -21,44 +22,44 @@ pub struct Recorded {
 }
 
 /// The functions of the kernel without its modules.
-pub enum Core {
-    Lines(Lines),
-    Image(Table),
+pub enum KernelSymbols {
+    Kallsyms(Kallsyms),
+    Elf(SymbolTable),
 }
 
-impl Default for Core {
+impl Default for KernelSymbols {
     fn default() -> Self {
-        Self::Lines(Lines::default())
+        Self::Kallsyms(Kallsyms::default())
     }
 }
 
-impl Core {
-    pub fn find(&self, address: u64) -> Option<&[u8]> {
+impl KernelSymbols {
+    pub fn find(&self, address: ObjectAddress) -> Option<&[u8]> {
         match self {
-            Self::Lines(lines) => lines.find(address),
-            Self::Image(table) => table.find(address),
+            Self::Kallsyms(lines) => lines.find(address),
+            Self::Elf(table) => table.find(address),
         }
     }
 
     /// The address of a symbol, searched by name.
-    fn address_of(&self, name: &[u8]) -> Option<u64> {
+    fn address_of(&self, name: &[u8]) -> Option<ObjectAddress> {
         match self {
-            Self::Lines(lines) => lines.address_of(name),
-            Self::Image(table) => table.address_of(name),
+            Self::Kallsyms(lines) => lines.address_of(name),
+            Self::Elf(table) => table.address_of(name),
         }
     }
 }
 
 #[derive(Default)]
 pub struct Kernel {
-    pub core: Core,
+    pub core: KernelSymbols,
     /// How far the recorded kernel lay above the one the symbols are of.
     pub moved: u64,
-    pub modules: HashMap<Vec<u8>, Table>,
+    pub modules: HashMap<Vec<u8>, SymbolTable>,
 }
 
 /// The kernel's symbols, and what there is to say about them.
-pub fn load(recorded: &Recorded, cache: Option<&Path>) -> (Kernel, Option<String>) {
+pub fn load(recorded: &RecordedKernel, cache: Option<&Path>) -> (Kernel, Option<String>) {
     let running = running_build_id();
     let mut note = None;
     let mut sources: Vec<PathBuf> = Vec::new();
@@ -80,7 +81,7 @@ pub fn load(recorded: &Recorded, cache: Option<&Path>) -> (Kernel, Option<String
     for source in sources {
         let Ok(text) = regular::read(&source, LARGEST_LIST) else { continue };
         let (core, modules) = kallsyms::parse(text);
-        let mut kernel = Kernel { core: Core::Lines(core), moved: 0, modules };
+        let mut kernel = Kernel { core: KernelSymbols::Kallsyms(core), moved: 0, modules };
         let Some(moved) = moved(&kernel.core, recorded) else { continue };
         if recorded.build_id.is_none() {
             if moved != 0 {
@@ -115,7 +116,7 @@ pub fn load(recorded: &Recorded, cache: Option<&Path>) -> (Kernel, Option<String
 }
 
 /// From an image of the kernel with this build id.
-fn image(id: &[u8], cache: Option<&Path>, recorded: &Recorded) -> Option<Kernel> {
+fn image(id: &[u8], cache: Option<&Path>, recorded: &RecordedKernel) -> Option<Kernel> {
     let debug = build_id_path(Path::new(elf::DEBUG_ROOT), id).map(|path| path.with_extension("debug"));
     let cached = cache.and_then(|cache| build_id_path(cache, id)).map(|path| path.join("elf"));
     let path = [cached, debug]
@@ -123,16 +124,16 @@ fn image(id: &[u8], cache: Option<&Path>, recorded: &Recorded) -> Option<Kernel>
         .flatten()
         .find(|path| elf::Elf::read(path).is_some_and(|elf| elf.build_id.as_deref() == Some(id)))?;
     let (table, _) = elf::symbols(&path, &path, &Budget::new(0))?;
-    let core = Core::Image(table);
+    let core = KernelSymbols::Elf(table);
     let moved = moved(&core, recorded)?;
     Some(Kernel { core, moved, modules: HashMap::new() })
 }
 
-/// How far the recorded kernel lay from the addresses of this table; `None` if that cannot be told.
-fn moved(core: &Core, recorded: &Recorded) -> Option<u64> {
+/// How far the recorded kernel lay from the addresses of this table; `None` if that cannot be computed.
+fn moved(core: &KernelSymbols, recorded: &RecordedKernel) -> Option<u64> {
     let (name, address) = recorded.reference.as_ref()?;
     // Several names stand at the first address, and the table keeps one.
-    let here =
+    let ObjectAddress(here) =
         [&name[..], b"_stext", b"_text", b"__pi__text"].iter().find_map(|name| core.address_of(name))?;
     (here != 0).then(|| address.wrapping_sub(here))
 }
@@ -165,17 +166,19 @@ fn build_id_note(mut notes: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn core(text: &[u8]) -> Core {
-        Core::Lines(kallsyms::parse(text.to_vec()).0)
+    fn core(text: &[u8]) -> KernelSymbols {
+        KernelSymbols::Kallsyms(kallsyms::parse(text.to_vec()).0)
     }
 
     #[test]
     fn a_kernel_of_another_boot_is_moved() {
         let kernel = core(b"ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000010 t inner\n");
-        let recorded =
-            |address| Recorded { reference: Some((b"_text".to_vec(), address)), ..Recorded::default() };
+        let recorded = |address| RecordedKernel {
+            reference: Some((b"_text".to_vec(), address)),
+            ..RecordedKernel::default()
+        };
         assert_eq!(moved(&kernel, &recorded(0xffff_ffff_8200_0000)), Some(0x100_0000));
         assert_eq!(moved(&core(b"0000000000000000 T _text\n"), &recorded(0x1000)), None);
-        assert_eq!(moved(&kernel, &Recorded::default()), None);
+        assert_eq!(moved(&kernel, &RecordedKernel::default()), None);
     }
 }

@@ -1,39 +1,40 @@
 //! What the names of addresses need, read.
 
-use super::budget::Share;
 use super::inlines::{self, Inlines};
 use super::kernel::{self, Kernel};
-use super::prefetch::{self, Job as Begun, Part as Read, Prefetch};
-use super::table::Table;
-use super::{Kind, Loaded, ObjectId, Symbols, Wanted, perf_map};
-use crate::pool;
+use super::prefetch::{self, PrefetchJob, PrefetchedPart, SymbolPrefetch};
+use super::table::SymbolTable;
+use super::{AddressesToName, Loaded, ObjectId, ObjectKind, Symbols, perf_map};
+use crate::budget::BudgetShare;
+use crate::threads;
 use std::collections::HashMap;
 
 impl Symbols {
     /// Reads what the names need, each file once.
-    pub(super) fn load(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Loaded> {
-        enum Part {
+    pub(super) fn load(&mut self, wanted: &[AddressesToName], threads: usize) -> Vec<Loaded> {
+        enum LoadedPart {
             Kernel(Kernel, Option<String>),
-            Symbols(Table, Option<String>),
+            Symbols(SymbolTable, Option<String>),
             Inlines(Option<Box<Inlines>>),
         }
-        enum Job {
+        enum LoadJob {
             Kernel,
             Symbols(usize),
             Inlines(usize),
         }
-        let of_kernel = wanted.iter().any(|wanted| matches!(self.kind(wanted), Kind::Kernel | Kind::Module));
+        let of_kernel =
+            wanted.iter().any(|wanted| matches!(self.kind(wanted), ObjectKind::Kernel | ObjectKind::Module));
         self.recorded.build_id = self.kernel_build_id();
         let mut begun = HashMap::new();
-        for (job, part) in self.prefetch.take().map_or_else(Vec::new, Prefetch::finish) {
+        for (job, part) in self.prefetch.take().map_or_else(Vec::new, SymbolPrefetch::finish) {
             match (job, part) {
-                (Begun::Kernel { recorded, .. }, Read::Kernel(kernel, note))
+                (PrefetchJob::Kernel { recorded, .. }, PrefetchedPart::Kernel(kernel, note))
                     if of_kernel && self.kernel.is_none() && recorded == self.recorded =>
                 {
                     self.notes.extend(note);
                     self.kernel = Some(kernel);
                 }
-                (Begun::File { path, build_id, .. }, Read::File(mut loaded)) => {
+                (PrefetchJob::File { path, build_id, .. }, PrefetchedPart::File(mut loaded)) => {
                     // It gives its share back: who gets one must not depend on who was read first.
                     loaded.share = None;
                     begun.insert((path, build_id), loaded);
@@ -44,25 +45,27 @@ impl Symbols {
         let mut loaded: Vec<Loaded> = Vec::new();
         let mut jobs = Vec::new();
         if of_kernel && self.kernel.is_none() && self.options.host {
-            jobs.push(Job::Kernel);
+            jobs.push(LoadJob::Kernel);
         }
         for (index, wanted) in wanted.iter().enumerate() {
             let key = self
                 .build_id(wanted.object)
                 .map(|id| (self.object_name(wanted.object).to_vec(), id.to_vec()));
-            let of_file = matches!(self.kind(wanted), Kind::File | Kind::Vdso | Kind::Jit(_));
-            let known =
-                key.filter(|_| matches!(self.kind(wanted), Kind::File)).and_then(|key| begun.remove(&key));
+            let of_file =
+                matches!(self.kind(wanted), ObjectKind::File | ObjectKind::Vdso | ObjectKind::Jit(_));
+            let known = key
+                .filter(|_| matches!(self.kind(wanted), ObjectKind::File))
+                .and_then(|key| begun.remove(&key));
             let symbols_too = known.is_none() && self.options.host && of_file;
             let mut known = known.unwrap_or_default();
             known.share = self.share(wanted.object);
             match &known.share {
                 None => known.inlines = None,
-                Some(_) if known.inlines.is_none() => jobs.push(Job::Inlines(index)),
+                Some(_) if known.inlines.is_none() => jobs.push(LoadJob::Inlines(index)),
                 Some(_) => {}
             }
             if symbols_too {
-                jobs.push(Job::Symbols(index));
+                jobs.push(LoadJob::Symbols(index));
             }
             loaded.push(known);
         }
@@ -70,33 +73,33 @@ impl Symbols {
         let this = &*self;
         let object = |index: usize| &this.objects[wanted[index].object.0 as usize];
         let found = |index: usize| object(index).found.as_ref()?.as_deref();
-        let parts = pool::each(&jobs, threads, |job| match *job {
-            Job::Kernel => {
+        let parts = threads::each(&jobs, threads, |job| match *job {
+            LoadJob::Kernel => {
                 let (kernel, note) = kernel::load(&this.recorded, this.options.cache.as_deref());
-                Part::Kernel(kernel, note)
+                LoadedPart::Kernel(kernel, note)
             }
-            Job::Symbols(index) => {
+            LoadJob::Symbols(index) => {
                 let (symbols, note) = match object(index).kind {
-                    Kind::Jit(pid) => perf_map::load(pid),
+                    ObjectKind::Jit(pid) => perf_map::load(pid),
                     _ => found(index).map(|found| found.symbols(&this.options.budget)).unwrap_or_default(),
                 };
-                Part::Symbols(symbols, note)
+                LoadedPart::Symbols(symbols, note)
             }
-            Job::Inlines(index) => {
+            LoadJob::Inlines(index) => {
                 let info = found(index).and_then(|found| found.debug_info.as_ref());
-                Part::Inlines(info.and_then(|info| prefetch::load(info, &this.options)))
+                LoadedPart::Inlines(info.and_then(|info| prefetch::load(info, &this.options)))
             }
         });
         for (job, part) in jobs.iter().zip(parts) {
             match (job, part) {
-                (_, Part::Kernel(kernel, note)) => {
+                (_, LoadedPart::Kernel(kernel, note)) => {
                     self.notes.extend(note);
                     self.kernel = Some(kernel);
                 }
-                (Job::Symbols(index), Part::Symbols(symbols, note)) => {
+                (LoadJob::Symbols(index), LoadedPart::Symbols(symbols, note)) => {
                     (loaded[*index].symbols, loaded[*index].note) = (symbols, note);
                 }
-                (Job::Inlines(index), Part::Inlines(inlines)) => loaded[*index].inlines = inlines,
+                (LoadJob::Inlines(index), LoadedPart::Inlines(inlines)) => loaded[*index].inlines = inlines,
                 _ => {}
             }
         }
@@ -114,7 +117,7 @@ impl Symbols {
     }
 
     /// What the debug information of an object takes, if it has some and there is room for it.
-    fn share(&mut self, object: ObjectId) -> Option<Share> {
+    fn share(&mut self, object: ObjectId) -> Option<BudgetShare> {
         let found = self.objects[object.0 as usize].found.as_ref()?.as_ref()?;
         let info = found.debug_info.as_ref().filter(|_| self.options.inlines)?;
         let size = inlines::size(info);

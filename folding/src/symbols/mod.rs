@@ -1,9 +1,8 @@
 //! Names for addresses: of files, of the kernel, of the vDSO and of code made at run time.
 //!
 //! A file is used only if its build id is the recorded one, where the recording has one. Everything that
-//! could not be used is told once, never passed over.
+//! could not be used is reported once.
 
-pub mod budget;
 mod debugdata;
 mod demangle;
 pub mod elf;
@@ -17,18 +16,19 @@ mod perf_map;
 mod prefetch;
 mod table;
 
-use crate::pool;
-use crate::unwind::Sections;
-use budget::{Budget, Share};
-use files::Found;
+use crate::addresses::{FileOffset, ObjectAddress};
+use crate::budget::{Budget, BudgetShare};
+use crate::threads;
+use crate::unwind::UnwindSections;
+use files::ObjectFile;
 use inlines::Inlines;
-use kernel::{Kernel, Recorded};
-pub use named::{Named, NamedFrame};
-use prefetch::Prefetch;
+use kernel::{Kernel, RecordedKernel};
+pub use named::{NamedAddresses, NamedFrame};
+use prefetch::SymbolPrefetch;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use table::Table;
+use table::SymbolTable;
 
 /// The number of a mapped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,14 +39,14 @@ impl ObjectId {
     pub const NONE: Self = Self((1 << 30) - 1);
 }
 
-/// What to name of one object: addresses in order, as the object counts them.
-pub struct Wanted {
+/// What to name of one object: the places in its file, in order.
+pub struct AddressesToName {
     pub object: ObjectId,
-    pub addresses: Vec<u64>,
+    pub offsets: Vec<FileOffset>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SymbolOptions {
     /// Whether inlined functions become frames.
     pub inlines: bool,
     /// perf's cache of files by build id.
@@ -58,7 +58,7 @@ pub struct Options {
     pub budget: Budget,
 }
 
-impl Default for Options {
+impl Default for SymbolOptions {
     fn default() -> Self {
         let home = std::env::var_os("HOME");
         Self {
@@ -70,7 +70,7 @@ impl Default for Options {
     }
 }
 
-enum Kind {
+enum ObjectKind {
     File,
     Vdso,
     /// Code made by this process at run time.
@@ -78,7 +78,7 @@ enum Kind {
     Kernel,
     Module,
     /// The object is one function, and this is its name.
-    Named,
+    NamedAddresses,
     /// Memory that no file stands behind.
     Nameless,
 }
@@ -86,45 +86,45 @@ enum Kind {
 struct Object {
     /// As perf prints it.
     name: Arc<[u8]>,
-    kind: Kind,
+    kind: ObjectKind,
     build_id: Option<Vec<u8>>,
-    /// The file that was mapped; the outer `None` means that nobody looked for it yet.
-    found: Option<Option<Arc<Found>>>,
-    unwind: Option<Option<Arc<Sections>>>,
+    /// The file that was mapped; the outer `None` means that it was not looked for yet.
+    found: Option<Option<Arc<ObjectFile>>>,
+    unwind: Option<Option<Arc<UnwindSections>>>,
 }
 
 /// What is read of an object to name its addresses.
 #[derive(Default)]
 struct Loaded {
-    symbols: Table,
+    symbols: SymbolTable,
     inlines: Option<Box<Inlines>>,
     /// What the debug information takes of the budget.
-    share: Option<Share>,
+    share: Option<BudgetShare>,
     note: Option<String>,
 }
 
 pub struct Symbols {
-    options: Options,
+    options: SymbolOptions,
     objects: Vec<Object>,
     known: HashMap<(Vec<u8>, Vec<u8>), ObjectId>,
     build_ids: HashMap<Vec<u8>, Vec<u8>>,
-    recorded: Recorded,
+    recorded: RecordedKernel,
     kernel: Option<Kernel>,
     core: Option<ObjectId>,
     /// Whether anything was read ahead, and what was and is not used yet.
     begun: bool,
-    prefetch: Option<Prefetch>,
+    prefetch: Option<SymbolPrefetch>,
     notes: Vec<String>,
 }
 
 impl Symbols {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SymbolOptions) -> Self {
         Self {
             options,
             objects: Vec::new(),
             known: HashMap::new(),
             build_ids: HashMap::new(),
-            recorded: Recorded::default(),
+            recorded: RecordedKernel::default(),
             kernel: None,
             core: None,
             begun: false,
@@ -164,41 +164,41 @@ impl Symbols {
             path == b"//anon" || path.starts_with(b"/dev/zero") || path.starts_with(b"/anon_hugepage");
         if anonymous {
             let name = format!("/tmp/perf-{pid}.map").into_bytes();
-            return (self.object(&name, None, Kind::Jit(pid)), true);
+            return (self.object(&name, None, ObjectKind::Jit(pid)), true);
         }
         let kind = if path == b"[vdso]" {
-            Kind::Vdso
+            ObjectKind::Vdso
         } else if path.starts_with(b"[") || path.starts_with(b"/SYSV") || path.is_empty() {
-            Kind::Nameless
+            ObjectKind::Nameless
         } else {
-            Kind::File
+            ObjectKind::File
         };
         (self.object(path, build_id, kind), false)
     }
 
-    /// What was mapped in the kernel, and what to add to an address in it.
+    /// What was mapped in the kernel; its addresses are used as they are.
     pub fn kernel_object(
         &mut self,
         path: &[u8],
         build_id: Option<&[u8]>,
         start: u64,
         offset: u64,
-    ) -> (ObjectId, u64) {
+    ) -> ObjectId {
         // `[kernel.kallsyms]_text`: the kernel itself, and the symbol whose address is given as offset.
         if let Some(end) = path.strip_prefix(b"[kernel.kallsyms]").map(|_| b"[kernel.kallsyms]".len()) {
             let (name, reference) = path.split_at(end);
             self.recorded.reference = Some((reference.to_vec(), if offset == 0 { start } else { offset }));
-            let object = self.object(name, build_id, Kind::Kernel);
+            let object = self.object(name, build_id, ObjectKind::Kernel);
             self.core = Some(object);
-            return (object, 0);
+            return object;
         }
         let build_id = build_id.map(<[u8]>::to_vec).or_else(|| self.build_ids.get(path).cloned());
-        (self.object(&module_name(path), build_id.as_deref(), Kind::Module), 0)
+        self.object(&module_name(path), build_id.as_deref(), ObjectKind::Module)
     }
 
     /// Code of the kernel that is one function.
     pub fn named_object(&mut self, name: &[u8]) -> ObjectId {
-        self.object(name, None, Kind::Named)
+        self.object(name, None, ObjectKind::NamedAddresses)
     }
 
     /// The kernel itself, which also has parts outside of what was mapped: those that only boot uses.
@@ -206,7 +206,7 @@ impl Symbols {
         self.core
     }
 
-    fn object(&mut self, name: &[u8], build_id: Option<&[u8]>, kind: Kind) -> ObjectId {
+    fn object(&mut self, name: &[u8], build_id: Option<&[u8]>, kind: ObjectKind) -> ObjectId {
         let key = (name.to_vec(), build_id.unwrap_or(b"").to_vec());
         let objects = &mut self.objects;
         *self.known.entry(key).or_insert_with(|| {
@@ -229,60 +229,62 @@ impl Symbols {
     }
 
     /// Names addresses: an answer for each object.
-    pub fn name(&mut self, wanted: &[Wanted], threads: usize) -> Vec<Named> {
+    pub fn name(&mut self, wanted: &[AddressesToName], threads: usize) -> Vec<NamedAddresses> {
         for wanted in wanted {
             self.find(wanted.object);
         }
         let loaded = self.load(wanted, threads);
         let this = &*self;
         let objects: Vec<_> = wanted.iter().zip(&loaded).collect();
-        let mut named = pool::each(&objects, threads, |(wanted, loaded)| {
-            this.named(wanted.object, &wanted.addresses, loaded)
+        let mut named = threads::each(&objects, threads, |(wanted, loaded)| {
+            this.named(wanted.object, &wanted.offsets, loaded)
         });
         // Names of templates take longer to be made readable than to be found.
-        let mangled: Vec<_> = named.iter().flat_map(Named::pieces).collect();
-        let mut readable = pool::each(&mangled, threads, |piece| piece.readable()).into_iter();
+        let mangled: Vec<_> = named.iter().flat_map(NamedAddresses::pieces).collect();
+        let mut readable = threads::each(&mangled, threads, |piece| piece.readable()).into_iter();
         named.iter_mut().for_each(|named| named.take_readable(&mut readable));
         named
     }
 
-    fn named(&self, object: ObjectId, addresses: &[u64], loaded: &Loaded) -> Named {
+    fn named(&self, object: ObjectId, offsets: &[FileOffset], loaded: &Loaded) -> NamedAddresses {
         let object = &self.objects[object.0 as usize];
-        let as_they_are = || addresses.iter().copied().map(Some).collect::<Vec<_>>();
+        let as_they_are = || offsets.iter().map(|offset| Some(offset.without_file())).collect::<Vec<_>>();
         match object.kind {
-            Kind::Named => Named::new(&as_they_are(), None, |_| Some(&object.name)),
-            Kind::Nameless => Named::new(&as_they_are(), None, |_| None),
-            Kind::Kernel => Named::new(&as_they_are(), None, |address| {
+            ObjectKind::NamedAddresses => NamedAddresses::new(&as_they_are(), None, |_| Some(&object.name)),
+            ObjectKind::Nameless => NamedAddresses::new(&as_they_are(), None, |_| None),
+            ObjectKind::Kernel => NamedAddresses::new(&as_they_are(), None, |address| {
                 let kernel = self.kernel.as_ref()?;
-                kernel.core.find(address.wrapping_sub(kernel.moved))
+                kernel.core.find(ObjectAddress(address.0.wrapping_sub(kernel.moved)))
             }),
-            Kind::Module => {
+            ObjectKind::Module => {
                 let module = self.kernel.as_ref().and_then(|kernel| kernel.modules.get(&object.name[..]));
-                Named::new(&as_they_are(), None, |address| module?.find(address))
+                NamedAddresses::new(&as_they_are(), None, |address| module?.find(address))
             }
-            Kind::Jit(_) => Named::new(&as_they_are(), None, |address| loaded.symbols.find(address)),
-            Kind::File | Kind::Vdso => {
+            ObjectKind::Jit(_) => {
+                NamedAddresses::new(&as_they_are(), None, |address| loaded.symbols.find(address))
+            }
+            ObjectKind::File | ObjectKind::Vdso => {
                 let elf = object.found.as_ref().and_then(Option::as_ref).map(|found| &found.elf);
-                let own: Vec<_> = addresses.iter().map(|&address| elf?.address_at(address)).collect();
-                Named::new(&own, loaded.inlines.as_deref(), |address| loaded.symbols.find(address))
+                let own: Vec<_> = offsets.iter().map(|&offset| elf?.address_at(offset)).collect();
+                NamedAddresses::new(&own, loaded.inlines.as_deref(), |address| loaded.symbols.find(address))
             }
         }
     }
 
-    fn kind(&self, wanted: &Wanted) -> &Kind {
+    fn kind(&self, wanted: &AddressesToName) -> &ObjectKind {
         &self.objects[wanted.object.0 as usize].kind
     }
 
     /// The file of an object: searched once.
-    fn find(&mut self, object: ObjectId) -> Option<Arc<Found>> {
+    fn find(&mut self, object: ObjectId) -> Option<Arc<ObjectFile>> {
         let index = object.0 as usize;
         if self.objects[index].found.is_none() {
             let build_id = self.build_id(object).map(<[u8]>::to_vec);
             let cache = self.options.cache.as_deref();
             let (found, note) = match self.objects[index].kind {
                 _ if !self.options.host => (None, None),
-                Kind::File => files::find(&self.objects[index].name, build_id.as_deref(), cache),
-                Kind::Vdso => (files::vdso(build_id.as_deref(), cache), None),
+                ObjectKind::File => files::find(&self.objects[index].name, build_id.as_deref(), cache),
+                ObjectKind::Vdso => (files::vdso(build_id.as_deref(), cache), None),
                 _ => (None, None),
             };
             self.notes.extend(note);
@@ -291,11 +293,14 @@ impl Symbols {
         self.objects[index].found.clone().flatten()
     }
 
-    /// The unwind tables of a mapped file, and what to add to an offset in the mapping that begins at
-    /// `offset` to get an address in the file's own numbers.
-    pub fn unwind(&mut self, object: ObjectId, offset: u64) -> Option<(Arc<Sections>, u64)> {
+    /// The unwind tables of a mapped file, and the address of what lies at `offset`, where the mapping begins.
+    pub fn unwind(
+        &mut self,
+        object: ObjectId,
+        offset: FileOffset,
+    ) -> Option<(Arc<UnwindSections>, ObjectAddress)> {
         let found = self.find(object)?;
-        let bias = found.elf.bias_at(offset)?;
+        let first = found.elf.address_of_mapping(offset)?;
         let Object { unwind, name, .. } = &mut self.objects[object.0 as usize];
         let sections = unwind.get_or_insert_with(|| {
             let sections = found.sections(&self.options.budget).map(Arc::new);
@@ -306,7 +311,7 @@ impl Symbols {
             }
             sections
         });
-        Some((Arc::clone(sections.as_ref()?), bias))
+        Some((Arc::clone(sections.as_ref()?), first))
     }
 }
 

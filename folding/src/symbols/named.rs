@@ -2,6 +2,7 @@
 
 use super::demangle::demangle;
 use super::inlines::{Inlined, Inlines};
+use crate::addresses::ObjectAddress;
 use crate::intern::Interner;
 use crate::runs::Runs;
 
@@ -14,21 +15,21 @@ pub struct NamedFrame {
 
 /// What lies at some addresses: at each what was inlined there, innermost first, then the function itself.
 #[derive(Default)]
-pub struct Named {
+pub struct NamedAddresses {
     mangled: Interner<u8>,
     /// The readable names, once they were made.
     names: Vec<Box<[u8]>>,
     frames: Runs<NamedFrame>,
 }
 
-impl Named {
+impl NamedAddresses {
     /// `symbol` gives the function at one of the addresses, which must be in order.
     pub fn new<'s>(
-        addresses: &[Option<u64>],
+        addresses: &[Option<ObjectAddress>],
         inlines: Option<&Inlines>,
-        symbol: impl Fn(u64) -> Option<&'s [u8]>,
+        symbol: impl Fn(ObjectAddress) -> Option<&'s [u8]>,
     ) -> Self {
-        let known: Vec<u64> = addresses.iter().copied().flatten().collect();
+        let known: Vec<_> = addresses.iter().copied().flatten().collect();
         let Inlined { names, chains } = inlines.map_or_else(Inlined::default, |inlines| inlines.at(&known));
         // What is inlined keeps its numbers.
         let mut named = Self { mangled: names, ..Self::default() };
@@ -63,9 +64,10 @@ impl Named {
     }
 
     /// The mangled names, a few at a time.
-    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+    pub fn pieces(&self) -> impl Iterator<Item = NameBatch<'_>> {
         let names = self.names() as u32;
-        let piece = move |first: u32| Piece { mangled: &self.mangled, first, last: names.min(first + PIECE) };
+        let piece =
+            move |first: u32| NameBatch { mangled: &self.mangled, first, last: names.min(first + PIECE) };
         (0..names).step_by(PIECE as usize).map(piece)
     }
 
@@ -80,13 +82,13 @@ impl Named {
 const PIECE: u32 = 64;
 
 /// Some of the mangled names.
-pub struct Piece<'n> {
+pub struct NameBatch<'n> {
     mangled: &'n Interner<u8>,
     first: u32,
     last: u32,
 }
 
-impl Piece<'_> {
+impl NameBatch<'_> {
     pub fn readable(&self) -> Vec<Box<[u8]>> {
         (self.first..self.last).map(|name| demangle(self.mangled.get(name)).into()).collect()
     }

@@ -4,7 +4,7 @@
 //! the user of the process itself while it runs. perf trusts the first two.
 
 use super::kallsyms;
-use super::table::{Binding, Builder, Table};
+use super::table::{Binding, SymbolTable, TableBuilder};
 use crate::regular;
 use std::fs;
 use std::io::ErrorKind;
@@ -14,11 +14,11 @@ use std::path::Path;
 const LARGEST: u64 = 256 << 20;
 
 /// The symbols of a process, and why there are none where a file is there and not used.
-pub fn load(pid: i32) -> (Table, Option<String>) {
+pub fn load(pid: i32) -> (SymbolTable, Option<String>) {
     let path = format!("/tmp/perf-{pid}.map");
     match text(Path::new(&path), pid) {
         Ok(text) => (parse(&text), None),
-        Err(why) => (Table::default(), why.map(|why| format!("{path}: not used, {why}"))),
+        Err(why) => (SymbolTable::default(), why.map(|why| format!("{path}: not used, {why}"))),
     }
 }
 
@@ -26,7 +26,7 @@ pub fn load(pid: i32) -> (Table, Option<String>) {
 fn text(path: &Path, pid: i32) -> Result<Vec<u8>, Option<String>> {
     let failed = |error: std::io::Error| Some(error).filter(|e| e.kind() != ErrorKind::NotFound);
     let failed = |error| failed(error).map(|error| error.to_string());
-    // A link belongs to whoever made it, and leads where he wants.
+    // A link belongs to the user who made it, and may lead anywhere.
     let link = fs::symlink_metadata(path).map_err(failed)?;
     let file = regular::open(path).map_err(failed)?;
     for uid in [link.uid(), file.metadata().map_err(failed)?.uid()] {
@@ -46,8 +46,8 @@ fn user_of(process: &str) -> Option<u32> {
     fs::metadata(Path::new("/proc").join(process)).ok().map(|process| process.uid())
 }
 
-fn parse(text: &[u8]) -> Table {
-    let mut builder = Builder::default();
+fn parse(text: &[u8]) -> SymbolTable {
+    let mut builder = TableBuilder::default();
     for line in text.split(|&byte| byte == b'\n') {
         let entry = kallsyms::number(line).and_then(|(start, rest)| {
             let (size, rest) = kallsyms::number(rest.strip_prefix(b" ")?)?;

@@ -5,56 +5,56 @@
 
 use super::files::{self, DebugInfo};
 use super::inlines::{self, Inlines};
-use super::kernel::{self, Kernel, Recorded};
-use super::{Loaded, Options};
+use super::kernel::{self, Kernel, RecordedKernel};
+use super::{Loaded, SymbolOptions};
 use crate::dso;
-use crate::pool;
+use crate::threads;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// Something to read.
-pub enum Job {
-    Kernel { recorded: Recorded, cache: Option<PathBuf> },
-    File { path: Vec<u8>, build_id: Vec<u8>, options: Options },
+pub enum PrefetchJob {
+    Kernel { recorded: RecordedKernel, cache: Option<PathBuf> },
+    File { path: Vec<u8>, build_id: Vec<u8>, options: SymbolOptions },
 }
 
 /// What was read.
-pub enum Part {
+pub enum PrefetchedPart {
     Kernel(Kernel, Option<String>),
     File(Loaded),
 }
 
-pub type Prefetch = pool::Prefetch<Job, Part>;
+pub type SymbolPrefetch = threads::BackgroundWork<PrefetchJob, PrefetchedPart>;
 
 /// Begins to read these files and the kernel's symbols, if there is anything to read.
 pub fn start(
     build_ids: &HashMap<Vec<u8>, Vec<u8>>,
-    recorded: &Recorded,
-    options: &Options,
-) -> Option<Prefetch> {
+    recorded: &RecordedKernel,
+    options: &SymbolOptions,
+) -> Option<SymbolPrefetch> {
     let mut jobs = Vec::new();
     if build_ids.contains_key(&b"[kernel.kallsyms]"[..]) && recorded.reference.is_some() {
-        jobs.push(Job::Kernel { recorded: recorded.clone(), cache: options.cache.clone() });
+        jobs.push(PrefetchJob::Kernel { recorded: recorded.clone(), cache: options.cache.clone() });
     }
     let is_file = |path: &[u8]| path.starts_with(b"/") && !dso::is_kernel(path);
     let mut files: Vec<_> = build_ids.iter().filter(|(path, _)| is_file(path)).collect();
     files.sort();
-    let file = |(path, build_id): (&Vec<u8>, &Vec<u8>)| Job::File {
+    let file = |(path, build_id): (&Vec<u8>, &Vec<u8>)| PrefetchJob::File {
         path: path.clone(),
         build_id: build_id.clone(),
         options: options.clone(),
     };
     jobs.extend(files.into_iter().map(file));
-    (!jobs.is_empty()).then(|| Prefetch::start(jobs, read))
+    (!jobs.is_empty()).then(|| SymbolPrefetch::start("names", jobs, read))
 }
 
-fn read(job: &Job) -> Part {
+fn read(job: &PrefetchJob) -> PrefetchedPart {
     match job {
-        Job::Kernel { recorded, cache } => {
+        PrefetchJob::Kernel { recorded, cache } => {
             let (kernel, note) = kernel::load(recorded, cache.as_deref());
-            Part::Kernel(kernel, note)
+            PrefetchedPart::Kernel(kernel, note)
         }
-        Job::File { path, build_id, options } => {
+        PrefetchJob::File { path, build_id, options } => {
             let (found, _) = files::find(path, Some(build_id), options.cache.as_deref());
             let found = found.as_ref();
             let (symbols, note) = found.map(|found| found.symbols(&options.budget)).unwrap_or_default();
@@ -62,12 +62,12 @@ fn read(job: &Job) -> Part {
             // What does not fit is left for when it is known which of them are needed.
             let share = info.and_then(|info| options.budget.take(inlines::size(info)));
             let inlines = info.filter(|_| share.is_some()).and_then(|info| load(info, options));
-            Part::File(Loaded { symbols, inlines, share, note })
+            PrefetchedPart::File(Loaded { symbols, inlines, share, note })
         }
     }
 }
 
 /// Reads debug information, for which a share of the budget was taken.
-pub fn load(info: &DebugInfo, options: &Options) -> Option<Box<Inlines>> {
+pub fn load(info: &DebugInfo, options: &SymbolOptions) -> Option<Box<Inlines>> {
     Inlines::load(&info.path, &options.budget).map(Box::new)
 }

@@ -1,6 +1,7 @@
 //! Symbols by address.
 
-use super::budget::Share;
+use crate::addresses::ObjectAddress;
+use crate::budget::BudgetShare;
 use std::ops::Range;
 
 /// Which of several symbols at one address is shown.
@@ -11,7 +12,7 @@ pub struct Binding {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SymbolEntry {
     start: u64,
     end: u64,
     name: usize,
@@ -24,25 +25,25 @@ const TO_ZERO: u32 = u32::MAX;
 
 /// Collects symbols in any order. Their names stay in the text they were found in.
 #[derive(Default)]
-pub struct Builder {
-    entries: Vec<Entry>,
+pub struct TableBuilder {
+    entries: Vec<SymbolEntry>,
     text: Vec<u8>,
 }
 
 /// Symbols in the order of their addresses.
 #[derive(Default)]
-pub struct Table {
-    entries: Vec<Entry>,
+pub struct SymbolTable {
+    entries: Vec<SymbolEntry>,
     text: Vec<u8>,
     /// What its unpacked names take of the budget.
-    pub share: Option<Share>,
+    pub share: Option<BudgetShare>,
 }
 
 /// How many symbols may begin inside another one before it is no longer found.
 const NESTED: usize = 16;
 const PAGE: u64 = 4096;
 
-impl Builder {
+impl TableBuilder {
     /// Symbols whose names lie in this text.
     pub fn of_text(text: Vec<u8>) -> Self {
         Self { entries: Vec::new(), text }
@@ -62,12 +63,24 @@ impl Builder {
     /// Adds a symbol whose name is this part of the text.
     pub fn push_at(&mut self, start: u64, size: u64, name: Range<usize>, binding: Binding) {
         let len = u32::try_from(name.len()).unwrap_or(0);
-        self.entries.push(Entry { start, end: start.saturating_add(size), name: name.start, len, binding });
+        self.entries.push(SymbolEntry {
+            start,
+            end: start.saturating_add(size),
+            name: name.start,
+            len,
+            binding,
+        });
     }
 
     /// Adds a symbol whose name begins here in the text and ends before a zero byte.
     pub fn push_to_zero(&mut self, start: u64, size: u64, name: usize, binding: Binding) {
-        self.entries.push(Entry { start, end: start.saturating_add(size), name, len: TO_ZERO, binding });
+        self.entries.push(SymbolEntry {
+            start,
+            end: start.saturating_add(size),
+            name,
+            len: TO_ZERO,
+            binding,
+        });
     }
 
     /// Adds the symbols of another table of the same file.
@@ -76,14 +89,15 @@ impl Builder {
         self.text.push(0);
         let moved = self.text.len();
         self.text.extend_from_slice(&other.text);
-        self.entries.extend(other.entries.iter().map(|entry| Entry { name: entry.name + moved, ..*entry }));
+        self.entries
+            .extend(other.entries.iter().map(|entry| SymbolEntry { name: entry.name + moved, ..*entry }));
     }
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    pub fn build(self) -> Table {
+    pub fn build(self) -> SymbolTable {
         let Self { mut entries, text } = self;
         // Stable: of equal symbols the first one in the file is shown.
         if !entries.is_sorted_by_key(|entry| entry.start) {
@@ -96,16 +110,17 @@ impl Builder {
                 entry.end = next.unwrap_or((entry.start / PAGE + 2).saturating_mul(PAGE));
             }
         }
-        Table { entries, text, share: None }
+        SymbolTable { entries, text, share: None }
     }
 }
 
-impl Table {
-    pub fn find(&self, address: u64) -> Option<&[u8]> {
+impl SymbolTable {
+    pub fn find(&self, address: ObjectAddress) -> Option<&[u8]> {
+        let ObjectAddress(address) = address;
         let after = self.entries.partition_point(|entry| entry.start <= address);
         // The symbols of one address count as one, the best of them.
         let mut places = self.entries[..after].chunk_by(|a, b| a.start == b.start).rev().take(NESTED);
-        let best = |place: &[Entry]| {
+        let best = |place: &[SymbolEntry]| {
             place.iter().copied().reduce(|best, entry| if self.better(&entry, &best) { entry } else { best })
         };
         let found = places.find_map(|place| best(place).filter(|best| address < best.end))?;
@@ -113,11 +128,12 @@ impl Table {
     }
 
     /// The address of a symbol, searched by name.
-    pub fn address_of(&self, name: &[u8]) -> Option<u64> {
-        self.entries.iter().find(|entry| self.name(entry) == name).map(|entry| entry.start)
+    pub fn address_of(&self, name: &[u8]) -> Option<ObjectAddress> {
+        let entry = self.entries.iter().find(|entry| self.name(entry) == name)?;
+        Some(ObjectAddress(entry.start))
     }
 
-    fn name(&self, entry: &Entry) -> &[u8] {
+    fn name(&self, entry: &SymbolEntry) -> &[u8] {
         let from = self.text.get(entry.name..).unwrap_or(&[]);
         match entry.len {
             TO_ZERO => &from[..memchr::memchr(0, from).unwrap_or(from.len())],
@@ -127,9 +143,9 @@ impl Table {
 
     /// Whether `new` is the better name of an address than `old`, which came first: with a size, not weak,
     /// global, fewer underscores in front, longer.
-    fn better(&self, new: &Entry, old: &Entry) -> bool {
+    fn better(&self, new: &SymbolEntry, old: &SymbolEntry) -> bool {
         let underscores = |name: &[u8]| name.iter().take_while(|&&byte| byte == b'_').count();
-        let key = |entry: &Entry| {
+        let key = |entry: &SymbolEntry| {
             let name = self.name(entry);
             (
                 entry.end > entry.start,
@@ -152,13 +168,15 @@ mod tests {
 
     #[test]
     fn sizes_end_symbols_and_gaps_belong_to_nobody() {
-        let mut builder = Builder::default();
+        let mut builder = TableBuilder::default();
         builder.push(0x30, 0, b"label", GLOBAL);
         builder.push(0x10, 8, b"f", GLOBAL);
         builder.push(0x40, 0x20, b"outer", GLOBAL);
         builder.push(0x48, 4, b"inner", GLOBAL);
         let table = builder.build();
-        let find = |address| table.find(address).map(|name| String::from_utf8_lossy(name).into_owned());
+        let find = |address| {
+            table.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned())
+        };
         assert_eq!(find(0xf), None);
         assert_eq!(find(0x17).as_deref(), Some("f"));
         assert_eq!(find(0x18), None);
@@ -170,10 +188,10 @@ mod tests {
 
     #[test]
     fn one_name_for_each_address() {
-        let mut builder = Builder::default();
+        let mut builder = TableBuilder::default();
         for (name, binding) in [("__write", GLOBAL), ("write", WEAK), ("__libc_write", GLOBAL)] {
             builder.push(0x10, 8, name.as_bytes(), binding);
         }
-        assert_eq!(builder.build().find(0x10), Some(&b"__libc_write"[..]));
+        assert_eq!(builder.build().find(ObjectAddress(0x10)), Some(&b"__libc_write"[..]));
     }
 }

@@ -1,22 +1,25 @@
 //! Frames whose place framehop cannot compute (x86-64). It follows the stack and the frame pointer, and no expression
-//! that reads memory; code that aligns its stack keeps its frame elsewhere: `_dl_runtime_resolve_xsavec` at `rbx + 32`,
+//! that reads memory; code that aligns its stack keeps its frame in another register: `_dl_runtime_resolve_xsavec` at `rbx + 32`,
 //! the ciphers of OpenSSL at `rax + 8`, or where `[rsp + 56]` points.
 //!
 //! The formulas are those of DWARF 5, section 6.4. What a register held when a function made its call is found by
 //! asking each function further in whether, and where, it saved it.
+//!
+//! This module can go when framehop (0.16) does two things: keep all general registers in `UnwindRegsX86_64`, not ip, sp
+//! and bp alone, with a CFA relative to any of them; and evaluate `DW_CFA_def_cfa_expression` with `DW_OP_deref` and
+//! branches, with a bound on the steps.
 
-use super::Sections;
+use super::{DwarfSlice, UnwindSections};
 use framehop::x86_64::UnwindRegsX86_64;
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CfaRule, CieOrFde, CommonInformationEntry, EhFrame, EndianSlice,
-    Error, EvaluationResult, Expression, FrameDescriptionEntry, LittleEndian, Location, Operation,
-    ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, Value, X86_64,
+    BaseAddresses, CallFrameInstruction, CfaRule, CieOrFde, CommonInformationEntry, EhFrame, Error,
+    EvaluationResult, Expression, FrameDescriptionEntry, Location, Operation, ParsedEhFrameHdr, Register,
+    RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, Value, X86_64,
 };
 use std::ops::Range;
 use std::sync::Arc;
 
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
-type Entry<'a> = FrameDescriptionEntry<Slice<'a>>;
+type Fde<'a> = FrameDescriptionEntry<DwarfSlice<'a>>;
 
 /// Registers by DWARF's number.
 pub type General = [u64; 16];
@@ -27,27 +30,27 @@ const KEPT: [Register; 5] = [X86_64::RBX, X86_64::R12, X86_64::R13, X86_64::R14,
 const STEPS: u32 = 256;
 
 /// The description of a file's frames.
-pub struct Frames<'a> {
+pub struct EhFrames<'a> {
     /// The section `.eh_frame`.
     pub bytes: &'a [u8],
-    pub eh_frame: EhFrame<Slice<'a>>,
+    pub eh_frame: EhFrame<DwarfSlice<'a>>,
     /// The table to search it by.
-    pub header: Option<ParsedEhFrameHdr<Slice<'a>>>,
+    pub header: Option<ParsedEhFrameHdr<DwarfSlice<'a>>>,
     pub bases: BaseAddresses,
 }
 
 /// A function with such frames: its addresses in the file, and where it is described.
 #[derive(Clone, Debug)]
-pub struct Function {
+pub struct CfaFunction {
     pub range: Range<u64>,
     pub entry: usize,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> EhFrames<'a> {
     /// The functions that framehop does not follow everywhere, in order.
-    pub fn with_other_cfa(&self) -> Vec<Function> {
+    pub fn with_other_cfa(&self) -> Vec<CfaFunction> {
         let mut found = Vec::new();
-        let mut common: Option<CommonInformationEntry<Slice>> = None;
+        let mut common: Option<CommonInformationEntry<DwarfSlice>> = None;
         // To read every entry would take as long as to fold a small recording; few hold such bytes.
         let mut hints = hints(self.bytes).peekable();
         let mut entries = self.eh_frame.entries(&self.bases);
@@ -68,14 +71,14 @@ impl<'a> Frames<'a> {
             let Ok(entry) = entry else { continue };
             if self.has_other_cfa(&entry) {
                 let range = entry.initial_address()..entry.end_address();
-                found.push(Function { range, entry: entry.offset() });
+                found.push(CfaFunction { range, entry: entry.offset() });
             }
         }
         found.sort_by_key(|function| function.range.start);
         found
     }
 
-    fn has_other_cfa(&self, entry: &Entry<'a>) -> bool {
+    fn has_other_cfa(&self, entry: &Fde<'a>) -> bool {
         let mut instructions = entry.instructions(&self.eh_frame, &self.bases);
         std::iter::from_fn(|| instructions.next().ok().flatten()).any(|instruction| match instruction {
             CallFrameInstruction::DefCfa { register, .. }
@@ -88,11 +91,11 @@ impl<'a> Frames<'a> {
         })
     }
 
-    fn entry(&self, offset: usize) -> Option<Entry<'a>> {
+    fn entry(&self, offset: usize) -> Option<Fde<'a>> {
         self.eh_frame.fde_from_offset(&self.bases, offset.into(), EhFrame::cie_from_offset).ok()
     }
 
-    fn entry_of(&self, address: u64) -> Option<Entry<'a>> {
+    fn entry_of(&self, address: u64) -> Option<Fde<'a>> {
         let header = self.header.as_ref()?;
         let place = header.table()?.lookup(address, &self.bases).ok()?.direct().ok()?;
         let offset = place.checked_sub(header.eh_frame_ptr().direct().ok()?)?;
@@ -122,7 +125,7 @@ fn is_followed(register: Register) -> bool {
     [X86_64::RSP, X86_64::RBP, X86_64::RA].contains(&register)
 }
 
-fn needs_more(expression: Expression<Slice>, entry: &Entry) -> bool {
+fn needs_more(expression: Expression<DwarfSlice>, entry: &Fde) -> bool {
     let mut operations = expression.operations(entry.cie().encoding());
     std::iter::from_fn(|| operations.next().ok().flatten()).any(|operation| match operation {
         // framehop would go round for ever.
@@ -133,21 +136,21 @@ fn needs_more(expression: Expression<Slice>, entry: &Entry) -> bool {
 }
 
 /// A file in an address space, as far as this module needs it.
-struct File {
+struct CfaFile {
     range: Range<u64>,
     /// What to add to the file's own addresses.
     bias: u64,
-    sections: Arc<Sections>,
+    sections: Arc<UnwindSections>,
 }
 
-impl File {
+impl CfaFile {
     /// What describes the frame at an address in a function, if framehop does not follow it there.
     fn unfollowed<'f, 'c>(
         &'f self,
         entry: usize,
         address: u64,
         context: &'c mut UnwindContext<usize>,
-    ) -> Option<(Frames<'f>, Entry<'f>, &'c UnwindTableRow<usize>)> {
+    ) -> Option<(EhFrames<'f>, Fde<'f>, &'c UnwindTableRow<usize>)> {
         let frames = self.sections.frames()?;
         let entry = frames.entry(entry)?;
         let row = row(&frames, &entry, context, address.wrapping_sub(self.bias))?;
@@ -161,8 +164,8 @@ impl File {
 
 /// The files of one address space, in order.
 #[derive(Default)]
-pub struct Files {
-    files: Vec<File>,
+pub struct CfaFiles {
+    files: Vec<CfaFile>,
     /// Where such functions lie, in order, with their file and where they are described in it.
     functions: Vec<(Range<u64>, usize, usize)>,
     /// Whether one may lie in a page of memory: asked for every frame, and nearly never so.
@@ -173,14 +176,14 @@ pub struct Files {
 const PAGES: u64 = 1 << 12;
 const PAGE_LOG2: u32 = 12;
 
-impl Files {
+impl CfaFiles {
     pub fn new<'m>(mapped: impl Iterator<Item = &'m super::MappedObject>) -> Self {
-        let file = |file: &super::MappedObject| File {
-            range: file.range.clone(),
-            bias: file.bias,
+        let file = |file: &super::MappedObject| CfaFile {
+            range: file.range(),
+            bias: file.bias(),
             sections: Arc::clone(&file.sections),
         };
-        let mut files: Vec<File> = mapped.map(file).collect();
+        let mut files: Vec<CfaFile> = mapped.map(file).collect();
         files.sort_by_key(|file| file.range.start);
         let mut functions = Vec::new();
         for (index, file) in files.iter().enumerate() {
@@ -201,7 +204,7 @@ impl Files {
     }
 
     /// The function around an address that framehop does not follow everywhere.
-    fn function(&self, address: u64) -> Option<(&File, usize)> {
+    fn function(&self, address: u64) -> Option<(&CfaFile, usize)> {
         let page = (address >> PAGE_LOG2) % PAGES;
         if !self.pages.get(page as usize).is_some_and(|&may| may) {
             return None;
@@ -211,7 +214,7 @@ impl Files {
         range.contains(&address).then(|| (&self.files[*file], *entry))
     }
 
-    fn file(&self, address: u64) -> Option<&File> {
+    fn file(&self, address: u64) -> Option<&CfaFile> {
         let after = self.files.partition_point(|file| file.range.start <= address);
         self.files.get(after.checked_sub(1)?).filter(|file| file.range.contains(&address))
     }
@@ -219,7 +222,7 @@ impl Files {
 
 /// What is known of the frames so far, innermost first.
 pub struct CfaUnwinder<'w> {
-    pub files: &'w Files,
+    pub files: &'w CfaFiles,
     /// Registers at the innermost.
     pub general: &'w General,
     /// Address to look each up by, and its stack pointer; the last is the frame to unwind.
@@ -227,7 +230,7 @@ pub struct CfaUnwinder<'w> {
 }
 
 /// Where a frame returns to.
-pub enum Caller {
+pub enum CallerFrame {
     /// For framehop to find out.
     Followed,
     At(u64),
@@ -241,17 +244,17 @@ impl CfaUnwinder<'_> {
         &self,
         registers: &mut UnwindRegsX86_64,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Caller {
+    ) -> CallerFrame {
         let &(address, sp) = self.frames.last().expect("the frame to unwind");
-        let Some((file, entry)) = self.files.function(address) else { return Caller::Followed };
+        let Some((file, entry)) = self.files.function(address) else { return CallerFrame::Followed };
         let mut context = UnwindContext::new();
         let Some((frames, entry, row)) = file.unfollowed(entry, address, &mut context) else {
-            return Caller::Followed;
+            return CallerFrame::Followed;
         };
         let mut evaluation = Evaluation { walked: self, frames: &frames, entry: &entry, registers, read };
-        let Some((cfa, bp, back)) = evaluation.caller(row, sp) else { return Caller::Unknown };
+        let Some((cfa, bp, back)) = evaluation.caller(row, sp) else { return CallerFrame::Unknown };
         *registers = UnwindRegsX86_64::new(back, cfa, bp);
-        Caller::At(back)
+        CallerFrame::At(back)
     }
 
     /// What a register held when the last frame was executing.
@@ -279,8 +282,8 @@ impl CfaUnwinder<'_> {
 }
 
 fn row<'c>(
-    frames: &Frames,
-    entry: &Entry,
+    frames: &EhFrames,
+    entry: &Fde,
     context: &'c mut UnwindContext<usize>,
     address: u64,
 ) -> Option<&'c UnwindTableRow<usize>> {
@@ -290,8 +293,8 @@ fn row<'c>(
 /// Where rules are computed: a frame, what it is described by, and the stack.
 struct Evaluation<'s, 'w, 'a, R> {
     walked: &'s CfaUnwinder<'w>,
-    frames: &'s Frames<'a>,
-    entry: &'s Entry<'a>,
+    frames: &'s EhFrames<'a>,
+    entry: &'s Fde<'a>,
     registers: &'s UnwindRegsX86_64,
     read: &'s mut R,
 }
@@ -346,7 +349,7 @@ impl<R: FnMut(u64) -> Result<u64, ()>> Evaluation<'_, '_, '_, R> {
     }
 
     /// What an expression comes to, begun with `cfa` on its stack.
-    fn value(&mut self, expression: Expression<Slice>, cfa: Option<u64>) -> Result<Option<u64>, Error> {
+    fn value(&mut self, expression: Expression<DwarfSlice>, cfa: Option<u64>) -> Result<Option<u64>, Error> {
         let mut evaluation = expression.evaluation(self.entry.cie().encoding());
         evaluation.set_max_iterations(STEPS);
         if let Some(cfa) = cfa {

@@ -4,16 +4,20 @@ mod cfa;
 mod sections;
 
 pub use cfa::General;
-pub use sections::Sections;
+pub use sections::UnwindSections;
 
+use crate::addresses::{ObjectAddress, ProcessAddress};
 use crate::intern::SPREAD;
-use cfa::{Caller, CfaUnwinder};
+use cfa::{CallerFrame, CfaUnwinder};
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Bytes of a section with DWARF in them; every machine perf folds for here is little-endian.
+pub type DwarfSlice<'a> = gimli::EndianSlice<'a, gimli::LittleEndian>;
 
 /// Frames of one stack; a damaged one may have any number.
 const DEEPEST: usize = 8192;
@@ -71,16 +75,27 @@ pub struct Registers {
 
 /// A file in an address space.
 pub struct MappedObject {
-    pub range: Range<u64>,
+    pub range: Range<ProcessAddress>,
+    /// Where the file states that what lies at the beginning of the range is.
+    pub first: ObjectAddress,
+    pub sections: Arc<UnwindSections>,
+}
+
+impl MappedObject {
+    fn range(&self) -> Range<u64> {
+        self.range.start.0..self.range.end.0
+    }
+
     /// What to add to the file's own addresses.
-    pub bias: u64,
-    pub sections: Arc<Sections>,
+    fn bias(&self) -> u64 {
+        self.range.start.0.wrapping_sub(self.first.0)
+    }
 }
 
 /// The files of one address space, as the unwinder wants them. Threads share it.
-pub struct Tables {
+pub struct UnwindTables {
     unwinders: Unwinders,
-    files: cfa::Files,
+    files: cfa::CfaFiles,
 }
 
 enum Unwinders {
@@ -90,7 +105,7 @@ enum Unwinders {
 
 /// What was found in a copied stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walk<'a> {
+pub struct UnwoundStack<'a> {
     /// The place that was executed.
     pub ip: u64,
     /// Where each call returns to, leaf first.
@@ -106,13 +121,13 @@ pub struct Walker {
     x86_64: Vec<CacheX86_64>,
     aarch64: Vec<CacheAarch64>,
     frames: Vec<u64>,
-    /// Of each frame that was left: the address to look it up by, and its stack pointer.
+    /// Of each frame unwound so far: the address to look it up by, and its stack pointer.
     left: Vec<(u64, u64)>,
 }
 
 impl Walker {
     /// The chain of the stack that was copied from `registers.sp` on.
-    pub fn walk(&mut self, tables: &Tables, registers: Registers, stack: &[u8]) -> Walk<'_> {
+    pub fn walk(&mut self, tables: &UnwindTables, registers: Registers, stack: &[u8]) -> UnwoundStack<'_> {
         self.frames.clear();
         self.left.clear();
         let Registers { ip, sp, fp, lr, general } = registers;
@@ -138,10 +153,10 @@ impl Walker {
                 let mask = PtrAuthMask::from_max_known_address(unwinder.max_known_code_address());
                 let registers = UnwindRegsAarch64::new_with_ptr_auth_mask(mask, lr, sp, fp);
                 let caches = made(&mut self.aarch64);
-                walk(unwinder, ip, registers, caches, &mut read, frames, |_, _, _| Caller::Followed)
+                walk(unwinder, ip, registers, caches, &mut read, frames, |_, _, _| CallerFrame::Followed)
             }
         };
-        Walk { ip, returns: &self.frames, cut: !whole && behind.get() }
+        UnwoundStack { ip, returns: &self.frames, cut: !whole && behind.get() }
     }
 }
 
@@ -161,14 +176,14 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     caches: &mut [U::Cache],
     read: &mut R,
     frames: &mut Vec<u64>,
-    mut unwind_frame: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> Caller,
+    mut unwind_frame: impl FnMut(FrameAddress, &mut U::UnwindRegs, &mut R) -> CallerFrame,
 ) -> bool {
     let mut at = FrameAddress::from_instruction_pointer(ip);
     while frames.len() < DEEPEST {
         let return_address = match unwind_frame(at, &mut registers, read) {
-            Caller::At(return_address) => return_address,
-            Caller::Unknown => return false,
-            Caller::Followed => {
+            CallerFrame::At(return_address) => return_address,
+            CallerFrame::Unknown => return false,
+            CallerFrame::Followed => {
                 let cache = (at.address_for_lookup().wrapping_mul(SPREAD) >> (64 - CACHES_LOG2)) as usize;
                 match unwinder.unwind_frame(at, &mut registers, &mut caches[cache], read) {
                     Ok(Some(return_address)) => return_address,
@@ -184,14 +199,13 @@ fn walk<U: Unwinder, R: FnMut(u64) -> Result<u64, ()>>(
     false
 }
 
-impl Tables {
+impl UnwindTables {
     pub fn new(machine: Machine, files: Vec<MappedObject>) -> Self {
         let of_machine = files.iter().filter(|_| machine == Machine::X86_64);
-        let of_machine = cfa::Files::new(of_machine);
-        let modules = files.into_iter().map(|file| {
-            let MappedObject { range, bias, sections } = file;
-            Module::new(String::new(), range, bias, sections.explicit())
-        });
+        let of_machine = cfa::CfaFiles::new(of_machine);
+        let modules = files
+            .into_iter()
+            .map(|file| Module::new(String::new(), file.range(), file.bias(), file.sections.explicit()));
         let unwinders = match machine {
             Machine::X86_64 => {
                 let mut unwinder = UnwinderX86_64::new();
@@ -216,14 +230,14 @@ mod tests {
     #[test]
     fn a_stack_is_walked_as_far_as_it_was_copied() {
         let mut walker = Walker::default();
-        let tables = Tables::new(Machine::X86_64, Vec::new());
+        let tables = UnwindTables::new(Machine::X86_64, Vec::new());
         let sp = 0x7fff_0000;
         // saved frame pointer, return address; twice
         let words: [u64; 6] = [7, 7, sp + 32, 0x40_1000, sp + 48, 0x40_2000];
         let mut stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let registers = Registers { ip: 0x40_0010, sp, fp: sp + 16, lr: 0, general: General::default() };
         let mut walk = |stack: &[u8]| {
-            let Walk { ip, returns, cut } = walker.walk(&tables, registers, stack);
+            let UnwoundStack { ip, returns, cut } = walker.walk(&tables, registers, stack);
             (ip, returns.to_vec(), cut)
         };
         assert_eq!(walk(&stack), (0x40_0010, vec![0x40_1000, 0x40_2000], true));

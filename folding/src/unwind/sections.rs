@@ -1,8 +1,8 @@
 //! The parts of an ELF file that say how to unwind its functions.
 
-use super::cfa::{Frames, Function};
+use super::cfa::{CfaFunction, EhFrames};
+use crate::budget::{Budget, BudgetShare};
 use crate::regular;
-use crate::symbols::budget::{Budget, Share};
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian};
 use object::read::{File, ReadCache, ReadRef};
@@ -14,19 +14,19 @@ use std::sync::Arc;
 type Section = Option<(Range<u64>, Arc<[u8]>)>;
 
 #[derive(Clone, Debug, Default)]
-pub struct Sections {
+pub struct UnwindSections {
     text: Option<Range<u64>>,
     got: Option<Range<u64>>,
     eh_frame: Section,
     eh_frame_hdr: Section,
     debug_frame: Section,
     /// Functions that framehop does not follow everywhere.
-    other_cfa: Vec<Function>,
+    other_cfa: Vec<CfaFunction>,
     /// What the sections take of the budget.
-    _share: Option<Arc<Share>>,
+    _share: Option<Arc<BudgetShare>>,
 }
 
-impl Sections {
+impl UnwindSections {
     /// Those of a file, if they fit into what is left of the budget.
     pub fn read(path: &Path, budget: &Budget) -> Option<Self> {
         let cache = ReadCache::new(regular::open(path).ok()?);
@@ -67,12 +67,12 @@ impl Sections {
     }
 
     /// Functions that framehop does not follow everywhere, in order; those of `.eh_frame` alone.
-    pub fn with_other_cfa(&self) -> &[Function] {
+    pub fn with_other_cfa(&self) -> &[CfaFunction] {
         &self.other_cfa
     }
 
     /// What `.eh_frame` describes.
-    pub fn frames(&self) -> Option<Frames<'_>> {
+    pub fn frames(&self) -> Option<EhFrames<'_>> {
         const ADDRESS: u8 = 8;
         let (range, bytes) = self.eh_frame.as_ref()?;
         let mut eh_frame = EhFrame::new(bytes, LittleEndian);
@@ -87,7 +87,7 @@ impl Sections {
             bases = bases.set_eh_frame_hdr(range.start);
             header = EhFrameHdr::new(bytes, LittleEndian).parse(&bases, ADDRESS).ok();
         }
-        Some(Frames { bytes, eh_frame, header, bases })
+        Some(EhFrames { bytes, eh_frame, header, bases })
     }
 
     /// The same for the unwinder; the bytes are shared.

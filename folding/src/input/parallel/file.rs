@@ -1,6 +1,6 @@
 //! Parts of a file: every thread reads its own, at the same time as the others.
 
-use super::{Part, lock};
+use super::{InputPart, lock};
 use crate::input::perf_script::last_cut;
 use crate::intern::IntMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const WINDOW: u64 = 1 << 14;
 
 /// A file in parts of equal length, each end of which is moved to the last cut before it.
-pub struct Parts<'f> {
+pub struct FileParts<'f> {
     file: &'f File,
     part: u64,
     length: u64,
@@ -23,7 +23,7 @@ pub struct Parts<'f> {
     failure: Mutex<Option<String>>,
 }
 
-impl<'f> Parts<'f> {
+impl<'f> FileParts<'f> {
     pub fn new(file: &'f File, part: u64) -> Self {
         let length = file.metadata().map_or(0, |data| data.len());
         let (cuts, failure) = (Mutex::default(), Mutex::default());
@@ -76,12 +76,12 @@ impl<'f> Parts<'f> {
     }
 
     /// Takes the next part: its number, and where it lies.
-    fn take(&self) -> Option<(u64, Range<'f>)> {
+    fn take(&self) -> Option<(u64, FileRange<'f>)> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number >= self.count() {
             return None;
         }
-        let range = |at, end| Range { file: self.file, at, end };
+        let range = |at, end| FileRange { file: self.file, at, end };
         match self.cut(number).and_then(|at| Ok(range(at, self.cut(number + 1)?))) {
             Ok(range) => Some((number, range)),
             Err(error) => {
@@ -108,23 +108,23 @@ impl<'f> Parts<'f> {
     pub fn rest(&self) -> impl Read + 'f {
         let failed = lock(&self.failure).is_some();
         let at = if failed { Err(ErrorKind::Other.into()) } else { self.cut(self.count()) };
-        Range { file: self.file, at: at.unwrap_or(u64::MAX), end: u64::MAX }
+        FileRange { file: self.file, at: at.unwrap_or(u64::MAX), end: u64::MAX }
     }
 }
 
-struct Range<'f> {
+struct FileRange<'f> {
     file: &'f File,
     at: u64,
     end: u64,
 }
 
-impl Range<'_> {
+impl FileRange<'_> {
     fn len(&self) -> u64 {
         self.end - self.at
     }
 }
 
-impl Read for Range<'_> {
+impl Read for FileRange<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let len = usize::try_from(self.len()).unwrap_or(usize::MAX).min(out.len());
         let n = if len > 0 { self.file.read_at(&mut out[..len], self.at)? } else { 0 };
@@ -134,20 +134,20 @@ impl Read for Range<'_> {
 }
 
 /// Reads one part; `Ok(0)` is its end.
-pub struct Piece<'p, 'f> {
-    parts: &'p Parts<'f>,
+pub struct FilePart<'p, 'f> {
+    parts: &'p FileParts<'f>,
     number: u64,
-    range: Range<'f>,
+    range: FileRange<'f>,
 }
 
-impl<'p, 'f> Piece<'p, 'f> {
-    pub fn new(parts: &'p Parts<'f>) -> Self {
-        Self { parts, number: 0, range: Range { file: parts.file, at: 0, end: 0 } }
+impl<'p, 'f> FilePart<'p, 'f> {
+    pub fn new(parts: &'p FileParts<'f>) -> Self {
+        Self { parts, number: 0, range: FileRange { file: parts.file, at: 0, end: 0 } }
     }
 }
 
-impl Part for Piece<'_, '_> {
-    fn begin(&mut self) -> bool {
+impl InputPart for FilePart<'_, '_> {
+    fn next_part(&mut self) -> bool {
         let Some((number, range)) = self.parts.take() else { return false };
         (self.number, self.range) = (number, range);
         true
@@ -157,7 +157,7 @@ impl Part for Piece<'_, '_> {
         self.number
     }
 
-    fn goes_on(&self) -> bool {
+    fn sample_continues(&self) -> bool {
         false
     }
 
@@ -166,7 +166,7 @@ impl Part for Piece<'_, '_> {
     }
 }
 
-impl Read for Piece<'_, '_> {
+impl Read for FilePart<'_, '_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self.range.read(out) {
             Ok(0) if self.range.len() > 0 => {

@@ -1,12 +1,12 @@
 //! Parts of an input that can only be read in order, a pipe above all: one thread reads at a time.
 
-use super::{Part, lock};
+use super::{InputPart, lock};
 use crate::input::perf_script::last_cut;
 use std::io::{self, ErrorKind, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The input, and what no part has taken yet.
-pub struct Shared<'i> {
+pub struct SharedInput<'i> {
     input: &'i mut (dyn Read + Send),
     /// Read already, but behind the last cut.
     carry: Vec<u8>,
@@ -18,21 +18,21 @@ pub struct Shared<'i> {
 }
 
 /// What is left when all parts are taken.
-pub struct End {
+pub struct StreamEnd {
     pub holder: usize,
     pub carry: Vec<u8>,
     pub failure: Option<String>,
 }
 
-impl<'i> Shared<'i> {
+impl<'i> SharedInput<'i> {
     pub fn new(input: &'i mut (dyn Read + Send)) -> Mutex<Self> {
         let (carry, failure, holder) = (Vec::new(), None, None);
         Mutex::new(Self { input, carry, parts: 0, at_end: false, failure, holder })
     }
 
-    pub fn end(shared: Mutex<Self>) -> End {
+    pub fn end(shared: Mutex<Self>) -> StreamEnd {
         let Self { carry, failure, holder, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-        End { holder: holder.unwrap_or(0), carry, failure }
+        StreamEnd { holder: holder.unwrap_or(0), carry, failure }
     }
 
     /// Fills `out` from the carry and the input; less than all of it only at the end.
@@ -56,24 +56,24 @@ impl<'i> Shared<'i> {
 }
 
 /// Reads one part; `Ok(0)` is its end.
-pub struct Piece<'s, 'i> {
-    shared: &'s Mutex<Shared<'i>>,
+pub struct StreamPart<'s, 'i> {
+    shared: &'s Mutex<SharedInput<'i>>,
     /// Held until the part has an end, so that what follows goes to the same thread.
-    lock: Option<MutexGuard<'s, Shared<'i>>>,
+    lock: Option<MutexGuard<'s, SharedInput<'i>>>,
     thread: usize,
     number: u64,
     /// The input ended before the part did.
     holds_the_end: bool,
 }
 
-impl<'s, 'i> Piece<'s, 'i> {
-    pub fn new(shared: &'s Mutex<Shared<'i>>, thread: usize) -> Self {
+impl<'s, 'i> StreamPart<'s, 'i> {
+    pub fn new(shared: &'s Mutex<SharedInput<'i>>, thread: usize) -> Self {
         Self { shared, lock: None, thread, number: 0, holds_the_end: false }
     }
 }
 
-impl Part for Piece<'_, '_> {
-    fn begin(&mut self) -> bool {
+impl InputPart for StreamPart<'_, '_> {
+    fn next_part(&mut self) -> bool {
         let mut shared = lock(self.shared);
         if shared.at_end {
             return false;
@@ -88,7 +88,7 @@ impl Part for Piece<'_, '_> {
         self.number
     }
 
-    fn goes_on(&self) -> bool {
+    fn sample_continues(&self) -> bool {
         self.holds_the_end
     }
 
@@ -99,7 +99,7 @@ impl Part for Piece<'_, '_> {
     }
 }
 
-impl Read for Piece<'_, '_> {
+impl Read for StreamPart<'_, '_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let Some(mut shared) = self.lock.take() else { return Ok(0) };
         let n = shared.fill(out);

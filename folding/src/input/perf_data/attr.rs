@@ -1,6 +1,6 @@
 //! What an event was asked to record: the part of `perf_event_attr` that says how its records are laid out.
 
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 
 /// Bits of `sample_type`.
 pub mod sample_type {
@@ -97,7 +97,7 @@ impl Layout {
 impl Attr {
     /// Reads the kernel's structure, of whatever length its version has.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut at = Bytes(bytes);
+        let mut at = ByteReader(bytes);
         let kind = at.u32()?;
         let _size = at.u32()?;
         let config = at.u64()?;

@@ -15,17 +15,17 @@ const FRONT: usize = 1 << 16;
 
 /// Part of the sequence.
 pub struct Block {
-    bytes: Bytes,
+    bytes: BlockBytes,
     start: usize,
     end: usize,
 }
 
-enum Bytes {
+enum BlockBytes {
     Read(Vec<u8>),
     Mapped(Arc<FileWindow>),
 }
 
-impl Bytes {
+impl BlockBytes {
     #[inline]
     fn all(&self) -> &[u8] {
         match self {
@@ -37,7 +37,7 @@ impl Bytes {
 
 impl Default for Block {
     fn default() -> Self {
-        Self { bytes: Bytes::Read(vec![0; FRONT + BLOCK]), start: FRONT, end: FRONT }
+        Self { bytes: BlockBytes::Read(vec![0; FRONT + BLOCK]), start: FRONT, end: FRONT }
     }
 }
 
@@ -53,8 +53,8 @@ impl Block {
     /// Room behind the end.
     fn room(&mut self) -> &mut [u8] {
         match &mut self.bytes {
-            Bytes::Read(bytes) => &mut bytes[self.end..],
-            Bytes::Mapped(_) => &mut [],
+            BlockBytes::Read(bytes) => &mut bytes[self.end..],
+            BlockBytes::Mapped(_) => &mut [],
         }
     }
 }
@@ -74,19 +74,19 @@ impl<'a> Body<'a> {
     }
 
     /// The same bytes for as long as they are wanted, if that takes no copy.
-    pub fn kept(self) -> Option<Kept> {
+    pub fn kept(self) -> Option<SharedBody> {
         let (window, start) = self.window?;
-        Some(Kept { window: Arc::clone(window), range: start..start + self.bytes.len() })
+        Some(SharedBody { window: Arc::clone(window), range: start..start + self.bytes.len() })
     }
 }
 
 /// Bytes of a window that is kept.
-pub struct Kept {
+pub struct SharedBody {
     window: Arc<FileWindow>,
     range: Range<usize>,
 }
 
-impl Kept {
+impl SharedBody {
     pub fn bytes(&self) -> &[u8] {
         self.window.bytes().get(self.range.clone()).unwrap_or(&[])
     }
@@ -117,8 +117,8 @@ impl Blocks {
         };
         let bytes = block.bytes.all().get(start..start + usize::from(len)).unwrap_or(&[]);
         match &block.bytes {
-            Bytes::Mapped(window) => Body { bytes, window: Some((window, start)) },
-            Bytes::Read(_) => Body::of(bytes),
+            BlockBytes::Mapped(window) => Body { bytes, window: Some((window, start)) },
+            BlockBytes::Read(_) => Body::of(bytes),
         }
     }
 
@@ -155,7 +155,9 @@ impl Blocks {
     /// Adds a block, and puts before it what is left of the one before.
     fn push(&mut self, mut block: Block) {
         let rest = self.rest();
-        if let (Some(start), Bytes::Read(bytes)) = (block.start.checked_sub(rest.len()), &mut block.bytes) {
+        if let (Some(start), BlockBytes::Read(bytes)) =
+            (block.start.checked_sub(rest.len()), &mut block.bytes)
+        {
             bytes[start..block.start].copy_from_slice(rest);
             block.start = start;
         }
@@ -163,10 +165,10 @@ impl Blocks {
         self.held.push_back(block);
     }
 
-    /// Lets go of the blocks before `needed`.
+    /// Reuses the blocks before `needed`.
     fn release(&mut self, needed: u32) {
         while self.first < needed.min(self.last()) {
-            let block = self.held.pop_front().filter(|block| matches!(block.bytes, Bytes::Read(_)));
+            let block = self.held.pop_front().filter(|block| matches!(block.bytes, BlockBytes::Read(_)));
             self.spare.extend(block);
             self.first += 1;
         }
@@ -179,11 +181,11 @@ pub enum Input<R> {
     /// A file is looked at where the kernel keeps it.
     Mapped(MappedFile),
     /// Another thread reads them.
-    Ahead(Reader),
+    Ahead(BlockReader),
 }
 
 /// The near end of a thread that reads.
-pub struct Reader {
+pub struct BlockReader {
     pub full: Receiver<io::Result<Block>>,
     pub empty: Sender<Block>,
 }
@@ -207,7 +209,7 @@ impl<R: Read> Input<R> {
                 let (window, skipped) = file.next(rest as u64)?;
                 let end = window.bytes().len();
                 blocks.release(needed);
-                blocks.push(Block { bytes: Bytes::Mapped(Arc::new(window)), start: skipped, end });
+                blocks.push(Block { bytes: BlockBytes::Mapped(Arc::new(window)), start: skipped, end });
                 Ok(end - skipped > rest)
             }
             Self::Ahead(reader) => {
@@ -278,7 +280,7 @@ mod tests {
             let (give, empty) = channel();
             let input = &bytes[..];
             scope.spawn(move || read_all(input, &full, &empty));
-            pieces_stay_whole(Input::Ahead(Reader { full: take, empty: give }), &bytes);
+            pieces_stay_whole(Input::Ahead(BlockReader { full: take, empty: give }), &bytes);
         });
     }
 }

@@ -2,9 +2,9 @@
 
 /// What is left of a record.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes<'a>(pub &'a [u8]);
+pub struct ByteReader<'a>(pub &'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteReader<'a> {
     pub fn take(&mut self, len: u64) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
         self.0 = rest;

@@ -3,10 +3,11 @@
 use super::address_resolver::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, addresses};
 use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
 use super::bytes::words;
-use super::chains::{Chains, CodeMaps, Key, SampleWeight, branch_calls, has_user_part};
+use super::chains::{ChainKey, Chains, CodeMaps, branch_calls, has_user_part};
 use super::sample::Sample;
 use super::sample_batcher::SampleBatcher;
-use crate::unwind::{self, Registers, Tables, Walk, Walker};
+use crate::samples::SampleWeight;
+use crate::unwind::{self, Registers, UnwindTables, UnwoundStack, Walker};
 
 /// A sample, with what it weighs and where it is counted.
 #[derive(Clone, Copy)]
@@ -22,13 +23,13 @@ pub struct WeighedSample<'a> {
 pub struct ChainBuilder {
     batcher: SampleBatcher,
     walker: Walker,
-    key: Key,
+    key: ChainKey,
 }
 
 impl ChainBuilder {
     /// With a thread of its own that looks chains up.
-    pub fn helped() -> Self {
-        Self { batcher: SampleBatcher::helped(), ..Self::default() }
+    pub fn with_helper() -> Self {
+        Self { batcher: SampleBatcher::with_helper(), ..Self::default() }
     }
 
     /// The number of a context; and whether all numbers given before are void.
@@ -37,17 +38,22 @@ impl ChainBuilder {
     }
 
     /// Command and slice of time of a context.
-    pub fn of_context(&self, context: u32) -> Option<(u32, Option<u64>)> {
-        self.batcher.of_context(context)
+    pub fn comm_and_slice(&self, context: u32) -> Option<(u32, Option<u64>)> {
+        self.batcher.comm_and_slice(context)
     }
 
     /// Counts a sample. `tables` are those of its process, if its stack was copied and is to be walked.
-    pub fn count(&mut self, context: u32, taken: WeighedSample, tables: Option<(unwind::Machine, &Tables)>) {
-        let WeighedSample { weighed, misc, attr, sample } = taken;
+    pub fn count(
+        &mut self,
+        context: u32,
+        weighed_sample: WeighedSample,
+        tables: Option<(unwind::Machine, &UnwindTables)>,
+    ) {
+        let WeighedSample { weighed, misc, attr, sample } = weighed_sample;
         let calls =
             sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
-        let missing = sample.callchain.and_then(|chain| missing_leaf(chain, taken));
+        let missing = sample.callchain.and_then(|chain| missing_leaf(chain, weighed_sample));
         let key = &mut self.key;
         match (sample.callchain, calls, copied) {
             (Some(chain), None, None) if missing.is_none() => {
@@ -66,7 +72,8 @@ impl ChainBuilder {
                 let kernels = missing.filter(|(mode, _)| *mode == CONTEXT_KERNEL);
                 kernels.into_iter().for_each(|(mode, ip)| key.executed(mode, ip));
                 key.recorded(chain);
-                let Walk { ip, returns, cut } = self.walker.walk(tables, registers, sample.user_stack);
+                let UnwoundStack { ip, returns, cut } =
+                    self.walker.walk(tables, registers, sample.user_stack);
                 key.executed(CONTEXT_USER, ip);
                 key.returns(returns);
                 if cut {
@@ -103,9 +110,9 @@ impl ChainBuilder {
 /// The place that was executed, where the chain lacks it and so would give its weight to a caller, or to nobody: chains
 /// of one side (`perf record --kernel-callchains`, `--user-callchains`) have nothing of samples of the other.
 #[inline]
-fn missing_leaf(chain: &[u8], taken: WeighedSample) -> Option<(u64, u64)> {
+fn missing_leaf(chain: &[u8], weighed_sample: WeighedSample) -> Option<(u64, u64)> {
     const MARK: usize = 8;
-    let WeighedSample { attr, misc, sample, .. } = taken;
+    let WeighedSample { attr, misc, sample, .. } = weighed_sample;
     let kernels_left_out = attr.only_user_chains && mode(misc) == CONTEXT_KERNEL;
     if chain.len() > MARK && !kernels_left_out {
         return None;

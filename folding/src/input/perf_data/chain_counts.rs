@@ -4,53 +4,24 @@
 //! chains are told apart by a hash alone, 96 bits of XXH3: of 100 million different chains two have the same one with a
 //! probability of less than 1e-12.
 
-use super::chains::SampleWeight;
-use crate::collector::Samples;
 use crate::intern::SPREAD;
 use crate::runs::Runs;
+use crate::samples::{SampleTotals, SampleWeight};
+use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What the samples of one chain weigh together.
-#[derive(Clone, Copy)]
-pub struct ChainTotals {
-    weight: u128,
-    count: u64,
-    largest: u64,
-    /// The shortest and the longest period; the other way round if there was none.
-    periods: (u64, u64),
-}
-
-impl ChainTotals {
-    const NOTHING: Self = Self { weight: 0, count: 0, largest: 0, periods: (u64::MAX, 0) };
-
-    fn add(&mut self, sample: SampleWeight) {
-        self.weight = self.weight.saturating_add(sample.weight.into());
-        self.count += 1;
-        self.largest = self.largest.max(sample.weight);
-        if let Some(period) = sample.period {
-            self.periods = (self.periods.0.min(period), self.periods.1.max(period));
-        }
-    }
-
-    pub fn samples(&self, comm: u32, slice: Option<u64>) -> Samples {
-        let Self { weight, count, largest, periods } = *self;
-        let periods = (periods.0 <= periods.1).then_some(periods);
-        Samples { comm, slice, weight, count, largest, periods }
-    }
-}
-
 /// A chain in one context, and what it weighs.
-struct Counted {
+struct ContextTotals {
     chain: u32,
     context: u32,
-    tally: ChainTotals,
+    totals: SampleTotals,
 }
 
 /// Samples that are looked up together.
 const GROUP: usize = 32;
 
 /// A sample that waits to be counted.
-struct Waiting {
+struct PendingSample {
     hash: u128,
     context: u32,
     /// Where its chain ends.
@@ -60,26 +31,26 @@ struct Waiting {
 
 /// Samples that wait to be counted, with their chains.
 #[derive(Default)]
-pub struct Batch {
-    waiting: Vec<Waiting>,
+pub struct SampleBatch {
+    pending: Vec<PendingSample>,
     /// Their chains, one behind the other.
     chains: Vec<u8>,
 }
 
-impl Batch {
+impl SampleBatch {
     /// Takes a sample in a context.
     #[inline]
     pub fn take(&mut self, context: u32, chain: &[u8], sample: SampleWeight) {
         self.chains.extend_from_slice(chain);
-        self.waiting.push(Waiting { hash: xxh3_128(chain), context, end: self.chains.len(), sample });
+        self.pending.push(PendingSample { hash: xxh3_128(chain), context, end: self.chains.len(), sample });
     }
 
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.pending.len()
     }
 
     pub fn clear(&mut self) {
-        self.waiting.clear();
+        self.pending.clear();
         self.chains.clear();
     }
 }
@@ -91,7 +62,7 @@ pub struct ChainCounts {
     pub chains: Runs<u32>,
     /// The numbers of the chains, by the spaces their addresses lie in.
     of_spaces: Numbers,
-    counted: Vec<Counted>,
+    counted: Vec<ContextTotals>,
     /// The places of what was counted, by the contexts.
     of_contexts: Numbers,
 }
@@ -101,32 +72,35 @@ impl ChainCounts {
     /// its spaces.
     pub fn count(
         &mut self,
-        batch: &Batch,
+        batch: &SampleBatch,
         spaces: impl Fn(u32) -> u32,
         mut find: impl FnMut(u32, &[u8], &mut Vec<u32>),
     ) {
         let mut start = 0;
-        for group in batch.waiting.chunks(GROUP) {
+        for group in batch.pending.chunks(GROUP) {
             // What is looked at lies all over the memory: it is fetched at the same time if nothing waits for it.
-            let mut numbers = [0; GROUP];
+            let mut numbers = [None; GROUP];
             for (number, one) in numbers.iter_mut().zip(group) {
-                *number = self.of_contexts.first(one.hash, one.context);
+                *number = self.of_contexts.find(key(one.hash, one.context));
             }
-            let known = numbers.iter().filter_map(|&number| self.counted.get(number as usize));
-            std::hint::black_box(known.map(|counted| counted.tally.count).sum::<u64>());
-            for &Waiting { hash, context, end, sample } in group {
-                let (number, new) = self.of_contexts.number(hash, context);
+            let known = numbers.iter().filter_map(|number| self.counted.get((*number)? as usize));
+            std::hint::black_box(known.map(|counted| counted.totals.count).sum::<u64>());
+            for (number, &PendingSample { hash, context, end, sample }) in numbers.into_iter().zip(group) {
+                let (number, new) = match number {
+                    Some(number) => (number, false),
+                    None => self.of_contexts.number(key(hash, context)),
+                };
                 if new {
                     // Another context may have it.
                     let spaces = spaces(context);
-                    let (chain, new) = self.of_spaces.number(hash, spaces);
+                    let (chain, new) = self.of_spaces.number(key(hash, spaces));
                     if new {
                         self.chains.add(|places| find(spaces, &batch.chains[start..end], places));
                     }
-                    self.counted.push(Counted { chain, context, tally: ChainTotals::NOTHING });
+                    self.counted.push(ContextTotals { chain, context, totals: SampleTotals::default() });
                 }
                 if let Some(counted) = self.counted.get_mut(number as usize) {
-                    counted.tally.add(sample);
+                    counted.totals.add(sample);
                 }
                 start = end;
             }
@@ -139,88 +113,46 @@ impl ChainCounts {
     }
 
     /// The number of a chain and of a context, and what the chain weighs there.
-    pub fn counted(&self) -> impl ExactSizeIterator<Item = (u32, u32, &ChainTotals)> {
-        self.counted.iter().map(|Counted { chain, context, tally }| (*chain, *context, tally))
+    pub fn counted(&self) -> impl ExactSizeIterator<Item = (u32, u32, &SampleTotals)> {
+        self.counted.iter().map(|ContextTotals { chain, context, totals }| (*chain, *context, totals))
     }
 }
 
-/// Numbers from 0 on, by hash and group: a table with open addressing.
-struct Numbers {
-    slots: Vec<Slot>,
-    len: u32,
-}
+/// Numbers from 0 on, by hash and group.
+#[derive(Default)]
+struct Numbers(HashTable<NumberSlot>);
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct NumberSlot {
     low: u64,
     high: u32,
     number: u32,
 }
 
-const NONE: u32 = u32::MAX;
-const EMPTY: Slot = Slot { low: 0, high: 0, number: NONE };
-
-impl Default for Numbers {
-    fn default() -> Self {
-        Self { slots: vec![EMPTY; 64], len: 0 }
-    }
+/// What is kept of a hash in a group.
+#[inline]
+fn key(hash: u128, group: u32) -> (u64, u32) {
+    (hash as u64 ^ u64::from(group).wrapping_mul(SPREAD), (hash >> 64) as u32)
 }
 
 impl Numbers {
-    /// What is kept of a hash.
     #[inline]
-    fn key(hash: u128, group: u32) -> (u64, u32) {
-        (hash as u64 ^ u64::from(group).wrapping_mul(SPREAD), (hash >> 64) as u32)
+    fn find(&self, (low, high): (u64, u32)) -> Option<u32> {
+        self.0.find(low, |slot| (slot.low, slot.high) == (low, high)).map(|slot| slot.number)
     }
 
-    /// The number that is looked at first.
+    /// The number of a key, and whether this call gave it.
     #[inline]
-    fn first(&self, hash: u128, group: u32) -> u32 {
-        let (low, _) = Self::key(hash, group);
-        self.slots[low as usize & (self.slots.len() - 1)].number
-    }
-
-    /// The number of a hash in a group, and whether this call gave it.
-    #[inline]
-    fn number(&mut self, hash: u128, group: u32) -> (u32, bool) {
-        let (low, high) = Self::key(hash, group);
-        let index = self.index(low, high);
-        match self.slots[index].number {
-            NONE => (self.take(index, low, high), true),
-            number => (number, false),
-        }
-    }
-
-    /// Where a hash is, or belongs.
-    #[inline]
-    fn index(&self, low: u64, high: u32) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut index = low as usize & mask;
-        loop {
-            let slot = &self.slots[index];
-            if (slot.low, slot.high) == (low, high) || slot.number == NONE {
-                return index;
-            }
-            index = (index + 1) & mask;
-        }
-    }
-
-    fn take(&mut self, index: usize, low: u64, high: u32) -> u32 {
-        let number = self.len;
-        self.slots[index] = Slot { low, high, number };
-        self.len += 1;
-        if self.len as usize * 4 > self.slots.len() * 3 {
-            // A small one grows faster, so that it is seldom put together anew.
-            let factor = if self.slots.len() < 1 << 14 { 4 } else { 2 };
-            let larger = vec![EMPTY; self.slots.len() * factor];
-            for slot in std::mem::replace(&mut self.slots, larger) {
-                if slot.number != NONE {
-                    let index = self.index(slot.low, slot.high);
-                    self.slots[index] = slot;
-                }
+    fn number(&mut self, key: (u64, u32)) -> (u32, bool) {
+        match self.find(key) {
+            Some(number) => (number, false),
+            None => {
+                let (low, high) = key;
+                let number = self.0.len() as u32;
+                self.0.insert_unique(low, NumberSlot { low, high, number }, |slot| slot.low);
+                (number, true)
             }
         }
-        number
     }
 }
 
@@ -234,7 +166,7 @@ mod tests {
 
     #[test]
     fn chains_are_counted_by_context_and_kept_by_spaces() {
-        let (mut recorded, mut batch) = (ChainCounts::default(), Batch::default());
+        let (mut recorded, mut batch) = (ChainCounts::default(), SampleBatch::default());
         let chain = |n: u64| [n, n / 7, 3].map(u64::to_le_bytes).concat();
         let mut found = 0;
         let mut find = |spaces, chain: &[u8], places: &mut Vec<u32>| {
@@ -253,16 +185,19 @@ mod tests {
         }
         assert_eq!((found, recorded.chains.len(), recorded.chains.items().len()), (1000, 1000, 3000));
         assert_eq!(recorded.counted().len(), 1500);
-        for (index, (number, context, tally)) in recorded.counted().enumerate() {
+        for (index, (number, context, totals)) in recorded.counted().enumerate() {
             let n = index as u32 / 3;
             assert_eq!(recorded.chains.get(number as usize), [n & 0xff, n >> 8, u32::from(context == 2)]);
-            assert_eq!((tally.weight, tally.count, tally.largest, tally.periods), (6, 3, 3, (1, 3)));
+            assert_eq!(
+                (totals.weight, totals.count, totals.largest, totals.periods()),
+                (6, 3, 3, Some((1, 3)))
+            );
         }
     }
 
     #[test]
     fn chains_of_any_length_are_told_apart() {
-        let (mut recorded, mut batch) = (ChainCounts::default(), Batch::default());
+        let (mut recorded, mut batch) = (ChainCounts::default(), SampleBatch::default());
         let bytes = [0; 2000];
         (0..=bytes.len()).for_each(|len| batch.take(0, &bytes[..len], weighed(1)));
         recorded.count(&batch, |_| 0, |_, chain, places| places.push(chain.len() as u32));

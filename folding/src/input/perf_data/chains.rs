@@ -2,21 +2,23 @@
 //! place is named once, however many samples there are.
 //!
 //! Chains are counted as they were recorded, together with those of the same context (`sample_batcher` makes the contexts and the
-//! batches). When they take much memory they are settled: what is the same chain in several contexts is kept once.
+//! batches). When they take much memory they are merged: what is the same chain in several contexts is kept once.
 
-use super::address_resolver::{Address, Addresses, CONTEXT_KERNEL, Mode, Place, Spaces, addresses};
+use super::address_resolver::{
+    Address, AddressResolver, AddressSpaces, CONTEXT_KERNEL, Mode, ResolvedAddress, addresses,
+};
 use super::bytes::words;
-use super::chain_counts::{Batch, ChainCounts, ChainTotals};
+use super::chain_counts::{ChainCounts, SampleBatch};
 use super::process_maps::AddressSpace;
-use crate::collector::Samples;
 use crate::intern::Interner;
-use crate::locations::Counted;
+use crate::locations::LocatedChain;
 use crate::profile;
 use crate::runs::Runs;
+use crate::samples::{ChainSamples, SampleTotals};
 use crate::stats::CutCopies;
 use crate::symbols::ObjectId;
 
-/// Bytes of chains that are kept before they are settled.
+/// Bytes of chains that are kept before they are merged.
 const RECORDED: usize = 32 << 20;
 
 /// What was mapped when a sample was taken.
@@ -28,16 +30,9 @@ pub struct CodeMaps<'a> {
     pub core: Option<ObjectId>,
 }
 
-/// What a sample weighs.
-#[derive(Clone, Copy, Debug)]
-pub struct SampleWeight {
-    pub weight: u64,
-    pub period: Option<u64>,
-}
-
 /// Where samples were taken that weigh together if their chains are the same.
 #[derive(Clone, Copy)]
-pub struct Context {
+pub struct ChainContext {
     pub comm: u32,
     pub slice: Option<u64>,
     /// The number of its spaces.
@@ -48,29 +43,29 @@ pub struct Context {
 #[derive(Default)]
 pub struct Chains {
     pub cut: CutCopies,
-    spaces: Vec<Spaces>,
-    contexts: Vec<Context>,
-    addresses: Addresses,
+    spaces: Vec<AddressSpaces>,
+    contexts: Vec<ChainContext>,
+    addresses: AddressResolver,
     recorded: ChainCounts,
-    settled: Settled,
+    merged: MergedChains,
 }
 
 /// Chains that are the same wherever and whenever they were recorded.
 #[derive(Default)]
-struct Settled {
+struct MergedChains {
     /// The numbers of their places, leaf first.
     chains: Interner<u32>,
     /// Chain, command and the two halves of the slice of time; and what was counted there.
     counted: Interner<u32>,
-    samples: Vec<Samples>,
+    samples: Vec<ChainSamples>,
 }
 
-impl Settled {
-    fn add(&mut self, chain: u32, samples: &Samples) {
+impl MergedChains {
+    fn add(&mut self, chain: u32, samples: &ChainSamples) {
         let slice = samples.slice.map_or(0, |slice| slice.wrapping_add(1));
         let key = [chain, samples.comm, slice as u32, (slice >> 32) as u32];
         match self.samples.get_mut(self.counted.intern(&key).0 as usize) {
-            Some(known) => known.absorb(samples),
+            Some(known) => known.totals.absorb(&samples.totals),
             None => self.samples.push(*samples),
         }
     }
@@ -85,130 +80,130 @@ impl Chains {
     /// Adds the spaces of the next number.
     pub fn add_spaces(&mut self, mapped: CodeMaps) {
         let CodeMaps { kernel, user, core } = mapped;
-        self.spaces.push(Spaces { kernel: kernel.clone(), user: user.clone(), core });
+        self.spaces.push(AddressSpaces { kernel: kernel.clone(), user: user.clone(), core });
     }
 
     /// Adds the context of the next number.
-    pub fn add_context(&mut self, context: Context) {
+    pub fn add_context(&mut self, context: ChainContext) {
         self.contexts.push(context);
     }
 
     /// Contexts and spaces are numbered anew.
     pub fn forget_contexts(&mut self) {
-        self.settle();
+        self.merge();
         self.contexts.clear();
         self.spaces.clear();
     }
 
     /// Counts samples of known contexts.
-    pub fn count(&mut self, batch: &Batch) {
-        let (places, all, contexts) = (&mut self.addresses, &self.spaces, &self.contexts);
+    pub fn count(&mut self, batch: &SampleBatch) {
+        let (resolved, all, contexts) = (&mut self.addresses, &self.spaces, &self.contexts);
         let spaces = |context: u32| contexts[context as usize].spaces;
         self.recorded.count(batch, spaces, |spaces, chain, found| {
             let spaces = &all[spaces as usize];
-            found.extend(addresses(words(chain)).map(|address| places.place(address, spaces)));
+            found.extend(addresses(words(chain)).map(|address| resolved.place(address, spaces)));
         });
         if self.recorded.size() > RECORDED {
-            self.settle();
+            self.merge();
         }
     }
 
     /// Puts together what was recorded in different spaces, or for the same command under different numbers.
-    fn settle(&mut self) {
+    fn merge(&mut self) {
         let recorded = std::mem::take(&mut self.recorded);
-        let settled = &mut self.settled;
-        let chains: Vec<u32> = recorded.chains.iter().map(|chain| settled.chains.intern(chain).0).collect();
-        for (chain, context, tally) in recorded.counted() {
-            let Context { comm, slice, .. } = self.contexts[context as usize];
-            settled.add(chains[chain as usize], &tally.samples(comm, slice));
+        let merged = &mut self.merged;
+        let chains: Vec<u32> = recorded.chains.iter().map(|chain| merged.chains.intern(chain).0).collect();
+        for (chain, context, totals) in recorded.counted() {
+            let ChainContext { comm, slice, .. } = self.contexts[context as usize];
+            merged.add(chains[chain as usize], &ChainSamples { comm, slice, totals: *totals });
         }
     }
 
     /// How many numbers the different chains take.
     pub fn numbers(&self) -> usize {
-        self.settled.chains.arena_len() + self.settled.counted.arena_len() + self.addresses.size()
+        self.merged.chains.arena_len() + self.merged.counted.arena_len() + self.addresses.size()
     }
 
     /// Adds chains of other samples of the same recording.
     pub fn absorb(&mut self, mut other: Self) {
         self.cut.absorb(other.cut);
-        self.settle();
-        other.settle();
-        let places = self.addresses.absorb(&other.addresses);
+        self.merge();
+        other.merge();
+        let resolved = self.addresses.absorb(&other.addresses);
         let mut chain = Vec::new();
-        let theirs = &other.settled;
+        let theirs = &other.merged;
         let chains: Vec<u32> = (0..theirs.chains.len() as u32)
             .map(|id| {
                 chain.clear();
-                chain.extend(theirs.chains.get(id).iter().map(|&id| places[id as usize]));
-                self.settled.chains.intern(&chain).0
+                chain.extend(theirs.chains.get(id).iter().map(|&id| resolved[id as usize]));
+                self.merged.chains.intern(&chain).0
             })
             .collect();
         for (counted, samples) in theirs.samples.iter().enumerate() {
-            self.settled.add(chains[theirs.chain_of(counted) as usize], samples);
+            self.merged.add(chains[theirs.chain_of(counted) as usize], samples);
         }
     }
 
-    pub fn places(&self) -> Vec<Place> {
+    pub fn resolved(&self) -> Vec<ResolvedAddress> {
         self.addresses.places()
     }
 
     /// How many chains there are, and how many places they have together.
     pub fn size(&self) -> (usize, usize) {
-        let (recorded, settled) = (&self.recorded.chains, &self.settled.chains);
-        (recorded.len() + settled.len(), recorded.items().len() + settled.arena_len())
+        let (recorded, merged) = (&self.recorded.chains, &self.merged.chains);
+        (recorded.len() + merged.len(), recorded.items().len() + merged.arena_len())
     }
 
-    /// Hands over the different chains: the numbers of the places of each, leaf first, and its samples by command and
+    /// Calls `take` with each different chain: the numbers of the places of each, leaf first, and its samples by command and
     /// slice of time.
-    pub fn each(&mut self, take: impl FnMut(&[u32], &[Samples])) {
-        if self.settled.samples.is_empty() {
+    pub fn each(&mut self, take: impl FnMut(&[u32], &[ChainSamples])) {
+        if self.merged.samples.is_empty() {
             let recorded = &self.recorded;
             let counted: Vec<_> = recorded.counted().collect();
             let samples = |at: usize| self.samples_of(counted[at]);
             let chain_of = |at: usize| counted[at].0;
             return by_chain(counted.len(), chain_of, samples, recorded.chains.iter(), take);
         }
-        self.settle();
-        let Settled { chains, samples, .. } = &self.settled;
-        let chain_of = |at| self.settled.chain_of(at);
+        self.merge();
+        let MergedChains { chains, samples, .. } = &self.merged;
+        let chain_of = |at| self.merged.chain_of(at);
         by_chain(samples.len(), chain_of, |at| samples[at], chains.iter(), take);
     }
 
-    fn samples_of(&self, (_, context, tally): (u32, u32, &ChainTotals)) -> Samples {
-        let Context { comm, slice, .. } = self.contexts[context as usize];
-        tally.samples(comm, slice)
+    fn samples_of(&self, (_, context, totals): (u32, u32, &SampleTotals)) -> ChainSamples {
+        let ChainContext { comm, slice, .. } = self.contexts[context as usize];
+        ChainSamples { comm, slice, totals: *totals }
     }
 
     /// The same at once: the places of each chain, and what was counted of the chain of a number.
-    pub fn into_parts(mut self) -> (Runs<u32>, Vec<Counted>) {
-        let counted = |chain, &Samples { comm, weight, count: samples, .. }: &Samples| {
-            (chain, comm, profile::Tally { weight, samples })
+    pub fn into_parts(mut self) -> (Runs<u32>, Vec<LocatedChain>) {
+        let counted = |chain, &ChainSamples { comm, totals, .. }: &ChainSamples| {
+            (chain, comm, profile::Tally { weight: totals.weight, samples: totals.count })
         };
-        if self.settled.samples.is_empty() {
+        if self.merged.samples.is_empty() {
             let all = self.recorded.counted().map(|one| counted(one.0, &self.samples_of(one))).collect();
             return (self.recorded.chains, all);
         }
-        self.settle();
+        self.merge();
         let mut chains = Runs::default();
-        self.settled.chains.iter().for_each(|chain| chains.add(|places| places.extend_from_slice(chain)));
+        self.merged.chains.iter().for_each(|chain| chains.add(|resolved| resolved.extend_from_slice(chain)));
         let all = self
-            .settled
+            .merged
             .samples
             .iter()
             .enumerate()
-            .map(|(at, samples)| counted(self.settled.chain_of(at), samples));
+            .map(|(at, samples)| counted(self.merged.chain_of(at), samples));
         (chains, all.collect())
     }
 }
 
-/// Hands over chains, each with its samples.
+/// Calls `take` with each chain and its samples.
 fn by_chain<'c>(
     counted: usize,
     chain_of: impl Fn(usize) -> u32,
-    samples: impl Fn(usize) -> Samples,
+    samples: impl Fn(usize) -> ChainSamples,
     chains: impl ExactSizeIterator<Item = &'c [u32]>,
-    mut take: impl FnMut(&[u32], &[Samples]),
+    mut take: impl FnMut(&[u32], &[ChainSamples]),
 ) {
     // What belongs to the same chain, one behind the other.
     let (mut last, mut before) = (vec![u32::MAX; chains.len()], vec![u32::MAX; counted]);
@@ -229,9 +224,9 @@ fn by_chain<'c>(
 
 /// A chain put together, in the form of a recorded one.
 #[derive(Default)]
-pub struct Key(Vec<u8>);
+pub struct ChainKey(Vec<u8>);
 
-impl Key {
+impl ChainKey {
     pub fn begin(&mut self) {
         self.0.clear();
     }
@@ -255,8 +250,8 @@ impl Key {
         let mut user = None;
         for Address { ip, mode, .. } in addresses(words(chain)) {
             match mode {
-                Mode::Kernel => self.push(ip),
-                Mode::User => user = user.or(Some(ip)),
+                Mode::Kernel => self.push(ip.0),
+                Mode::User => user = user.or(Some(ip.0)),
                 Mode::Other => {}
             }
         }

@@ -1,10 +1,10 @@
 //! Samples like those before: who took them, and which event, was worked out already.
 
 use super::attr::Attr;
-use super::chains::SampleWeight;
 use super::sample::Sample;
 use crate::collector::{Collector, Options, Weight};
-use crate::stats::EventTotals;
+use crate::events::EventTotals;
+use crate::samples::SampleWeight;
 use std::num::NonZeroU64;
 
 /// Threads that are remembered.
@@ -12,7 +12,7 @@ const THREADS: usize = 64;
 
 /// What the collector said of the last sample of a thread.
 #[derive(Clone, Copy)]
-struct Last {
+struct CachedContext {
     generation: u64,
     event: usize,
     pid: Option<i32>,
@@ -23,7 +23,7 @@ struct Last {
 
 /// Contexts by thread, and the samples that were not shown to the collector one by one.
 pub struct ContextCache {
-    last: [Option<Last>; THREADS],
+    last: [Option<CachedContext>; THREADS],
     generation: u64,
     /// By the number of the event.
     totals: Vec<EventTotals>,
@@ -47,8 +47,8 @@ impl Default for ContextCache {
 }
 
 impl ContextCache {
-    pub fn begin(&mut self, attrs: &[Attr], options: &Options) {
-        self.forget();
+    pub fn reset(&mut self, attrs: &[Attr], options: &Options) {
+        self.invalidate();
         // A pipe may tell the name of an event after the event itself.
         self.totals.retain(|totals| totals.samples > 0);
         let more = attrs.iter().skip(self.totals.len());
@@ -57,8 +57,8 @@ impl ContextCache {
         self.by_time = options.time.is_some() || !options.skip_time.is_empty();
     }
 
-    /// What is remembered does not hold any more.
-    pub fn forget(&mut self) {
+    /// Contexts remembered so far are void: maps, commands or numbers changed.
+    pub fn invalidate(&mut self) {
         self.generation += 1;
     }
 
@@ -93,14 +93,14 @@ impl ContextCache {
         if !self.by_time {
             let Sample { pid, tid, .. } = *sample;
             let generation = self.generation;
-            self.last[slot(sample)] = Some(Last { generation, event, pid, tid, slice, context });
+            self.last[slot(sample)] = Some(CachedContext { generation, event, pid, tid, slice, context });
         }
     }
 
-    /// Tells the collector what was counted here.
-    pub fn tell(&mut self, collector: &mut Collector) {
+    /// Adds what was counted here to the collector's totals.
+    pub fn report_totals(&mut self, collector: &mut Collector) {
         for totals in self.totals.drain(..).filter(|totals| totals.samples > 0) {
-            collector.opened(&totals);
+            collector.count_passed(&totals);
         }
     }
 }

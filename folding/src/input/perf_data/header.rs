@@ -1,7 +1,7 @@
 //! What a recording says about itself: its events and the features behind its records.
 
 use super::attr::Attr;
-use super::bytes::{Bytes, until_zero};
+use super::bytes::{ByteReader, until_zero};
 use std::collections::HashMap;
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -12,7 +12,7 @@ pub const MAGIC_SWAPPED: [u8; 8] = *b"2ELIFREP";
 /// The size that a recording written to a pipe says its header has.
 pub const PIPE_HEADER: u64 = 16;
 
-/// Sections larger than this are nobody's build ids or event names.
+/// Larger sections are damage: no recording has so many build ids or event names.
 const SECTION_LIMIT: u64 = 64 << 20;
 const BUILD_ID_SIZE_IN_RECORD: u16 = 1 << 15;
 
@@ -52,7 +52,7 @@ impl Header {
         let Some(head) = read_at(file, 0, 104, length)? else {
             return Ok(Err("the file ends within its header".to_owned()));
         };
-        let mut at = Bytes(&head[16..]);
+        let mut at = ByteReader(&head[16..]);
         let mut number = || at.u64().unwrap_or(0);
         let attr_size = number();
         let (attrs_offset, attrs_size) = (number(), number());
@@ -69,7 +69,7 @@ impl Header {
         }
         for bytes in attrs.chunks_exact(entry) {
             let Some(mut attr) = Attr::parse(&bytes[..entry - 16]) else { continue };
-            let mut section = Bytes(&bytes[entry - 16..]);
+            let mut section = ByteReader(&bytes[entry - 16..]);
             let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
             if let Some(ids) = read_at(file, offset, size, length)? {
                 attr.ids = super::bytes::words(&ids).collect();
@@ -100,7 +100,7 @@ impl Header {
         };
         let mut trouble = None;
         for (number, section) in present.iter().zip(sections.chunks_exact(16)) {
-            let mut section = Bytes(section);
+            let mut section = ByteReader(section);
             let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
             let wanted =
                 [feature::BUILD_ID, feature::OS_RELEASE, feature::ARCH, feature::EVENT_DESC].contains(number);
@@ -122,8 +122,8 @@ impl Header {
     pub fn feature(&mut self, number: u32, bytes: &[u8]) {
         match number {
             feature::BUILD_ID => self.build_id_list(bytes),
-            feature::OS_RELEASE => self.os_release = Bytes(bytes).string().unwrap_or(b"").to_vec(),
-            feature::ARCH => self.arch = Bytes(bytes).string().unwrap_or(b"").to_vec(),
+            feature::OS_RELEASE => self.os_release = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
+            feature::ARCH => self.arch = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
             feature::EVENT_DESC => {
                 self.event_names(bytes);
             }
@@ -132,7 +132,7 @@ impl Header {
     }
 
     fn event_names(&mut self, bytes: &[u8]) -> Option<()> {
-        let mut at = Bytes(bytes);
+        let mut at = ByteReader(bytes);
         let count = at.u32()?;
         let attr_size = at.u32()?;
         for index in 0..count {
@@ -163,7 +163,7 @@ impl Header {
 
     /// One record of a build id: process, 24 bytes of id, path.
     pub fn build_id(&mut self, misc: u16, body: &[u8]) {
-        let mut at = Bytes(body);
+        let mut at = ByteReader(body);
         let (Some(_pid), Some(id)) = (at.i32(), at.take(24)) else { return };
         let len = if misc & BUILD_ID_SIZE_IN_RECORD != 0 { usize::from(id[20]).min(20) } else { 20 };
         let path = until_zero(at.0);
@@ -187,7 +187,7 @@ impl Header {
     /// `PERF_RECORD_EVENT_UPDATE`: the name of an event of a pipe.
     pub fn event_update(&mut self, body: &[u8]) {
         const NAME: u64 = 2;
-        let mut at = Bytes(body);
+        let mut at = ByteReader(body);
         if let (Some(NAME), Some(id)) = (at.u64(), at.u64()) {
             if let Some(attr) = self.attrs.iter_mut().find(|attr| attr.ids.contains(&id)) {
                 attr.name = at.text().to_vec();

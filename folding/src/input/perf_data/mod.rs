@@ -18,10 +18,10 @@ mod context_cache;
 mod header;
 mod mapped_file;
 mod naming;
-mod order;
 mod process_maps;
 mod sample;
 mod sample_batcher;
+mod sorter;
 mod state;
 mod stream;
 mod walk_pool;
@@ -29,15 +29,16 @@ mod walk_pool;
 use super::Source;
 use crate::collector::Collector;
 use crate::error::Error;
-use crate::symbols::Options;
+use crate::symbols::SymbolOptions;
+use crate::threads;
 use attr::{Attr, sample_type};
-use blocks::{Input, Reader, read_all};
-use bytes::Bytes;
+use blocks::{BlockReader, Input, read_all};
+use bytes::ByteReader;
 use header::Header;
 use mapped_file::MappedFile;
 pub use mapped_file::Storage;
-use order::{Order, Ready};
 use sample::word_at;
+use sorter::{RecordSorter, SortedRecord};
 use state::State;
 use std::io::{Read, SeekFrom};
 use std::sync::mpsc::{channel, sync_channel};
@@ -61,20 +62,20 @@ pub struct PerfData {
     time_from_end: usize,
     /// Where samples keep theirs, from their beginning, if all are of one event.
     sample_time: Option<u16>,
-    order: Order,
+    sorter: RecordSorter,
     threads: usize,
 }
 
 impl PerfData {
     /// With one thread everything is done in turn. With two, symbols are read and chains looked up while records are
     /// read. More of them read the input ahead, and walk copied stacks.
-    pub fn new(symbols: Options, threads: usize) -> Self {
+    pub fn new(symbols: SymbolOptions, threads: usize) -> Self {
         Self {
             header: Header::default(),
             state: State::new(symbols, threads),
             time_from_end: 0,
             sample_time: None,
-            order: Order::in_pieces(PIECE),
+            sorter: RecordSorter::in_pieces(PIECE),
             threads,
         }
     }
@@ -86,7 +87,7 @@ impl PerfData {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let have = read_up_to(&mut file, &mut head).map_err(failed)?;
         check_magic(&head[..have])?;
-        if Bytes(&head[8..]).u64() == Some(header::PIPE_HEADER) {
+        if ByteReader(&head[8..]).u64() == Some(header::PIPE_HEADER) {
             return self.read_ahead(file, 16, None, collector);
         }
         let (data, trouble) = match self.header.read_file(&mut file).map_err(failed)? {
@@ -126,13 +127,11 @@ impl PerfData {
         if self.threads <= 2 {
             return self.read_records(Stream::new(Input::Here(file), offset, limit), collector);
         }
-        std::thread::scope(|scope| {
-            let (full, take) = sync_channel(AHEAD);
-            let (give, empty) = channel();
-            scope.spawn(move || read_all(file, &full, &empty));
-            let input = Input::<F>::Ahead(Reader { full: take, empty: give });
-            self.read_records(Stream::new(input, offset, limit), collector)
-        })
+        let (full, take) = sync_channel(AHEAD);
+        let (give, empty) = channel();
+        let input = Input::<F>::Ahead(BlockReader { full: take, empty: give });
+        let here = || self.read_records(Stream::new(input, offset, limit), collector);
+        threads::beside("read", [move || read_all(file, &full, &empty)], here).0
     }
 
     fn read_records<R: Read>(
@@ -142,7 +141,7 @@ impl PerfData {
     ) -> Result<(), Error> {
         self.prepare(collector);
         loop {
-            match stream.next(self.order.needed()) {
+            match stream.next(self.sorter.needed()) {
                 Ok(Some(record)) => self.record(&stream, record, collector)?,
                 Ok(None) => break,
                 Err(broken) => {
@@ -152,7 +151,7 @@ impl PerfData {
             }
         }
         let state = &mut self.state;
-        self.order.finish(|place| stream.body(place), |record| state.ordered(record, collector))?;
+        self.sorter.finish(|place| stream.body(place), |record| state.ordered(record, collector))?;
         drop(stream);
         state.finish(collector);
         Ok(())
@@ -166,7 +165,7 @@ impl PerfData {
             [only] => only.layout.time,
             _ => None,
         };
-        self.order.let_samples_overtake(matches!(&attrs[..], [only] if !only.reads_counters()));
+        self.sorter.let_samples_overtake(matches!(&attrs[..], [only] if !only.reads_counters()));
         self.state.prepare(&self.header, collector.options());
     }
 
@@ -181,17 +180,17 @@ impl PerfData {
         let whole = stream.body(place);
         let body = whole.bytes;
         if !kind::is_known(kind) {
-            // Nobody knows where such a one keeps its time, so it must not be put in order.
+            // It is not known where such a record keeps its time, so it must not be put in order.
             collector.unknown(kind);
             return Ok(());
         }
         if kind < kind::FIRST_OF_PERF {
             let time = self.time(kind, body);
             if time == 0 || time == u64::MAX {
-                return self.state.ordered(Ready { kind, misc, body: whole }, collector);
+                return self.state.ordered(SortedRecord { kind, misc, body: whole }, collector);
             }
-            self.order.push(time, kind, misc, place);
-            if !self.order.is_full() {
+            self.sorter.push(time, kind, misc, place);
+            if !self.sorter.is_full() {
                 return Ok(());
             }
         }
@@ -208,8 +207,8 @@ impl PerfData {
             kind::FINISHED_ROUND | ..kind::FIRST_OF_PERF => {
                 let state = &mut self.state;
                 let bytes_of = |place| stream.body(place);
-                self.order.round(bytes_of, |record| state.ordered(record, collector))?;
-                self.order.tidy(stream.held(self.order.needed()), bytes_of);
+                self.sorter.round(bytes_of, |record| state.ordered(record, collector))?;
+                self.sorter.tidy(stream.held(self.sorter.needed()), bytes_of);
                 return Ok(());
             }
             _ => return Ok(()),
@@ -227,7 +226,7 @@ impl PerfData {
             return at.and_then(|at| word_at(body, at)).unwrap_or(0);
         }
         let at = if self.time_from_end > 0 { body.len().checked_sub(self.time_from_end) } else { None };
-        at.and_then(|at| Bytes(body.get(at..)?).u64()).unwrap_or(0)
+        at.and_then(|at| ByteReader(body.get(at..)?).u64()).unwrap_or(0)
     }
 }
 
@@ -238,7 +237,7 @@ impl Source for PerfData {
         let have = read_up_to(input, &mut head)
             .map_err(|error| Error::usage(format!("cannot read the recording: {error}")))?;
         check_magic(&head[..have])?;
-        if Bytes(&head[8..]).u64() != Some(header::PIPE_HEADER) {
+        if ByteReader(&head[8..]).u64() != Some(header::PIPE_HEADER) {
             return Err(Error::usage(
                 "this recording is a file with its events and names at the end, which a pipe cannot reach.\n\
                  give the file: stackfold perf.data",

@@ -2,8 +2,8 @@
 
 use super::chains::Chains;
 use crate::collector::{Collector, FrameRef, Options, RawFrame};
-use crate::pool;
-use crate::symbols::{NamedFrame, ObjectId, Symbols, Wanted};
+use crate::symbols::{AddressesToName, NamedFrame, ObjectId, Symbols};
+use crate::threads;
 use std::ops::Range;
 
 /// Names every place once, and hands all chains over.
@@ -12,25 +12,25 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         return;
     }
     collector.cut_copies(chains.cut);
-    let places = chains.places();
-    let mut order: Vec<u32> = (0..places.len() as u32).collect();
-    order.sort_unstable_by_key(|&id| places[id as usize]);
-    let place = |id: &u32| places[*id as usize];
+    let resolved = chains.resolved();
+    let mut order: Vec<u32> = (0..resolved.len() as u32).collect();
+    order.sort_unstable_by_key(|&id| resolved[id as usize]);
+    let place = |id: &u32| resolved[*id as usize];
 
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<AddressesToName> = Vec::new();
     for at in order.iter().map(place).filter(|place| place.object != ObjectId::NONE) {
         match wanted.last_mut().filter(|last| last.object == at.object) {
-            Some(last) => last.addresses.push(at.address),
-            None => wanted.push(Wanted { object: at.object, addresses: vec![at.address] }),
+            Some(last) => last.offsets.push(at.offset),
+            None => wanted.push(AddressesToName { object: at.object, offsets: vec![at.offset] }),
         }
     }
-    wanted.iter_mut().for_each(|wanted| wanted.addresses.dedup());
+    wanted.iter_mut().for_each(|wanted| wanted.offsets.dedup());
     let answers = symbols.name(&wanted, threads);
 
     let Options { located, objects, origins, .. } = *collector.options();
     let plain = located && !objects;
-    let mut named = Frames { frames: Vec::new(), of_place: vec![0..0; places.len()] };
-    let mut sites = vec![0; if located { places.len() } else { 0 }];
+    let mut named = ResolvedFrames { frames: Vec::new(), of_address: vec![0..0; resolved.len()] };
+    let mut sites = vec![0; if located { resolved.len() } else { 0 }];
     let mut order = order.iter().peekable();
     for (wanted, answer) in wanted.iter().zip(&answers) {
         let dso = symbols.object_name(wanted.object);
@@ -39,8 +39,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         }
         let object = if located { collector.object(dso) } else { 0 };
         let mut known = vec![[None; 2]; answer.names()];
-        for (index, &address) in wanted.addresses.iter().enumerate() {
-            let here = |id: &u32| (place(id).object, place(id).address) == (wanted.object, address);
+        for (index, &offset) in wanted.offsets.iter().enumerate() {
+            let here = |id: &u32| (place(id).object, place(id).offset) == (wanted.object, offset);
             while let Some(&id) = order.next_if(|id| here(id)) {
                 let place = place(&id);
                 let start = named.frames.len();
@@ -66,7 +66,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                     let object = if in_object { object } else { 0 };
                     sites[id as usize] = collector.site(object, place.printed(), &named.frames[start..]);
                 }
-                named.of_place[id as usize] = start..named.frames.len();
+                named.of_address[id as usize] = start..named.frames.len();
             }
         }
     }
@@ -79,12 +79,12 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         if located {
             sites[id as usize] = collector.site(0, 0, &named.frames[start..]);
         }
-        named.of_place[id as usize] = start..named.frames.len();
+        named.of_address[id as usize] = start..named.frames.len();
     }
     if origins && !objects && !located {
         // Frames that know their addresses leave nearly every chain a stack of its own.
-        let (chains, places) = chains.size();
-        collector.expect(chains, places);
+        let (chains, resolved) = chains.size();
+        collector.expect(chains, resolved);
     }
     let mut stack = Vec::new();
     chains.each(|chain, samples| {
@@ -106,18 +106,18 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
         chains.items_mut().iter_mut().for_each(|id| *id = sites[*id as usize]);
         collector.locate(chains, counted);
     } else {
-        pool::drop_in_background(chains, threads);
+        threads::drop_in_background(chains, threads);
     }
 }
 
 /// The frames of each place, innermost first.
-struct Frames {
+struct ResolvedFrames {
     frames: Vec<FrameRef>,
-    of_place: Vec<Range<usize>>,
+    of_address: Vec<Range<usize>>,
 }
 
-impl Frames {
+impl ResolvedFrames {
     fn of(&self, place: u32) -> &[FrameRef] {
-        &self.frames[self.of_place[place as usize].clone()]
+        &self.frames[self.of_address[place as usize].clone()]
     }
 }

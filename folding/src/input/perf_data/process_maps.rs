@@ -1,6 +1,7 @@
 //! Who ran under which name, and what was mapped where: the state that the records between samples change.
 
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
+use crate::addresses::{FileOffset, ProcessAddress};
 use crate::intern::IntMap;
 use crate::symbols::{ObjectId, Symbols};
 use std::sync::Arc;
@@ -19,11 +20,17 @@ const KSYMBOL_UNREGISTER: u16 = 1;
 /// A mapped range of code.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
-    pub start: u64,
-    pub end: u64,
-    /// What to add to an address to get the offset in the file.
-    pub file_bias: u64,
+    pub start: ProcessAddress,
+    pub end: ProcessAddress,
+    /// What to add to an address to get the offset in the file; 0 where there is no file.
+    file_bias: u64,
     pub object: ObjectId,
+}
+
+impl Map {
+    pub fn offset_of(&self, address: ProcessAddress) -> FileOffset {
+        FileOffset(address.0.wrapping_add(self.file_bias))
+    }
 }
 
 /// The code mapped in one process, or in the kernel.
@@ -35,7 +42,7 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    pub fn find(&self, address: u64) -> Option<&Map> {
+    pub fn find(&self, address: ProcessAddress) -> Option<&Map> {
         let after = self.maps.partition_point(|map| map.start <= address);
         self.maps[..after].last().filter(|map| address < map.end)
     }
@@ -57,7 +64,7 @@ impl AddressSpace {
         maps.splice(first..last, left.into_iter().chain([map]).chain(right));
     }
 
-    fn remove(&mut self, start: u64, version: u64) {
+    fn remove(&mut self, start: ProcessAddress, version: u64) {
         self.version = version;
         Arc::make_mut(&mut self.maps).retain(|map| map.start != start);
     }
@@ -72,7 +79,7 @@ pub struct ProcessMaps {
 }
 
 impl ProcessMaps {
-    /// The name of a thread; perf's `:TID` when nobody told.
+    /// The name of a thread; perf's `:TID` where no record names it.
     pub fn comm(&mut self, tid: i32) -> &[u8] {
         let unknown = || match tid {
             0 => Arc::from(&b"swapper"[..]),
@@ -91,7 +98,7 @@ impl ProcessMaps {
     }
 
     pub fn comm_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
-        let mut at = Bytes(body);
+        let mut at = ByteReader(body);
         let (pid, tid) = (at.i32()?, at.i32()?);
         self.comms.insert(tid, Arc::from(at.text()));
         if misc & COMM_EXEC != 0 {
@@ -102,7 +109,7 @@ impl ProcessMaps {
     }
 
     pub fn fork_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
-        let mut at = Bytes(body);
+        let mut at = ByteReader(body);
         let (pid, parent_pid, tid, parent_tid) = (at.i32()?, at.i32()?, at.i32()?, at.i32()?);
         match self.comms.get(&parent_tid).cloned() {
             Some(comm) => self.comms.insert(tid, comm),
@@ -119,7 +126,7 @@ impl ProcessMaps {
 
     /// `MMAP` and `MMAP2`.
     pub fn mmap_record(&mut self, misc: u16, body: &[u8], newer: bool, symbols: &mut Symbols) -> Option<()> {
-        let mut at = Bytes(body);
+        let mut at = ByteReader(body);
         let (pid, _tid) = (at.i32()?, at.i32()?);
         let (start, len, offset) = (at.u64()?, at.u64()?, at.u64()?);
         let mut build_id = None;
@@ -146,27 +153,33 @@ impl ProcessMaps {
             return None;
         }
         let version = self.next_version();
+        let map = |file_bias, object| Map {
+            start: ProcessAddress(start),
+            end: ProcessAddress(end),
+            file_bias,
+            object,
+        };
         if misc & CPU_MODE == MODE_KERNEL {
-            let (object, file_bias) = symbols.kernel_object(path, build_id, start, offset);
-            self.kernel.insert(Map { start, end, file_bias, object }, version);
+            let object = symbols.kernel_object(path, build_id, start, offset);
+            self.kernel.insert(map(0, object), version);
             return Some(());
         }
         let (object, absolute) = symbols.user_object(path, build_id, pid);
         let file_bias = if absolute { 0 } else { offset.wrapping_sub(start) };
-        self.spaces.entry(pid).or_default().insert(Map { start, end, file_bias, object }, version);
+        self.spaces.entry(pid).or_default().insert(map(file_bias, object), version);
         Some(())
     }
 
     /// Code that the kernel made at run time, BPF programs above all.
     pub fn ksymbol_record(&mut self, body: &[u8], symbols: &mut Symbols) -> Option<()> {
-        let mut at = Bytes(body);
-        let (start, len, _kind, flags) = (at.u64()?, at.u32()?, at.u16()?, at.u16()?);
+        let mut at = ByteReader(body);
+        let (start, len, _kind, flags) = (ProcessAddress(at.u64()?), at.u32()?, at.u16()?, at.u16()?);
         let version = self.next_version();
         if flags & KSYMBOL_UNREGISTER != 0 {
             self.kernel.remove(start, version);
             return Some(());
         }
-        let end = start.checked_add(u64::from(len)).filter(|&end| end > start)?;
+        let end = start.0.checked_add(len.into()).map(ProcessAddress).filter(|&end| end > start)?;
         let object = symbols.named_object(at.text());
         self.kernel.insert(Map { start, end, file_bias: 0, object }, version);
         Some(())
@@ -178,7 +191,12 @@ mod tests {
     use super::*;
 
     fn map(start: u64, end: u64) -> Map {
-        Map { start, end, file_bias: 0, object: ObjectId(start as u32) }
+        Map {
+            start: ProcessAddress(start),
+            end: ProcessAddress(end),
+            file_bias: 0,
+            object: ObjectId(start as u32),
+        }
     }
 
     #[test]
@@ -187,7 +205,7 @@ mod tests {
         for (version, (start, end)) in [(0, 100), (200, 300), (50, 250), (60, 70)].into_iter().enumerate() {
             space.insert(map(start, end), version as u64 + 1);
         }
-        let at = |address| space.find(address).map(|map| map.object.0);
+        let at = |address| space.find(ProcessAddress(address)).map(|map| map.object.0);
         assert_eq!([at(0), at(49), at(50), at(60), at(69), at(70)], [0, 0, 50, 60, 60, 50].map(Some));
         assert_eq!([at(249), at(250), at(299), at(300)], [Some(50), Some(200), Some(200), None]);
         assert_eq!(space.version, 4);

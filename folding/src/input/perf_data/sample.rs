@@ -1,7 +1,7 @@
 //! One sample record, taken apart.
 
 use super::attr::{Attr, BRANCH_HW_INDEX, read_format, sample_type};
-use super::bytes::{Bytes, words};
+use super::bytes::{ByteReader, words};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample<'a> {
@@ -12,7 +12,7 @@ pub struct Sample<'a> {
     pub time: Option<u64>,
     pub period: Option<u64>,
     /// ChainBuilder values: of the event, or of its whole group.
-    pub values: Option<Values<'a>>,
+    pub values: Option<CounterValues<'a>>,
     /// Addresses and context marks, 8 bytes each.
     pub callchain: Option<&'a [u8]>,
     /// From, to, flags; 24 bytes each.
@@ -27,17 +27,17 @@ pub struct Sample<'a> {
 
 /// ChainBuilder values of a sample that reads its group.
 #[derive(Clone, Copy, Debug)]
-pub struct Values<'a> {
+pub struct CounterValues<'a> {
     bytes: &'a [u8],
     read_format: u64,
 }
 
-impl Values<'_> {
+impl CounterValues<'_> {
     /// Id and value of each.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let with_lost = self.read_format & read_format::LOST != 0;
         self.bytes.chunks_exact(if with_lost { 24 } else { 16 }).filter_map(|entry| {
-            let mut entry = Bytes(entry);
+            let mut entry = ByteReader(entry);
             let value = entry.u64()?;
             Some((entry.u64()?, value))
         })
@@ -51,7 +51,7 @@ impl<'a> Sample<'a> {
         let (fixed, rest) = body.split_at_checked(layout.len.into())?;
         let word = |at: Option<u16>| word_at(fixed, at?);
         let ids = word(layout.tid);
-        let mut at = Bytes(rest);
+        let mut at = ByteReader(rest);
         let mut sample = Self {
             ip: word(layout.ip),
             pid: ids.map(|ids| ids as i32),
@@ -69,7 +69,7 @@ impl<'a> Sample<'a> {
     }
 
     /// What has no fixed place.
-    fn take_rest(self, mut at: Bytes<'a>, attr: &Attr) -> Option<Self> {
+    fn take_rest(self, mut at: ByteReader<'a>, attr: &Attr) -> Option<Self> {
         use sample_type::{BRANCH_STACK, CALLCHAIN, RAW, READ, REGS_USER, STACK_USER};
         let mut sample = self;
         if attr.has(READ) {
@@ -115,7 +115,7 @@ impl<'a> Sample<'a> {
 }
 
 /// The counter values of a group; the outer `None` means that the record is too short.
-fn read_values<'a>(at: &mut Bytes<'a>, format: u64) -> Option<Option<Values<'a>>> {
+fn read_values<'a>(at: &mut ByteReader<'a>, format: u64) -> Option<Option<CounterValues<'a>>> {
     let has = |bit| u64::from(format & bit != 0);
     let times = has(read_format::TIME_ENABLED) + has(read_format::TIME_RUNNING);
     let entry = 1 + has(read_format::ID) + has(read_format::LOST);
@@ -128,7 +128,7 @@ fn read_values<'a>(at: &mut Bytes<'a>, format: u64) -> Option<Option<Values<'a>>
         at.words(times + entry)?;
         return Some(None);
     };
-    Some((has(read_format::ID) == 1).then_some(Values { bytes: values, read_format: format }))
+    Some((has(read_format::ID) == 1).then_some(CounterValues { bytes: values, read_format: format }))
 }
 
 /// The number that stands there.

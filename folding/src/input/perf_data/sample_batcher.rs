@@ -3,20 +3,21 @@
 //! What is looked up of a sample lies all over the memory, what is read of it comes as a stream: the two take about as
 //! long, and do not need each other.
 
-use super::chain_counts::Batch;
-use super::chains::{Chains, CodeMaps, Context, SampleWeight};
+use super::chain_counts::SampleBatch;
+use super::chains::{ChainContext, Chains, CodeMaps};
+use crate::samples::SampleWeight;
 use crate::stats::CutCopies;
+use crate::threads::Background;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 /// Contexts that are kept; a machine that starts thousands of processes has new ones all the time.
 const CONTEXTS: usize = 1 << 16;
 /// Samples that are counted at once where they were taken, while their chains are at hand.
-const HERE: usize = 32;
-/// Samples that are worth being handed over.
-const THERE: usize = 1024;
+const BATCH_HERE: usize = 32;
+/// Samples in a batch for the helper: fewer are not worth the synchronisation.
+const BATCH_FOR_HELPER: usize = 1024;
 /// Batches that wait for the other thread.
 const AHEAD: usize = 2;
 /// Numbers of different chains after which they should be named and forgotten.
@@ -27,28 +28,28 @@ const LARGE: usize = 16 << 20;
 pub struct SampleBatcher {
     pub cut: CutCopies,
     chains: Arc<Mutex<Chains>>,
-    batch: Batch,
+    batch: SampleBatch,
     /// The numbers of spaces, by the versions of the kernel's and the user's.
     spaces: HashMap<(u64, u64), u32>,
-    contexts: Vec<Context>,
+    contexts: Vec<ChainContext>,
     known: HashMap<(u32, Option<u64>, u32), u32>,
     /// Numbers that the chains took when that was last looked at.
     numbers: usize,
     /// Whether another thread may count.
-    helped: bool,
+    with_helper: bool,
     helper: Option<Helper>,
 }
 
 impl SampleBatcher {
     /// With a thread of its own that counts.
-    pub fn helped() -> Self {
-        Self { helped: true, ..Self::default() }
+    pub fn with_helper() -> Self {
+        Self { with_helper: true, ..Self::default() }
     }
 
     /// The number of a context; and whether all numbers given before are void.
     pub fn context(&mut self, comm: u32, slice: Option<u64>, mapped: CodeMaps) -> (u32, bool) {
-        let anew = self.contexts.len() >= CONTEXTS;
-        if anew {
+        let renumbered = self.contexts.len() >= CONTEXTS;
+        if renumbered {
             self.finish();
             lock(&self.chains).forget_contexts();
             self.contexts.clear();
@@ -63,16 +64,16 @@ impl SampleBatcher {
             next
         });
         let context = *known.entry((comm, slice, spaces)).or_insert_with(|| {
-            let context = Context { comm, slice, spaces };
+            let context = ChainContext { comm, slice, spaces };
             lock(chains).add_context(context);
             contexts.push(context);
             contexts.len() as u32 - 1
         });
-        (context, anew)
+        (context, renumbered)
     }
 
     /// Command and slice of time of a context.
-    pub fn of_context(&self, context: u32) -> Option<(u32, Option<u64>)> {
+    pub fn comm_and_slice(&self, context: u32) -> Option<(u32, Option<u64>)> {
         self.contexts.get(context as usize).map(|context| (context.comm, context.slice))
     }
 
@@ -80,13 +81,13 @@ impl SampleBatcher {
     #[inline]
     pub fn take(&mut self, context: u32, chain: &[u8], sample: SampleWeight) {
         self.batch.take(context, chain, sample);
-        if self.batch.len() >= if self.helped { THERE } else { HERE } {
-            self.pass_on();
+        if self.batch.len() >= if self.with_helper { BATCH_FOR_HELPER } else { BATCH_HERE } {
+            self.dispatch();
         }
     }
 
-    fn pass_on(&mut self) {
-        if self.helped {
+    fn dispatch(&mut self) {
+        if self.with_helper {
             let helper = self.helper.get_or_insert_with(|| Helper::start(Arc::clone(&self.chains)));
             let Some(numbers) = helper.take(&mut self.batch) else { return self.count_here() };
             self.numbers = self.numbers.max(numbers);
@@ -112,7 +113,7 @@ impl SampleBatcher {
         if self.numbers <= LARGE {
             return None;
         }
-        let next = Self { helped: self.helped, ..Self::default() };
+        let next = Self { with_helper: self.with_helper, ..Self::default() };
         Some(std::mem::replace(self, next).chains())
     }
 
@@ -126,7 +127,7 @@ impl SampleBatcher {
 }
 
 /// Counts a batch; tells how many numbers the chains take then.
-fn count(chains: &Mutex<Chains>, batch: &mut Batch) -> usize {
+fn count(chains: &Mutex<Chains>, batch: &mut SampleBatch) -> usize {
     let mut chains = lock(chains);
     chains.count(batch);
     batch.clear();
@@ -140,20 +141,20 @@ fn lock(chains: &Mutex<Chains>) -> MutexGuard<'_, Chains> {
 
 /// Another thread that counts.
 struct Helper {
-    full: SyncSender<Batch>,
+    full: SyncSender<SampleBatch>,
     /// Batches that were counted, and how many numbers the chains took then.
-    empty: Receiver<(Batch, usize)>,
-    thread: JoinHandle<()>,
+    empty: Receiver<(SampleBatch, usize)>,
+    thread: Background<()>,
 }
 
 impl Helper {
     fn start(chains: Arc<Mutex<Chains>>) -> Self {
-        let (full, batches) = sync_channel::<Batch>(AHEAD);
+        let (full, batches) = sync_channel::<SampleBatch>(AHEAD);
         let (give_back, empty) = channel();
-        let thread = std::thread::spawn(move || {
+        let thread = Background::start("count", move || {
             for mut batch in batches {
                 let numbers = count(&chains, &mut batch);
-                // Nobody takes the last ones back.
+                // The last ones are not reused.
                 let _ = give_back.send((batch, numbers));
             }
         });
@@ -161,7 +162,7 @@ impl Helper {
     }
 
     /// Takes a batch, and gives an empty one, if there is time for it; tells how many numbers the chains took.
-    fn take(&self, batch: &mut Batch) -> Option<usize> {
+    fn take(&self, batch: &mut SampleBatch) -> Option<usize> {
         match self.full.try_send(std::mem::take(batch)) {
             Ok(()) => {
                 let (empty, numbers) = self.empty.try_recv().unwrap_or_default();
@@ -177,9 +178,7 @@ impl Helper {
 
     fn finish(self) {
         drop(self.full);
-        if let Err(panic) = self.thread.join() {
-            std::panic::resume_unwind(panic);
-        }
+        self.thread.finish();
     }
 }
 
@@ -187,13 +186,13 @@ impl Helper {
 mod tests {
     use super::super::process_maps::AddressSpace;
     use super::*;
-    use crate::collector::Samples;
+    use crate::collector::ChainSamples;
 
     fn batchers() -> [SampleBatcher; 2] {
-        [SampleBatcher::default(), SampleBatcher::helped()]
+        [SampleBatcher::default(), SampleBatcher::with_helper()]
     }
 
-    fn each(mut chains: Chains) -> Vec<(usize, Vec<Samples>)> {
+    fn each(mut chains: Chains) -> Vec<(usize, Vec<ChainSamples>)> {
         let mut all = Vec::new();
         chains.each(|chain, samples| all.push((chain.len(), samples.to_vec())));
         all
@@ -203,7 +202,7 @@ mod tests {
         SampleWeight { weight, period: Some(weight) }
     }
 
-    /// More than is kept before it is settled, of which half comes again in other spaces.
+    /// More than is kept before it is merged, of which half comes again in other spaces.
     #[test]
     fn chains_of_any_number_are_counted() {
         const DEEP: u64 = 200;
@@ -211,11 +210,14 @@ mod tests {
         let (kernel, user, mut other) =
             (AddressSpace::default(), AddressSpace::default(), AddressSpace::default());
         other.version = 7;
+        // Each chain differs from this one in one frame, anywhere.
+        let alike: Vec<u8> = (0..DEEP).flat_map(|at| (1 << 40 | at).to_le_bytes()).collect();
         for mut batcher in batchers() {
             for (user, every) in [(&user, 1), (&other, 2)] {
                 let (context, _) = batcher.context(1, None, CodeMaps { kernel: &kernel, user, core: None });
                 for n in (0..COUNT).step_by(every) {
-                    let chain: Vec<u8> = (0..DEEP).flat_map(|at| (n % (at + 900)).to_le_bytes()).collect();
+                    let (mut chain, at) = (alike.clone(), (n % DEEP) as usize * 8);
+                    chain[at..at + 8].copy_from_slice(&n.to_le_bytes());
                     batcher.take(context, &chain, weighed(n));
                 }
             }
@@ -223,8 +225,8 @@ mod tests {
             assert!(all.iter().all(|(len, samples)| (*len as u64, samples.len()) == (DEEP, 1)));
             let samples = || all.iter().map(|(_, samples)| samples[0]);
             let sum = |step| (0..u128::from(COUNT)).step_by(step).sum::<u128>();
-            assert_eq!(samples().map(|samples| samples.weight).sum::<u128>(), sum(1) + sum(2));
-            assert_eq!(samples().map(|samples| samples.count).sum::<u64>(), COUNT + COUNT.div_ceil(2));
+            assert_eq!(samples().map(|samples| samples.totals.weight).sum::<u128>(), sum(1) + sum(2));
+            assert_eq!(samples().map(|samples| samples.totals.count).sum::<u64>(), COUNT + COUNT.div_ceil(2));
             assert_eq!(all.len() as u64, COUNT);
         }
     }
@@ -238,9 +240,9 @@ mod tests {
         for mut batcher in batchers() {
             let mut begun_anew = 0;
             for comm in 0..count {
-                let (context, anew) = batcher.context(comm, None, mapped);
-                begun_anew += u32::from(anew);
-                assert_eq!(batcher.of_context(context), Some((comm, None)));
+                let (context, renumbered) = batcher.context(comm, None, mapped);
+                begun_anew += u32::from(renumbered);
+                assert_eq!(batcher.comm_and_slice(context), Some((comm, None)));
                 for weight in 1..=3 {
                     batcher.take(context, &7_u64.to_le_bytes(), weighed(weight));
                 }
@@ -251,7 +253,7 @@ mod tests {
             let mut comms: Vec<u32> = all[0].1.iter().map(|samples| samples.comm).collect();
             comms.sort_unstable();
             assert!(comms.into_iter().eq(0..count));
-            assert!(all[0].1.iter().all(|samples| (samples.weight, samples.count) == (6, 3)));
+            assert!(all[0].1.iter().all(|samples| (samples.totals.weight, samples.totals.count) == (6, 3)));
         }
     }
 
@@ -259,7 +261,7 @@ mod tests {
     fn what_is_large_is_taken_and_the_rest_goes_on() {
         let (kernel, user) = (AddressSpace::default(), AddressSpace::default());
         let mapped = CodeMaps { kernel: &kernel, user: &user, core: None };
-        let count = 2 * THERE as u64 + 7;
+        let count = 2 * BATCH_FOR_HELPER as u64 + 7;
         for mut batcher in batchers() {
             let mut parts = Vec::new();
             for part in 0..3 {
@@ -274,7 +276,9 @@ mod tests {
             for (part, comm) in parts.into_iter().zip(0..) {
                 let all = each(part);
                 assert_eq!(all.len() as u64, count);
-                assert!(all.iter().all(|(_, of_chain)| (of_chain[0].comm, of_chain[0].count) == (comm, 1)));
+                assert!(
+                    all.iter().all(|(_, of_chain)| (of_chain[0].comm, of_chain[0].totals.count) == (comm, 1))
+                );
             }
         }
     }

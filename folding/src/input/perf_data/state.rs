@@ -2,22 +2,22 @@
 
 use super::attr::Attr;
 use super::blocks::Body;
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 use super::chain_builder::{ChainBuilder, WeighedSample};
 use super::chains::{Chains, CodeMaps};
 use super::context_cache::ContextCache;
 use super::header::Header;
 use super::naming;
-use super::order::Ready;
 use super::process_maps::{AddressSpace, Map, ProcessMaps};
 use super::sample::{Sample, word_at};
+use super::sorter::SortedRecord;
 use super::stream::kind;
 use super::walk_pool::{QueuedSample, SampleContext, WalkPool};
-use crate::collector::{self, Collector, Head};
+use crate::collector::{self, Collector, SampleHead};
 use crate::error::Error;
 use crate::intern::IntMap;
 use crate::symbols::{self, Symbols};
-use crate::unwind::{self, Tables};
+use crate::unwind::{self, UnwindTables};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use std::sync::Arc;
 const SPACES: usize = 64;
 
 pub struct State {
-    pub events: Events,
+    pub events: EventIds,
     tracker: Tracker,
     /// The last value of each counter that is read in a group.
     counters: HashMap<u64, u64>,
-    /// What the kernel said when it happened, and what perf counted up at the end: the same losses, told twice.
+    /// What the kernel said when it happened, and what perf counted up at the end: the same losses, counted twice.
     lost: Lost,
     lost_at_end: Lost,
 }
@@ -49,19 +49,19 @@ impl Lost {
 
 /// The events, and which of them an id belongs to.
 #[derive(Default)]
-pub struct Events {
+pub struct EventIds {
     attrs: Arc<[Attr]>,
     ids: HashMap<u64, usize>,
 }
 
-impl Events {
+impl EventIds {
     /// The event a sample belongs to, and its number.
     #[inline]
     pub fn of(&self, body: &[u8]) -> Option<(usize, &Attr)> {
         if let [only] = &self.attrs[..] {
             return Some((0, only));
         }
-        // Events recorded together keep their ids in one place, or nobody could tell them apart.
+        // Events recorded together keep their ids in one place, or they could not be told apart.
         let id = word_at(body, self.attrs.first()?.layout.id?)?;
         let index = *self.ids.get(&id)?;
         Some((index, self.attrs.get(index)?))
@@ -77,33 +77,33 @@ struct Tracker {
     contexts: ContextCache,
     builder: ChainBuilder,
     /// Others that walk stacks, once there is one to walk.
-    others: Option<WalkPool>,
+    walk_pool: Option<WalkPool>,
     /// Whose stacks are walked.
-    walked: Option<unwind::Machine>,
-    tables: IntMap<u64, Arc<Tables>>,
+    machine_of_stacks: Option<unwind::Machine>,
+    tables: IntMap<u64, Arc<UnwindTables>>,
 }
 
 /// A sample's record, taken apart.
 #[derive(Clone, Copy)]
 struct ParsedSample<'a> {
     event: usize,
-    taken: WeighedSample<'a>,
+    weighed_sample: WeighedSample<'a>,
     body: Body<'a>,
 }
 
 impl State {
-    pub fn new(symbols: symbols::Options, threads: usize) -> Self {
+    pub fn new(symbols: symbols::SymbolOptions, threads: usize) -> Self {
         Self {
-            events: Events::default(),
+            events: EventIds::default(),
             tracker: Tracker {
                 processes: ProcessMaps::default(),
                 symbols: Symbols::new(symbols),
                 no_space: AddressSpace::default(),
                 threads,
                 contexts: ContextCache::default(),
-                builder: if threads > 1 { ChainBuilder::helped() } else { ChainBuilder::default() },
-                others: None,
-                walked: unwind::Machine::own(),
+                builder: if threads > 1 { ChainBuilder::with_helper() } else { ChainBuilder::default() },
+                walk_pool: None,
+                machine_of_stacks: unwind::Machine::own(),
                 tables: IntMap::default(),
             },
             counters: HashMap::new(),
@@ -120,25 +120,25 @@ impl State {
             self.events.ids.extend(attr.ids.iter().map(|&id| (id, index)));
         }
         if !header.arch.is_empty() {
-            self.tracker.walked = unwind::Machine::of_name(&header.arch);
+            self.tracker.machine_of_stacks = unwind::Machine::of_name(&header.arch);
         }
         self.tracker.symbols.set_recorded(&header.build_ids, &header.os_release);
-        self.tracker.contexts.begin(&self.events.attrs, options);
+        self.tracker.contexts.reset(&self.events.attrs, options);
     }
 
     /// One record, in the order of time.
-    pub fn ordered(&mut self, record: Ready, collector: &mut Collector) -> Result<(), Error> {
-        let Ready { kind, misc, body } = record;
+    pub fn ordered(&mut self, record: SortedRecord, collector: &mut Collector) -> Result<(), Error> {
+        let SortedRecord { kind, misc, body } = record;
         if kind == kind::SAMPLE {
             return self.sample(misc, body, collector);
         }
         let body = body.bytes;
         let Tracker { processes, symbols, contexts, .. } = &mut self.tracker;
         let understood = match kind {
-            kind::LOST => Bytes(body.get(8..).unwrap_or(&[])).u64().map(|lost| self.lost.add(lost)),
-            kind::LOST_SAMPLES => Bytes(body).u64().map(|lost| self.lost_at_end.add(lost)),
+            kind::LOST => ByteReader(body.get(8..).unwrap_or(&[])).u64().map(|lost| self.lost.add(lost)),
+            kind::LOST_SAMPLES => ByteReader(body).u64().map(|lost| self.lost_at_end.add(lost)),
             kind::MMAP | kind::MMAP2 | kind::COMM | kind::FORK | kind::KSYMBOL => {
-                contexts.forget();
+                contexts.invalidate();
                 match kind {
                     kind::MMAP => processes.mmap_record(misc, body, false, symbols),
                     kind::MMAP2 => processes.mmap_record(misc, body, true, symbols),
@@ -166,8 +166,8 @@ impl State {
         };
         let Some(values) = sample.values else {
             let weighed = tracker.contexts.weighed(&sample);
-            let taken = WeighedSample { weighed, misc, attr, sample: &sample };
-            return tracker.count(&events.attrs, &ParsedSample { event, taken, body }, collector);
+            let weighed_sample = WeighedSample { weighed, misc, attr, sample: &sample };
+            return tracker.count(&events.attrs, &ParsedSample { event, weighed_sample, body }, collector);
         };
         // The leader of a group was sampled: each member weighs what its counter grew by.
         for (id, value) in values.iter() {
@@ -178,8 +178,8 @@ impl State {
             if period > 0 {
                 let sample = Sample { period: Some(period), ..sample };
                 let weighed = tracker.contexts.weighed(&sample);
-                let taken = WeighedSample { weighed, misc, attr, sample: &sample };
-                tracker.count(&events.attrs, &ParsedSample { event, taken, body }, collector)?;
+                let weighed_sample = WeighedSample { weighed, misc, attr, sample: &sample };
+                tracker.count(&events.attrs, &ParsedSample { event, weighed_sample, body }, collector)?;
             }
         }
         Ok(())
@@ -189,10 +189,10 @@ impl State {
     pub fn finish(&mut self, collector: &mut Collector) {
         let lost = if self.lost_at_end.samples > self.lost.samples { self.lost_at_end } else { self.lost };
         collector.lost(lost.records, lost.samples);
-        let Tracker { contexts, builder, others, symbols, threads, .. } = &mut self.tracker;
-        contexts.tell(collector);
+        let Tracker { contexts, builder, walk_pool, symbols, threads, .. } = &mut self.tracker;
+        contexts.report_totals(collector);
         let mut all = std::mem::take(builder).chains();
-        for chains in others.take().map_or_else(Vec::new, WalkPool::finish) {
+        for chains in walk_pool.take().map_or_else(Vec::new, WalkPool::finish) {
             all.absorb(chains);
         }
         naming::name(all, symbols, collector, *threads);
@@ -209,24 +209,24 @@ impl Tracker {
         recorded: &ParsedSample,
         collector: &mut Collector,
     ) -> Result<(), Error> {
-        let &ParsedSample { event, taken, .. } = recorded;
-        let sample = taken.sample;
+        let &ParsedSample { event, weighed_sample, .. } = recorded;
+        let sample = weighed_sample.sample;
         let context = match self.contexts.find(event, sample) {
             Some(context) => context,
-            None => match self.open(event, taken, collector)? {
+            None => match self.open(event, weighed_sample, collector)? {
                 Some(context) => context,
                 None => return Ok(()),
             },
         };
-        let large = match self.walked.filter(|_| !sample.user_stack.is_empty()) {
+        let large = match self.machine_of_stacks.filter(|_| !sample.user_stack.is_empty()) {
             None => {
-                self.builder.count(context, taken, None);
+                self.builder.count(context, weighed_sample, None);
                 self.builder.take_large()
             }
             Some(machine) => self.walk(context, attrs, recorded, machine),
         };
         if let Some(chains) = large {
-            self.contexts.forget();
+            self.contexts.invalidate();
             naming::name(chains, &mut self.symbols, collector, self.threads);
         }
         Ok(())
@@ -236,11 +236,11 @@ impl Tracker {
     fn open(
         &mut self,
         event: usize,
-        taken: WeighedSample,
+        weighed_sample: WeighedSample,
         collector: &mut Collector,
     ) -> Result<Option<u32>, Error> {
-        let WeighedSample { sample, attr, .. } = taken;
-        let head = Head {
+        let WeighedSample { sample, attr, .. } = weighed_sample;
+        let head = SampleHead {
             comm: self.processes.comm(sample.tid.unwrap_or(-1)),
             pid: sample.pid.map(i64::from),
             tid: sample.tid.map(i64::from),
@@ -251,7 +251,7 @@ impl Tracker {
         let open = collector.open(&head)?;
         if collector.is_ambiguous() {
             // From now on nothing is wanted.
-            self.contexts.forget();
+            self.contexts.invalidate();
         }
         let Some(open) = open else { return Ok(None) };
         if self.threads > 1 {
@@ -259,15 +259,15 @@ impl Tracker {
         }
         let user = sample.pid.and_then(|pid| self.processes.space(pid)).unwrap_or(&self.no_space);
         let mapped = CodeMaps { kernel: &self.processes.kernel, user, core: self.symbols.core() };
-        let (context, anew) = self.builder.context(open.comm(), open.slice(), mapped);
-        if anew {
-            self.contexts.forget();
+        let (context, renumbered) = self.builder.context(open.comm, open.slice, mapped);
+        if renumbered {
+            self.contexts.invalidate();
         }
-        self.contexts.remember(event, sample, open.slice(), context);
+        self.contexts.remember(event, sample, open.slice, context);
         Ok(Some(context))
     }
 
-    /// Counts a sample with a copied stack, here or elsewhere.
+    /// Counts a sample with a copied stack, in this thread or by the walk pool.
     fn walk(
         &mut self,
         context: u32,
@@ -275,19 +275,20 @@ impl Tracker {
         recorded: &ParsedSample,
         machine: unwind::Machine,
     ) -> Option<Chains> {
-        let &ParsedSample { event, taken, body } = recorded;
-        let space = taken.sample.pid.and_then(|pid| self.processes.space(pid)).unwrap_or(&self.no_space);
+        let &ParsedSample { event, weighed_sample, body } = recorded;
+        let space =
+            weighed_sample.sample.pid.and_then(|pid| self.processes.space(pid)).unwrap_or(&self.no_space);
         let tables = tables(space, machine, &mut self.tables, &mut self.symbols);
-        // Where what is handed over has to be copied, one walker gains nothing.
+        // Where records have to be copied for another thread, one walker gains nothing.
         let walkers = self.threads.saturating_sub(1);
         let kept = if walkers > 0 { body.kept() } else { None };
         if walkers <= 1 && kept.is_none() {
-            self.builder.count(context, taken, Some((machine, &**tables)));
+            self.builder.count(context, weighed_sample, Some((machine, &**tables)));
             return self.builder.take_large();
         }
-        let others = self.others.get_or_insert_with(|| WalkPool::start(walkers));
-        let (comm, slice) = self.builder.of_context(context)?;
-        let scene = SampleContext {
+        let walk_pool = self.walk_pool.get_or_insert_with(|| WalkPool::start(walkers));
+        let (comm, slice) = self.builder.comm_and_slice(context)?;
+        let sample_context = SampleContext {
             comm,
             slice,
             kernel: self.processes.kernel.clone(),
@@ -296,12 +297,12 @@ impl Tracker {
             machine,
             tables: Arc::clone(tables),
         };
-        let sample = QueuedSample { attr: event, misc: taken.misc, weighed: taken.weighed };
+        let sample = QueuedSample { attr: event, misc: weighed_sample.misc, weighed: weighed_sample.weighed };
         match kept {
-            Some(kept) => others.count_kept(attrs, sample, kept, scene),
-            None => others.count_copied(attrs, sample, body.bytes, scene),
+            Some(kept) => walk_pool.count_kept(attrs, sample, kept, sample_context),
+            None => walk_pool.count_copied(attrs, sample, body.bytes, sample_context),
         }
-        others.take_large()
+        walk_pool.take_large()
     }
 }
 
@@ -309,22 +310,22 @@ impl Tracker {
 fn tables<'t>(
     space: &AddressSpace,
     machine: unwind::Machine,
-    known: &'t mut IntMap<u64, Arc<Tables>>,
+    known: &'t mut IntMap<u64, Arc<UnwindTables>>,
     symbols: &mut Symbols,
-) -> &'t Arc<Tables> {
+) -> &'t Arc<UnwindTables> {
     if known.len() >= SPACES && !known.contains_key(&space.version) {
         known.clear();
     }
-    known.entry(space.version).or_insert_with(|| Arc::new(Tables::new(machine, mapped_files(space, symbols))))
+    known
+        .entry(space.version)
+        .or_insert_with(|| Arc::new(UnwindTables::new(machine, mapped_files(space, symbols))))
 }
 
 /// The files of a process, for the unwinder.
 fn mapped_files(space: &AddressSpace, symbols: &mut Symbols) -> Vec<unwind::MappedObject> {
     let mapped = |map: &Map| {
-        let (sections, bias) = symbols.unwind(map.object, map.start.wrapping_add(map.file_bias))?;
-        // address + file_bias = offset; offset + bias = the file's own address
-        let bias = map.file_bias.wrapping_add(bias).wrapping_neg();
-        Some(unwind::MappedObject { range: map.start..map.end, bias, sections })
+        let (sections, first) = symbols.unwind(map.object, map.offset_of(map.start))?;
+        Some(unwind::MappedObject { range: map.start..map.end, first, sections })
     };
     space.maps().iter().filter_map(mapped).collect()
 }

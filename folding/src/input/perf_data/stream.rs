@@ -1,11 +1,11 @@
 //! Records one after the other, as they lie in the input: unpacked, with their place, and with what stands
 //! outside of them skipped.
 //!
-//! Records wait for their turn where they were read: what is not needed any more is told to the stream, not copied out
+//! Records wait for their turn where they were read: the stream is given the offset of what is not needed any more, not copied out
 //! of it.
 
 use super::blocks::{Blocks, Body, Input};
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 use std::io::Read;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
@@ -48,12 +48,12 @@ const HEADER: usize = 8;
 pub struct Record {
     pub kind: u32,
     pub misc: u16,
-    pub place: Place,
+    pub place: RecordPlace,
 }
 
 /// Where the body of a record lies: in a block of the input, or of what was unpacked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPlace {
     pub block: u32,
     pub start: u32,
     pub len: u16,
@@ -62,15 +62,15 @@ pub struct Place {
 
 /// The first blocks that somebody waits for, of the input and of what was unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needed {
+pub struct NeededBlocks {
     pub plain: u32,
     pub unpacked: u32,
 }
 
-impl Needed {
+impl NeededBlocks {
     pub const NOTHING: Self = Self { plain: u32::MAX, unpacked: u32::MAX };
 
-    pub fn add(&mut self, place: Place) {
+    pub fn add(&mut self, place: RecordPlace) {
         let first = if place.unpacked { &mut self.unpacked } else { &mut self.plain };
         *first = (*first).min(place.block);
     }
@@ -78,7 +78,7 @@ impl Needed {
 
 /// Where and why no record follows.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct StreamError {
     pub offset: u64,
     pub why: String,
 }
@@ -90,12 +90,12 @@ pub struct Stream<R> {
     offset: u64,
     /// Where the records end, if the header says.
     limit: Option<u64>,
-    packed: Packed,
+    compressed: CompressedRecords,
 }
 
 /// The second stream of records, inside the compressed ones.
 #[derive(Default)]
-struct Packed {
+struct CompressedRecords {
     decoder: Option<Decoder<'static>>,
     unpacked: Blocks,
     /// Compressed bytes not unpacked yet.
@@ -112,32 +112,32 @@ fn header(bytes: &[u8]) -> Option<(u32, u16, usize)> {
 }
 
 /// Takes a record that is there.
-fn take(blocks: &mut Blocks, len: usize, unpacked: bool) -> Place {
+fn take(blocks: &mut Blocks, len: usize, unpacked: bool) -> RecordPlace {
     let (block, start) = blocks.take(len);
-    Place { block, start: start + HEADER as u32, len: (len - HEADER) as u16, unpacked }
+    RecordPlace { block, start: start + HEADER as u32, len: (len - HEADER) as u16, unpacked }
 }
 
 impl<R: Read> Stream<R> {
     pub fn new(input: Input<R>, offset: u64, limit: Option<u64>) -> Self {
-        Self { input, plain: Blocks::default(), offset, limit, packed: Packed::default() }
+        Self { input, plain: Blocks::default(), offset, limit, compressed: CompressedRecords::default() }
     }
 
     /// The bytes of a record that is still needed.
-    pub fn body(&self, place: Place) -> Body<'_> {
-        let blocks = if place.unpacked { &self.packed.unpacked } else { &self.plain };
+    pub fn body(&self, place: RecordPlace) -> Body<'_> {
+        let blocks = if place.unpacked { &self.compressed.unpacked } else { &self.plain };
         blocks.get(place.block, place.start, place.len)
     }
 
     /// How many blocks are held from the first one needed on.
-    pub fn held(&self, needed: Needed) -> u32 {
+    pub fn held(&self, needed: NeededBlocks) -> u32 {
         let plain = self.plain.last().saturating_sub(needed.plain);
-        plain + self.packed.unpacked.last().saturating_sub(needed.unpacked)
+        plain + self.compressed.unpacked.last().saturating_sub(needed.unpacked)
     }
 
     /// The next record; `None` at the end. What lies before `needed` may be forgotten.
-    pub fn next(&mut self, needed: Needed) -> Result<Option<Record>, Broken> {
+    pub fn next(&mut self, needed: NeededBlocks) -> Result<Option<Record>, StreamError> {
         loop {
-            if let Some(found) = self.packed.next(needed.unpacked).map_err(|why| self.broken(why))? {
+            if let Some(found) = self.compressed.next(needed.unpacked).map_err(|why| self.broken(why))? {
                 return Ok(Some(found));
             }
             let Some(record) = self.plain(needed.plain)? else { return Ok(None) };
@@ -147,14 +147,14 @@ impl<R: Read> Stream<R> {
                     let Some(data) = packed_bytes(kind, self.body(place).bytes).map(<[u8]>::to_vec) else {
                         return Err(self.broken("a compressed record is shorter than it says".to_owned()));
                     };
-                    (self.packed.input, self.packed.input_at) = (data, 0);
+                    (self.compressed.input, self.compressed.input_at) = (data, 0);
                 }
                 kind::AUXTRACE => {
-                    let size = Bytes(self.body(place).bytes).u64().unwrap_or(0);
+                    let size = ByteReader(self.body(place).bytes).u64().unwrap_or(0);
                     self.skip(size, needed.plain)?;
                 }
                 kind::TRACING_DATA => {
-                    let size = Bytes(self.body(place).bytes).u32().unwrap_or(0);
+                    let size = ByteReader(self.body(place).bytes).u32().unwrap_or(0);
                     // File mode has it in the header; here the data follows, padded to 8 bytes.
                     self.skip(u64::from(size).next_multiple_of(8), needed.plain)?;
                 }
@@ -164,7 +164,7 @@ impl<R: Read> Stream<R> {
     }
 
     /// The next record of the input itself.
-    fn plain(&mut self, needed: u32) -> Result<Option<Record>, Broken> {
+    fn plain(&mut self, needed: u32) -> Result<Option<Record>, StreamError> {
         if self.limit.is_some_and(|limit| self.offset >= limit) {
             return Ok(None);
         }
@@ -196,7 +196,7 @@ impl<R: Read> Stream<R> {
     }
 
     /// Makes `want` bytes ready from the next record on, or as many as there are; returns how many are.
-    fn fill(&mut self, want: usize, needed: u32) -> Result<usize, Broken> {
+    fn fill(&mut self, want: usize, needed: u32) -> Result<usize, StreamError> {
         loop {
             let have = self.plain.rest().len();
             if have >= want {
@@ -210,7 +210,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    fn skip(&mut self, mut size: u64, needed: u32) -> Result<(), Broken> {
+    fn skip(&mut self, mut size: u64, needed: u32) -> Result<(), StreamError> {
         while size > 0 {
             self.fill(1, needed)?;
             let have = self.plain.rest().len().min(usize::try_from(size).unwrap_or(usize::MAX));
@@ -224,8 +224,8 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    fn broken(&self, why: String) -> Broken {
-        Broken { offset: self.offset, why }
+    fn broken(&self, why: String) -> StreamError {
+        StreamError { offset: self.offset, why }
     }
 }
 
@@ -234,12 +234,12 @@ fn packed_bytes(kind: u32, body: &[u8]) -> Option<&[u8]> {
     if kind == kind::COMPRESSED {
         return Some(body);
     }
-    let mut at = Bytes(body);
+    let mut at = ByteReader(body);
     let len = at.u64()?;
     at.take(len)
 }
 
-impl Packed {
+impl CompressedRecords {
     /// The next record among the unpacked bytes; `None`: more compressed bytes are needed.
     fn next(&mut self, needed: u32) -> Result<Option<Record>, String> {
         if self.decoder.is_none() && self.input.is_empty() {

@@ -2,24 +2,25 @@
 //! no walk is counted by the thread that reads, which helps the others when they have enough to do.
 
 use super::attr::Attr;
-use super::blocks::Kept;
+use super::blocks::SharedBody;
 use super::chain_builder::{ChainBuilder, WeighedSample};
-use super::chains::{Chains, CodeMaps, SampleWeight};
+use super::chains::{Chains, CodeMaps};
 use super::process_maps::AddressSpace;
 use super::sample::Sample;
+use crate::samples::SampleWeight;
 use crate::symbols::ObjectId;
-use crate::unwind::{self, Tables};
+use crate::threads::Background;
+use crate::unwind::{self, UnwindTables};
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 /// Bytes of records that one thread takes at once.
 const BATCH: usize = 1 << 20;
 /// Batches that wait for a thread, for each.
 const AHEAD: usize = 2;
 
-/// Where a sample was taken, to be handed to another thread.
+/// Process, command and maps of a sample, for the thread that walks its stack.
 pub struct SampleContext {
     pub comm: u32,
     pub slice: Option<u64>,
@@ -27,52 +28,52 @@ pub struct SampleContext {
     pub user: AddressSpace,
     pub core: Option<ObjectId>,
     pub machine: unwind::Machine,
-    pub tables: Arc<Tables>,
+    pub tables: Arc<UnwindTables>,
 }
 
-/// A sample to be handed over: the number of its event, and what its record says besides its body.
+/// A sample in the queue: the number of its event, and what its record says besides its body.
 pub struct QueuedSample {
     pub attr: usize,
     pub misc: u16,
     pub weighed: SampleWeight,
 }
 
-struct Job {
+struct WalkJob {
     sample: QueuedSample,
-    scene: SampleContext,
-    body: Bytes,
+    context: SampleContext,
+    body: QueuedBody,
 }
 
 /// Where the body of a record lies.
-enum Bytes {
+enum QueuedBody {
     /// Among those of the batch.
     Copied(Range<usize>),
-    Kept(Kept),
+    SharedBody(SharedBody),
 }
 
 #[derive(Default)]
-struct Batch {
+struct WalkBatch {
     attrs: Arc<[Attr]>,
     copied: Vec<u8>,
-    jobs: Vec<Job>,
+    jobs: Vec<WalkJob>,
     /// Bytes of the jobs, wherever they are.
     bytes: usize,
 }
 
-impl Batch {
+impl WalkBatch {
     fn count(&mut self, counter: &mut ChainBuilder) {
-        for Job { sample: QueuedSample { attr, misc, weighed }, scene, body } in self.jobs.drain(..) {
+        for WalkJob { sample: QueuedSample { attr, misc, weighed }, context, body } in self.jobs.drain(..) {
             let attr = &self.attrs[attr];
             let body = match &body {
-                Bytes::Copied(range) => &self.copied[range.clone()],
-                Bytes::Kept(kept) => kept.bytes(),
+                QueuedBody::Copied(range) => &self.copied[range.clone()],
+                QueuedBody::SharedBody(kept) => kept.bytes(),
             };
             let Some(sample) = Sample::parse(body, attr) else { continue };
-            let SampleContext { comm, slice, kernel, user, core, machine, tables } = &scene;
+            let SampleContext { comm, slice, kernel, user, core, machine, tables } = &context;
             let mapped = CodeMaps { kernel, user, core: *core };
             let (context, _) = counter.context(*comm, *slice, mapped);
-            let taken = WeighedSample { weighed, misc, attr, sample: &sample };
-            counter.count(context, taken, Some((*machine, &**tables)));
+            let weighed_sample = WeighedSample { weighed, misc, attr, sample: &sample };
+            counter.count(context, weighed_sample, Some((*machine, &**tables)));
         }
         self.copied.clear();
         self.bytes = 0;
@@ -81,45 +82,46 @@ impl Batch {
 
 /// Several counters, each in a thread of its own.
 pub struct WalkPool {
-    batch: Batch,
-    full: Option<SyncSender<Batch>>,
-    empty: Receiver<Batch>,
+    batch: WalkBatch,
+    full: Option<SyncSender<WalkBatch>>,
+    empty: Receiver<WalkBatch>,
     chains: Receiver<Chains>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Background<()>>,
     /// Counts in this thread what the others have no time for.
     own: ChainBuilder,
-    spare: Option<Batch>,
+    spare: Option<WalkBatch>,
 }
 
 impl WalkPool {
     pub fn start(threads: usize) -> Self {
-        let (full, batches) = sync_channel::<Batch>(threads * AHEAD);
+        let (full, batches) = sync_channel::<WalkBatch>(threads * AHEAD);
         let batches = Arc::new(Mutex::new(batches));
         let (give_back, empty) = channel();
         let (counted, chains) = channel();
-        let work =
-            |batches: Arc<Mutex<Receiver<Batch>>>, give_back: Sender<Batch>, counted: Sender<Chains>| {
-                let mut counter = ChainBuilder::default();
-                loop {
-                    // A guard held in the condition would be held during the work.
-                    let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(mut batch) = batch else { break };
-                    batch.count(&mut counter);
-                    // Nobody waits for these when the recording could not be read to its end.
-                    let _ = give_back.send(batch);
-                    if let Some(chains) = counter.take_large() {
-                        let _ = counted.send(chains);
-                    }
+        let work = |batches: Arc<Mutex<Receiver<WalkBatch>>>,
+                    give_back: Sender<WalkBatch>,
+                    counted: Sender<Chains>| {
+            let mut counter = ChainBuilder::default();
+            loop {
+                // A guard held in the condition would be held during the work.
+                let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok(mut batch) = batch else { break };
+                batch.count(&mut counter);
+                // Not waited for when the recording could not be read to its end.
+                let _ = give_back.send(batch);
+                if let Some(chains) = counter.take_large() {
+                    let _ = counted.send(chains);
                 }
-                let _ = counted.send(counter.chains());
-            };
+            }
+            let _ = counted.send(counter.chains());
+        };
         let spawn = |_| {
             let (batches, give_back, counted) = (Arc::clone(&batches), give_back.clone(), counted.clone());
-            std::thread::spawn(move || work(batches, give_back, counted))
+            Background::start("walk", move || work(batches, give_back, counted))
         };
         let threads = (0..threads).map(spawn).collect();
         Self {
-            batch: Batch::default(),
+            batch: WalkBatch::default(),
             full: Some(full),
             empty,
             chains,
@@ -129,37 +131,37 @@ impl WalkPool {
         }
     }
 
-    /// Hands a sample over whose record stays where it is.
+    /// Queues a sample whose record stays where it is.
     pub fn count_kept(
         &mut self,
         attrs: &Arc<[Attr]>,
         sample: QueuedSample,
-        body: Kept,
-        scene: SampleContext,
+        body: SharedBody,
+        context: SampleContext,
     ) {
         let len = body.bytes().len();
-        self.batch_of(attrs).jobs.push(Job { sample, scene, body: Bytes::Kept(body) });
+        self.batch_of(attrs).jobs.push(WalkJob { sample, context, body: QueuedBody::SharedBody(body) });
         self.added(len);
     }
 
-    /// Hands a sample over whose record has to be copied.
+    /// Queues a sample whose record has to be copied.
     pub fn count_copied(
         &mut self,
         attrs: &Arc<[Attr]>,
         sample: QueuedSample,
         body: &[u8],
-        scene: SampleContext,
+        context: SampleContext,
     ) {
         let batch = self.batch_of(attrs);
         let start = batch.copied.len();
         batch.copied.extend_from_slice(body);
-        let copied = Bytes::Copied(start..batch.copied.len());
-        batch.jobs.push(Job { sample, scene, body: copied });
+        let copied = QueuedBody::Copied(start..batch.copied.len());
+        batch.jobs.push(WalkJob { sample, context, body: copied });
         self.added(body.len());
     }
 
     /// The batch at hand, which is one of these events.
-    fn batch_of(&mut self, attrs: &Arc<[Attr]>) -> &mut Batch {
+    fn batch_of(&mut self, attrs: &Arc<[Attr]>) -> &mut WalkBatch {
         if !Arc::ptr_eq(&self.batch.attrs, attrs) {
             self.send();
             self.batch.attrs = Arc::clone(attrs);
@@ -200,11 +202,7 @@ impl WalkPool {
     pub fn finish(mut self) -> Vec<Chains> {
         self.send();
         self.full = None;
-        for thread in self.threads {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
+        self.threads.into_iter().for_each(Background::finish);
         self.chains.try_iter().chain([self.own.chains()]).collect()
     }
 }

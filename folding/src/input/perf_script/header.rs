@@ -4,14 +4,14 @@
 //! be mistaken: the time (`digits.digits:`), or without it the event (`name:`). Column widths tell the
 //! numbers apart where nothing else does: perf pads a thread to 5 or 7 and a period to 10.
 
-use crate::collector::Head;
+use crate::collector::SampleHead;
 use crate::options::nanoseconds;
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 /// What a line outside a call chain is.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line<'a> {
-    Sample(Sample<'a>),
+pub enum HeaderLine<'a> {
+    SampleHeader(SampleHeader<'a>),
     /// `PERF_RECORD_LOST` or `PERF_RECORD_LOST_SAMPLES`, and how many samples it stands for.
     Lost(u64),
     /// Another record, without weight.
@@ -19,7 +19,7 @@ pub enum Line<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Sample<'a> {
+pub struct SampleHeader<'a> {
     pub comm: &'a [u8],
     pub pid: Option<i64>,
     pub tid: Option<i64>,
@@ -33,10 +33,10 @@ pub struct Sample<'a> {
     pub weak: bool,
 }
 
-impl<'a> Sample<'a> {
-    pub fn head(&self) -> Head<'a> {
+impl<'a> SampleHeader<'a> {
+    pub fn head(&self) -> SampleHead<'a> {
         let Self { comm, pid, tid, event, period, time, .. } = *self;
-        Head { comm, pid, tid, event: event.unwrap_or(b""), period, time }
+        SampleHead { comm, pid, tid, event: event.unwrap_or(b""), period, time }
     }
 }
 
@@ -45,7 +45,7 @@ const PERIOD_COLUMN: usize = 11;
 /// Narrowest thread column: a blank and five digits.
 const THREAD_COLUMN: usize = 6;
 
-pub fn parse(line: &[u8]) -> Option<Line<'_>> {
+pub fn parse(line: &[u8]) -> Option<HeaderLine<'_>> {
     let text = line.trim_ascii_end();
     let Some((left, time, right)) = split_at_time(text) else { return parse_without_time(text) };
     if right.starts_with(b"PERF_RECORD_") {
@@ -53,9 +53,9 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     }
     let (period, right) = leading_period(right)?;
     let (event, rest) = leading_event(right);
-    let owner = Owner::parse(left);
+    let owner = ThreadColumns::parse(left);
     let sample = owner.sample(period, event, rest, false);
-    Some(Line::Sample(Sample { time: nanoseconds(time), ..sample }))
+    Some(HeaderLine::SampleHeader(SampleHeader { time: nanoseconds(time), ..sample }))
 }
 
 /// Whether the line holds the time of a sample: what no frame and no annotation does.
@@ -79,7 +79,7 @@ fn split_at_time(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// `-F` without time, and perf before 3.14: everything hangs on the event, or on a number's column.
-fn parse_without_time(text: &[u8]) -> Option<Line<'_>> {
+fn parse_without_time(text: &[u8]) -> Option<HeaderLine<'_>> {
     if let Some(at) = memmem::find(text, b"PERF_RECORD_") {
         if at == 0 || text[at - 1] == b' ' {
             return Some(record(&text[at..]));
@@ -94,7 +94,7 @@ fn parse_without_time(text: &[u8]) -> Option<Line<'_>> {
         if after_number && word.len() > 1 && word.ends_with(b":") {
             let (left, period) = trailing_period(&text[..start]);
             let rest = text[end..].trim_ascii_start();
-            return Some(Line::Sample(Owner::parse(left).sample(
+            return Some(HeaderLine::SampleHeader(ThreadColumns::parse(left).sample(
                 period?,
                 Some(&word[..word.len() - 1]),
                 rest,
@@ -107,17 +107,17 @@ fn parse_without_time(text: &[u8]) -> Option<Line<'_>> {
     }
     let (left, period) = trailing_period(text);
     let plain = !text.is_empty() && !text.starts_with(b"#");
-    let sample = Owner::parse(left).sample(period?, None, b"", true);
-    plain.then_some(Line::Sample(sample))
+    let sample = ThreadColumns::parse(left).sample(period?, None, b"", true);
+    plain.then_some(HeaderLine::SampleHeader(sample))
 }
 
-fn record(text: &[u8]) -> Line<'_> {
+fn record(text: &[u8]) -> HeaderLine<'_> {
     if !text.starts_with(b"PERF_RECORD_LOST") {
-        return Line::Record;
+        return HeaderLine::Record;
     }
     let lost = memmem::find(text, b" lost ").map_or(&b""[..], |at| text[at + 6..].trim_ascii_start());
     let digits = lost.iter().take_while(|b| b.is_ascii_digit()).count();
-    Line::Lost(number(&lost[..digits]).unwrap_or(0))
+    HeaderLine::Lost(number(&lost[..digits]).unwrap_or(0))
 }
 
 /// The period column in front of an event. `None`: a number no period can be.
@@ -161,13 +161,13 @@ fn leading_event(text: &[u8]) -> (Option<&[u8]>, &[u8]) {
 
 /// Who was running: what stands before the time.
 #[derive(Default)]
-struct Owner<'a> {
+struct ThreadColumns<'a> {
     comm: &'a [u8],
     pid: Option<i64>,
     tid: Option<i64>,
 }
 
-impl<'a> Owner<'a> {
+impl<'a> ThreadColumns<'a> {
     fn parse(text: &'a [u8]) -> Self {
         let text = cut_guest(text.trim_ascii_end());
         let (before, word, _) = last_word(text);
@@ -196,8 +196,14 @@ impl<'a> Owner<'a> {
         Self { comm: cut_padding(before), pid, tid }
     }
 
-    fn sample(self, period: Option<u64>, event: Option<&'a [u8]>, rest: &'a [u8], weak: bool) -> Sample<'a> {
-        Sample { comm: self.comm, pid: self.pid, tid: self.tid, event, period, time: None, rest, weak }
+    fn sample(
+        self,
+        period: Option<u64>,
+        event: Option<&'a [u8]>,
+        rest: &'a [u8],
+        weak: bool,
+    ) -> SampleHeader<'a> {
+        SampleHeader { comm: self.comm, pid: self.pid, tid: self.tid, event, period, time: None, rest, weak }
     }
 }
 

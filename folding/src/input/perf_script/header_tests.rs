@@ -5,7 +5,7 @@ fn shown(line: &str) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let id = |id: Option<i64>| id.map_or("-".to_owned(), |id| id.to_string());
     match parse(line.as_bytes()) {
-        Some(Line::Sample(s)) => format!(
+        Some(HeaderLine::SampleHeader(s)) => format!(
             "{}|{}|{}|{}|{}|{}",
             text(s.comm),
             id(s.pid),
@@ -14,8 +14,8 @@ fn shown(line: &str) -> String {
             s.period.map_or("-".to_owned(), |p| p.to_string()),
             text(s.rest)
         ),
-        Some(Line::Lost(n)) => format!("lost {n}"),
-        Some(Line::Record) => "record".to_owned(),
+        Some(HeaderLine::Lost(n)) => format!("lost {n}"),
+        Some(HeaderLine::Record) => "record".to_owned(),
         None => "none".to_owned(),
     }
 }
@@ -130,9 +130,9 @@ fn variants() {
 #[test]
 fn without_time_and_event_a_header_is_doubtful() {
     for line in ["t          1 ", "t 17640 ", "db_bench ", "some words", "Warning:", "Processed 12 events"] {
-        assert!(matches!(parse(line.as_bytes()), Some(Line::Sample(s)) if s.weak), "{line:?}");
+        assert!(matches!(parse(line.as_bytes()), Some(HeaderLine::SampleHeader(s)) if s.weak), "{line:?}");
     }
     for line in ["t 17640 cpu-clock: ", "t 1.000001: ", "t 17640 [000] 10 cycles: "] {
-        assert!(matches!(parse(line.as_bytes()), Some(Line::Sample(s)) if !s.weak), "{line:?}");
+        assert!(matches!(parse(line.as_bytes()), Some(HeaderLine::SampleHeader(s)) if !s.weak), "{line:?}");
     }
 }

@@ -11,7 +11,7 @@ mod header;
 pub use cut::last as last_cut;
 
 use super::Source;
-use super::lines::{Line, Lines};
+use super::lines::{Line, LineReader};
 use crate::collector::{Collector, FrameRef, OpenSample};
 use crate::error::Error;
 use crate::intern::Interner;
@@ -20,7 +20,7 @@ use std::io::Read;
 /// Whether the line has a time or an event, and so belongs to a sample or a record for certain.
 pub fn is_header(line: &[u8]) -> bool {
     match header::parse(line) {
-        Some(header::Line::Sample(sample)) => !sample.weak,
+        Some(header::HeaderLine::SampleHeader(sample)) => !sample.weak,
         Some(_) => true,
         None => false,
     }
@@ -43,7 +43,7 @@ pub struct PerfScript {
     last: u32,
     /// The chain of the sample at hand, leaf first.
     chain: Vec<FrameRef>,
-    sample: Option<Pending>,
+    sample: Option<PendingSampleText>,
     /// A line that is a header only if a call chain follows.
     doubtful: Option<Vec<u8>>,
     /// Headers with a time or an event were seen: lines without are none.
@@ -53,7 +53,7 @@ pub struct PerfScript {
 }
 
 /// A sample whose end has not come yet.
-struct Pending {
+struct PendingSampleText {
     /// `None`: it is left out, its frames are passed over.
     open: Option<OpenSample>,
     /// What followed the event in the header.
@@ -69,7 +69,7 @@ impl Default for PerfScript {
 
 impl Source for PerfScript {
     fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
-        let mut lines = Lines::new(input);
+        let mut lines = LineReader::new(input);
         self.take(&mut lines, collector)?;
         self.end(collector);
         if let Some(why) = lines.failure() {
@@ -109,13 +109,17 @@ impl PerfScript {
         self.saw_objects
     }
 
-    /// Frames elsewhere in the input have shown their objects.
-    pub fn objects_seen(&mut self, seen: bool) {
-        self.saw_objects |= seen;
+    /// Whether frames in other parts of the input have shown their objects.
+    pub fn set_saw_objects(&mut self, saw: bool) {
+        self.saw_objects |= saw;
     }
 
     /// Takes all lines there are. A sample stays open at the end of them.
-    pub fn take<R: Read>(&mut self, lines: &mut Lines<R>, collector: &mut Collector) -> Result<(), Error> {
+    pub fn take<R: Read>(
+        &mut self,
+        lines: &mut LineReader<R>,
+        collector: &mut Collector,
+    ) -> Result<(), Error> {
         while let Some(line) = lines.next_line() {
             self.line(line, collector)?;
             while self.last != NONE {
@@ -167,7 +171,8 @@ impl PerfScript {
     fn indented(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
         let is_frame = frame::looks_like_frame(line.bytes);
         let is_header = header::has_time(line.bytes)
-            || !is_frame && matches!(header::parse(line.bytes), Some(header::Line::Sample(s)) if !s.weak);
+            || !is_frame
+                && matches!(header::parse(line.bytes), Some(header::HeaderLine::SampleHeader(s)) if !s.weak);
         let has_chain = self.sample.as_ref().is_some_and(|sample| sample.has_chain);
         if is_header {
             self.close(collector);
@@ -183,14 +188,14 @@ impl PerfScript {
     /// A line outside call chains.
     fn outside(&mut self, line: Line, collector: &mut Collector) -> Result<(), Error> {
         match header::parse(line.bytes) {
-            Some(header::Line::Sample(sample)) if sample.weak => {
+            Some(header::HeaderLine::SampleHeader(sample)) if sample.weak => {
                 if self.saw_headers || !line.ended {
                     Self::not_a_line(line, collector);
                 } else {
                     self.doubtful = Some(line.bytes.to_vec());
                 }
             }
-            Some(header::Line::Sample(sample)) => {
+            Some(header::HeaderLine::SampleHeader(sample)) => {
                 if !line.ended && frame::parse_inline(sample.rest).is_none() {
                     collector.cut_short("the last sample has a header only".to_owned());
                     collector.dropped(line.bytes);
@@ -199,8 +204,8 @@ impl PerfScript {
                 self.saw_headers = true;
                 self.open(&sample, collector)?;
             }
-            Some(header::Line::Lost(samples)) => collector.lost(1, samples),
-            Some(header::Line::Record) => {}
+            Some(header::HeaderLine::Lost(samples)) => collector.lost(1, samples),
+            Some(header::HeaderLine::Record) => {}
             None if line.bytes.starts_with(b"#") || line.bytes.trim_ascii().is_empty() => {}
             None => Self::not_a_line(line, collector),
         }
@@ -214,10 +219,10 @@ impl PerfScript {
         collector.dropped(line.bytes);
     }
 
-    fn open(&mut self, sample: &header::Sample, collector: &mut Collector) -> Result<(), Error> {
+    fn open(&mut self, sample: &header::SampleHeader, collector: &mut Collector) -> Result<(), Error> {
         let open = collector.open(&sample.head())?;
         let rest = if open.is_some() { sample.rest.to_vec() } else { Vec::new() };
-        self.sample = Some(Pending { open, rest, has_chain: false });
+        self.sample = Some(PendingSampleText { open, rest, has_chain: false });
         Ok(())
     }
 
@@ -267,7 +272,7 @@ impl PerfScript {
 
     fn confirm_doubtful(&mut self, collector: &mut Collector) -> Result<(), Error> {
         let Some(line) = self.doubtful.take() else { return Ok(()) };
-        if let Some(header::Line::Sample(sample)) = header::parse(&line) {
+        if let Some(header::HeaderLine::SampleHeader(sample)) = header::parse(&line) {
             self.open(&sample, collector)?;
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! A walk through the entries of a unit.
 
-use super::Found;
-use super::die_cursor::{DieCursor, Entry};
-use super::sections::{self, Header, Slice};
+use super::InlineLookup;
+use super::sections::{self, UnitHeader};
+use crate::unwind::DwarfSlice;
 use gimli::{
     Abbreviation, AttributeValue, DebugInfoOffset, Dwarf, EntriesRaw, Error, RangeListsOffset, Unit,
     UnitOffset,
@@ -17,23 +17,23 @@ const REFERRALS: usize = 16;
 
 /// The units of one file.
 pub struct Units<'a> {
-    pub dwarf: Dwarf<Slice<'a>>,
+    pub dwarf: Dwarf<DwarfSlice<'a>>,
     /// In the order of their offsets.
-    pub headers: Vec<Header<'a>>,
+    pub headers: Vec<UnitHeader<'a>>,
     /// Units that others refer to.
-    referred: RefCell<HashMap<usize, Option<Rc<Unit<Slice<'a>>>>>>,
+    referred: RefCell<HashMap<usize, Option<Rc<Unit<DwarfSlice<'a>>>>>>,
     shared: Option<Box<Units<'a>>>,
 }
 
 impl<'a> Units<'a> {
-    pub fn new(dwarf: Dwarf<Slice<'a>>, shared: Option<Dwarf<Slice<'a>>>) -> Self {
+    pub fn new(dwarf: Dwarf<DwarfSlice<'a>>, shared: Option<Dwarf<DwarfSlice<'a>>>) -> Self {
         let headers = sections::headers(&dwarf);
         let shared = shared.map(|dwarf| Box::new(Self::new(dwarf, None)));
         Self { dwarf, headers, referred: RefCell::default(), shared }
     }
 
     /// The unit that an offset of the section lies in, and the offset in the unit.
-    fn at(&self, offset: DebugInfoOffset) -> Option<(Rc<Unit<Slice<'a>>>, UnitOffset)> {
+    fn at(&self, offset: DebugInfoOffset) -> Option<(Rc<Unit<DwarfSlice<'a>>>, UnitOffset)> {
         let after = self.headers.partition_point(|header| start(header) <= offset.0);
         let header = self.headers[..after].last()?;
         let unit_offset = offset.to_unit_offset(header)?;
@@ -45,8 +45,51 @@ impl<'a> Units<'a> {
     }
 }
 
-fn start(header: &Header) -> usize {
+fn start(header: &UnitHeader) -> usize {
     header.debug_info_offset().map_or(usize::MAX, |offset| offset.0)
+}
+
+/// An entry that may say where code lies: a function, or an inlined one.
+struct DieEntry<'u> {
+    offset: UnitOffset,
+    depth: isize,
+    /// The least depth of all entries behind the one before, with this one.
+    lowest: isize,
+    inlined: bool,
+    shape: &'u Abbreviation,
+}
+
+/// A way through the entries of a unit, in their order. After an entry its attributes are next: they must be read or
+/// skipped.
+struct DieCursor<'u, 'a>(EntriesRaw<'u, DwarfSlice<'a>>);
+
+impl<'u> DieCursor<'u, '_> {
+    /// The next entry with code below this depth; `None` where there is none before the entries rise to it.
+    fn next(&mut self, above: isize) -> Result<Option<DieEntry<'u>>, Error> {
+        let mut lowest = isize::MAX;
+        while self.0.next_depth() > above && !self.0.is_empty() {
+            let (offset, depth) = (self.0.next_offset(), self.0.next_depth());
+            let Some(shape) = self.0.read_abbreviation()? else { continue };
+            lowest = lowest.min(depth);
+            // Declarations say nothing of code.
+            let has = |name| shape.attributes().iter().any(|form| form.name() == name);
+            match shape.tag() {
+                gimli::DW_TAG_subprogram if has(gimli::DW_AT_low_pc) || has(gimli::DW_AT_ranges) => {}
+                gimli::DW_TAG_inlined_subroutine => {}
+                _ => {
+                    self.0.skip_attributes(shape.attributes())?;
+                    continue;
+                }
+            }
+            let inlined = shape.tag() == gimli::DW_TAG_inlined_subroutine;
+            return Ok(Some(DieEntry { offset, depth, lowest, inlined, shape }));
+        }
+        Ok(None)
+    }
+
+    fn skip_attributes(&mut self, entry: &DieEntry) -> Result<(), Error> {
+        self.0.skip_attributes(entry.shape.attributes())
+    }
 }
 
 /// The attributes that say where code lies, and what it is called.
@@ -56,30 +99,31 @@ struct Attributes<'a> {
     high: Option<u64>,
     size: Option<u64>,
     ranges: Option<RangeListsOffset>,
-    linkage_name: Option<Slice<'a>>,
-    name: Option<Slice<'a>>,
-    origin: Option<AttributeValue<Slice<'a>>>,
+    /// Text is looked up of those names only that are asked for.
+    linkage_name: Option<AttributeValue<DwarfSlice<'a>>>,
+    name: Option<AttributeValue<DwarfSlice<'a>>>,
+    origin: Option<AttributeValue<DwarfSlice<'a>>>,
 }
 
-pub struct Reader<'u, 'a> {
+pub struct UnitReader<'u, 'a> {
     pub units: &'u Units<'a>,
-    pub unit: &'u Unit<Slice<'a>>,
+    pub unit: &'u Unit<DwarfSlice<'a>>,
 }
 
-impl<'u, 'a> Reader<'u, 'a> {
+impl<'u, 'a> UnitReader<'u, 'a> {
     /// Finds the functions of a unit's addresses, and what was inlined into them there.
-    pub fn functions(&self, of_unit: &[usize], found: &mut Found) -> Result<(), Error> {
-        let mut steps = DieCursor::new(self.unit)?;
+    pub fn functions(&self, of_unit: &[usize], found: &mut InlineLookup) -> Result<(), Error> {
+        let mut cursor = DieCursor(self.unit.entries_raw(None)?);
         let mut left = of_unit.len();
         let mut here = Vec::new();
         while left > 0 {
-            let Some(entry) = steps.next(isize::MIN)? else { break };
+            let Some(entry) = cursor.next(isize::MIN)? else { break };
             if entry.inlined {
                 // Of a function that none of the addresses is in.
-                steps.skip_attributes(&entry)?;
+                cursor.skip_attributes(&entry)?;
                 continue;
             }
-            self.held(&mut steps, &entry, of_unit, found, &mut here)?;
+            self.held(&mut cursor, &entry, of_unit, found, &mut here)?;
             // Of functions that were made one by the linker, the first has the address.
             here.retain(|&index| !found.done[index]);
             if here.is_empty() {
@@ -87,7 +131,7 @@ impl<'u, 'a> Reader<'u, 'a> {
             }
             here.iter().for_each(|&index| found.done[index] = true);
             left = left.saturating_sub(here.len());
-            self.inlined(&mut steps, entry.depth, &here, found)?;
+            self.inlined(&mut cursor, entry.depth, &here, found)?;
         }
         Ok(())
     }
@@ -95,30 +139,30 @@ impl<'u, 'a> Reader<'u, 'a> {
     /// Reads what is below a function's entry, which holds the addresses `here`.
     fn inlined(
         &self,
-        steps: &mut DieCursor<'u, 'a>,
+        cursor: &mut DieCursor<'u, 'a>,
         function: isize,
         here: &[usize],
-        found: &mut Found,
+        found: &mut InlineLookup,
     ) -> Result<(), Error> {
         // The depths of the inlined functions around the entry.
         let mut around: Vec<isize> = Vec::new();
-        let mut met = Vec::new();
-        while let Some(entry) = steps.next(function)? {
+        let mut inner = Vec::new();
+        while let Some(entry) = cursor.next(function)? {
             around.truncate(around.partition_point(|&outer| outer < entry.lowest));
             if !entry.inlined {
                 // A function within a function has code of its own.
-                steps.skip_attributes(&entry)?;
-                while let Some(entry) = steps.next(entry.depth)? {
-                    steps.skip_attributes(&entry)?;
+                cursor.skip_attributes(&entry)?;
+                while let Some(entry) = cursor.next(entry.depth)? {
+                    cursor.skip_attributes(&entry)?;
                 }
                 continue;
             }
-            let attributes = self.held(steps, &entry, here, found, &mut met)?;
+            let attributes = self.held(cursor, &entry, here, found, &mut inner)?;
             // An address is in an inlined function only if it is in those around it.
-            met.retain(|&index| found.inlined.chains[index].len() == around.len());
-            if let Some(attributes) = attributes.filter(|_| !met.is_empty()) {
+            inner.retain(|&index| found.inlined.chains[index].len() == around.len());
+            if !inner.is_empty() {
                 let name = self.called(entry.offset, &attributes, found);
-                met.iter().for_each(|&index| found.inlined.chains[index].push(name));
+                inner.iter().for_each(|&index| found.inlined.chains[index].push(name));
             }
             if entry.shape.has_children() {
                 around.push(entry.depth);
@@ -127,32 +171,26 @@ impl<'u, 'a> Reader<'u, 'a> {
         Ok(())
     }
 
-    /// Gives those of some addresses that lie in the code of an entry, in order, and its attributes if there are any.
+    /// Gives those of some addresses that lie in the code of an entry, in order, and its attributes.
     fn held(
         &self,
-        steps: &mut DieCursor<'u, 'a>,
-        entry: &Entry,
+        cursor: &mut DieCursor<'u, 'a>,
+        entry: &DieEntry,
         some: &[usize],
-        found: &Found,
+        found: &InlineLookup,
         held: &mut Vec<usize>,
-    ) -> Result<Option<Attributes<'a>>, Error> {
+    ) -> Result<Attributes<'a>, Error> {
         held.clear();
-        if let Some(range) = &entry.code
-            && found.within(some, range).is_empty()
-        {
-            steps.skip_attributes(entry)?;
-            return Ok(None);
-        }
-        let attributes = steps.attributes(|entries| self.attributes(entries, entry.shape))?;
+        let attributes = self.attributes(&mut cursor.0, entry.shape)?;
         self.ranges(&attributes, |range| held.extend_from_slice(found.within(some, &range)))?;
         held.sort_unstable();
         held.dedup();
-        Ok(Some(attributes))
+        Ok(attributes)
     }
 
     fn attributes(
         &self,
-        entries: &mut EntriesRaw<Slice<'a>>,
+        entries: &mut EntriesRaw<DwarfSlice<'a>>,
         entry: &Abbreviation,
     ) -> Result<Attributes<'a>, Error> {
         let Units { dwarf, .. } = self.units;
@@ -169,9 +207,9 @@ impl<'u, 'a> Reader<'u, 'a> {
                     found.ranges = dwarf.attr_ranges_offset(self.unit, attribute.value())?
                 }
                 gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
-                    found.linkage_name = dwarf.attr_string(self.unit, attribute.value()).ok();
+                    found.linkage_name = Some(attribute.value());
                 }
-                gimli::DW_AT_name => found.name = dwarf.attr_string(self.unit, attribute.value()).ok(),
+                gimli::DW_AT_name => found.name = Some(attribute.value()),
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
                     found.origin = Some(attribute.value());
                 }
@@ -199,7 +237,7 @@ impl<'u, 'a> Reader<'u, 'a> {
     }
 
     /// The number of an inlined function's name; one without a name has an empty one.
-    fn called(&self, offset: UnitOffset, attributes: &Attributes<'a>, found: &mut Found) -> u32 {
+    fn called(&self, offset: UnitOffset, attributes: &Attributes<'a>, found: &mut InlineLookup) -> u32 {
         // Most places of one function refer to one entry.
         let (kind, origin) = match attributes.origin {
             Some(AttributeValue::UnitRef(origin)) => (0, origin.0),
@@ -217,30 +255,28 @@ impl<'u, 'a> Reader<'u, 'a> {
         id
     }
 
-    fn name(&self, attributes: &Attributes<'a>, referrals: usize) -> Option<Slice<'a>> {
-        if attributes.linkage_name.is_some() {
-            return attributes.linkage_name;
-        }
+    fn name(&self, attributes: &Attributes<'a>, referrals: usize) -> Option<DwarfSlice<'a>> {
+        let text = |name: Option<AttributeValue<_>>| self.units.dwarf.attr_string(self.unit, name?).ok();
         let referred = || {
             let referrals = referrals.checked_sub(1)?;
             match attributes.origin? {
                 AttributeValue::UnitRef(offset) => self.name_at(offset, referrals),
                 AttributeValue::DebugInfoRef(offset) => {
                     let (unit, offset) = self.units.at(offset)?;
-                    Reader { units: self.units, unit: &unit }.name_at(offset, referrals)
+                    UnitReader { units: self.units, unit: &unit }.name_at(offset, referrals)
                 }
                 AttributeValue::DebugInfoRefSup(offset) => {
                     let units = self.units.shared.as_deref()?;
                     let (unit, offset) = units.at(offset)?;
-                    Reader { units, unit: &unit }.name_at(offset, referrals)
+                    UnitReader { units, unit: &unit }.name_at(offset, referrals)
                 }
                 _ => None,
             }
         };
-        referred().or(attributes.name)
+        text(attributes.linkage_name).or_else(referred).or_else(|| text(attributes.name))
     }
 
-    fn name_at(&self, offset: UnitOffset, referrals: usize) -> Option<Slice<'a>> {
+    fn name_at(&self, offset: UnitOffset, referrals: usize) -> Option<DwarfSlice<'a>> {
         let mut entries = self.unit.entries_raw(Some(offset)).ok()?;
         let entry = entries.read_abbreviation().ok()??;
         self.name(&self.attributes(&mut entries, entry).ok()?, referrals)

@@ -1,8 +1,9 @@
 //! The debug sections of files, and the units in them.
 
+use crate::budget::Budget;
 use crate::regular;
-use crate::symbols::budget::Budget;
 use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
+use crate::unwind::DwarfSlice;
 use gimli::{
     AttributeValue, Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections, DwoId, EndianSlice,
     LittleEndian, SectionId, Unit,
@@ -15,13 +16,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-pub type Slice<'a> = EndianSlice<'a, LittleEndian>;
-pub type Header<'a> = gimli::UnitHeader<Slice<'a>>;
+pub type UnitHeader<'a> = gimli::UnitHeader<DwarfSlice<'a>>;
 
 /// The sections of one file.
-pub struct Sections(DwarfSections<Vec<u8>>);
+pub struct DebugSections(DwarfSections<Vec<u8>>);
 
-impl Sections {
+impl DebugSections {
     /// Those of a file, and where that of the sections it shares with others is (dwz).
     pub fn read(path: &Path) -> Option<(Self, Option<PathBuf>)> {
         let source = regular::open(path).ok()?;
@@ -31,7 +31,7 @@ impl Sections {
         Some((sections, shared_file(&file, path)))
     }
 
-    /// Those of a file of split units (`.dwo`), if they fit into what is left of the budget; they are let go soon.
+    /// Those of a file of split units (`.dwo`), if they fit into what is left of the budget; they are dropped with the unit.
     pub fn split(path: &Path, budget: &Budget) -> Option<Self> {
         let source = regular::open(path).ok()?;
         let cache = ReadCache::new(&source);
@@ -40,7 +40,7 @@ impl Sections {
         Self::load(&file, &source, SectionId::dwo_name)
     }
 
-    /// All or none: without those of names, inlined functions would be frames that nobody knows.
+    /// All or none: without those of names, inlined functions would be frames without a name.
     fn load<'a, R: ReadRef<'a>>(
         file: &File<'a, R>,
         source: &std::fs::File,
@@ -54,7 +54,7 @@ impl Sections {
         file.is_little_endian().then_some(Self(sections))
     }
 
-    pub fn borrow<'a>(&'a self, shared: Option<&'a Self>) -> Dwarf<Slice<'a>> {
+    pub fn borrow<'a>(&'a self, shared: Option<&'a Self>) -> Dwarf<DwarfSlice<'a>> {
         self.0.borrow_with_sup(shared.map(|shared| &shared.0), |bytes| EndianSlice::new(bytes, LittleEndian))
     }
 }
@@ -83,7 +83,7 @@ impl Package {
         path.into()
     }
 
-    pub fn borrow(&self) -> Option<DwarfPackage<Slice<'_>>> {
+    pub fn borrow(&self) -> Option<DwarfPackage<DwarfSlice<'_>>> {
         let slice = |bytes| EndianSlice::new(bytes, LittleEndian);
         self.0.borrow(|bytes: &Vec<u8>| slice(bytes), slice(&[])).ok()
     }
@@ -169,7 +169,7 @@ fn shared_file<'a, R: ReadRef<'a>>(file: &File<'a, R>, path: &Path) -> Option<Pa
 }
 
 /// A unit without its line table, whose section was not read.
-pub fn unit<'a>(dwarf: &Dwarf<Slice<'a>>, header: Header<'a>) -> Option<Unit<Slice<'a>>> {
+pub fn unit<'a>(dwarf: &Dwarf<DwarfSlice<'a>>, header: UnitHeader<'a>) -> Option<Unit<DwarfSlice<'a>>> {
     let encoding = header.encoding();
     let abbreviations = dwarf.abbreviations(&header).ok()?;
     let mut unit = Unit {
@@ -215,20 +215,20 @@ pub fn unit<'a>(dwarf: &Dwarf<Slice<'a>>, header: Header<'a>) -> Option<Unit<Sli
 }
 
 /// Where the entries of a unit lie that has only its addresses here.
-pub struct Split {
+pub struct SplitUnit {
     pub id: DwoId,
     pub path: PathBuf,
 }
 
-pub fn split_unit(dwarf: &Dwarf<Slice>, unit: &Unit<Slice>) -> Option<Split> {
+pub fn split_unit(dwarf: &Dwarf<DwarfSlice>, unit: &Unit<DwarfSlice>) -> Option<SplitUnit> {
     let id = unit.dwo_id?;
     let name = dwarf.attr_string(unit, unit.dwo_name().ok()??).ok()?;
     let directory = unit.comp_dir.map_or(&b""[..], |directory| directory.slice());
     let path = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(name.slice()));
-    Some(Split { id, path })
+    Some(SplitUnit { id, path })
 }
 
-pub fn headers<'a>(dwarf: &Dwarf<Slice<'a>>) -> Vec<Header<'a>> {
+pub fn headers<'a>(dwarf: &Dwarf<DwarfSlice<'a>>) -> Vec<UnitHeader<'a>> {
     let mut headers = dwarf.units();
     std::iter::from_fn(|| headers.next().ok().flatten()).collect()
 }

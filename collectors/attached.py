@@ -1,0 +1,82 @@
+"""The windows of a target that runs for others, and goes on when we leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from collectors.counters import Snapshot
+from collectors.counts import QueryCount
+from collectors.target_counters import TargetProbe
+from collectors.windows import Windows
+from ioflame.results.record import Window
+from ioflame.system.own_cpu import own_cpu_seconds
+from ioflame.text.progress import Reporter
+
+__all__ = ("AttachedWindows",)
+
+_POLL_SECONDS = 0.2
+_LIMIT_SECONDS = 1.0
+# Of the time between two looks at all counters, a look may take so much.
+_LOOKING = 1 / 500
+
+
+class AttachedWindows(Windows):
+    """ended: whether all of the target has; a window that it ended in is as long as it lived.
+
+    limit: CPU seconds (`own_cpu_seconds`) at which a window ends before its time; None without one
+    rate:  queries a second, where they were counted for a while and not window by window
+    """
+
+    def __init__(self, probe: TargetProbe, count: QueryCount | None, reporter: Reporter) -> None:
+        super().__init__(reporter)
+        self._probe = probe
+        self._count = count
+        self.ended = False
+        self.limit: float | None = None
+        self.rate: float | None = None
+        self._looked = 0.0
+
+    def cpu_by_process(self) -> Mapping[int, int]:
+        """Ticks of CPU of each process since it is watched."""
+        return self._probe.cpu_by_process()
+
+    def _step(self, at_most: float) -> bool:
+        time.sleep(min(_POLL_SECONDS, at_most))
+        self.ended = self.ended or not self._probe.target.alive
+        return not self.ended and not self._over_limit()
+
+    def _over_limit(self) -> bool:
+        if self.limit is None or time.monotonic() - self._looked < _LIMIT_SECONDS:
+            return False
+        self._looked = time.monotonic()
+        return own_cpu_seconds() >= self.limit
+
+    def _window(self, kind: str, seconds: float) -> None:
+        # The count is asked at both edges, so that no moment of the window is outside of its answers.
+        if self._count is not None:
+            self._count.ask()
+        super()._window(kind, seconds)
+
+    def _snapshot(self) -> Snapshot:
+        begun = time.monotonic_ns()
+        snapshot = self._probe.snapshot()
+        if self._count is not None:
+            self._count.ask()
+        # A target of thousands of threads, or a count that is dear, is looked at less often.
+        self._slice_ns = max(self._slice_ns, int((time.monotonic_ns() - begun) / _LOOKING))
+        return snapshot
+
+    def _finished_at(self, moment_ns: int) -> float | None:
+        if self.rate is not None:
+            return self.rate * moment_ns / 1e9
+        return self._count.at(moment_ns) if self._count is not None else None
+
+    def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
+        return snapshot.names()
+
+    def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
+        window = super()._between(kind, first, last, note)
+        # Whose threads they are, by their names: a thread called "writer" is not a client's role.
+        window.counters.groups, window.counters.roles = window.counters.roles, {}
+        return window

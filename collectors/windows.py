@@ -1,0 +1,92 @@
+"""Windows one after the other, each with the counters' deltas at its exact edges and second by second within."""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Mapping
+
+from collectors.counters import Snapshot, delta
+from ioflame.results.record import Window
+from ioflame.system.observer import Observer, attached
+from ioflame.text.progress import Reporter
+
+__all__ = ("Windows",)
+
+_SLICE_NS = 1_000_000_000
+
+
+class Windows(abc.ABC):
+    """What is watched window by window; a subclass says how it is looked at, and how long it goes on."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._slice_ns = _SLICE_NS
+        self._edges: list[tuple[str, Snapshot, Snapshot, str]] = []
+        self._slices: list[tuple[str, Snapshot, Snapshot]] = []
+
+    @abc.abstractmethod
+    def _step(self, at_most: float) -> bool:
+        """Waits for a moment of at most so many seconds; False where what is watched has ended, and the window has."""
+
+    @abc.abstractmethod
+    def _snapshot(self) -> Snapshot:
+        """The counters now."""
+
+    @abc.abstractmethod
+    def _finished_at(self, moment_ns: int) -> float | None:
+        """Queries finished at that moment (CLOCK_MONOTONIC); None where that is not known."""
+
+    @abc.abstractmethod
+    def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
+        """What the threads do, by tid; empty where they are not told apart."""
+
+    def plain(self, seconds: float, what: str = "plain window: nothing attached") -> None:
+        """A window with nothing attached. what: said of it while it runs."""
+        with self._reporter.stage(what, seconds):
+            self._window("plain", seconds)
+
+    def observed(self, observer: Observer, seconds: float) -> None:
+        """A window of the observer's; what it raises goes on to the caller once it is detached."""
+        reporter = self._reporter
+        with reporter.stage(f"{observer.kind} window: {observer.what}", seconds), attached(observer, reporter):
+            with reporter.waits_for(f"{observer.kind} to begin"):
+                observer.open()
+            self._window(observer.kind, seconds)
+            with reporter.waits_for(f"{observer.kind} to stop counting"):
+                observer.close()
+
+    def _window(self, kind: str, seconds: float) -> None:
+        first = slice_first = self._snapshot()
+        end = first.at_ns + int(seconds * 1e9)
+        while (left := end - time.monotonic_ns()) > 0 and self._step(left / 1e9):
+            if (
+                time.monotonic_ns() - slice_first.at_ns >= self._slice_ns
+                and end - time.monotonic_ns() >= self._slice_ns // 2
+            ):
+                now = self._snapshot()
+                self._slices.append((kind, slice_first, now))
+                slice_first = now
+        last = self._snapshot()
+        self._slices.append((kind, slice_first, last))
+        self._edges.append((kind, first, last, ""))
+
+    def windows(self) -> list[Window]:
+        """The windows so far, with their deltas; `queries` is None where their count does not cover an edge."""
+        return [self._between(kind, first, last, note) for kind, first, last, note in self._edges]
+
+    def series(self) -> list[Window]:
+        """The plain and observed windows second by second: the last slice of a window is up to 1.5 s long."""
+        return [self._between(kind, first, last) for kind, first, last in self._slices]
+
+    def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
+        begun, ended = self._finished_at(first.at_ns), self._finished_at(last.at_ns)
+        queries = ended - begun if begun is not None and ended is not None else None
+        return Window(kind, first.at_ns, last.at_ns, delta(first, last, queries, self._roles_in(last)), note)
+
+    def threads_by_role(self) -> dict[str, list[int]]:
+        """The tids of each role at the last edge; empty where roles were not asked for."""
+        found: dict[str, list[int]] = {}
+        for tid, role in self._roles_in(self._edges[-1][2]).items() if self._edges else ():
+            found.setdefault(role, []).append(tid)
+        return found

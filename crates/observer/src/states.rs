@@ -1,0 +1,3 @@
+//! What is said of a thread beside its frames: states and marks, made of `ioflame/results/states.toml`.
+
+include!(concat!(env!("OUT_DIR"), "/states.rs"));

@@ -1,0 +1,154 @@
+//! What is mapped in the target, with build ids read from its memory: so that a file that was replaced, deleted or lies
+//! in another mount namespace is named by what really runs.
+
+use crate::parse::Mapping;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+use std::collections::HashMap;
+use std::io::IoSliceMut;
+
+const PT_LOAD: u32 = 1;
+const PT_NOTE: u32 = 4;
+const NT_GNU_BUILD_ID: u32 = 3;
+/// A larger program header table or note section is damage.
+const HEADERS: usize = 4096;
+const NOTES: usize = 4096;
+
+/// The code of a process.
+#[derive(Default)]
+pub struct Modules {
+    /// Executable mappings, by address.
+    code: Vec<Mapping>,
+    build_ids: HashMap<u64, Option<Vec<u8>>>,
+}
+
+impl Modules {
+    /// Takes the mappings of now. Those of code that were not there before are returned.
+    pub fn update(&mut self, process: Pid, maps: &[Mapping]) -> Vec<(Mapping, Option<Vec<u8>>)> {
+        let code: Vec<Mapping> = maps.iter().filter(|map| map.executable).cloned().collect();
+        let mut new = Vec::new();
+        for map in code.iter().filter(|map| !self.code.contains(map)) {
+            let base = base_of(maps, map);
+            let known = self.build_ids.entry(base).or_insert_with(|| build_id(process, base));
+            new.push((map.clone(), known.clone()));
+        }
+        self.code = code;
+        new
+    }
+
+    pub fn is_code(&self, address: u64) -> bool {
+        let after = self.code.partition_point(|map| map.range.start <= address);
+        self.code[..after].last().is_some_and(|map| map.range.contains(&address))
+    }
+}
+
+/// Where the file of a mapping begins in memory: the mapping of its offset 0 nearest below.
+fn base_of(maps: &[Mapping], map: &Mapping) -> u64 {
+    let first = |other: &&Mapping| other.path == map.path && other.offset == 0;
+    let mut before = maps.iter().filter(|other| other.range.start <= map.range.start);
+    before.rfind(first).map_or(map.range.start, |first| first.range.start)
+}
+
+fn build_id(process: Pid, base: u64) -> Option<Vec<u8>> {
+    build_id_at(base, |address, size| {
+        let mut bytes = vec![0; size];
+        let have = read(process, address, &mut bytes);
+        bytes.truncate(have);
+        bytes
+    })
+}
+
+/// Reads from `address` on into `buffer`; how much could be read.
+fn read(process: Pid, address: u64, buffer: &mut [u8]) -> usize {
+    let Ok(base) = usize::try_from(address) else { return 0 };
+    let remote = [RemoteIoVec { base, len: buffer.len() }];
+    process_vm_readv(process, &mut [IoSliceMut::new(buffer)], &remote).unwrap_or(0)
+}
+
+/// The build id of the ELF file that lies in memory from `base` on.
+fn build_id_at(base: u64, read: impl Fn(u64, usize) -> Vec<u8>) -> Option<Vec<u8>> {
+    let head = read(base, HEADERS);
+    // 64 bits, little-endian: what this program is built for.
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (at, size, count) = (word(&head, 32)?, half(&head, 54)?, half(&head, 56)?);
+    let at = usize::try_from(at).ok()?;
+    let header = |index: usize| head.get(at.checked_add(index.checked_mul(size)?)?..);
+    let headers = (0..count).map_while(header);
+    let kind = |header: &[u8]| header.get(..4)?.try_into().ok().map(u32::from_le_bytes);
+    let lowest = headers.clone().find(|h| kind(h) == Some(PT_LOAD)).and_then(|h| word(h, 16))? & !0xfff;
+    headers.filter(|h| kind(h) == Some(PT_NOTE)).find_map(|h| {
+        let (address, size) = (word(h, 16)?, usize::try_from(word(h, 32)?).ok()?);
+        let memory = base.wrapping_add(address.wrapping_sub(lowest));
+        note(&read(memory, size.min(NOTES)), usize::try_from(word(h, 48)?).ok()?)
+    })
+}
+
+/// The build id among these notes.
+pub fn note(mut notes: &[u8], align: usize) -> Option<Vec<u8>> {
+    let align = if align == 8 { 8 } else { 4 };
+    loop {
+        let part = |at: usize| notes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
+        let (name, value, kind) = (part(0)? as usize, part(4)? as usize, part(8)?);
+        let start = 12_usize.checked_add(name)?.next_multiple_of(align);
+        let end = start.checked_add(value)?;
+        let content = notes.get(start..end)?;
+        if kind == NT_GNU_BUILD_ID && notes[12..].starts_with(b"GNU\0") {
+            return Some(content.to_vec()).filter(|id| (1..=20).contains(&id.len()));
+        }
+        notes = notes.get(end.next_multiple_of(align)..)?;
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<usize> {
+    bytes.get(at..at + 2)?.try_into().ok().map(|bytes| usize::from(u16::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kernel;
+    use std::process::Command;
+
+    #[test]
+    fn this_program_and_its_libraries_have_the_ids_that_readelf_prints() {
+        let maps = crate::parse::maps(&std::fs::read("/proc/self/maps").unwrap());
+        let mut modules = Modules::default();
+        let found = modules.update(Pid::this(), &maps);
+        let mut checked = 0;
+        for (map, id) in found.iter().filter(|(map, _)| map.path.starts_with(b"/")) {
+            let path = String::from_utf8(map.path.clone()).unwrap();
+            let output = Command::new("readelf").args(["-nW", &path]).output().unwrap().stdout;
+            let text = String::from_utf8_lossy(&output).into_owned();
+            let Some(expected) =
+                text.split("Build ID: ").nth(1).map(|rest| rest.split_whitespace().next().unwrap())
+            else {
+                continue;
+            };
+            let id: String = id.as_ref().unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(id, expected, "{path}");
+            checked += 1;
+        }
+        assert!(checked >= 2, "{found:?}");
+        assert!(modules.is_code(Kernel::running as *const () as u64));
+        assert!(!modules.is_code(&raw const checked as u64) && !modules.is_code(0));
+        assert!(modules.update(Pid::this(), &maps).is_empty());
+    }
+
+    #[test]
+    fn notes_of_any_shape_are_survived() {
+        let id = [4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0, 0xab, 0xcd];
+        assert_eq!(note(&id, 4), Some(vec![0xab, 0xcd]));
+        let other = [4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, b'G', b'N', b'U', 0];
+        assert_eq!(note(&[&other[..], &id[..]].concat(), 4), Some(vec![0xab, 0xcd]));
+        for cut in 0..id.len() {
+            assert_eq!(note(&id[..cut], 4), None);
+        }
+        assert_eq!(note(&[0xff; 64], 8), None);
+    }
+}

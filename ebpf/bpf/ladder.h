@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* What is kept of a followed query: its points in time, what it turned out to be, and the rows that its stages are counted
+ * into. */
+#pragma once
+
+#include "threads.h"
+
+enum point {
+	QUERY,       /* entry of the query */
+	READER,      /* entry of the file reader */
+	SYSCALL,     /* entry of the read call */
+	STARTED,     /* the request begins (block_io_start) */
+	ISSUED,      /* handed to the driver (block_rq_issue) */
+	COMPLETED,   /* done (block_rq_complete) */
+	WAKING,      /* the sleeping thread is to be woken (sched_waking) */
+	RUNNING,     /* it runs again (sched_switch) */
+	SYSCALL_END, /* exit of the read call */
+	READER_END,  /* return of the file reader */
+	QUERY_END,   /* return of the query */
+	POINTS,
+};
+
+#define STAGES (POINTS - 1) /* stage N lies between the points N and N + 1 */
+
+/* What a followed query turned out to be. Only ONE_READ has stages. */
+enum class {
+	ONE_READ,     /* one read call, one request, slept until it was done */
+	NO_READ,      /* no read call: found in the engine's cache or memtable */
+	SEVERAL,      /* more than one read call, or more than one request */
+	NO_REQUEST,   /* one read call without a request of its own, and no sleep: page cache */
+	FOREIGN,      /* one read call without a request of its own that slept: another thread asked for the data */
+	AWAKE,        /* the request was done before the thread slept, or something else woke it */
+	URING,        /* io_uring or libaio: the reads are not the thread's own calls */
+	DISORDER,     /* a point is missing, or before the one it follows */
+	CLASSES,
+};
+
+#define ROW_CLASS STAGES
+#define ROW_OUTSIDE (ROW_CLASS + CLASSES)
+#define ROWS (ROW_OUTSIDE + 1)
+
+enum counter {
+	QUERIES,       /* begun while the gate was open, followed or not */
+	FOLLOWED,      /* of these */
+	THREADS,       /* that began any */
+	LOST_THREAD,   /* no room for a thread's state: its query is not followed */
+	LOST_REQUEST,  /* the map of requests in flight was full */
+	LOST_DEVICE,   /* the map of devices was full */
+	NESTED,        /* a query within a followed query: part of the outer one */
+	ABANDONED,     /* a followed query that never returned (an exception went through it) */
+	REQUEUED,      /* a followed request issued more than once: its last issue counts */
+	OVERFLOW,      /* longer than the last bucket begins */
+	ASYNC_CALLS,   /* that ask for reads which no read call waits for, where the ladder starts at the read call */
+	COUNTERS,
+};
+
+/* Where a thread is within the query that is followed. */
+enum phase {
+	IDLE,
+	IN_QUERY,
+	IN_READER,
+	IN_SYSCALL,
+	ASKED,       /* its request is under way */
+	WOKEN_EARLY, /* and done, just as the thread goes to sleep */
+	ASLEEP,
+	WOKEN,
+	AWAKE_AGAIN,
+	READ_DONE,
+	READER_DONE,
+};
+
+const volatile int with_query = 0;  /* uprobes on the query; without, the read call is the query */
+const volatile int with_reader = 0; /* uprobes on the file reader */
+const volatile u32 sample = 1;      /* one query in so many */
+#define READ_CALLS 5
+const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1 };
+#define ASYNC_CALLS_KNOWN 2
+const volatile s64 async_calls[ASYNC_CALLS_KNOWN] = { -1, -1 };
+
+struct thread {
+	u64 at[POINTS];
+	u64 own[STAGES]; /* ns that the programs themselves ran within each stage */
+	u64 request;
+	u64 stack;       /* stack pointer at the query's entry */
+	u64 left;        /* when the last followed query returned; 0 once the next one began */
+	u64 own_left;    /* ns that the program at its return ran */
+	u64 device;
+	u32 skip;        /* queries until the next followed one */
+	u32 reads;
+	u32 requests;
+	u32 sleeps;
+	u32 depth;
+	u32 phase;
+	u32 uring;
+	u32 known;
+};
+
+struct flight {
+	u64 issued;
+	u64 completed;
+	u64 own_issued;
+	u64 own_completed;
+	u32 owner; /* the thread, by the kernel's own number */
+};
+
+struct row {
+	u64 count;
+	u64 ns;
+	u64 least_flipped; /* ~least: the greatest of the flipped ones, so that nothing yet is 0 here, too */
+	u64 most;
+	u64 own_ns;
+	u64 buckets[BUCKETS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct flight);
+} flights SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ROWS);
+	__type(key, u32);
+	__type(value, struct row);
+} rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+/* Requests of followed reads by disk: major << 32 | minor. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 256);
+	__type(key, u64);
+	__type(value, u64);
+} devices SEC(".maps");
+
+/* Programs of uprobes can be preempted by another thread's on the same CPU, in the middle of an addition. */
+#define ADD(place, n) __sync_fetch_and_add(&(place), n)
+
+/* And between a comparison and what is stored for it. Each new attempt is another preemption within nanoseconds. */
+#define ATTEMPTS 8
+static __always_inline void raise_to(u64 *place, u64 value)
+{
+	for (int i = 0; i < ATTEMPTS; i++) {
+		u64 seen = *(volatile u64 *)place;
+		if (value <= seen || __sync_val_compare_and_swap(place, seen, value) == seen)
+			return;
+	}
+}
+
+static __always_inline void bump(u32 what)
+{
+	u64 *n = bpf_map_lookup_elem(&counters, &what);
+	if (n)
+		ADD(*n, 1);
+}
+
+static __always_inline void count(u32 number, u64 from, u64 to, u64 own)
+{
+	struct row *row = bpf_map_lookup_elem(&rows, &number);
+	if (!row)
+		return;
+	u64 ns = to - from;
+	u32 bucket = bucket_of(ns);
+	if (ns >> (MAX_EXPONENT + 1))
+		bump(OVERFLOW);
+	if (bucket < BUCKETS)
+		ADD(row->buckets[bucket], 1);
+	raise_to(&row->least_flipped, ~ns);
+	raise_to(&row->most, ns);
+	ADD(row->count, 1);
+	ADD(row->ns, ns);
+	ADD(row->own_ns, own);
+}
+
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+/* What this program took, from the point's time to now, is part of the stage that the point begins. */
+static __always_inline void charge(struct thread *thread, enum point point, u64 since)
+{
+	thread->own[point] += bpf_ktime_get_ns() - since;
+}

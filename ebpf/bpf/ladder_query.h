@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* Where a followed query begins and ends, and the file reader within it: uprobes, where there are any. */
+#pragma once
+
+#include "ladder.h"
+#include "uprobe.h"
+
+/* The calling thread's state, where it is to be followed from now on; NULL where it is not. */
+static __always_inline struct thread *begin(struct task_struct *task, u64 stack, u64 now)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	bump(QUERIES);
+	if (!thread) {
+		bump(LOST_THREAD);
+		return 0;
+	}
+	if (!thread->known) {
+		thread->known = 1;
+		bump(THREADS);
+	}
+	if (thread->left) {
+		count(ROW_OUTSIDE, thread->left, now, thread->own_left);
+		thread->left = 0;
+	}
+	if (thread->skip > 1) {
+		thread->skip--;
+		return 0;
+	}
+	/* A gap drawn evenly from 1 .. 2N - 1 is N on average, and in step with no pattern of the workload's. */
+	thread->skip = sample > 1 ? 1 + bpf_get_prandom_u32() % (2 * sample - 1) : 1;
+	__builtin_memset(thread->at, 0, sizeof(thread->at));
+	__builtin_memset(thread->own, 0, sizeof(thread->own));
+	thread->request = 0;
+	thread->reads = 0;
+	thread->requests = 0;
+	thread->sleeps = 0;
+	thread->depth = 0;
+	thread->uring = 0;
+	thread->stack = stack;
+	bump(FOLLOWED);
+	return thread;
+}
+
+static __always_inline enum class class_of(struct thread *thread)
+{
+	if (thread->uring)
+		return URING;
+	if (!thread->reads)
+		return NO_READ;
+	if (thread->reads > 1 || thread->requests > 1)
+		return SEVERAL;
+	if (!thread->requests)
+		return thread->sleeps ? FOREIGN : NO_REQUEST;
+	if (!thread->at[RUNNING])
+		return AWAKE;
+	for (int point = 1; point < POINTS; point++)
+		if (thread->at[point] < thread->at[point - 1])
+			return DISORDER;
+	return ONE_READ;
+}
+
+static __always_inline void finish(struct thread *thread, u64 now)
+{
+	thread->phase = IDLE;
+	if (!gate)
+		return;
+	thread->at[QUERY_END] = now;
+	if (!with_reader) {
+		thread->at[READER] = thread->at[SYSCALL];
+		thread->at[READER_END] = thread->at[SYSCALL_END];
+	}
+	enum class class = class_of(thread);
+	u64 own = 0;
+	if (class == ONE_READ) {
+		for (int stage = 0; stage < STAGES; stage++) {
+			int there = stage == READER || stage == SYSCALL_END ? with_reader :
+				    stage == QUERY || stage == READER_END ? with_query : 1;
+			own += thread->own[stage];
+			if (there)
+				count(stage, thread->at[stage], thread->at[stage + 1], thread->own[stage]);
+		}
+		u64 none = 0, *n = find_or_add(&devices, &thread->device, &none);
+		if (n)
+			ADD(*n, 1);
+		else
+			bump(LOST_DEVICE);
+	}
+	count(ROW_CLASS + class, thread->at[QUERY], now, own);
+	thread->left = with_query ? now : 0;
+	thread->own_left = bpf_ktime_get_ns() - now;
+}
+
+static __always_inline int query_enter(struct pt_regs *context)
+{
+	if (!gate)
+		return SKIP_RETURN;
+	u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = thread_of(task);
+	if (thread && thread->phase != IDLE) {
+		if (context->sp < thread->stack) {
+			thread->depth++;
+			bump(NESTED);
+			return TRAP_RETURN;
+		}
+		thread->phase = IDLE;
+		bump(ABANDONED);
+	}
+	thread = begin(task, context->sp, now);
+	if (!thread)
+		return SKIP_RETURN;
+	thread->phase = IN_QUERY;
+	thread->at[QUERY] = now;
+	charge(thread, QUERY, now);
+	return TRAP_RETURN;
+}
+
+static __always_inline void query_leave(struct pt_regs *context)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
+	if (!thread || thread->phase == IDLE)
+		return;
+	if (thread->depth)
+		thread->depth--;
+	else
+		finish(thread, now);
+}
+
+static __always_inline int reader_enter(struct pt_regs *context)
+{
+	if (!gate)
+		return SKIP_RETURN;
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
+	if (!thread || thread->phase != IN_QUERY)
+		return SKIP_RETURN;
+	u64 now = bpf_ktime_get_ns();
+	thread->at[READER] = now;
+	thread->phase = IN_READER;
+	charge(thread, READER, now);
+	return TRAP_RETURN;
+}
+
+static __always_inline void reader_leave(struct pt_regs *context)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
+	if (!thread)
+		return;
+	/* Without a read call of its own (a prefetch buffer, memory-mapped files) the query may still read later on. */
+	if (thread->phase == IN_READER) {
+		thread->phase = IN_QUERY;
+	} else if (thread->phase == READ_DONE) {
+		thread->at[READER_END] = now;
+		thread->phase = READER_DONE;
+		charge(thread, READER_END, now);
+	}
+}
+
+WATCH_FUNCTION(query, query_enter, query_leave)
+WATCH_FUNCTION(reader, reader_enter, reader_leave)

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* What is kept of off-CPU time: threads, stacks and sums.
+ *
+ * Stacks are kept by a 64-bit hash of their addresses in a hash map of our own: a BPF stack map has one place for each
+ * hash, so of 500 different stacks in 16,384 places it loses about 8 to collisions. */
+#pragma once
+
+#include "futex.h"
+#include "states.h"
+#include "threads.h"
+
+#define DEPTH 127 /* the kernel's default of perf_event_max_stack */
+
+enum gate_state { TRACKING, OPEN, FROZEN };
+
+/* What a thread was about when it left its CPU, by `enum state`: IO where the kernel counts it as waiting for IO
+ * (in_iowait), SLEEP for any sleep that a signal ends: what for is told in user space. */
+#define BEFORE STATES  /* blocked since before we looked: user space knows its state */
+#define STATE_SLOTS 16 /* a power of two, so that an index can be masked into it */
+_Static_assert(BEFORE < STATE_SLOTS, "each state has a slot");
+
+enum loss {
+	LOST_THREAD, /* the map of threads was full: a switch-out was not seen */
+	LOST_SUM,    /* the map of sums was full: its time is in lost_ns */
+	LOST_STACK,  /* the map of stacks was full */
+	NO_STACK,    /* the kernel could not walk it */
+	LOST_END,    /* the map of ended threads was full */
+	NEGATIVE,    /* an end before its start: clocks of two CPUs */
+	MISSED_IN,   /* no event of a switch-in came: its time is worked out from the CPU time since */
+	LOSSES,
+};
+
+#define NOT_THERE 0
+#define NOT_KEPT 1
+
+struct thread {
+	u64 begun; /* when it was created within the trace; 0: before */
+	u64 since; /* when it left its CPU; 0: it has one */
+	u64 woken; /* when it was woken last, which may be before it left its CPU: see woken_at() */
+	u64 got;   /* when it got its CPU; 0: before we looked */
+	u64 ran_ns;
+	u64 cpu_ns; /* by the scheduler, when it left its CPU last */
+	u64 kernel, user, waker_kernel, waker_user;
+	struct futex futex;
+	u32 voluntary, involuntary;
+	u32 tid;
+	u32 own_number; /* as its own pid namespace numbers it */
+	u32 state;
+	u32 unused;
+	char comm[16], waker[16];
+};
+
+struct end {
+	u64 at;
+	u64 cpu_ns; /* since its creation, as schedstat counts */
+	struct thread thread;
+};
+
+struct key {
+	u64 kernel, user, waker_kernel, waker_user;
+	struct futex futex;
+	u32 tid, state;
+	char waker[16];
+};
+
+struct sum {
+	u64 ns;
+	u64 count;
+};
+
+struct stack {
+	u64 depth;
+	u64 addresses[DEPTH];
+};
+
+/* Sizes are the loader's to set. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct end);
+} ends SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct key);
+	__type(value, struct sum);
+} sums SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct stack);
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stack);
+} scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct end);
+} blank SEC(".maps");
+
+const volatile int with_waker = 0;
+volatile u64 opened_at = 0;
+u64 losses[LOSSES] = {};
+u64 lost_ns[STATE_SLOTS] = {};
+u64 lost_count[STATE_SLOTS] = {};
+
+static __always_inline void lose(u32 what)
+{
+	__sync_fetch_and_add(&losses[what], 1);
+}
+
+/* The stack of the current task as the number it is kept under. */
+static __always_inline u64 take_stack(void *ctx, u64 flags)
+{
+	u32 zero = 0;
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
+	if (!stack)
+		return NOT_KEPT;
+	long size = bpf_get_stack(ctx, stack->addresses, sizeof(stack->addresses), flags);
+	if (size <= 0) {
+		if (size < 0)
+			lose(NO_STACK);
+		return NOT_THERE;
+	}
+	stack->depth = (u64)size / sizeof(u64);
+	u64 hash = 0x9e3779b97f4a7c15ULL ^ flags;
+	for (u32 i = 0; i < DEPTH; i++) {
+		if (i >= stack->depth)
+			break;
+		hash = (hash ^ stack->addresses[i]) * 0xff51afd7ed558ccdULL;
+		hash ^= hash >> 32;
+	}
+	if (hash <= NOT_KEPT)
+		hash = 2;
+	if (!find_or_add(&stacks, &hash, stack)) {
+		lose(LOST_STACK);
+		return NOT_KEPT;
+	}
+	return hash;
+}
+
+static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 to)
+{
+	if (from < opened_at)
+		from = opened_at;
+	if (to < from) {
+		if (to >= opened_at)
+			lose(NEGATIVE);
+		return;
+	}
+	u64 ns = to - from;
+	struct key key = {
+		.kernel = thread->kernel,
+		.user = thread->user,
+		.waker_kernel = thread->waker_kernel,
+		.waker_user = thread->waker_user,
+		.futex = thread->futex,
+		.tid = thread->tid,
+		.state = state,
+	};
+	__builtin_memcpy(key.waker, thread->waker, sizeof(key.waker));
+	struct sum none = {}, *sum = find_or_add(&sums, &key, &none);
+	if (sum) {
+		__sync_fetch_and_add(&sum->ns, ns);
+		__sync_fetch_and_add(&sum->count, 1);
+		return;
+	}
+	lose(LOST_SUM);
+	/* clang must not use what it knows of the state to leave the mask out: the verifier does not know it. */
+	u64 slot = state;
+	asm volatile("" : "+r"(slot));
+	slot &= STATE_SLOTS - 1;
+	__sync_fetch_and_add(&lost_ns[slot], ns);
+	__sync_fetch_and_add(&lost_count[slot], 1);
+}

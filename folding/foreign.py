@@ -1,0 +1,279 @@
+"""Profiles of other programs, with their labels: pprof in and out, OTLP in (profiles v1development, of 2026).
+
+https://github.com/google/pprof/blob/main/proto/profile.proto
+https://github.com/open-telemetry/opentelemetry-proto, profiles.proto of release 1.9 and later
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import shlex
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ioflame.errors import HostError, MeasurementError
+
+__all__ = ("ForeignFrame", "ForeignProfile", "ForeignSample", "encode_pprof", "read_otlp", "read_pprof")
+
+
+@dataclass(frozen=True)
+class ForeignFrame:
+    """object: the file that the code is of; file, line: of the source; "" and 0 where they are not known"""
+
+    name: str
+    object: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class ForeignSample:
+    """frames: the root first; values: one a type of the profile
+
+    labels: each (key, text), or (key, number, unit); sorted
+    """
+
+    frames: tuple[ForeignFrame, ...]
+    values: tuple[int, ...]
+    labels: tuple[tuple[str | int, ...], ...] = ()
+
+
+@dataclass
+class ForeignProfile:
+    """types: name and unit of each value; time_ns: Unix, 0 where it is not told"""
+
+    types: list[tuple[str, str]]
+    time_ns: int = 0
+    samples: list[ForeignSample] = field(default_factory=list)
+
+
+# ---- pprof -----------------------------------------------------------------------------------------------------------
+# The messages of pprof: each field with its number and type; * before the type: repeated. Those that are not named are
+# kept by the library and mean nothing here. Strings are read as bytes, for not every writer's are UTF-8.
+_PPROF: Mapping[str, Mapping[str, tuple[int, str]]] = {
+    "ValueType": {"type": (1, "int64"), "unit": (2, "int64")},
+    "Label": {"key": (1, "int64"), "str": (2, "int64"), "num": (3, "int64"), "num_unit": (4, "int64")},
+    "Sample": {"location_id": (1, "*uint64"), "value": (2, "*int64"), "label": (3, "*Label")},
+    "Mapping": {"id": (1, "uint64"), "filename": (5, "int64"), "has_functions": (7, "bool")},
+    "Line": {"function_id": (1, "uint64"), "line": (2, "int64")},
+    "Location": {"id": (1, "uint64"), "mapping_id": (2, "uint64"), "address": (3, "uint64"), "line": (4, "*Line")},
+    "Function": {"id": (1, "uint64"), "name": (2, "int64"), "system_name": (3, "int64"), "filename": (4, "int64")},
+    "Profile": {
+        "sample_type": (1, "*ValueType"),
+        "sample": (2, "*Sample"),
+        "mapping": (3, "*Mapping"),
+        "location": (4, "*Location"),
+        "function": (5, "*Function"),
+        "string_table": (6, "*bytes"),
+        "time_nanos": (9, "int64"),
+    },
+}
+
+
+def _no_library(package: str) -> HostError:
+    return HostError(
+        f"profiles of other programs need the package {package}, which is not installed",
+        means="nothing was read",
+        mend=f"{shlex.quote(sys.executable)} -m pip install {package}",
+    )
+
+
+@functools.cache
+def _pprof_class() -> Any:
+    """The class of pprof's Profile, made from the table above."""
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError:
+        raise _no_library("protobuf") from None
+    of = descriptor_pb2.FieldDescriptorProto
+    scalars = {"int64": of.TYPE_INT64, "uint64": of.TYPE_UINT64, "bool": of.TYPE_BOOL, "bytes": of.TYPE_BYTES}
+    file = descriptor_pb2.FileDescriptorProto(name="pprof.proto", syntax="proto3")
+    for name, fields in _PPROF.items():
+        message = file.message_type.add(name=name)
+        for key, (number, kind) in fields.items():
+            scalar = scalars.get(kind.lstrip("*"))
+            message.field.add(
+                name=key,
+                number=number,
+                label=of.LABEL_REPEATED if kind.startswith("*") else of.LABEL_OPTIONAL,
+                type=of.TYPE_MESSAGE if scalar is None else scalar,
+                type_name=f".{kind.lstrip('*')}" if scalar is None else None,
+            )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Profile"))
+
+
+def _parsed(message: Any, data: bytes, what: str) -> Any:
+    from google.protobuf.message import DecodeError
+
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise MeasurementError(f"the file is no {what}, or is cut short: {error}") from None
+    return message
+
+
+def read_pprof(data: bytes) -> ForeignProfile:
+    """A profile, packed with gzip or not. MeasurementError where it is none, or points outside of its tables."""
+    try:
+        whole = _parsed(_pprof_class()(), gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data, "pprof profile")
+    except (OSError, EOFError, zlib.error) as error:
+        raise MeasurementError(f"the profile is cut short or broken: {error}") from None
+    strings = [text.decode("utf-8", "replace") for text in whole.string_table]
+    try:
+        objects = {one.id: strings[one.filename] for one in whole.mapping}
+        functions = {one.id: (strings[one.name], strings[one.filename]) for one in whole.function}
+        places = {
+            one.id: _place(
+                [(functions[line.function_id], line.line) for line in one.line],
+                objects.get(one.mapping_id, ""),
+                one.address,
+            )
+            for one in whole.location
+        }
+        found = ForeignProfile([(strings[one.type], strings[one.unit]) for one in whole.sample_type], whole.time_nanos)
+        for one in whole.sample:
+            labels: list[tuple[str | int, ...]] = [
+                (strings[label.key], strings[label.str])
+                if label.str
+                else (strings[label.key], label.num, strings[label.num_unit])
+                for label in one.label
+            ]
+            frames = [frame for place in reversed(one.location_id) for frame in places[place]]
+            found.samples.append(_sample(frames, one.value, labels, found.types))
+    except (IndexError, KeyError) as error:
+        raise _outside(error) from None
+    return found
+
+
+def _sample(
+    frames: Sequence[ForeignFrame],
+    values: Sequence[int],
+    labels: list[tuple[str | int, ...]],
+    types: Sequence[object],
+) -> ForeignSample:
+    if len(values) != len(types):
+        raise MeasurementError(f"a sample has {len(values)} values, the profile {len(types)} types")
+    return ForeignSample(tuple(frames), tuple(values), tuple(sorted(labels, key=repr)))
+
+
+def _place(lines: Sequence[tuple[tuple[str, str], int]], obj: str, address: int) -> list[ForeignFrame]:
+    """The frames of a location, the root first: the last line called those before it, which were inlined.
+
+    lines: ((name, file) of the function, line)
+    """
+    if not lines:
+        return [ForeignFrame(f"{address:#x}", obj)]
+    return [ForeignFrame(name, obj, file, line) for (name, file), line in reversed(lines)]
+
+
+def _outside(error: Exception) -> MeasurementError:
+    return MeasurementError(f"the profile points outside of its tables: {error}", means="it is broken")
+
+
+def encode_pprof(profile: ForeignProfile) -> bytes:
+    """Packed with gzip. Frames that were inlined are locations of their own."""
+    # The first string is empty, and has to be there.
+    strings: dict[str, int] = {"": 0}
+    objects: dict[str, int] = {}
+    functions: dict[tuple[str, str], int] = {}
+    places: dict[ForeignFrame, int] = {}
+
+    def text(words: str) -> int:
+        return strings.setdefault(words, len(strings))
+
+    def place(frame: ForeignFrame) -> int:
+        if frame.object:
+            objects.setdefault(frame.object, len(objects) + 1)
+        functions.setdefault((frame.name, frame.file), len(functions) + 1)
+        return places.setdefault(frame, len(places) + 1)
+
+    made = _pprof_class()(time_nanos=profile.time_ns)
+    for name, unit in profile.types:
+        made.sample_type.add(type=text(name), unit=text(unit))
+    for sample in profile.samples:
+        one = made.sample.add(location_id=[place(frame) for frame in reversed(sample.frames)], value=sample.values)
+        for key, value, *rest in sample.labels:
+            if isinstance(value, int):
+                one.label.add(key=text(str(key)), num=value, num_unit=text(str(*rest)))
+            else:
+                one.label.add(key=text(str(key)), str=text(value))
+    for name, number in objects.items():
+        made.mapping.add(id=number, filename=text(name), has_functions=True)
+    for frame, number in places.items():
+        location = made.location.add(id=number, mapping_id=objects.get(frame.object, 0))
+        location.line.add(function_id=functions[frame.name, frame.file], line=frame.line)
+    for (name, file), number in functions.items():
+        made.function.add(id=number, name=text(name), system_name=text(name), filename=text(file))
+    made.string_table.extend(words.encode() for words in strings)
+    return gzip.compress(made.SerializeToString(deterministic=True), mtime=0)
+
+
+# ---- OTLP ------------------------------------------------------------------------------------------------------------
+def read_otlp(data: bytes) -> list[ForeignProfile]:
+    """Every profile of a ProfilesData message. MeasurementError where it is none, for a field that is not known (the
+    format still changes), and where it points outside of its dictionary.
+
+    A sample without values has one of 1 for each of its times.
+    """
+    try:
+        from opentelemetry.proto.profiles.v1development import profiles_pb2
+    except ImportError:
+        raise _no_library("opentelemetry-proto") from None
+    whole: Any = _parsed(profiles_pb2.ProfilesData(), data, "OTLP profile of v1development")
+    size = whole.ByteSize()
+    whole.DiscardUnknownFields()
+    if whole.ByteSize() != size:
+        raise MeasurementError(
+            f"{size - whole.ByteSize()} bytes of the profile are of fields that are not known",
+            means="a newer version of the format wrote it, in which others may mean something else too",
+            mend=f"{shlex.quote(sys.executable)} -m pip install --upgrade opentelemetry-proto",
+        )
+    tables = whole.dictionary
+    strings = tables.string_table
+    try:
+        objects = [strings[one.filename_strindex] for one in tables.mapping_table]
+        functions = [(strings[one.name_strindex], strings[one.filename_strindex]) for one in tables.function_table]
+        places = [
+            _place(
+                [(functions[line.function_index], line.line) for line in one.lines],
+                objects[one.mapping_index] if objects else "",
+                one.address,
+            )
+            for one in tables.location_table
+        ]
+        stacks = [
+            [frame for place in reversed(one.location_indices) for frame in places[place]] for one in tables.stack_table
+        ]
+        labels = [_attribute(one, strings) for one in tables.attribute_table]
+        profiles = []
+        for one in (each for by in whole.resource_profiles for scope in by.scope_profiles for each in scope.profiles):
+            kind = one.sample_type
+            found = ForeignProfile([(strings[kind.type_strindex], strings[kind.unit_strindex])], one.time_unix_nano)
+            for sample in one.samples:
+                value = sum(sample.values) if sample.values else len(sample.timestamps_unix_nano)
+                own = [labels[place] for place in sample.attribute_indices]
+                found.samples.append(_sample(stacks[sample.stack_index], [value], own, found.types))
+            profiles.append(found)
+    except IndexError as error:
+        raise _outside(error) from None
+    return profiles
+
+
+def _attribute(one: Any, strings: Sequence[str]) -> tuple[str | int, ...]:
+    key, value = strings[one.key_strindex], one.value
+    kind = value.WhichOneof("value")
+    if kind == "int_value":
+        return (key, value.int_value, strings[one.unit_strindex])
+    if kind == "string_value_strindex":
+        return (key, strings[value.string_value_strindex])
+    if kind == "bytes_value":
+        return (key, value.bytes_value.hex())
+    if kind in ("array_value", "kvlist_value"):
+        return (key, getattr(value, kind).SerializeToString(deterministic=True).hex())
+    return (key, "" if kind is None else str(getattr(value, kind)))

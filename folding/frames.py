@@ -1,0 +1,68 @@
+"""Compares the frames of two sides, each of many profiles: one call of `stackfold diff --runs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from folding.stackfold import stackfold_binary
+from ioflame.results.frame_differences import FrameDifferences, read_frame_differences
+from ioflame.system.atomic_files import write_json
+from ioflame.system.process import capture
+from ioflame.system.scratch import scratch_directory
+
+__all__ = ("ProfileRun", "compare_frames")
+
+_TIMEOUT = 600
+
+
+@dataclass(frozen=True)
+class ProfileRun:
+    """One profile of a side.
+
+    queries:      in the window of the profile
+    us_per_query: CPU that the whole profile stands for; None: its weight, in ns, by its queries
+    session:      profiles of one process have one; "" for a session of its own
+    """
+
+    profile: Path
+    queries: float
+    us_per_query: float | None = None
+    session: str = ""
+
+
+def compare_frames(
+    sides: Sequence[tuple[str, Sequence[ProfileRun]]],
+    out: Path,
+    *,
+    aliases: Sequence[Path] = (),
+    apart: Sequence[str] = (),
+) -> FrameDifferences:
+    """The frames of the second side against the first's, kept in the file `out`.
+
+    aliases: files of names that are one function; apart: names that no rule may take for another.
+    MeasurementError when a profile cannot be read.
+    """
+    request = {
+        "schema": 1,
+        "aliases": [str(path.resolve()) for path in aliases],
+        "apart": list(apart),
+        "sides": [{"name": name, "runs": [_run(run) for run in runs]} for name, runs in sides],
+    }
+    with scratch_directory() as place:
+        asked = place / "request.json"
+        write_json(asked, request)
+        argv = [stackfold_binary(), "diff", "--runs", str(asked), "-o", str(out)]
+        capture(argv, timeout=_TIMEOUT).require("stackfold diff")
+    return read_frame_differences(out)
+
+
+def _run(run: ProfileRun) -> dict[str, Any]:
+    found: dict[str, Any] = {"profile": str(run.profile.resolve()), "queries": run.queries}
+    if run.us_per_query is not None:
+        found["us_per_query"] = run.us_per_query
+    if run.session:
+        found["session"] = run.session
+    return found

@@ -1,0 +1,350 @@
+//! What a comparison of frames writes: JSON, schema 1.
+//!
+//! The tree is columns in depth-first order, the whole first, the heaviest child first; costs are CPU us per query.
+
+use super::FrameComparison;
+use super::explain::{CANCELS, CARRIES, Explanation};
+use super::inference::{ALPHA, Figure, LEAST_SAMPLES};
+use super::matching::Match;
+use super::runs::NONE;
+use super::tree::ROOT;
+use serde::Serialize;
+use std::collections::HashMap;
+
+pub const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+pub struct FrameReport {
+    schema: u32,
+    sides: [SideReport; 2],
+    rule: RuleReport,
+    names: Vec<String>,
+    objects: Vec<String>,
+    nodes: NodeReport,
+    /// With all they call and themselves, those that differ first, then the heaviest.
+    functions: Vec<FunctionRow>,
+    explanation: Vec<LineReport>,
+    /// Lines of the explanation beyond the most that are told.
+    more_lines: usize,
+    moved: Vec<MovedReport>,
+    matches: Vec<Match>,
+    levels: Vec<LevelReport>,
+    totals: Totals,
+}
+
+#[derive(Serialize)]
+struct SideReport {
+    name: String,
+    event: Option<String>,
+    unit: String,
+    sessions: usize,
+    profiles: usize,
+    queries: f64,
+    samples: u64,
+}
+
+/// By which a frame counts as different.
+#[derive(Serialize)]
+struct RuleReport {
+    alpha: f64,
+    least_samples: u64,
+    node_tests: usize,
+    function_tests: usize,
+    /// The smallest differences that would count, in us per query; none without a frame that was seen often enough.
+    smallest_node: Option<f64>,
+    smallest_function: Option<f64>,
+    session_effect: f64,
+    session_effect_assumed: bool,
+    carries: f64,
+    cancels: f64,
+}
+
+/// The place of a node's name and object, its cost on both sides, half the interval of the difference, samples.
+#[derive(Default, Serialize)]
+struct NodeReport {
+    depth: Vec<u32>,
+    name: Vec<u32>,
+    object: Vec<u32>,
+    before: Vec<f64>,
+    after: Vec<f64>,
+    half: Vec<f64>,
+    samples_before: Vec<u64>,
+    samples_after: Vec<u64>,
+    different: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct FunctionRow {
+    name: u32,
+    total: FigureReport,
+    own: FigureReport,
+}
+
+#[derive(Serialize)]
+struct FigureReport {
+    before: f64,
+    after: f64,
+    delta: f64,
+    low: f64,
+    high: f64,
+    samples: [u64; 2],
+    different: bool,
+}
+
+/// `delta` of `of`, the difference of the whole.
+#[derive(Serialize)]
+struct LineReport {
+    node: usize,
+    name: String,
+    /// The frames above it, root first.
+    path: Vec<String>,
+    /// `both`, `vanished` or `new`
+    seen: &'static str,
+    of: f64,
+    #[serde(flatten)]
+    figure: FigureReport,
+}
+
+#[derive(Serialize)]
+struct MovedReport {
+    within: String,
+    node: usize,
+    losing: Vec<String>,
+    gaining: Vec<String>,
+    /// us per query that the losses and the gains are, and their sum.
+    lost: f64,
+    gained: f64,
+    sum: f64,
+}
+
+/// us per query in frames below that are no nodes.
+#[derive(Serialize)]
+struct LevelReport {
+    below: String,
+    node: usize,
+    object: String,
+    why: super::levels::Why,
+    before: f64,
+    after: f64,
+}
+
+/// us per query on the side that has them, of the topmost frames that one side alone has; counted where they differ.
+#[derive(Serialize, Default)]
+struct Totals {
+    vanished: f64,
+    new: f64,
+    different_nodes: usize,
+    vanished_nodes: usize,
+    new_nodes: usize,
+}
+
+/// Five digits, which is more than any of them is known to.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10_f64.powi(4 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+impl FigureReport {
+    fn new(figure: &Figure) -> Self {
+        let delta = figure.delta();
+        Self {
+            before: rounded(figure.us[0]),
+            after: rounded(figure.us[1]),
+            delta: rounded(delta),
+            low: rounded(delta - figure.half),
+            high: rounded(delta + figure.half),
+            samples: figure.samples,
+            different: figure.different,
+        }
+    }
+}
+
+/// Numbers of texts in the order they came.
+#[derive(Default)]
+struct Texts {
+    all: Vec<String>,
+    known: HashMap<String, u32>,
+}
+
+impl Texts {
+    fn of(&mut self, text: &str) -> u32 {
+        if let Some(&number) = self.known.get(text) {
+            return number;
+        }
+        self.all.push(text.to_owned());
+        self.known.insert(text.to_owned(), self.all.len() as u32 - 1);
+        self.all.len() as u32 - 1
+    }
+}
+
+impl FrameReport {
+    pub fn new(comparison: &FrameComparison) -> Self {
+        let FrameComparison { sides, tree, matching, levels, inference } = comparison;
+        let mut names = Texts::default();
+        let mut objects = Texts::default();
+        let mut of_key: HashMap<u32, u32> = HashMap::new();
+        let mut name_of = |key: u32| match key {
+            NONE => names.of("all"),
+            _ => *of_key.entry(key).or_insert_with(|| names.of(matching.shown(key))),
+        };
+
+        let children = tree.children();
+        let mut nodes = NodeReport::default();
+        let mut place = vec![usize::MAX; tree.len()];
+        let mut totals = Totals::default();
+        let mut todo = vec![(ROOT, 0)];
+        while let Some((node, depth)) = todo.pop() {
+            let figure = inference.node(node);
+            if figure.samples == [0, 0] && figure.us == [0.0; 2] && node != ROOT {
+                continue;
+            }
+            place[node as usize] = nodes.depth.len();
+            nodes.depth.push(depth);
+            nodes.name.push(name_of(tree.key[node as usize]));
+            nodes.object.push(objects.of(matching.object_name(tree.object[node as usize])));
+            nodes.before.push(rounded(figure.us[0]));
+            nodes.after.push(rounded(figure.us[1]));
+            nodes.half.push(rounded(figure.half));
+            nodes.samples_before.push(figure.samples[0]);
+            nodes.samples_after.push(figure.samples[1]);
+            nodes.different.push(u8::from(figure.different));
+            let (alone, above) = (only(figure), tree.parent[node as usize]);
+            totals.different_nodes += usize::from(figure.different);
+            if let Some(side) = alone.filter(|_| above != NONE && only(inference.node(above)).is_none()) {
+                *[&mut totals.vanished, &mut totals.new][side] += figure.us[side];
+            }
+            if figure.different {
+                totals.vanished_nodes += usize::from(alone == Some(0));
+                totals.new_nodes += usize::from(alone == Some(1));
+            }
+            todo.extend(children[node as usize].iter().rev().map(|&child| (child, depth + 1)));
+        }
+        (totals.vanished, totals.new) = (rounded(totals.vanished), rounded(totals.new));
+
+        let mut functions: Vec<FunctionRow> = (0..inference.function_keys.len())
+            .map(|number| {
+                let [total, own] = inference.function(number).map(FigureReport::new);
+                FunctionRow { name: name_of(inference.function_keys[number]), total, own }
+            })
+            .filter(|row| row.total.samples != [0, 0])
+            .collect();
+        let order = |row: &FunctionRow| {
+            let differs = row.total.different || row.own.different;
+            (
+                !differs,
+                -row.own.delta.abs().max(row.total.delta.abs()),
+                -row.total.after.max(row.total.before),
+            )
+        };
+        functions.sort_by(|a, b| {
+            let (a, b) = (order(a), order(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
+        });
+
+        let shown = |node: u32| match tree.key[node as usize] {
+            NONE => "all".to_owned(),
+            key => matching.shown(key).to_owned(),
+        };
+        let whole = inference.node(ROOT).delta();
+        let found = Explanation::new(tree, inference);
+        let line = |node: u32| {
+            let mut path = Vec::new();
+            let mut at = tree.parent[node as usize];
+            while at != NONE && at != ROOT {
+                path.push(shown(at));
+                at = tree.parent[at as usize];
+            }
+            path.reverse();
+            let figure = inference.node(node);
+            let seen = match only(figure) {
+                Some(0) => "vanished",
+                Some(_) => "new",
+                None => "both",
+            };
+            LineReport {
+                node: place[node as usize],
+                name: shown(node),
+                path,
+                seen,
+                of: rounded(whole),
+                figure: FigureReport::new(figure),
+            }
+        };
+        let explanation = found.lines.iter().map(|one| line(one.node)).collect();
+        let sum = |nodes: &[u32]| rounded(nodes.iter().map(|&node| inference.node(node).delta()).sum());
+        let moved = found.moved.iter().map(|moved| MovedReport {
+            within: shown(moved.within),
+            node: place[moved.within as usize],
+            losing: moved.from.iter().map(|&node| shown(node)).collect(),
+            gaining: moved.to.iter().map(|&node| shown(node)).collect(),
+            lost: sum(&moved.from),
+            gained: sum(&moved.to),
+            sum: rounded(moved.sum),
+        });
+        let moved = moved.collect();
+        let of_path: HashMap<u64, u32> =
+            tree.path.iter().zip(0..).map(|(&path, node)| (path, node)).collect();
+        let rows = levels.rows();
+        let level = rows.iter().filter_map(|level| {
+            let node = *of_path.get(&level.below)?;
+            Some(LevelReport {
+                below: shown(node),
+                node: place[node as usize],
+                object: matching.object_name(level.object).to_owned(),
+                why: level.why,
+                before: rounded(level.us[0]),
+                after: rounded(level.us[1]),
+            })
+        });
+        let levels = level.collect();
+        let side = |side: &super::runs::Side| SideReport {
+            name: side.name.clone(),
+            event: side.event.clone(),
+            unit: side.unit.clone(),
+            sessions: side.sessions.len(),
+            profiles: side.runs().count(),
+            queries: side.queries(),
+            samples: side.samples(),
+        };
+        let rule = RuleReport {
+            alpha: ALPHA,
+            least_samples: LEAST_SAMPLES,
+            node_tests: inference.nodes.tests,
+            function_tests: inference.functions.tests,
+            smallest_node: inference.nodes.least.map(rounded),
+            smallest_function: inference.functions.least.map(rounded),
+            session_effect: rounded(inference.session_effect),
+            session_effect_assumed: inference.is_assumed,
+            carries: CARRIES,
+            cancels: CANCELS,
+        };
+        Self {
+            schema: SCHEMA,
+            sides: [side(&sides[0]), side(&sides[1])],
+            rule,
+            matches: matching.matches(tree),
+            names: names.all,
+            objects: objects.all,
+            nodes,
+            functions,
+            explanation,
+            more_lines: found.more,
+            moved,
+            levels,
+            totals,
+        }
+    }
+}
+
+/// The side that alone has samples.
+fn only(figure: &Figure) -> Option<usize> {
+    match figure.samples {
+        [0, 0] => None,
+        [_, 0] => Some(0),
+        [0, _] => Some(1),
+        _ => None,
+    }
+}

@@ -1,0 +1,365 @@
+//! The profiles of both sides, as `stackfold fold --profile` wrote them.
+
+use super::matching::Matching;
+use crate::dso;
+use crate::error::Error;
+use crate::names::split_mark;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What is compared: JSON of schema 1, read from a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameRequest {
+    schema: u32,
+    /// The base, and what is compared with it.
+    sides: [SideRequest; 2],
+    /// TOML files of names that are one function under several names.
+    #[serde(default)]
+    aliases: Vec<PathBuf>,
+    /// Names that no rule may take for another.
+    #[serde(default)]
+    pub apart: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SideRequest {
+    name: String,
+    runs: Vec<RunRequest>,
+}
+
+/// One profile. `session`: profiles of one process have one; each of its own without it. `us_per_query`: what the whole
+/// profile stands for; without it its weight, which then has to be in ns, by `queries`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunRequest {
+    profile: PathBuf,
+    queries: f64,
+    us_per_query: Option<f64>,
+    session: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct AliasFile {
+    same: Vec<Alias>,
+}
+
+#[derive(Deserialize)]
+struct Alias {
+    name: String,
+    aliases: Vec<String>,
+}
+
+/// One side: its sessions, each of one or more profiles.
+pub struct Side {
+    pub name: String,
+    pub sessions: Vec<Vec<Run>>,
+    pub event: Option<String>,
+    pub unit: String,
+}
+
+/// One profile. Frames and threads are keys of the [`Matching`].
+pub struct Run {
+    /// Of each node, which are depth-first: the node above it, or `NONE`, and its frame's key and object.
+    pub parent: Vec<u32>,
+    pub key: Vec<u32>,
+    pub object: Vec<u32>,
+    /// The frame was inlined.
+    pub inlined: Vec<bool>,
+    pub stacks: Vec<Stack>,
+    pub slices: Vec<Cell>,
+    /// Slices from the first to the last.
+    pub slice_count: u32,
+    pub queries: f64,
+    /// CPU us that a unit of weight stands for.
+    pub us: f64,
+    pub weight: f64,
+    pub samples: u64,
+}
+
+/// What ends at a node (`NONE`: at none) on a thread of this name.
+#[derive(Clone, Copy)]
+pub struct Stack {
+    pub thread: u32,
+    pub node: u32,
+    pub weight: f64,
+    pub samples: u64,
+}
+
+/// What a stack weighs in a slice.
+#[derive(Clone, Copy)]
+pub struct Cell {
+    pub slice: u32,
+    pub stack: u32,
+    pub weight: f64,
+}
+
+pub const NONE: u32 = u32::MAX;
+
+impl FrameRequest {
+    /// Paths in it are relative to its directory.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read(path)
+            .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))?;
+        let mut request: Self = serde_json::from_slice(&text).map_err(|error| {
+            Error::usage(format!("{} is no request of a comparison: {error}", path.display()))
+        })?;
+        if request.schema != 1 {
+            let found = request.schema;
+            return Err(Error::usage(format!(
+                "{} has schema {found}; this stackfold reads 1",
+                path.display()
+            )));
+        }
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let runs = request.sides.iter_mut().flat_map(|side| &mut side.runs).map(|run| &mut run.profile);
+        runs.chain(&mut request.aliases).for_each(|path| *path = directory.join(&*path));
+        Ok(request)
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.sides.iter().flat_map(|side| side.runs.iter().map(|run| &*run.profile))
+    }
+
+    /// Each other name with the one that stands for it.
+    pub fn aliases(&self) -> Result<Vec<(String, String)>, Error> {
+        let mut found = Vec::new();
+        for path in &self.aliases {
+            let refused = |why: String| Error::usage(format!("{}: {why}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+            let file: AliasFile = toml::from_str(&text).map_err(|error| refused(error.to_string()))?;
+            for Alias { name, aliases } in file.same {
+                found.extend(aliases.into_iter().map(|alias| (alias, name.clone())));
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn read(&self, matching: &mut Matching) -> Result<[Side; 2], Error> {
+        let mut read = |number: usize| {
+            let side = &self.sides[number];
+            let mut sessions: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+            let (mut event, mut unit) = (None, String::new());
+            for (place, request) in side.runs.iter().enumerate() {
+                let (run, stats) = Run::read(request, number, matching)?;
+                if place > 0 && unit != stats.unit {
+                    let path = request.profile.display();
+                    return Err(Error::usage(format!(
+                        "{path}: its weights are in {}, others of {} in {unit}: no sum",
+                        stats.unit, side.name
+                    )));
+                }
+                (event, unit) = (stats.event, stats.unit);
+                let session = request.session.clone().unwrap_or_else(|| format!("profile {place:09}"));
+                sessions.entry(session).or_default().push(run);
+            }
+            if sessions.is_empty() {
+                return Err(Error::usage(format!("{}: no profile is given", side.name)));
+            }
+            Ok(Side { name: side.name.clone(), sessions: sessions.into_values().collect(), event, unit })
+        };
+        Ok([read(0)?, read(1)?])
+    }
+}
+
+impl Side {
+    pub fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.sessions.iter().flatten()
+    }
+
+    pub fn samples(&self) -> u64 {
+        self.runs().map(|run| run.samples).sum()
+    }
+
+    pub fn queries(&self) -> f64 {
+        self.runs().map(|run| run.queries).sum()
+    }
+}
+
+#[derive(Deserialize)]
+struct ProfileFile {
+    schema: u32,
+    statistics: Statistics,
+    names: Vec<String>,
+    objects: Vec<String>,
+    frames: Frames,
+    threads: Threads,
+    nodes: NodeInput,
+    stacks: StackInput,
+    slices: Option<SliceInput>,
+}
+
+#[derive(Deserialize)]
+struct Statistics {
+    event: Option<String>,
+    unit: String,
+    samples: u64,
+}
+
+#[derive(Deserialize)]
+struct Frames {
+    name: Vec<u32>,
+    object: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct Threads {
+    name: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct NodeInput {
+    depth: Vec<u32>,
+    frame: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+struct StackInput {
+    thread: Vec<u32>,
+    node: Vec<i64>,
+    weight: Vec<f64>,
+    samples: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct SliceInput {
+    slice: Vec<u32>,
+    stack: Vec<u32>,
+    weight: Vec<f64>,
+}
+
+impl Run {
+    fn read(request: &RunRequest, side: usize, matching: &mut Matching) -> Result<(Self, Statistics), Error> {
+        let path = request.profile.display();
+        let refused = |why: String| Error::usage(format!("{path}: {why}"));
+        let text =
+            std::fs::read(&request.profile).map_err(|error| refused(format!("cannot be read: {error}")))?;
+        let file: ProfileFile = serde_json::from_slice(&text)
+            .map_err(|error| refused(format!("is no profile of stackfold: {error}")))?;
+        if file.schema != crate::artifact::SCHEMA {
+            return Err(refused(format!(
+                "has schema {}; this stackfold reads {}",
+                file.schema,
+                crate::artifact::SCHEMA
+            )));
+        }
+        let weight: f64 = file.stacks.weight.iter().sum();
+        if weight <= 0.0 || request.queries.is_nan() || request.queries <= 0.0 {
+            return Err(refused(format!("weight {weight}, {} queries: no cost of a query", request.queries)));
+        }
+        let us = match request.us_per_query {
+            Some(us) => us * request.queries / weight,
+            None if file.statistics.unit == "ns" => 1e-3,
+            None => {
+                let unit = &file.statistics.unit;
+                return Err(refused(format!(
+                    "weights in {unit} are no time: the request has to give us_per_query"
+                )));
+            }
+        };
+        let run = file
+            .run(side, matching)
+            .ok_or_else(|| refused("does not hold together: it was changed since".into()))?;
+        let run = Self { queries: request.queries, us, weight, samples: file.statistics.samples, ..run };
+        Ok((run, file.statistics))
+    }
+}
+
+impl ProfileFile {
+    /// The columns as numbers of `matching`; `None` where one points nowhere.
+    fn run(&self, side: usize, matching: &mut Matching) -> Option<Run> {
+        let objects: Vec<u32> = self.objects.iter().map(|object| matching.object(&role(object))).collect();
+        let mut frames = Vec::with_capacity(self.frames.name.len());
+        for (&name, &object) in self.frames.name.iter().zip(&self.frames.object) {
+            let name = self.names.get(name as usize)?;
+            let object = *objects.get(object as usize)?;
+            let inlined = split_mark(name.as_bytes()).1 == Some(b'i');
+            frames.push((matching.frame(side, name, object), object, inlined));
+        }
+        let thread_name = |&name: &u32| Some(matching.thread(side, self.names.get(name as usize)?));
+        let threads: Vec<u32> = self.threads.name.iter().map(thread_name).collect::<Option<_>>()?;
+
+        let mut run = Run {
+            parent: Vec::new(),
+            key: Vec::new(),
+            object: Vec::new(),
+            inlined: Vec::new(),
+            stacks: Vec::new(),
+            slices: Vec::new(),
+            slice_count: 0,
+            queries: 0.0,
+            us: 0.0,
+            weight: 0.0,
+            samples: 0,
+        };
+        let mut open: Vec<u32> = Vec::new();
+        for (node, (&depth, &frame)) in self.nodes.depth.iter().zip(&self.nodes.frame).enumerate() {
+            open.truncate(depth as usize);
+            if open.len() != depth as usize {
+                return None;
+            }
+            run.parent.push(open.last().copied().unwrap_or(NONE));
+            let &(key, object, inlined) = frames.get(frame as usize)?;
+            run.key.push(key);
+            // An inlined frame is of the object of the function that it is in.
+            let above = run.parent.last().filter(|above| inlined && **above != NONE);
+            run.object.push(above.map_or(object, |&above| run.object[above as usize]));
+            run.inlined.push(inlined);
+            open.push(node as u32);
+        }
+        let nodes = run.key.len() as i64;
+        let columns = &self.stacks;
+        for (place, (&thread, &node)) in columns.thread.iter().zip(&columns.node).enumerate() {
+            run.stacks.push(Stack {
+                thread: *threads.get(thread as usize)?,
+                node: if (0..nodes).contains(&node) { node as u32 } else { NONE },
+                weight: *columns.weight.get(place)?,
+                samples: *columns.samples.get(place)?,
+            });
+        }
+        if let Some(slices) = &self.slices {
+            for ((&slice, &stack), &weight) in slices.slice.iter().zip(&slices.stack).zip(&slices.weight) {
+                if stack as usize >= run.stacks.len()
+                    || run.slices.last().is_some_and(|last| last.slice > slice)
+                {
+                    return None;
+                }
+                run.slices.push(Cell { slice, stack, weight });
+            }
+            run.slice_count = run.slices.last().map_or(0, |last| last.slice + 1);
+        }
+        Some(run)
+    }
+}
+
+/// What an object is to both sides: its file's name without version; every program is `(program)`.
+fn role(path: &str) -> String {
+    let file = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or(path);
+    match file.find(".so") {
+        _ if dso::is_jit(path.as_bytes()) => "(jit)".to_owned(),
+        _ if !path.starts_with('/') => path.to_owned(),
+        Some(end) if matches!(file.as_bytes().get(end + 3), None | Some(b'.')) => file[..end + 3].to_owned(),
+        _ => "(program)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::role;
+
+    #[test]
+    fn objects_of_two_builds_are_one() {
+        for (path, wanted) in [
+            ("/usr/lib/librocksdb.so.7.8.3", "librocksdb.so"),
+            ("/opt/b/librocksdb.so.10.5 (deleted)", "librocksdb.so"),
+            ("/b/10.5.5/db_bench", "(program)"),
+            ("/tmp/perf-71.map", "(jit)"),
+            ("[kernel.kallsyms]", "[kernel.kallsyms]"),
+            ("", ""),
+        ] {
+            assert_eq!(role(path), wanted, "{path}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""What follows from results: figures with their intervals, costs, accounts of time."""

@@ -1,0 +1,196 @@
+"""Intervals by bootstrap: time slices, and resamples of them. The only one in the house."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from ioflame.analysis.quantiles import t_quantile
+from ioflame.results.interval import Interval
+
+__all__ = (
+    "Draws",
+    "JointResamples",
+    "Resamples",
+    "median",
+    "share_draws",
+    "share_intervals",
+)
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value; the mean of the middle two of an even number. ValueError for none."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no values")
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+class Draws:
+    """A figure with its bootstrap: what it is, and what it would have been in each resample.
+
+    n: the slices it rests on; repeats: of how many repeats they are. Figures of one `Resamples` belong together draw by
+    draw, so what is computed from them keeps what they have in common.
+    """
+
+    def __init__(self, estimate: float, values: Sequence[float], n: int, repeats: int = 1) -> None:
+        self.estimate = estimate
+        self.values = values
+        self.n = n
+        self.repeats = repeats
+
+    def interval(self, fewest: int = 5) -> Interval | None:
+        """The 95 % interval, percentile method; None for fewer than `fewest` slices, of which none can be had."""
+        if self.n < fewest:
+            return None
+        ordered = sorted(self.values)
+        last = len(ordered) - 1
+        return Interval(self.estimate, ordered[round(0.025 * last)], ordered[round(0.975 * last)], self.n)
+
+    def change_to(self, other: Draws) -> Interval | None:
+        """The 95 % interval of other - self; None where either has too few slices for an interval.
+
+        A bootstrap of few repeats is too narrow by sqrt(n / (n - 1)) and knows no t; both are put back, or two repeats
+        a side would tell every fourth pair of equals apart. Of single runs nothing makes up for what they do not tell.
+        """
+        if self.interval() is None or other.interval() is None:
+            return None
+        found = Draws.combined(lambda first, second: second - first, self, other).interval()
+        few = min((side.repeats for side in (self, other) if side.repeats > 1), default=0)
+        if found is None or not few:
+            return found
+        wider = math.sqrt(few / (few - 1)) * t_quantile(0.95, 2 * (few - 1)) / t_quantile(0.95, _MANY)
+        low, high = (found.estimate + wider * (end - found.estimate) for end in (found.low, found.high))
+        return Interval(found.estimate, low, high, found.n)
+
+    @staticmethod
+    def combined(of: Callable[..., float], *parts: Draws) -> Draws:
+        """of(...) of several figures, draw by draw. n is that of the first, repeats those of the fewest."""
+        values = [of(*row) for row in zip(*(part.values for part in parts), strict=True)]
+        return Draws(of(*(part.estimate for part in parts)), values, parts[0].n, min(part.repeats for part in parts))
+
+
+class Resamples:
+    """Time slices of one or several repeats, and resamples of them (bootstrap of Efron 1979, in two stages).
+
+    A resample draws repeats with replacement and, within each, slices with replacement: it varies as repeats vary and
+    as the slices of one vary. Samples within a slice are not taken as independent. Slices are joined to at most 60
+    consecutive ones a repeat, which keeps what neighbours have in common. The same slices and seed give the same
+    resamples. With two or three repeats an interval is about as wide as their spread, which is all they tell.
+    """
+
+    def __init__(
+        self, repeats: Sequence[Sequence[Mapping[str, float]]], *, resamples: int = 1000, seed: int = 1
+    ) -> None:
+        """repeats: for each, its slices: what each column gained in the slice. ValueError where there is none."""
+        groups = [_blocks(slices) for slices in repeats if slices]
+        if not groups:
+            raise ValueError("no slices")
+        self.n = sum(len(slices) for slices in repeats)
+        self._measured = [_total(group) for group in groups]
+        draw = random.Random(seed)
+        self._drawn: list[list[Mapping[str, float]]] = []
+        self._together: list[Mapping[str, float]] = []
+        for _ in range(resamples):
+            chosen = draw.choices(groups, k=len(groups)) if len(groups) > 1 else groups
+            self._drawn.append([_total(draw.choices(group, k=len(group))) for group in chosen])
+
+    def median(self, of: Callable[[Mapping[str, float]], float]) -> Draws:
+        """The median over the repeats of a figure of each repeat's totals."""
+        values = [median([of(totals) for totals in drawn]) for drawn in self._drawn]
+        return Draws(median([of(totals) for totals in self._measured]), values, self.n, len(self._measured))
+
+    def pooled(self, of: Callable[[Mapping[str, float]], float]) -> Draws:
+        """A figure of all repeats' totals together."""
+        if not self._together:
+            # Once for all figures: of a table of categories each row is one.
+            self._together = [_total(drawn) for drawn in self._drawn]
+        values = [of(totals) for totals in self._together]
+        return Draws(of(_total(self._measured)), values, self.n, len(self._measured))
+
+
+class JointResamples:
+    """Sessions of several series each, and resamples of them: sessions with replacement, within each its slices.
+
+    A session is drawn with all its series, so what its series have in common (two arms on one host at one time) stays
+    in common; the slices of each series are drawn on their own. Series may have other columns and other lengths.
+    """
+
+    def __init__(
+        self, sessions: Sequence[Mapping[str, Sequence[Mapping[str, float]]]], *, resamples: int = 1000, seed: int = 1
+    ) -> None:
+        """sessions: for each, its series by name, none of them empty, the same in all. ValueError for no sessions."""
+        if not sessions:
+            raise ValueError("no sessions")
+        self.n = len(sessions)
+        columns = {name: list(series[0]) for name, series in sessions[0].items()}
+        rows = [
+            {name: [tuple(map(one.__getitem__, columns[name])) for one in _blocks(s)] for name, s in session.items()}
+            for session in sessions
+        ]
+
+        def totals(chosen: Sequence[Mapping[str, Sequence[tuple[float, ...]]]]) -> dict[str, dict[str, float]]:
+            # Rows as tuples: zip and sum add up a thousand resamples of a minute in a second.
+            joined = {name: [row for session in chosen for row in session[name]] for name in columns}
+            added = {name: map(sum, zip(*joined[name], strict=True)) for name in columns}
+            return {name: dict(zip(columns[name], added[name], strict=True)) for name in columns}
+
+        draw = random.Random(seed)
+        self.measured = totals(rows)
+        self._without = [totals(rows[:i] + rows[i + 1 :]) for i in range(len(rows))] if len(rows) > 1 else []
+        self.drawn = [
+            totals(
+                [
+                    {name: draw.choices(series, k=len(series)) for name, series in session.items()}
+                    for session in draw.choices(rows, k=len(rows))
+                ]
+            )
+            for _ in range(resamples)
+        ]
+
+    def figure(self, of: Callable[[Mapping[str, Mapping[str, float]]], float]) -> Draws:
+        """A figure of the totals of all series: of(totals), totals[series][column]. n is the number of sessions."""
+        return Draws(of(self.measured), [of(totals) for totals in self.drawn], self.n)
+
+    def error_of_sessions(self, of: Callable[[Mapping[str, Mapping[str, float]]], float]) -> float:
+        """The standard error of a figure by how the sessions differ (jackknife, Tukey 1958); 0 for a single session."""
+        if not self._without:
+            return 0.0
+        values = [of(totals) for totals in self._without]
+        mean = sum(values) / self.n
+        return math.sqrt((self.n - 1) / self.n * sum([(value - mean) ** 2 for value in values]))
+
+
+def share_draws(repeats: Sequence[Sequence[Sequence[float]]]) -> list[Draws]:
+    """The share of each row in all weight, in percent, all repeats pooled.
+
+    repeats: for each, its seconds; a second is the weight of every row. Empty seconds count for nothing.
+    """
+    slices = [[{str(i): w for i, w in enumerate(second)} for second in seconds] for seconds in repeats]
+    resamples = Resamples(slices)
+
+    def share(row: str) -> Callable[[Mapping[str, float]], float]:
+        return lambda totals: 100 * totals[row] / (sum(totals.values()) or 1)
+
+    return [resamples.pooled(share(row)) for row in next(s for s in slices if s)[0]]
+
+
+def share_intervals(repeats: Sequence[Sequence[Sequence[float]]]) -> list[Interval | None]:
+    """The 95 % interval of each row's share, in percent."""
+    return [draws.interval() for draws in share_draws(repeats)] if any(repeats) else []
+
+
+_MOST_BLOCKS = 60
+# Degrees of freedom of a t that is normal.
+_MANY = 10**6
+
+
+def _blocks(slices: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:
+    length = -(-len(slices) // _MOST_BLOCKS)
+    return [_total(slices[i : i + length]) for i in range(0, len(slices), length)] if length > 1 else list(slices)
+
+
+def _total(slices: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    return {name: sum([one[name] for one in slices]) for name in slices[0]}

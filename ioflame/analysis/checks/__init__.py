@@ -1,0 +1,1 @@
+"""What a finished run can be trusted for: one module a subject."""

@@ -1,0 +1,52 @@
+"""What has to be said of a target that was attached to: its queries, what became of it, and what watching it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.record import OwnCost, Target
+
+__all__ = ("target_checks",)
+
+
+def target_checks(target: Target) -> Iterator[Check]:
+    if not target.count:
+        yield Check(
+            "queries",
+            Verdict.NOTE,
+            "not counted",
+            "there is no us per query: shares, cores and us per storage read alone",
+            "--count 'COMMAND', --count-prometheus URL METRIC, --count-symbol FUNCTION or --count-preset NAME",
+        )
+    elif target.count_failed:
+        yield Check(
+            "count",
+            Verdict.FAILED,
+            target.count_failed,
+            f"queries by {target.count} are not known to the end",
+            "a counter that only grows, and answers",
+        )
+    else:
+        yield Check("count", Verdict.OK, target.count)
+    for note in target.notes:
+        yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
+    if target.cost is not None:
+        yield _cost_check(target.cost)
+
+
+def _cost_check(cost: OwnCost) -> Check:
+    own = sum(cost.seconds.values())
+    share = own / cost.target_seconds if cost.target_seconds else 0.0
+    parts = ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in cost.seconds.items())
+    value = f"{own:.2f} s of CPU in our processes, {share:.1%} of the target's {cost.target_seconds:.1f} s ({parts})"
+    if cost.budget is None:
+        return Check("cost", Verdict.OK, value, "without what the kernel does in the target's own time")
+    within = share <= cost.budget
+    return Check(
+        "budget",
+        Verdict.OK if within else Verdict.WARN,
+        f"{value}; {cost.budget:.2%} were allowed",
+        "" if within else "attaching and writing alone took more",
+        "" if within else "a longer --seconds: what attaching takes is spread over more time",
+    )

@@ -1,0 +1,26 @@
+"""All checks of a run over its own record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ioflame.analysis.checks.profile import profile_checks
+from ioflame.analysis.checks.target import target_checks
+from ioflame.analysis.checks.windows import window_checks
+from ioflame.analysis.checks.workload import workload_checks
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.record import RunRecord
+
+__all__ = ("run_checks",)
+
+
+def run_checks(record: RunRecord, background: Mapping[str, int]) -> Iterator[Check]:
+    """background: weight in the profile of the engine's threads that serve no query, by what they do."""
+    if record.profile is not None:
+        yield from profile_checks(record.profile, record.host.get("nominal_ghz", ""), background)
+    for lost in record.unobserved:
+        # What was asked for by name and did not watch fails the run; a scale's default only says so.
+        verdict = Verdict.FAILED if lost.asked else Verdict.WARN
+        yield Check(lost.kind, verdict, f"did not watch: {lost.why}", "its figures are missing", lost.mend)
+    yield from workload_checks(record) if record.target is None else target_checks(record.target)
+    yield from window_checks(record)

@@ -1,0 +1,127 @@
+"""Whether the windows of a run may be put beside each other: warm-up, drift, others' reads, two accounts of CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ioflame.analysis.metrics import metrics_of, window_metrics
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.record import RunRecord, Window
+
+__all__ = ("window_checks",)
+
+_FOREIGN_READS = 0.05
+# Bytes a query: a twentieth of a block of 8 KiB. What a workload that answers from memory reads is less.
+_FOREIGN_BYTES = 400
+_DRIFT = 0.10
+_STEAL_PCT = 2.0
+_OBSERVER = 0.10
+# CPU of an engine that stands still, by the window: being looked at costs it some.
+_STILL = 0.001
+_ACCOUNTING = 0.02
+_TICK_NS = 10_000_000
+
+
+def window_checks(record: RunRecord) -> Iterator[Check]:
+    for window in record.windows:
+        if window.kind == "warm-up":
+            reached = "bound" in window.note
+            yield Check("warm-up", Verdict.NOTE if reached else Verdict.OK, f"{window.seconds:.1f} s: {window.note}")
+    if record.target is None or record.target.count:
+        yield from _query_check([w for w in record.windows if w.kind != "warm-up"])
+    plain = [w for w in record.windows if w.kind == "plain"]
+    if not plain:
+        return
+    yield _foreign_check(plain)
+    rates = [rate for rate in (_qps(w, record.threads) for w in plain) if rate]
+    if len(rates) > 1:
+        drift = max(rates) / min(rates) - 1
+        yield Check(
+            "drift",
+            Verdict.OK if drift <= _DRIFT else Verdict.WARN,
+            f"QPS of the plain windows differ by {drift:.1%}",
+            "" if drift <= _DRIFT else "the device or the host changed under the run",
+            "" if drift <= _DRIFT else "run it again on a quieter machine",
+        )
+    yield from _accounting_check(plain)
+    yield from _observer_check(record, plain)
+    steal = metrics_of(record, plain).get("stealPct", 0.0)
+    if steal > _STEAL_PCT:
+        yield Check("steal", Verdict.WARN, f"{steal:.1f}% of a CPU", "other machines on this host took CPU time")
+
+
+def _foreign_check(plain: list[Window]) -> Check:
+    """Reads of others, as a share and by query: where the workload reads next to nothing, any others are most of it."""
+    own = sum(w.counters.process_read_bytes for w in plain)
+    every = sum(w.counters.storage_read_bytes for w in plain)
+    queries = sum(w.counters.queries or 0 for w in plain)
+    foreign = max(every - own, 0)
+    few = foreign <= _FOREIGN_READS * every or (queries > 0 and foreign / queries <= _FOREIGN_BYTES)
+    return Check(
+        "others' reads",
+        Verdict.OK if few else Verdict.WARN,
+        f"{foreign / every if every else 0:.1%} of the bytes read from the device"
+        + (f", {foreign / queries:,.0f} bytes a query" if queries else ""),
+        "" if few else "IOPS and reqsz count them too",
+    )
+
+
+def _query_check(windows: list[Window]) -> Iterator[Check]:
+    """A window in which the engine did nothing has no figures, whatever it was watched with."""
+    if not windows:
+        return
+    # Between two lines of the engine's report queries are interpolated, also over a standstill: without CPU none ended.
+    still = [w for w in windows if w.counters.cpu_ns < _STILL * w.seconds * 1e9]
+    empty = [w for w in windows if w in still or not w.counters.queries]
+    if not empty:
+        yield Check("queries", Verdict.OK, f"in each of the {len(windows)} windows")
+        return
+    yield Check(
+        "queries",
+        Verdict.FAILED,
+        f"none that is known of in {len(empty)} of {len(windows)} windows: {', '.join(w.kind for w in empty)}",
+        "they have no figures: "
+        + ("the engine used next to no CPU, so it stood still" if len(still) == len(empty)
+           else "the engine's report of finished queries does not cover them"),
+    )  # fmt: skip
+
+
+def _accounting_check(plain: list[Window]) -> Iterator[Check]:
+    """The scheduler's CPU time against the process's own account: two counters that must tell the same."""
+    cpu = sum(w.counters.cpu_ns for w in plain)
+    accounted = sum(w.counters.accounted_ns for w in plain)
+    if not cpu or not accounted:
+        return
+    difference = accounted / cpu - 1
+    # The account has ticks of 10 ms, one at each edge of a window.
+    closes = abs(accounted - cpu) <= max(_ACCOUNTING * cpu, 2 * _TICK_NS * len(plain))
+    yield Check(
+        "CPU accounting",
+        Verdict.OK if closes else Verdict.WARN,
+        f"schedstat and getrusage differ by {difference:+.1%} in the plain windows",
+        "" if closes else "CPU per query is uncertain by as much",
+    )
+
+
+def _observer_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
+    """How far the window that gave the shares was from those that gave the CPU per query."""
+    beside = window_metrics(plain, record.threads)
+    within = window_metrics([w for w in record.windows if w.kind == "perf"], record.threads)
+    if "qps" not in beside or "qps" not in within:
+        return
+    rate = within["qps"] / beside["qps"] - 1
+    cpu = within["cpuPer"] / beside["cpuPer"] - 1 if beside["cpuPer"] else 0.0
+    far = abs(rate) > _OBSERVER or abs(cpu) > _OBSERVER
+    means = "" if not far else "the shares are of the perf window, which was not quite the plain windows' workload"
+    if rate > _OBSERVER:
+        means += "; faster under a sampling timer is real on an idle VM: it keeps the CPU from halting"
+    yield Check(
+        "observer",
+        Verdict.WARN if far else Verdict.OK,
+        f"with perf attached QPS {rate:+.1%}, CPU per query {within['cpuPer']:.2f} against {beside['cpuPer']:.2f} us",
+        means,
+    )
+
+
+def _qps(window: Window, threads: int) -> float | None:
+    return window_metrics([window], threads).get("qps")

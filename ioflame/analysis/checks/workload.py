@@ -1,0 +1,65 @@
+"""Did the workload do what it is for: keys found, reads that reach the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.record import RunRecord
+
+__all__ = ("workload_checks",)
+
+_DATA_TO_CACHE = 20
+# Below it more than half of the reads may be answered by the page cache.
+_DATA_TO_LIMIT = 2
+
+
+def workload_checks(record: RunRecord) -> Iterator[Check]:
+    result = record.engine_result
+    if "found" in result:
+        found, reads = int(result["found"]), int(result["reads"])
+        if found == reads:
+            yield Check("keys found", Verdict.OK, f"{found:,} of {reads:,}")
+        elif record.expected.missing_keys:
+            means = "this workload also asks for keys that are not there, which cost less: CPU and reads are of both"
+            yield Check("keys found", Verdict.NOTE, f"{found:,} of {reads:,} ({found / reads:.1%})", means)
+        else:
+            yield Check(
+                "keys found",
+                Verdict.FAILED,
+                f"{found:,} of {reads:,}",
+                "queries for keys that are not there end at the bloom filter: another workload",
+            )
+    elif record.expected.write_rate or record.expected.tree == "unchanged":
+        yield Check("keys found", Verdict.WARN, "unknown", "the engine's closing line is missing from its log")
+    limit = int(record.database.get("memory_limit", 0))
+    if record.database.get("direct") == "false" and limit:
+        data = int(record.database.get("data_bytes", 0))
+        few = data < _DATA_TO_LIMIT * limit
+        yield Check(
+            "page cache",
+            Verdict.WARN if few else Verdict.OK,
+            f"buffered reads within {limit / 2**20:.0f} MiB, data are {data / limit:.1f} x as large",
+            "most of the data fit into it: reads that it answers never reach the device" if few else "",
+            "a smaller MEMORY_LIMIT or more NUM_KEYS" if few else "",
+        )
+    elif record.database.get("direct") == "false":
+        yield Check(
+            "page cache",
+            Verdict.NOTE,
+            f"buffered reads; it was {record.database.get('page_cache', 'not dropped, and may be warm')}",
+            "reads that it answers never reach the device: readsPerQuery says how many did",
+            "a CONFIG that reads with O_DIRECT, MEMORY_LIMIT, or --allow-host-changes to drop it first",
+        )
+    data, cache = int(record.database.get("data_bytes", 0)), int(record.database.get("cache_size", 0))
+    if data and cache:
+        ratio = data / cache
+        cached = record.database.get("cached") == "true"
+        io_bound = ratio >= _DATA_TO_CACHE or cached
+        yield Check(
+            "IO-bound" if not cached else "cached",
+            Verdict.OK if io_bound else Verdict.WARN,
+            f"data are {ratio:.1f} x the block cache",
+            "" if io_bound else "many queries are answered from memory",
+            "" if io_bound else "a smaller CACHE_SIZE or more NUM_KEYS",
+        )

@@ -1,0 +1,219 @@
+"""What a run shows, in words: rules over its CPU profile, its latency ladder and its waits, the dearest first.
+
+A rule is data (`findings.toml`, and an engine's own). Its figure is us per query with a 95 % interval: of CPU, the
+share of the weight that its frames have in each second, by bootstrap over the seconds, times the CPU per query of the
+plain windows; of a stage of the ladder, its mean over the queries that were followed, +- 1.96 standard errors; of a
+wait, the share of the working threads' time that is in its states, by bootstrap over the threads, times their time per
+query. Nothing is said where the interval does not lie above what the rule calls worth saying.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ioflame.analysis.bootstrap import share_draws, share_intervals
+from ioflame.analysis.metrics import cpu_profiled
+from ioflame.results.findings import Finding
+from ioflame.results.interval import Interval
+from ioflame.results.ladder import Ladder, Rung
+from ioflame.results.off_cpu import OffCpu, Thread
+from ioflame.results.profile import Folded, FoldedStack
+from ioflame.results.record import RunRecord
+from ioflame.results.states import MARKS
+
+__all__ = ("MOST", "Rule", "Waits", "findings", "read_rules")
+
+MOST = 7
+# A query that takes little has small parts worth saying: this share of the whole is enough, whatever `least_us` is.
+ENOUGH = 0.03
+# Fewer threads tell no interval of what a thread waits for.
+_FEWEST_THREADS = 3
+_GENERAL = Path(__file__).with_name("findings.toml")
+_KERNEL = "_[k]"
+_INLINED = "_[i]"
+_PLACE = re.compile(r"\{(\w+)\}")
+_FIGURES = ("us", "whole", "frame", "n")
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sentence and when it is true; `findings.toml` says what each field is."""
+
+    name: str
+    kind: Literal["leaf", "within", "stage", "wait"]
+    least_us: float
+    sentence: str
+    do: str
+    source: str
+    see: Literal["graph", "waits"]
+    frames: list[str] = msgspec.field(default_factory=list)
+    kernel: bool | None = None
+    stage: str = ""
+    states: list[str] = msgspec.field(default_factory=list)
+    instead_of: list[str] = msgspec.field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The off-CPU window: its threads, their stacks where those can be read, and the queries within."""
+
+    off: OffCpu
+    profile: Folded | None
+    queries: float
+
+
+class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    finding: list[Rule]
+
+
+def read_rules(*more: Path) -> list[Rule]:
+    """The rules of every engine, and those in `more`. ValueError where a file is none."""
+    files = (_GENERAL, *more)
+    return [rule for file in files for rule in msgspec.toml.decode(file.read_bytes(), type=_Rules).finding]
+
+
+def findings(
+    rules: Iterable[Rule],
+    record: RunRecord,
+    profile: Folded | None = None,
+    ladder: Ladder | None = None,
+    waits: Waits | None = None,
+    advice: Mapping[str, str] | None = None,
+) -> list[Finding]:
+    """At most `MOST`, by us per query. advice: the engine's own words in what changes a finding, by name"""
+    cpu = cpu_profiled(record.metrics, record.profile.mode)[0] if record.profile is not None else None
+    # Once for all rules: it builds every stack anew.
+    stacks = list(profile.each_stack()) if profile is not None else []
+    found: list[Finding] = []
+    replaced: set[str] = set()
+    for general in rules:
+        rule = msgspec.structs.replace(general, do=_advised(general.do, advice or {}))
+        if rule.kind == "stage":
+            one = _of_stage(rule, ladder) if ladder is not None else None
+        elif rule.kind == "wait":
+            one = _of_wait(rule, waits) if waits is not None else None
+        else:
+            one = _of_frames(rule, profile, stacks, cpu) if profile is not None and cpu is not None else None
+        if one is not None:
+            found.append(one)
+            replaced.update(rule.instead_of)
+    return sorted((one for one in found if one.name not in replaced), key=lambda one: -one.us.estimate)[:MOST]
+
+
+def _of_frames(rule: Rule, profile: Folded, stacks: Sequence[FoldedStack], cpu_us: float) -> Finding | None:
+    if profile.slices is None:
+        return None
+    matches = _matcher(rule)
+    by_frame: Counter[str] = Counter()
+    samples = 0
+    of_rule: list[bool] = []
+    for stack in stacks:
+        frames = stack.frames[-1:] if rule.kind == "leaf" else stack.frames
+        first = next((frame for frame in reversed(frames) if _fits(rule, frame) and matches(_bare(frame))), None)
+        of_rule.append(first is not None)
+        if first is not None:
+            by_frame[_bare(first)] += stack.weight
+            samples += stack.samples or 0
+    seconds = [[0, 0] for _ in range(max(profile.slices.slice, default=-1) + 1)]
+    columns = profile.slices
+    for second, stack_number, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
+        seconds[second][not of_rule[stack_number]] += weight
+    share = share_intervals([seconds])[0] if by_frame else None
+    if share is None:
+        return None
+    return _finding(rule, _scaled(share, cpu_us, samples), cpu_us, "us of CPU", by_frame.most_common(1)[0][0])
+
+
+def _of_stage(rule: Rule, ladder: Ladder) -> Finding | None:
+    """A stage that a query has only where it slept for one read counts 0 for the others."""
+    rung = ladder.stage(rule.stage)
+    if not rung.count or not ladder.finished:
+        return None
+    n = ladder.finished
+    mean = rung.sum_ns / n / 1e3
+    error = 1.96 * math.sqrt(max(_mean_square_ns2(rung) * rung.count / n / 1e6 - mean**2, 0.0) / n)
+    us = Interval(mean, mean - error, mean + error, n)
+    return _finding(rule, us, ladder.query_ns / 1e3, "us a query", "")
+
+
+def _of_wait(rule: Rule, waits: Waits) -> Finding | None:
+    """Of the threads that are not idle. The frame is the innermost of the heaviest stacks that is none of the rule's
+    frames and not the kernel's: whose lock it is."""
+    working = [thread for thread in waits.off.threads if not thread.is_idle]
+    by_thread = []
+    for thread in working:
+        ns = sum(thread.off_ns.get(state, 0) for state in rule.states)
+        by_thread.append([ns, thread.life_ns - ns])
+    if not waits.queries or not any(ns for ns, _ in by_thread):
+        return None
+    share = share_draws([by_thread])[0].interval(_FEWEST_THREADS)
+    if share is None:
+        return None
+    whole = sum(thread.life_ns for thread in working) / 1e3 / waits.queries
+    frame = _waits_in(rule, waits, working)
+    return _finding(rule, _scaled(share, whole, len(working)), whole, "us a query", frame)
+
+
+def _waits_in(rule: Rule, waits: Waits, working: Sequence[Thread]) -> str:
+    if waits.profile is None or not rule.frames:
+        return ""
+    tids, states = {thread.tid for thread in working}, {f"[{state}]" for state in rule.states}
+    skipped = _matcher(rule)
+    by_frame: Counter[str] = Counter()
+    for stack in waits.profile.each_stack():
+        if stack.state in states and stack.tid in tids:
+            own = itertools.takewhile(lambda frame: frame != MARKS["woken_by"], stack.frames)
+            place = [frame for frame in own if not frame.endswith(_KERNEL) and not skipped(_bare(frame))]
+            by_frame[_bare(place[-1]) if place else ""] += stack.weight
+    return by_frame.most_common(1)[0][0] if by_frame else ""
+
+
+def _matcher(rule: Rule) -> Callable[[str], re.Match[str] | None]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in rule.frames)).fullmatch
+
+
+def _scaled(share: Interval, whole: float, n: int) -> Interval:
+    """Per cent of `whole`, as a part of it."""
+    return Interval(whole * share.estimate / 100, whole * share.low / 100, whole * share.high / 100, n)
+
+
+def _mean_square_ns2(rung: Rung) -> float:
+    """Of the durations, from the middles of their buckets, which are at most 1/32 wide."""
+    counted = sum(count for _, _, count in rung.buckets)
+    return sum(((low + high) / 2) ** 2 * count for low, high, count in rung.buckets) / counted if counted else 0.0
+
+
+def _finding(rule: Rule, us: Interval, whole: float, unit: str, frame: str) -> Finding | None:
+    """None where it may be less than what is worth saying."""
+    if us.low <= min(rule.least_us, ENOUGH * whole):
+        return None
+    figures = [f"{value:.{1 if whole >= 10 else 2}f}" for value in (us.estimate, us.low, us.high, whole)]
+    words = {"us": "{} [{}, {}]".format(*figures), "whole": f"{figures[3]} {unit}", "frame": frame, "n": f"{us.n:,}"}
+    return Finding(rule.name, _filled(rule.sentence, words), us, frame, _filled(rule.do, words), rule.source, rule.see)
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    """format_map would read braces in a frame's own name, too; only what the rule wrote is a place to fill."""
+    return _PLACE.sub(lambda place: words.get(place[1], place[0]), text)
+
+
+def _advised(do: str, advice: Mapping[str, str]) -> str:
+    """Without the parts for which this engine has no words."""
+    parts = [part for part in do.split("; ") if set(_PLACE.findall(part)) <= {*advice, *_FIGURES}]
+    return _filled("; ".join(parts), advice)
+
+
+def _fits(rule: Rule, frame: str) -> bool:
+    return rule.kernel is None or rule.kernel == frame.endswith(_KERNEL)
+
+
+def _bare(frame: str) -> str:
+    return frame.removesuffix(_KERNEL).removesuffix(_INLINED)

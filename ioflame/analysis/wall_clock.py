@@ -1,0 +1,54 @@
+"""Wall clock by category: what the CPU profile and the off-CPU stacks say together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ioflame.results.categories import Categories
+from ioflame.results.off_cpu import STATES, OffCpu, OffStack, WallClock, WallRow
+
+__all__ = ("wall_clock",)
+
+_ON_CPU = "on-CPU"
+
+
+def wall_clock(off: OffCpu, stacks: Sequence[OffStack], on_cpu: Categories | None, queries: float | None) -> WallClock:
+    """The time of the threads that are not idle: on a CPU by the categories of `on_cpu`, off it by state and category.
+
+    The CPU profile's shares are scaled to the time from switch-in to switch-out, in which its samples were taken.
+    """
+    idle = {thread.tid for thread in off.threads if thread.is_idle}
+    busy = [thread for thread in off.threads if thread.tid not in idle]
+    ran = sum(thread.ran_ns for thread in busy)
+    known = [thread.cpu_ns for thread in busy if thread.cpu_ns is not None]
+
+    def row(state: str, category: str, ns: int) -> WallRow:
+        return WallRow(state, category, ns, ns / 1e3 / queries if queries else None)
+
+    rows = []
+    if on_cpu is not None and on_cpu.total_weight:
+        shares = [(category.name, category.weight / on_cpu.total_weight) for category in on_cpu.rows]
+        rows += [row(_ON_CPU, name, round(ran * share)) for name, share in shares if share]
+    else:
+        rows.append(row(_ON_CPU, "", ran))
+    order = {category.name: place for place, category in enumerate(on_cpu.rows)} if on_cpu is not None else {}
+    for state in STATES:
+        # What could not be kept has no thread of its own.
+        within = [s for s in stacks if s.state == state and (s.tid not in idle or "[lost stack]" in s.frames)]
+        by_category: Counter[str] = Counter()
+        for stack in within:
+            by_category[stack.category] += stack.ns
+        # In the order of the CPU's rows, or the heaviest first.
+        categories = sorted(by_category, key=lambda name: (order.get(name, len(order)), -by_category[name]))
+        rows += [row(state, name, by_category[name]) for name in categories if by_category[name]]
+    return WallClock(
+        elapsed_ns=sum(thread.life_ns for thread in busy),
+        threads=len(busy),
+        idle_ns=sum(thread.life_ns for thread in off.threads if thread.tid in idle),
+        idle_threads=len(off.threads) - len(busy),
+        ran_ns=ran,
+        cpu_ns=sum(known) if len(known) == len(busy) else None,
+        queries=queries,
+        rows=rows,
+    )

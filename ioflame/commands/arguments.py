@@ -1,0 +1,191 @@
+"""The options that several commands share, parsed and refused before anything starts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from ioflame.errors import UsageError
+from ioflame.profile.options import ProfileOptions
+from ioflame.system.cpus import check_cpus
+from ioflame.text.units import parse_bytes, parse_count
+from workloads.registry import DEFAULT_ENGINE, engine_named
+
+__all__ = (
+    "CALLGRAPHS", "COLLECTORS", "Commands", "add_profile_arguments", "add_repetition", "collectors", "counts",
+    "event_name", "number", "profile_options",
+)  # fmt: skip
+
+CALLGRAPHS = ("auto", "fp", "dwarf")
+# In the order of their windows; `null` attaches nothing, for comparison.
+COLLECTORS = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")
+_MAX_FREQUENCY = 20_000
+_MAX_THREADS = 4096
+
+
+class Commands(Protocol):
+    """What a command adds its parser to. help: what it does, in a line; more: what an ArgumentParser takes"""
+
+    def add_parser(self, name: str, *, help: str, **more: Any) -> argparse.ArgumentParser: ...
+
+
+def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
+    """The same names as the variables of `make profile`. Values are checked in `profile_options`, all in one way."""
+    add = parser.add_argument
+    add("--workload", metavar="NAME", help="what runs (WORKLOAD; default: the engine's first: readrandom)")
+    add("--engine", default=DEFAULT_ENGINE, metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
+    add("--client", metavar="NAME", help="what drives it: db_bench or ioflame (CLIENT; default: the engine's first)")
+    add("--scale", default="default", metavar="NAME", help="smoke, default or full (SCALE)")
+    add(
+        "--config",
+        metavar="NAME",
+        help="how the database reads (CONFIG; default: the engine's first: iodir; `ioflame list`)",
+    )
+    add("--db-bench", metavar="PATH", help="any build of db_bench (DB_BENCH; default: the one on PATH)")
+    add("--db-dir", metavar="DIR", help="the database's directory (DB_DIR; default: db/<engine>-<keys>)")
+    add("--threads", default="1", metavar="N", help="reading threads (THREADS; default: 1)")
+    add("--cpus", metavar="LIST", help="hold the workload on these, e.g. 0-3,8 (CPUS; default: the scheduler's choice)")
+    add("--num-keys", metavar="N", help="keys in the database, e.g. 10M (NUM_KEYS; default: by scale)")
+    add("--cache-size", metavar="SIZE", help="block cache, e.g. 128M (CACHE_SIZE; default: by scale)")
+    add(
+        "--cache-type",
+        metavar="NAME",
+        help="block cache: lru_cache, hyper_clock_cache ... (CACHE_TYPE; default: the engine's first: lru_cache)",
+    )
+    add(
+        "--memory-limit",
+        metavar="SIZE",
+        help="bound of the workload and of the page cache that it fills, for buffered reads (MEMORY_LIMIT)",
+    )
+    add("--duration", metavar="SECONDS", help="of one window (DURATION; default: by scale)")
+    add("--event", default="auto", metavar="NAME", help="perf event (EVENT; default: auto: cycles, else cpu-clock)")
+    add("--freq", default="999", metavar="HZ", help="samples a second and CPU (FREQ; default: 999)")
+    add(
+        "--callgraph",
+        default="auto",
+        metavar="MODE",
+        help="auto, fp or dwarf (CALLGRAPH; auto: by a trial of a second)",
+    )
+    add(
+        "--collect",
+        default="",
+        metavar="NAMES",
+        help=f"what watches, each in its own window: any of {' '.join(COLLECTORS)} (COLLECT; default: by scale)",
+    )
+    add(
+        "--ladder-sample",
+        default="8",
+        metavar="N",
+        help="the ladder follows one query in N (LADDER_SAMPLE; default: 8)",
+    )
+    add("--store", metavar="DIR", help="add what was measured to the store in DIR (STORE; `ioflame store --help`)")
+    add("--out", default="runs", metavar="DIR", help="where run directories go (OUT; default: runs)")
+    add(
+        "--allow-host-changes",
+        action="store_true",
+        help="with buffered reads: drop the page cache before the workload starts (as root)",
+    )
+    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
+
+
+def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
+    """The checked options. UsageError for a value that makes no sense."""
+    engine = engine_named(arguments.engine, client=arguments.client)
+    cache_types = engine.about.cache_types
+    return ProfileOptions(
+        workload=arguments.workload or next(iter(engine.workloads())),
+        engine=arguments.engine,
+        scale=arguments.scale,
+        configuration=arguments.config or next(iter(engine.configurations())),
+        db_bench=arguments.db_bench or None,
+        db_dir=Path(arguments.db_dir).absolute() if arguments.db_dir else None,
+        threads=number("THREADS", arguments.threads, int, 1, _MAX_THREADS),
+        num_keys=_optional("NUM_KEYS", arguments.num_keys, parse_count, 1_000, 10**12),
+        cache_size=_optional("CACHE_SIZE", arguments.cache_size, parse_bytes, 1 << 20, 1 << 50),
+        cache_type=_choice("CACHE_TYPE", arguments.cache_type or cache_types[0], cache_types),
+        memory_limit=_optional("MEMORY_LIMIT", arguments.memory_limit, parse_bytes, 1 << 20, 1 << 50),
+        duration=_optional("DURATION", arguments.duration, int, 1, 86_400),
+        event=event_name(arguments.event),
+        frequency=number("FREQ", arguments.freq, int, 1, _MAX_FREQUENCY),
+        callgraph=_choice("CALLGRAPH", arguments.callgraph, CALLGRAPHS),
+        out=Path(arguments.out).absolute(),
+        quiet=arguments.quiet,
+        allow_host_changes=arguments.allow_host_changes,
+        collect=collectors(arguments.collect),
+        cpus=check_cpus(arguments.cpus) if arguments.cpus else None,
+        client=arguments.client or None,
+        ladder_sample=number("LADDER_SAMPLE", arguments.ladder_sample, int, 1, 1_000_000),
+    )
+
+
+def number(name: str, text: str, parse: Callable[[str], int], least: int, most: int) -> int:
+    """The value of an option; UsageError, which calls it `name`, where it is none or out of range."""
+    try:
+        value = parse(text)
+    except ValueError as error:
+        words = str(error) if parse is not int else f"{text!r} is not a whole number"
+        raise UsageError(
+            f"{name}={text}: {words}", means="nothing was started", mend=f"{name}=<{least}..{most}>"
+        ) from None
+    if not least <= value <= most:
+        raise UsageError(
+            f"{name}={text} is out of range", means="nothing was started", mend=f"{name}=<{least}..{most}>"
+        )
+    return value
+
+
+def _optional(name: str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
+    return None if not text else number(name, text, parse, least, most)
+
+
+def collectors(text: str) -> tuple[str, ...] | None:
+    """The collectors asked for, each once, in the order of their windows; None where nothing was said."""
+    asked = text.replace(",", " ").split()
+    unknown = [name for name in asked if name not in COLLECTORS]
+    if unknown:
+        raise UsageError(
+            f"COLLECT={text}: {unknown[0]} is not known",
+            means="nothing was started",
+            mend=f'COLLECT="{" ".join(COLLECTORS)}", or some of them',
+        )
+    return tuple(name for name in COLLECTORS if name in asked) if asked else None
+
+
+def _choice(name: str, text: str, known: tuple[str, ...]) -> str:
+    if text not in known:
+        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
+    return text
+
+
+def event_name(text: str) -> str:
+    """UsageError where it is not the name of one event."""
+    if not text or any(c in text for c in " ,{}") or text.startswith("-"):
+        raise UsageError(
+            f"EVENT={text!r} is not one perf event",
+            means="a profile has one event and one unit; several are never mixed",
+            mend="EVENT=auto, or one name of `perf list`, such as EVENT=cycles",
+        )
+    return text
+
+
+def add_repetition(parser: argparse.ArgumentParser) -> None:
+    """The options that say how often an experiment's steps are run."""
+    parser.add_argument("--users", default="1", metavar="LIST", help='threads of each step, "1 6" (USERS)')
+    parser.add_argument(
+        "--repeats",
+        metavar="N",
+        help="how often each step or cell is measured (REPEATS; default: 1, of cells by scale)",
+    )
+
+
+def counts(name: str, text: str) -> list[int]:
+    """The numbers in `text`; UsageError naming the variable `name` where it is no list of numbers from 1 to 1024."""
+    try:
+        counts = [int(word) for word in text.replace(",", " ").split()]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1 or max(counts) > 1024:
+        raise UsageError(f"{name}={text!r} is no list of numbers from 1 to 1024", means="nothing was started")
+    return counts

@@ -1,0 +1,200 @@
+"""`ioflame attach`: where the CPU and the time of a running service go, for which nothing of it is restarted."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from collectors.counts import Count, QueryCount, command_count, prometheus_count
+from ioflame.commands.arguments import CALLGRAPHS, COLLECTORS, Commands, collectors, event_name, number
+from ioflame.commands.outcome import analyse_command, print_outcome
+from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
+from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
+from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
+from ioflame.profile.attach.job import AttachOptions, new_record, resolve
+from ioflame.results.files import Files
+from ioflame.results.run import Run
+from ioflame.system.groups import container_group, named_group
+from ioflame.system.held_process import process_number
+from ioflame.system.process import interruptible
+from ioflame.system.target import Target
+from ioflame.text.progress import Reporter
+from workloads.registry import service_named, service_names
+
+__all__ = ("add_parser", "run")
+
+_EXAMPLES = """examples:
+  ioflame attach --pid 4711 --seconds 60              a service, and the children it has and will have
+  ioflame attach --cgroup tikv.service                all that a unit, or --container ID, holds
+  ioflame attach --pid 4711 --count-preset queries    us per query, by the service's own statistics
+  ioflame attach --pid 4711 --count 'CMD'             by a command that prints one growing number
+  ioflame attach --pid 4711 --rules my.toml           categories of your own
+  ioflame attach --pid 4711 --collect perf,pmp        what watches; what stops threads only where it is named
+
+WHAT THE SERVICE NOTICES
+  By default nothing stops a thread, copies a stack or sits in its code: perf samples at 49 Hz, eBPF programs count at
+  requests of the device and at context switches. What our processes took of CPU is printed beside what the service
+  took; --budget 0.5% ends windows before they take more.
+"""
+
+# By default: what neither stops threads nor sits in the target's own code.
+_QUIET = ("perf", "iolat", "offcpu")
+_MOST_SECONDS = 86_400.0
+# What each run of several is given as we were.
+_OWN_WORDS = ("cgroup", "container", "engine", "rules", "count", "count_prometheus", "count_symbol", "count_preset",
+              "collect", "event", "freq", "callgraph", "device", "budget")  # fmt: skip
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "attach",
+        help="watch a running service: where its CPU and its time go",
+        description=_EXAMPLES + "\n" + (__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--pid", type=process_number, action="append", default=[], metavar="PID", help="the process, with its children")
+    add("--cgroup", metavar="NAME", help="a control group: its path, or a unit of systemd: tikv.service")
+    add("--container", metavar="ID", help="a container of any runtime, by its id")
+    add("--seconds", type=float, default=60.0, metavar="S", help="of all windows together (default: 60)")
+    add(
+        "--every",
+        metavar="TIME",
+        help="again and again: 10m from start to start; SIGUSR1 keeps the last 15 minutes",
+    )
+    add("--for", dest="lasting", metavar="TIME", help="with --every: of all windows together, instead of --seconds")
+    add("--keep", default="7d", metavar="TIME", help="with --every: for how long runs are kept (default: 7d)")
+    add("--engine", metavar="NAME", help=f"whose rules: {', '.join(service_names())} (default: what its files tell)")
+    add("--rules", type=Path, metavar="FILE", help="categories of your own, instead")
+    add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
+    add("--count-prometheus", nargs=2, metavar=("URL", "METRIC"), help="the same by an endpoint of Prometheus' format")
+    add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
+    add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
+    add("--collect", default="", metavar="NAMES", help=f"any of {' '.join(COLLECTORS)} (default: {' '.join(_QUIET)})")
+    add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
+    add("--freq", default="49", metavar="HZ", help="samples a second and CPU (default: 49)")
+    add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
+    add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")
+    add("--budget", metavar="PERCENT", help="CPU that we may use, of the target's: 0.5%%")
+    add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")
+    add("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
+    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where a check failed, 2 where the target or the request makes no sense, 3 where the host cannot."""
+    reporter = Reporter(quiet=arguments.quiet)
+    if arguments.lasting:
+        arguments.seconds = parse_duration("--for", arguments.lasting)
+    options = _options(arguments)
+    with interruptible():
+        if arguments.every:
+            how = Repetition(parse_duration("--every", arguments.every), parse_duration("--keep", arguments.keep))
+            repeat(_once(arguments), options.pids, options.asked, options.out, how, reporter)
+            return EXIT_OK
+        job = resolve(options, Target(options.pids, options.group), reporter)
+        made = Run.create(options.out, new_record(job))
+        try:
+            attach(job, made, reporter)
+        except KeyboardInterrupt:
+            reporter.warn(f"interrupted; nothing of ours is left in the target. Kept: {made.directory}")
+            if made.path(Files.PERF_DATA).exists():
+                reporter.warn(f"to fold what was recorded: {analyse_command(made)}")
+            return EXIT_INTERRUPTED
+        except IoflameError:
+            reporter.warn(f"what was measured until then is kept in {made.directory}")
+            raise
+    return print_outcome(made, arguments.verbose)
+
+
+def _once(arguments: argparse.Namespace) -> list[str]:
+    """The words of one run of several."""
+    words = [word for pid in arguments.pid for word in ("--pid", str(pid))] + ["--seconds", str(arguments.seconds)]
+    for name in _OWN_WORDS:
+        value = getattr(arguments, name)
+        if isinstance(value, list):
+            words += [f"--{name.replace('_', '-')}", *value]
+        elif value:
+            words.append(f"--{name.replace('_', '-')}={value}")
+    return words
+
+
+def _options(arguments: argparse.Namespace) -> AttachOptions:
+    """The checked options. UsageError for a value that makes no sense."""
+    named = [name for name in ("pid", "cgroup", "container") if getattr(arguments, name)]
+    if len(named) > 1:
+        raise UsageError(
+            f"--{' and --'.join(named)} name two targets", means="nothing was attached", mend="one of them"
+        )  # fmt: skip
+    if not named:
+        raise UsageError(
+            "no target is named", means="nothing was attached; targets are never looked for by name",
+            mend="--pid <a running process; see ps>",
+        )  # fmt: skip
+    if not LEAST_SECONDS <= arguments.seconds <= _MOST_SECONDS:
+        least = f"{LEAST_SECONDS:g}"
+        raise UsageError(f"--seconds {arguments.seconds:g} is out of range", mend=f"--seconds <{least}..86400>")
+    asked = collectors(arguments.collect)
+    return AttachOptions(
+        pids=list(dict.fromkeys(arguments.pid)),
+        group=_group(arguments),
+        asked=" ".join(f"--pid {pid}" for pid in arguments.pid) or f"--{named[0]} {getattr(arguments, named[0])}",
+        seconds=arguments.seconds,
+        engine=arguments.engine,
+        rules=arguments.rules,
+        count=QueryCount(count) if (count := _count(arguments)) is not None else None,
+        symbol=arguments.count_symbol,
+        event=event_name(arguments.event),
+        frequency=number("--freq", arguments.freq, int, 1, 20_000),
+        callgraph=arguments.callgraph,
+        collect=asked or _QUIET,
+        asked_to_collect=asked is not None,
+        device=arguments.device,
+        budget=_budget(arguments.budget),
+        out=Path(arguments.out).absolute(),
+        quiet=arguments.quiet,
+    )
+
+
+def _group(arguments: argparse.Namespace) -> Path | None:
+    if arguments.cgroup:
+        return named_group(arguments.cgroup)
+    return container_group(arguments.container) if arguments.container else None
+
+
+def _count(arguments: argparse.Namespace) -> Count | None:
+    options = ("count", "count_prometheus", "count_preset", "count_symbol")
+    given = [option for option in options if getattr(arguments, option)]
+    if len(given) > 1:
+        names = " and ".join(f"--{option.replace('_', '-')}" for option in given)
+        raise UsageError(f"{names} each count the queries", means="nothing was attached", mend="one of them")
+    if arguments.count:
+        return command_count(arguments.count)
+    if arguments.count_prometheus:
+        return prometheus_count(*arguments.count_prometheus)
+    return _preset(arguments.count_preset) if arguments.count_preset else None
+
+
+def _preset(name: str) -> Count:
+    """That of any service: `SERVICE:NAME`, or NAME where one service has it."""
+    services = {name: service_named(name) for name in service_names()}
+    known = {f"{name}:{preset}": one for name, service in services.items() for preset, one in service.count.items()}
+    fitting = [full for full in known if name in (full, full.partition(":")[2])]
+    if len(fitting) != 1:
+        listed = "; ".join(f"{full}: {one.about}" for full, one in known.items())
+        raise UsageError(f"--count-preset {name} is not one of: {listed}", mend="--count-preset <one of them>")
+    return command_count(known[fitting[0]].command)
+
+
+def _budget(text: str | None) -> float | None:
+    """A share of the target's CPU."""
+    if text is None:
+        return None
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise UsageError(f"--budget {text} is no share of the target's CPU", mend="--budget 0.5%")
+    return share

@@ -1,0 +1,136 @@
+"""`ioflame bisect`: which commit made it slower, when every measurement is noisy and builds take time?
+
+First it is proven that the ends differ on this host. Then the commit whose outcome tells most a minute is measured,
+beside both ends in one session, until one commit has 99 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ioflame import __version__
+from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
+from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.profile.bisect.builds import Builds, commits_between, listed_arms
+from ioflame.profile.bisect.compared import Compared, check_symptom
+from ioflame.profile.bisect.conduct import search
+from ioflame.profile.compare.options import AskedArm, CompareOptions
+from ioflame.results.bisect import BisectRecord, BisectRun
+from ioflame.results.comparison import BUILD
+from ioflame.system.process import interruptible
+from ioflame.text.progress import Reporter, shown_path
+
+__all__ = ("add_parser", "run")
+
+_EXAMPLES = """examples:
+  ioflame bisect --repo ~/rocksdb --good v10.5.5 --bad v10.6.2 \\
+      --build 'make -j2 DEBUG_LEVEL=0 db_bench' --binary db_bench --workload fillseq
+  ioflame bisect --arms list.txt --symptom category:LRU      NAME=BIN a line, the good end first
+"""
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "bisect",
+        help="which commit made it slower, in spite of noise",
+        description=_EXAMPLES + "\n" + (__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--repo", type=Path, metavar="DIR", help="a git repository")
+    add("--good", metavar="COMMIT", help="where it was fast")
+    add("--bad", metavar="COMMIT", help="where it is slow")
+    add("--build", metavar="COMMAND", help="builds a commit, in a work tree of its own")
+    add("--binary", metavar="PATH", help="what it builds, in the work tree")
+    add("--arms", type=Path, metavar="FILE", help="instead of commits: NAME=BIN a line, in order, the good end first")
+    add("--symptom", default="qps", metavar="NAME", help="qps, cpuPer or category:NAME (default: qps)")
+    add("--sessions", type=int, default=16, metavar="N", help="at most, to prove that the ends differ (default: 16)")
+    add("--blocks", type=int, metavar="N", help="of a session of that proof (default: 4)")
+    add("--schedule", default="", metavar="NAME", help="frozen or process (default: by the workload)")
+    add("--resume", type=Path, metavar="DIR", help="go on with the search in DIR")
+    add_profile_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    reporter = Reporter(quiet=arguments.quiet)
+    check_store(arguments.store)
+    now = _record(arguments)
+    going = _resumed(arguments.resume.resolve(), now) if arguments.resume else BisectRun.create(
+        profile_options(arguments).out, now
+    )  # fmt: skip
+    builds = Builds(going, reporter)
+    template = CompareOptions(
+        (), BUILD, schedule=arguments.schedule, sessions=arguments.sessions, blocks=arguments.blocks, twin=False
+    )
+    measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
+    with interruptible():
+        try:
+            ended = resumable(lambda: _search(going, builds, measuring, reporter), going.directory, reporter)
+        finally:
+            builds.end()
+    if not ended:
+        return EXIT_INTERRUPTED
+    add_to_asked_store(arguments.store, going.directory, reporter)
+    for place, why in going.record.skipped.items():
+        print(f"skipped:      {going.record.names[int(place)][:12]}: {why}")
+    print(f"bisect:       {shown_path(going.directory)}")
+    print(going.record.outcome)
+    return EXIT_OK
+
+
+def _search(going: BisectRun, builds: Builds, measuring: Compared, reporter: Reporter) -> None:
+    search(going, builds, measuring, reporter)
+
+
+def _record(arguments: argparse.Namespace) -> BisectRecord:
+    """UsageError for what makes no sense."""
+    symptom = check_symptom(arguments.symptom)
+    of_git = [arguments.repo, arguments.good, arguments.bad, arguments.build, arguments.binary]
+    if bool(arguments.arms) == any(of_git) or (not arguments.arms and not all(of_git)):
+        raise UsageError(
+            "a search is of --repo, --good, --bad, --build and --binary, or of --arms",
+            means="nothing was started",
+            mend="ioflame bisect --help",
+        )
+    created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    options = {"workload": str(arguments.workload), "config": str(arguments.config), "threads": arguments.threads}
+    if arguments.arms:
+        names, binaries = listed_arms(arguments.arms)
+        record = BisectRecord(__version__, created, symptom, names, binaries, options=options)
+        record.binaries = {str(place): binary for place, binary in enumerate(binaries)}
+        return record
+    repository = arguments.repo.resolve()
+    names, titles = commits_between(repository, arguments.good, arguments.bad)
+    return BisectRecord(
+        __version__, created, symptom, names, titles, str(repository), arguments.build, arguments.binary, options
+    )
+
+
+def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
+    """The search in `directory`, if it is of the same commits, build and figure."""
+    going = BisectRun.open(directory)
+    of = ("symptom", "names", "repository", "build", "binary", "options")
+    differing = [name for name in of if getattr(going.record, name) != getattr(now, name)]
+    if differing:
+        raise UsageError(
+            f"{shlex.quote(str(directory))} was searched otherwise: another {', '.join(differing)}",
+            means="what was measured then says nothing of this search",
+            mend="the same command as then, or leave --resume out",
+        )
+    return going
+
+
+def _asked(arguments: argparse.Namespace) -> Callable[[str, Path], AskedArm]:
+    def arm(name: str, binary: Path) -> AskedArm:
+        one = copy.copy(arguments)
+        vars(one).update(db_bench=str(binary), collect=arguments.collect or "perf")
+        return AskedArm(name, str(binary), profile_options(one))
+
+    return arm

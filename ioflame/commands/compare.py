@@ -1,0 +1,282 @@
+"""`ioflame compare`: is B slower than A, by how much, and is it real? Arms are run in turns, block by block.
+
+An arm is a client (`--arm NAME=BIN`, with variables of its own before it: `--arm 'slow=LD_PRELOAD=/x.so db_bench'`),
+or a value of one setting (`--factor cache_type=lru_cache,hyper_clock_cache`). The first is the base. Everything else is
+alike; what is not is printed, and bars the verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ioflame.analysis.compare.figures import DECIDING
+from ioflame.analysis.compare.runs import compare_runs
+from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
+from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.profile.compare.arms import TWIN, resolve_arms
+from ioflame.profile.compare.conduct import conduct, planned, resumed
+from ioflame.profile.compare.judge import VERDICT, plans_of, verdicts_of
+from ioflame.profile.compare.options import AskedArm, CompareOptions
+from ioflame.profile.compare.page import write_comparison_page
+from ioflame.profile.compare.tables import tables_of
+from ioflame.results.comparison import BUILD, NOTHING, Comparison, ComparisonRun
+from ioflame.results.differences import Outcome
+from ioflame.results.run import open_run
+from ioflame.system.process import interruptible
+from ioflame.text.progress import Reporter, shown_path, terminal_width
+from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
+from viz.terminal.comparison import comparison_text, plan_text, runs_text
+from viz.terminal.relative import render_agreement, render_relative
+
+__all__ = ("add_parser", "run")
+
+_SCHEDULES = ("frozen", "process", "duet")
+_NAME = re.compile(r"[\w.+-]{1,40}")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+# Settings that are options of ioflame, by the names of their variables; any other is a flag of the client.
+_OPTIONS = ("threads", "cpus", "cache_size", "cache_type", "config")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_EXAMPLES = """examples:
+  ioflame compare --arm 10.5=/b/10.5/db_bench --arm 10.6=/b/10.6/db_bench --time 40m
+  ioflame compare --factor cache_type=lru_cache,hyper_clock_cache --config byrx --threads 8
+  ioflame compare --null db_bench               the same client twice: what can this host see?
+  ioflame compare --plan --arm ...              what it will take; starts nothing
+  ioflame compare runs/20261123T000000-compare-readrandom       a finished one again
+"""
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="two builds or settings in turns: slower or not, by how much",
+        description=_EXAMPLES + "\n" + (__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("directories", type=Path, nargs="*", metavar="DIR", help="finished comparisons, or runs, beside each other")
+    add("--arm", action="append", default=[], metavar="NAME=BIN", help="an arm; two or more, the base first (A, B)")
+    add("--factor", metavar="SETTING=A,B", help=f"arms by a setting: {', '.join(_OPTIONS)}, or a flag of the client")
+    add("--null", metavar="BIN", help="the same client twice")
+    add("--delta", default="2%", metavar="PART", help="the smallest difference that matters (DELTA; default: 2%%)")
+    add("--time", metavar="TIME", help="as long as it may take, e.g. 40m (TIME; default: until decided)")
+    add("--sessions", default="16", metavar="N", help="at most (SESSIONS; default: 16)")
+    add("--blocks", metavar="N", help="of a session (BLOCKS; default: two for each arm)")
+    add("--schedule", default="", metavar="NAME", help=f"{', '.join(_SCHEDULES)} (SCHEDULE; default: by the workload)")
+    add("--tree", default="", metavar="NAME", help="shared or own (TREE; default: shared)")
+    add("--seed", metavar="N", help="of the order of everything (SEED; default: a new one)")
+    add("--no-twin", action="store_true", help="without a second process of the base as a control")
+    add("--plan", action="store_true", help="print what it will take; start nothing")
+    add("--resume", metavar="DIR", help="go on with the comparison in DIR (RESUME)")
+    add("--fail-on", choices=("regressed",), help="exit code 1 where an arm regressed")
+    add(
+        "--table", choices=("tsv", "markdown"), help="ratios to the base as a table for other programs, or for an issue"
+    )
+    add("--json", action="store_true", help="print every number as JSON")
+    add_profile_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    reporter = Reporter(quiet=arguments.quiet)
+    if arguments.directories:
+        return _read(arguments)
+    check_store(arguments.store)
+    options = _options(arguments)
+    with interruptible():
+        arms = resolve_arms(options, reporter)
+        record = planned(options, arms)
+        if arguments.plan:
+            return _plan(record)
+        going = (
+            resumed(Path(arguments.resume).resolve(), record)
+            if arguments.resume
+            else ComparisonRun.create(options.base.options.out, record)
+        )
+        if not resumable(lambda: conduct(arms, going, reporter), going.directory, reporter):
+            return EXIT_INTERRUPTED
+    code = _print(going, arguments)
+    add_to_asked_store(arguments.store, going.directory, reporter)
+    return code
+
+
+def _read(arguments: argparse.Namespace) -> int:
+    """A finished comparison once more, or runs that were made before beside each other."""
+    directories = [directory.resolve() for directory in arguments.directories]
+    if len(directories) == 1:
+        going = ComparisonRun.open(directories[0])
+        return _plan(going.record) if arguments.plan else _print(going, arguments)
+    if ComparisonRun.is_in(directories[0]):
+        return _beside([ComparisonRun.open(directory) for directory in directories], arguments)
+    found = compare_runs(
+        [open_run(directory).record for directory in directories], _part(arguments.delta), arguments.factor or ""
+    )
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        print(runs_text([shown_path(path) for path in directories], found, terminal_width(sys.stdout)))
+        print(found.sentence)
+    outcomes = {arm[name].outcome for arm in found.decisions for name in DECIDING if name in arm}
+    return EXIT_CHECK_FAILED if arguments.fail_on == "regressed" and Outcome.REGRESSED in outcomes else EXIT_OK
+
+
+def _beside(comparisons: Sequence[ComparisonRun], arguments: argparse.Namespace) -> int:
+    """Several finished comparisons: tests by versions, host by host."""
+    found = tables_of([(going.record, verdicts_of(going)) for going in comparisons])
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    elif arguments.table == "tsv":
+        print(render_relative_tsv(*found.tables), end="")
+    elif arguments.table == "markdown":
+        print("\n".join(map(render_relative_markdown, found.tables)), end="")
+    else:
+        width = terminal_width(sys.stdout)
+        print("\n\n".join(render_relative(table, width) for table in found.tables))
+        if found.agreements:
+            print("\n" + render_agreement(found.agreements, width))
+    return EXIT_OK
+
+
+def _plan(record: Comparison) -> int:
+    plans = [(one.metric, one.variances, one.seen, one.rows) for one in plans_of(record)]
+    print(plan_text(record, plans, terminal_width(sys.stdout)))
+    return EXIT_OK
+
+
+def _print(going: ComparisonRun, arguments: argparse.Namespace) -> int:
+    if arguments.table:
+        return _beside([going], arguments)
+    found = verdicts_of(going)
+    page = write_comparison_page(going, found)
+    if arguments.json:
+        print((going.directory / VERDICT).read_text(encoding="utf-8"), end="")
+    else:
+        width = terminal_width(sys.stdout)
+        print(comparison_text(going.record, found, width))
+        if len(found.arms) > 1:
+            print("\n" + "\n\n".join(render_relative(one, width) for one in tables_of([(going.record, found)]).tables))
+        print(f"comparison:   {shown_path(going.directory)}")
+        print(f"report:       {shown_path(page)}")
+        print(found.sentence)
+    outcomes = {arm.decisions[name].outcome for arm in found.arms for name in DECIDING if name in arm.decisions}
+    failed = bool(found.bars) or (arguments.fail_on == "regressed" and Outcome.REGRESSED in outcomes)
+    return EXIT_CHECK_FAILED if failed else EXIT_OK
+
+
+def _options(arguments: argparse.Namespace) -> CompareOptions:
+    """The checked options. UsageError for what makes no sense."""
+    if (bool(arguments.arm), bool(arguments.factor), bool(arguments.null)).count(True) != 1:
+        raise UsageError(
+            "a comparison is of --arm NAME=BIN, twice or more, or of --factor SETTING=A,B, or of --null BIN",
+            means="nothing was started",
+            mend="ioflame compare --arm old=<a client> --arm new=<another>",
+        )
+    if arguments.null:
+        factor, asked = NOTHING, [_null(arguments, name) for name in ("A", "B")]
+    elif arguments.factor:
+        factor, asked = _factor(arguments)
+    else:
+        factor, asked = BUILD, [_arm(arguments, text) for text in arguments.arm]
+    names = [arm.name for arm in asked]
+    if len(names) < 2 or len(set(names)) < len(names) or TWIN in names:
+        raise UsageError(
+            f"arms {', '.join(names)}: a comparison has two or more, of different names, none of them {TWIN}",
+            means="nothing was started",
+        )
+    return CompareOptions(
+        arms=tuple(asked),
+        factor=factor,
+        null=bool(arguments.null),
+        schedule=_choice("SCHEDULE", arguments.schedule, _SCHEDULES),
+        tree=_choice("TREE", arguments.tree, ("shared", "own")),
+        delta=_part(arguments.delta),
+        sessions=_whole("SESSIONS", arguments.sessions, 1, 16),
+        blocks=_whole("BLOCKS", arguments.blocks, 1, 1000) if arguments.blocks else None,
+        time=_seconds(arguments.time) if arguments.time else None,
+        seed=_whole("SEED", arguments.seed, 0, 1 << 31) if arguments.seed else None,
+        twin=not arguments.no_twin,
+    )
+
+
+def _null(arguments: argparse.Namespace, name: str) -> AskedArm:
+    return AskedArm(name, arguments.null, profile_options(_with(arguments, db_bench=arguments.null)))
+
+
+def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
+    """`NAME=[VARIABLE=VALUE ...] BIN`."""
+    name, equals, command = text.partition("=")
+    try:
+        # A path may hold blanks, as any that `make` hands on.
+        words = [command] if Path(command).exists() else shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--arm {text}: {error}", means="nothing was started") from None
+    variables = [word for word in words[:-1] if _VARIABLE.match(word)]
+    if not equals or not _NAME.fullmatch(name) or not words or len(variables) != len(words) - 1:
+        raise UsageError(
+            f"--arm {text} is no arm",
+            means="nothing was started",
+            mend="--arm NAME=<a client>, or --arm 'NAME=VARIABLE=VALUE <a client>'",
+        )
+    environment = dict(word.split("=", 1) for word in variables)
+    return AskedArm(name, command, profile_options(_with(arguments, db_bench=words[-1])), environment)
+
+
+def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
+    setting, equals, text = arguments.factor.partition("=")
+    setting = setting.lower().replace("-", "_")
+    values = [value for value in text.split(",") if value]
+    if not equals or not re.fullmatch(r"[a-z]\w*", setting) or len(values) < 2:
+        raise UsageError(
+            f"--factor {arguments.factor} is no setting with two or more values",
+            means="nothing was started",
+            mend="--factor threads=1,8",
+        )
+    asked = []
+    for value in values:
+        own = {setting: value} if setting in _OPTIONS else {}
+        flags = {} if setting in _OPTIONS else {setting: value}
+        name = re.sub(r"[^\w.+-]", "_", value)[:40]
+        asked.append(AskedArm(name, value, profile_options(_with(arguments, **own)), flags=flags))
+    return setting, asked
+
+
+def _with(arguments: argparse.Namespace, **changed: str) -> argparse.Namespace:
+    """The options of one arm. What watches costs a window an arm and session: perf alone, where nothing is said."""
+    one = copy.copy(arguments)
+    vars(one).update({"collect": arguments.collect or "perf", **changed})
+    return one
+
+
+def _choice(name: str, text: str, known: Sequence[str]) -> str:
+    if text and text not in known:
+        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
+    return text
+
+
+def _whole(name: str, text: str, least: int, most: int) -> int:
+    if not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= most:
+        raise UsageError(f"{name}={text} is no number from {least} to {most}", means="nothing was started")
+    return int(text)
+
+
+def _part(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
+    part = float(match[1]) / 100 if match else 0.0
+    if not 0 < part < 1:
+        raise UsageError(f"DELTA={text} is no part in percent", means="nothing was started", mend="--delta 2%")
+    return part
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not match or not float(match[1]):
+        raise UsageError(f"TIME={text} is no time", means="nothing was started", mend="--time 40m")
+    return float(match[1]) * _UNITS[match[2]]

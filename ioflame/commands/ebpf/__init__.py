@@ -1,0 +1,87 @@
+"""`ioflame ebpf PROGRAM --pid P --seconds N`: one eBPF program by itself, on any process."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ioflame.commands.arguments import Commands
+from ioflame.commands.ebpf import iolat, ladder, offcpu, runqlat
+from ioflame.commands.ebpf.program import EbpfProgram
+from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.profile.alone import watch
+from ioflame.results.checks import Verdict, render_checks, worst
+from ioflame.system.atomic_files import check_new, read_whole, write_whole
+from ioflame.system.held_process import process_number
+from ioflame.system.process import Children, interruptible
+from ioflame.system.scratch import scratch_directory
+from ioflame.text.progress import Reporter, terminal_width
+from viz.terminal.columns import folded
+
+__all__ = ("add_parser",)
+
+# One module a program: a new one is added here and nowhere else.
+_PROGRAMS: Sequence[EbpfProgram] = (
+    iolat.PROGRAM,
+    ladder.PROGRAM,
+    offcpu.PROGRAM,
+    runqlat.PROGRAM,
+)
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "ebpf", help="one eBPF program by itself: " + ", ".join(p.name for p in _PROGRAMS), description=__doc__
+    )
+    programs = parser.add_subparsers(metavar="PROGRAM", required=True)
+    for program in _PROGRAMS:
+        one = programs.add_parser(
+            program.name,
+            help=program.about,
+            description=program.about,
+            epilog=f"OVERHEAD\n{program.overhead.strip()}\n\nEXAMPLE\n{program.example.strip()}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        one.add_argument(
+            "--pid",
+            type=process_number,
+            action="append",
+            required=True,
+            metavar="PID",
+            help="the process to look at; several times for several, where the program can",
+        )
+        one.add_argument("--children", action="store_true", help="its children too, where the program can")
+        one.add_argument("--seconds", type=float, default=10.0, help="length of the window (default: 10)")
+        one.add_argument("--json", action="store_true", help="print the result as JSON; checks go to standard error")
+        one.add_argument("--out", type=Path, metavar="FILE", help="keep the JSON in FILE, which must not exist yet")
+        program.add_arguments(one)
+        one.set_defaults(run=_run, program=program)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Exit code 0, 1 when a check failed, 130 when it was interrupted; what was counted until then is printed."""
+    program: EbpfProgram = arguments.program
+    if not arguments.seconds > 0:
+        raise UsageError(f"--seconds {arguments.seconds} is not a length of time", mend="--seconds 10")
+    if arguments.out is not None:
+        check_new(arguments.out, f"--out {arguments.out}", "another name")
+    with scratch_directory() as folder:
+        result = folder / f"{program.name}.json"
+        with Children() as children, interruptible():
+            observer = program.observer(arguments, children, result)
+            ended = watch(observer, arguments.pid, arguments.seconds, Reporter.on_terminal())
+        shown = program.show(result)
+        checks = [*ended.checks, *shown.checks]
+        if arguments.out is not None:
+            write_whole(arguments.out, read_whole(result))
+        if arguments.json:
+            sys.stdout.write(result.read_text(encoding="utf-8"))
+            print(render_checks(checks), file=sys.stderr)
+        else:
+            width = terminal_width(sys.stdout)
+            print(f"{folded(shown.text.rstrip(), width)}\n\n{render_checks(checks, width)}")
+    if ended.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_CHECK_FAILED if worst(checks) is Verdict.FAILED else EXIT_OK

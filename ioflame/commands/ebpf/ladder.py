@@ -1,0 +1,97 @@
+"""`ioflame ebpf ladder`: the latency ladder of a process' queries."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_observer
+from ioflame.commands.ebpf.program import EbpfProgram, add_backend
+from ioflame.errors import UsageError
+from ioflame.profile.shown import show_ladder
+from ioflame.system.observer import Observer
+from ioflame.system.process import Children
+
+__all__ = ("PROGRAM",)
+
+_OVERHEAD = """
+Every query is trapped at its entry, and at the entry of the file reader; only a followed one at its returns too (where
+the kernel has uprobe sessions, Linux 6.13; elsewhere every one). What a trap costs here is measured on a function of
+the loader's own and printed, with the time of the programs themselves: about 0.5 us an entry, but ten times that and
+more in a VM where the function begins with an instruction that the kernel has to single-step, which is named then.
+`make bench-observers` measures the loss of QPS with one query in eight followed, beside no observer; --no-reader and
+--start syscall leave traps out.
+"""
+
+_EXAMPLE = """
+ioflame ebpf ladder --pid 17919 --seconds 3
+(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+
+stage       avg    p50    p90    p99  p99.9    max  share
+get_pre    4.75   3.50   4.70  38.79 124.34 2754.0   3.4% ▊
+rdr_pre    0.67   0.52   0.67   1.20  47.83 183.31   0.5% ▏
+sys_pre    1.29   1.09   1.39   5.46  25.82  67.95   0.9% ▎
+queue      1.18   0.69   1.01   2.93  24.69 3534.5   0.8% ▎
+device    48.70  41.65  76.26 122.58 429.47 2907.9  34.4% ████████▎
+wake       0.21   0.17   0.27   0.74   1.23   7.78   0.1%
+runq      73.69  43.58  97.62 553.01 3520.1  52657  52.0% ████████████▌
+sys_post   1.09   0.54   0.84  11.29  73.34 254.49   0.8% ▏
+rdr_post   1.42   0.74   1.15  11.86  78.80 1345.0   1.0% ▎
+get_post   8.59   5.17   7.91  72.21 222.93 2390.4   6.1% █▌
+total    141.60 104.29 183.06 747.96 3829.0  52846 100.0%
+...
+
+sum of the parts        141.60  +0.000 us beside the total
+of it, the probes         1.75  programs measured, traps estimated
+query, all classes      137.13  reads and cache hits together
+client's own loop         1.72  from a query's return to the next query
+rx.lat                  139.36  threads x 1e6 / qps, by the queries seen
+rest                      0.50  +0.4 % of rx.lat
+  (a query that is not followed is faster by what following costs)
+queue + device           49.88  what the block layer and the device took
+io.lat of vda            51.46  diskstats, 85,449 reads
+  (it ends once the reader has been woken: a few us more)
+  (1,061 of them others'; they took 177 us each, if these took what is above)
+query - queue - dev      91.71  not in iostat nor the device's own figures
+  its largest part is runq, 73.69 us (80 %):
+  interrupt to its CPU, leaving idle, waiting for the CPU
+  then get_post 8.59, get_pre 4.75, rdr_post 1.42, sys_pre 1.29
+
+     ok  ladder queries  10,574 followed from start to end
+     ok  ladder sum      parts 141.60 us, query 141.60 us
+     ok  ladder losses   none
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_backend(parser, LADDER_BACKENDS)
+    parser.add_argument(
+        "--sample", type=int, default=8, metavar="N", help="follow one query in N (default: 8; 1 is each)"
+    )
+    parser.add_argument(
+        "--start",
+        default="auto",
+        choices=("auto", "query", "syscall"),
+        help="where the ladder starts; syscall needs no symbols of the engine (default: auto)",
+    )
+    parser.add_argument("--no-reader", action="store_true", help="no probes on the engine's file reader")
+
+
+def _observer(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    if len(arguments.pid) != 1 or arguments.children:
+        raise UsageError("the ladder follows one process", mend="one --pid, without --children")
+    request = LadderRequest(
+        arguments.pid[0], arguments.sample, arguments.start, not arguments.no_reader, arguments.backend
+    )
+    return ladder_observer(request, children, out)
+
+
+PROGRAM = EbpfProgram(
+    name="ladder",
+    about="latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",
+    overhead=_OVERHEAD,
+    example=_EXAMPLE,
+    add_arguments=_add_arguments,
+    observer=_observer,
+    show=show_ladder,
+)

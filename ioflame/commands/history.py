@@ -1,0 +1,44 @@
+"""`ioflame history STORE`: since when, and on which hosts? Tests by versions, with the steps, as one offline page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ioflame.commands.arguments import Commands
+from ioflame.errors import EXIT_OK, MeasurementError
+from ioflame.profile.store.history import read_history, write_otava
+from ioflame.results.store.database import Store
+from ioflame.text.progress import Reporter, shown_path
+from viz.page.document import write_page
+from viz.page.history import render_history
+from viz.terminal.history import render_steps
+
+__all__ = ("add_parser", "run")
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser("history", help="versions of an engine: what changed, since when", description=__doc__)
+    parser.add_argument("store", type=Path, metavar="STORE", help="its directory (`ioflame store --help`)")
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: STORE/history.html")
+    parser.add_argument("--csv", type=Path, metavar="DIR", help="a CSV for each test and host, for Apache Otava")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    store = Store(arguments.store)
+    with Reporter.on_terminal().stage("read the versions and look for steps"):
+        history = read_history(store)
+    if not history.series:
+        raise MeasurementError(
+            f"{arguments.store} holds no test with two versions",
+            means="there is no history of one version",
+            mend="ioflame store add STORE <runs of another version>",
+        )
+    out = arguments.out or arguments.store / "history.html"
+    write_page(render_history(history, arguments.store.resolve().name), out)
+    print(render_steps(history))
+    if arguments.csv:
+        print(f"csv:          {len(write_otava(history, arguments.csv))} files in {shown_path(arguments.csv)}")
+    print(f"history:      {shown_path(out.absolute())}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
+    return EXIT_OK

@@ -1,0 +1,96 @@
+"""What a finished run is worth, printed: its summary, where its files are, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, IoflameError
+from ioflame.profile.parts import part_of, parts_of, screen
+from ioflame.profile.store.add import add_to_store
+from ioflame.results.checks import Verdict, worst
+from ioflame.results.files import Files
+from ioflame.results.run import Run
+from ioflame.results.store.database import Store
+from ioflame.text.progress import Reporter, shown_path, terminal_width
+from viz.terminal.columns import folded
+
+__all__ = (
+    "add_to_asked_store",
+    "analyse_command",
+    "check_store",
+    "print_outcome",
+    "print_screen",
+    "resumable",
+)
+
+
+def resumable(conduct: Callable[[], None], directory: Path, reporter: Reporter) -> bool:
+    """Whether it came to its end; False for an interrupt. Where it did not, it is said how to go on in `directory`."""
+    resume = f"--resume {shlex.quote(str(directory))}"
+    try:
+        conduct()
+    except KeyboardInterrupt:
+        reporter.warn("interrupted; every process started here was stopped")
+        reporter.warn(f"to go on: the same command with {resume}")
+        return False
+    except IoflameError:
+        reporter.warn(f"what is done is kept; go on by the same command with {resume}")
+        raise
+    return True
+
+
+def check_store(directory: str | None) -> None:
+    """Before anything is measured: whether what is measured can be added to the store that was asked for."""
+    if directory:
+        Store(Path(directory), create=True)
+
+
+def add_to_asked_store(directory: str | None, found: Path, reporter: Reporter) -> None:
+    """A run, comparison or experiment that has ended, into the store that was asked for."""
+    if not directory:
+        return
+    with reporter.stage(f"add it to the store {directory}"):
+        add_to_store(Store(Path(directory)), found)
+    reporter.line(f"store:        {directory}")
+
+
+def print_screen(run: Run) -> None:
+    """What of a run is read first."""
+    width = terminal_width(sys.stdout) or 100
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(screen(run, width, unicode))
+
+
+def print_outcome(run: Run, verbose: bool) -> int:
+    """Prints what was found, the paths and the next step; the exit code the run deserves.
+
+    verbose: print the whole summary instead
+    """
+    record = run.record
+    if verbose:
+        print(folded(part_of(run, "all").text(run), terminal_width(sys.stdout)) + "\n")
+    else:
+        print_screen(run)
+    print(f"run:          {shown_path(run.directory)}")
+    if run.path(Files.REPORT).exists():
+        print(f"report:       {shown_path(run.path(Files.REPORT))}   (one page; open it in a browser)")
+    if run.path(Files.FLAMEGRAPH).exists():
+        print(f"next:         {_command('show', run)} {'|'.join(parts_of(run))}")
+    elif run.path(Files.PERF_DATA).exists():
+        print(f"next:         {analyse_command(run)}   (folds what was recorded)")
+    return EXIT_CHECK_FAILED if record.missing or worst(record.checks) is Verdict.FAILED else EXIT_OK
+
+
+def analyse_command(run: Run) -> str:
+    """The command that makes everything after the recording again, as this user can type it here."""
+    return _command("analyse", run)
+
+
+def _command(verb: str, run: Run) -> str:
+    called = Path(sys.argv[0])
+    own = called.name == "ioflame" and shutil.which("ioflame") is None
+    return shlex.join([shown_path(called.absolute()) if own else "ioflame", verb, shown_path(run.directory)])

@@ -1,0 +1,64 @@
+"""`ioflame show RUN [PART]`: a finished run on one screen, or a part of it whole; nothing is made again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pydoc
+import sys
+from pathlib import Path
+
+from ioflame.commands.arguments import Commands
+from ioflame.commands.outcome import print_screen
+from ioflame.errors import EXIT_OK
+from ioflame.profile.part_tables import tables_of
+from ioflame.profile.parts import PARTS, part_of
+from ioflame.results.run import open_run
+from ioflame.system.atomic_files import read_text
+from ioflame.text.progress import terminal_width
+from ioflame.text.tsv import tsv
+from viz.terminal.columns import folded
+
+__all__ = ("add_parser", "run")
+
+
+def add_parser(commands: Commands) -> None:
+    parts = "\n".join(f"  {name:<9} {part.about}" for name, part in PARTS.items())
+    parts += (
+        "\n  VIEW      categories of the CPU profile: owner, leaf, and what else the engine's rules have, such as parts"
+    )
+    parser = commands.add_parser(
+        "show",
+        help="a finished run on one screen, or a part of it",
+        description=f"{__doc__}\n\nparts:\n{parts}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, such as runs/latest")
+    parser.add_argument("part", nargs="?", metavar="PART", help="default: one screen of it all")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="the file that PART is read from")
+    forms.add_argument("--tsv", action="store_true", help="PART as one table: a line of names with units, then rows")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = open_run(arguments.directory.resolve())
+    if arguments.part is None and not (arguments.json or arguments.tsv):
+        print_screen(found)
+        return EXIT_OK
+    name = arguments.part or "checks"
+    part = part_of(found, name)
+    if arguments.json:
+        sys.stdout.write(read_text(found.path(part.file)))
+        return EXIT_OK
+    if arguments.tsv:
+        sys.stdout.write(tsv(tables_of(found, name)))
+        return EXIT_OK
+    text = folded(part.text(found), terminal_width(sys.stdout)) + "\n"
+    if sys.stdout.isatty():
+        # What fits the screen needs no pager.
+        os.environ.setdefault("LESS", "FRX")
+        pydoc.pager(text)
+    else:
+        sys.stdout.write(text)
+    return EXIT_OK

@@ -1,0 +1,76 @@
+"""One observer by itself, on processes that are not ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ioflame.results.checks import Check, Verdict
+from ioflame.system.observer import Observer, attached
+from ioflame.text.progress import Reporter
+
+__all__ = ("Ended", "watch")
+
+
+@dataclass
+class Ended:
+    """How a window ended: by a signal to us, and what has to be said of its length."""
+
+    interrupted: bool = False
+    checks: list[Check] = field(default_factory=list)
+
+
+def watch(observer: Observer, pids: Sequence[int], seconds: float, reporter: Reporter) -> Ended:
+    """One window of so many seconds, or until a signal or the end of every process ends it."""
+    ended = Ended()
+    told = f"counting for {seconds:g} s; Ctrl-C ends it earlier"
+    with contextlib.ExitStack() as stack:
+        with reporter.stage(f"attach {observer.what}"):
+            stack.enter_context(attached(observer, reporter))
+        observer.open()
+        begun = time.monotonic()
+        all_ended = False
+        try:
+            # A moving line on a terminal; elsewhere one line, once it counts, for who waits for that.
+            if not sys.stderr.isatty():
+                print(told, file=sys.stderr, flush=True)
+            with reporter.stage(told, seconds):
+                all_ended = _wait(pids, seconds)
+        except KeyboardInterrupt:
+            ended.interrupted = True
+        lasted = time.monotonic() - begun
+        observer.close()
+    if ended.interrupted or all_ended:
+        why = "it was interrupted" if ended.interrupted else "every process has ended"
+        verdict = Verdict.NOTE if ended.interrupted else Verdict.WARN
+        ended.checks.append(
+            Check("window", verdict, f"{lasted:.1f} of {seconds:g} s: {why}", "the figures are of that time")
+        )
+    return ended
+
+
+def _wait(pids: Sequence[int], seconds: float) -> bool:
+    """Until the time is over, or every process has ended (True)."""
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        alive = select.poll()
+        left = set()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                descriptor = os.pidfd_open(pid)
+                stack.callback(os.close, descriptor)
+                alive.register(descriptor, select.POLLIN)
+                left.add(descriptor)
+        while left:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return False
+            for descriptor, _ in alive.poll(remaining * 1000):
+                alive.unregister(descriptor)
+                left.discard(descriptor)
+    return True

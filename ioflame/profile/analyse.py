@@ -1,0 +1,220 @@
+"""Everything that follows from what was recorded: a profile ends with it, `ioflame analyse` makes it again.
+
+Replaces its own outputs only: stacks, categories, flame graph, summary, report, and the profile, metrics and checks in
+`run.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from collectors.perf import recorded_events
+from folding.stackfold import fold
+from ioflame.analysis.categories import categories_of, category_file
+from ioflame.analysis.checks.stolen_time import stolen_checks
+from ioflame.analysis.checks.tree import filter_proof, tree_proofs
+from ioflame.analysis.checks.whole_run import run_checks
+from ioflame.analysis.checks.writes import write_proofs
+from ioflame.analysis.findings import Waits, findings, read_rules
+from ioflame.analysis.metrics import cpu_profiled, intervals_of, metrics_of, weight_by_time
+from ioflame.analysis.observer_costs import observer_costs
+from ioflame.analysis.roles import WRITES_VIEW, cpu_of_all_roles, query_role
+from ioflame.errors import MeasurementError
+from ioflame.profile.observers import show_observed
+from ioflame.profile.queries import queries_each_second
+from ioflame.profile.report import write_report
+from ioflame.profile.rules import rules_of
+from ioflame.profile.shown import read_or_none
+from ioflame.results.categories import Categories
+from ioflame.results.checks import Check, Verdict
+from ioflame.results.files import Files
+from ioflame.results.findings import Findings
+from ioflame.results.ladder import read_ladder
+from ioflame.results.off_cpu import read_off_cpu
+from ioflame.results.profile import Comparison, Folded, read_profile
+from ioflame.results.record import ProfileFacts
+from ioflame.results.run import Run
+from ioflame.system.atomic_files import write_json, write_whole
+from ioflame.system.host import describe_host
+from ioflame.text.progress import Reporter
+from viz.flame.stacks import by_name, stacks_of
+from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
+from viz.terminal.roles import role_table
+from viz.terminal.summary import render_summary
+from viz.weights import scaled_weight
+from workloads.engine import Engine
+from workloads.registry import engine_named
+
+__all__ = ("analyse", "of_queries")
+
+_OWNER, _LEAF = "owner", "leaf"
+
+
+def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None = None, *, pages: bool = True) -> None:
+    """Folds, judges, categorises, computes and draws.
+
+    meanwhile: called once the recording is folded: what can be waited for while that is done
+    pages:     draw the flame graph, the summary and the report
+    """
+    record = run.record
+    engine = engine_named(record.engine, client=record.options.get("client")) if record.target is None else None
+    plain = [window for window in record.windows if window.kind == "plain"]
+    record.metrics = metrics_of(record, plain)
+    record.intervals = intervals_of(record, run.series())
+    record.costs = observer_costs(record.windows, run.series())
+    background: dict[str, int] = {}
+    checks: list[Check] = []
+    folded = None
+    if record.profile is not None and run.path(Files.PERF_DATA).exists():
+        with reporter.stage("fold the recording and compare it with perf report"):
+            try:
+                folded, background, checks = _profile(run, record.profile, engine)
+            except MeasurementError as error:
+                # The rest of the run is as good as it was.
+                checks = [Check("perf", Verdict.FAILED, error.what, error.means, error.mend)]
+    if meanwhile is not None:
+        meanwhile()
+    whole = folded
+    if folded is not None:
+        folded = of_queries(run, folded)
+    views = _write_categories(run, folded) if folded is not None else {}
+    categories = views.get(_OWNER)
+    with reporter.stage("account for what the other observers saw"):
+        observed = show_observed(run)
+    proofs = _proofs(run, engine, categories) if engine is not None else []
+    record.checks = [
+        *run_checks(record, background),
+        *checks,
+        *stolen_checks(record, run.series(), categories, folded.slices if folded is not None else None),
+        *proofs,
+        *(c for shown in observed for c in shown.checks),
+    ]
+    run.save()
+    ladder = read_or_none(run.path(Files.LADDER), read_ladder)
+    rules = read_rules(*rules_of(run).findings)
+    advice = engine.about.advice if engine is not None else {}
+    found = findings(rules, record, folded, ladder, _waits(run), advice)
+    write_json(run.path(Files.FINDINGS), Findings(found))
+    if not pages:
+        return
+    with reporter.stage("draw the flame graph and the report"):
+        if folded is not None and categories is not None:
+            _draw(run, whole or folded, categories)
+        further = [table for name, table in views.items() if name not in (_OWNER, _LEAF, WRITES_VIEW)]
+        shown_parts = [role_table(record, whole), *(shown.text for shown in observed)]
+        text = render_summary(record, categories, found, shown_parts, further=further)
+        write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
+        write_report(run.directory, run.path(Files.REPORT))
+
+
+def _proofs(run: Run, engine: Engine, categories: Categories | None) -> list[Check]:
+    """What the engine's own words prove of a workload of ours."""
+    record, log = run.record, run.path(engine.log_name)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    proofs = [
+        *tree_proofs(record, engine.compacted_gb(text)),
+        *write_proofs(record, queries_each_second(run, engine), engine.thread_totals(text)),
+    ]
+    if record.expected.filters == "unused" and categories is not None:
+        proofs.append(filter_proof(categories.rows, engine.about.filters))
+    return proofs
+
+
+def of_queries(run: Run, folded: Folded) -> Folded:
+    """The profile of the threads that send queries; the whole one where nothing writes."""
+    roles = run.record.roles
+    return folded.of_threads(roles.get(query_role(roles), [])) if roles else folded
+
+
+def _waits(run: Run) -> Waits | None:
+    """The off-CPU window; None where there is none that can be read, which a check says."""
+    window = next((window for window in run.record.windows if window.kind == "offcpu"), None)
+    off = read_or_none(run.path(Files.OFF_CPU), read_off_cpu)
+    if window is None or off is None:
+        return None
+    return Waits(off, read_or_none(run.path(Files.OFF_CPU_PROFILE), read_profile), window.counters.queries or 0.0)
+
+
+def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Folded, dict[str, int], list[Check]]:
+    """Fills in `facts`; the profile, the weight of background threads by what they do, and what has to be said of the
+    recording."""
+    data = run.path(Files.PERF_DATA)
+    events = recorded_events(data)
+    if len(events) != 1:
+        raise MeasurementError(f"{data} holds {len(events)} events ({', '.join(events)}); a profile has one")
+    without = () if run.record.roles else (WRITES_VIEW,)
+    pids = run.record.target.pids if run.record.target is not None else [run.record.pid]
+    folded = fold(data, run.directory, pids, rules=rules_of(run).categories, check=True, without=without)
+    stats = folded.statistics
+    checks: list[Check] = []
+    if (stats.event or "").partition(":")[0] != facts.event.partition(":")[0]:
+        checks.append(
+            Check(
+                "event",
+                Verdict.WARN,
+                f"{facts.event} was asked for, perf recorded {stats.event}",
+                f"weights are {stats.unit}; there is no such hardware counter here",
+                "EVENT=auto",
+            )
+        )
+    facts.event, facts.unit = stats.event or facts.event, stats.unit
+    facts.samples, facts.weight = stats.samples, stats.weight
+    facts.incomplete_weight, facts.unresolved_weight = stats.incomplete_weight, stats.unresolved_weight
+    facts.cut_by_size_weight, facts.cut_by_page_weight = stats.cut_copies.by_size, stats.cut_copies.by_page
+    facts.largest_sample_weight = stats.largest_sample_weight
+    if folded.check is None or len(folded.check.events) != 1:
+        raise MeasurementError(f"{data}: perf report tells no event to compare with")
+    facts.report_weight, facts.lost_samples = folded.check.events[0].reported, folded.check.lost_samples
+    checks.append(_self_weight_check(folded.check.events[0]))
+    facts.coverage, facts.ghz = weight_by_time(facts, run.record.windows)
+    # Of a target they are rows of the table.
+    threads = engine.about.background_threads if engine is not None else {}
+    background = dict.fromkeys(threads.values(), 0)
+    # Where the workload writes they are rows of their own, and not in the way.
+    for name, weight in folded.weight_by_comm().items() if run.record.expected.tree == "unchanged" else ():
+        role = next((role for prefix, role in threads.items() if name.startswith(prefix)), None)
+        if role is not None:
+            background[role] += weight
+    return folded, background, checks
+
+
+def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
+    """The tables of all views, by name; none where there is no weight."""
+    profile = run.record.profile
+    assert profile is not None
+    cpu = cpu_profiled(run.record.metrics, profile.mode)
+    tables = {view: category_file(folded, view, cpu) for view in folded.views}
+    for view, table in tables.items():
+        write_json(run.path(Files.of_view(view)), table)
+    return {view: categories_of(table) for view, table in tables.items()} if folded.statistics.weight else {}
+
+
+def _self_weight_check(comparison: Comparison) -> Check:
+    differences = comparison.differences
+    if not differences:
+        return Check("self weight by symbol", Verdict.OK, f"equal to perf report for {comparison.symbols:,} symbols")
+    named = ", ".join(f"{d.symbol} {d.folded - d.reported:+,}" for d in differences[:3])
+    return Check(
+        "self weight by symbol",
+        Verdict.NOTE,
+        f"{len(differences)} symbols differ from perf report: {named}",
+        f"{differences[0].reason}; the totals decide. All of them: {Files.FOLD_CHECK}",
+    )
+
+
+def _draw(run: Run, folded: Folded, categories: Categories) -> None:
+    record, profile = run.record, run.record.profile
+    assert profile is not None
+    failed = [f"{c.name}: {c.value}; {c.means}" for c in record.checks if c.verdict is Verdict.FAILED]
+    engine = f"{record.engine} {record.tools.get('engine', '')}".strip()
+    options = FlamegraphOptions(
+        title=f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {engine}",
+        subtitle=f"{profile.event}, {scaled_weight(profile.weight, profile.unit)} in {profile.samples:,} samples, "
+        f"{profile.callgraph} call graphs, "
+        f"{describe_host(record.host)}, {record.created}",
+        unit=profile.unit,
+        warnings=failed,
+        categories=[(row.name, row.label) for row in categories.rows],
+        us_per_query=cpu_of_all_roles(record.windows) or cpu_profiled(record.metrics, profile.mode)[0],
+    )
+    write_flamegraph(by_name(stacks_of(folded, _OWNER)), options, run.path(Files.FLAMEGRAPH))

@@ -1,0 +1,1 @@
+"""A profile of processes that somebody else runs."""

@@ -1,0 +1,164 @@
+"""A target through its windows: plain, observed, plain ...; what it did is analysed as a profile's workload is."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+
+from collectors.attached import AttachedWindows
+from collectors.counts import QueryCount
+from collectors.symbol_count import calls_in
+from collectors.target_counters import TargetProbe
+from ioflame.errors import IoflameError, MeasurementError
+from ioflame.profile.analyse import analyse
+from ioflame.profile.attach.job import AttachJob
+from ioflame.profile.measure import commands_of, recorded
+from ioflame.profile.observers import Watched, observer_named
+from ioflame.results.files import Files
+from ioflame.results.record import OwnCost, Unobserved
+from ioflame.results.record import Target as TargetRecord
+from ioflame.results.run import Run
+from ioflame.system.atomic_files import write_whole
+from ioflame.system.own_cpu import own_cpu_seconds
+from ioflame.system.process import Children
+from ioflame.text.progress import Reporter
+from workloads.registry import DEFAULT_ENGINE, engine_named
+from workloads.service import rules_text
+
+__all__ = ("LEAST_SECONDS", "attach")
+
+# Of all the seconds: how they are shared out. The CPU profile needs the most of them.
+_PARTS = {"perf": 4}
+# A second of each window, and perf four.
+LEAST_SECONDS = 5.0
+_LARGER = "a longer --seconds, or a larger --budget"
+
+
+def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
+    """Watches the target, and analyses what was recorded, all into `run`; `latest` points to it then.
+
+    MeasurementError where nothing could be seen at all; a target that ends sooner leaves what was seen until then.
+    """
+    record = run.record
+    assert record.target is not None
+    write_whole(run.path(Files.RULES), rules_text(job.rules).encode())
+    count = job.options.count
+    with recorded(run, Children()) as children:
+        probe = TargetProbe(job.target, job.device, job.group_of)
+        windows = AttachedWindows(probe, count, reporter)
+        cost = OwnCost({}, 0.0, job.options.budget)
+        try:
+            _run_windows(job, windows, run, children, cost)
+        finally:
+            record.windows = windows.windows()
+            run.save_series(windows.series())
+            _note_target(job, record.target, probe, count, windows.ended)
+            cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
+            record.target.cost = cost
+            record.commands = commands_of(children)
+            run.save()
+        record.missing.clear()
+        # What follows may take its time: the service goes first.
+        os.nice(10)
+        analyse(run, reporter)
+    run.point_latest()
+
+
+def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: Children, cost: OwnCost) -> None:
+    collect = job.options.collect
+    part = job.options.seconds / (len(collect) + 1 + sum(_PARTS.get(name, 1) for name in collect))
+    missing = run.record.missing
+    missing[:] = [f"plain and {', '.join(collect)} windows"]
+    before = own_cpu_seconds()
+    windows.plain(part)
+    cost.seconds["plain"] = own_cpu_seconds() - before
+    if job.probe is not None and not windows.ended:
+        before = own_cpu_seconds()
+        _count_calls(job, job.probe, windows, run)
+        cost.seconds["count"] = own_cpu_seconds() - before
+    for name in collect:
+        if windows.ended:
+            break
+        before = own_cpu_seconds()
+        left = [_PARTS.get(other, 1) for other in collect[collect.index(name) :]]
+        allowed = _allowed(job, windows, cost) * left[0] / sum(left)
+        windows.limit = before + allowed
+        _observe(name, job, windows, run, children, part * left[0])
+        windows.limit = None
+        cost.seconds[name] = own_cpu_seconds() - before
+        if windows.ended:
+            break
+        before = own_cpu_seconds()
+        windows.plain(part)
+        cost.seconds["plain"] += own_cpu_seconds() - before
+
+
+def _count_calls(job: AttachJob, probe: str, windows: AttachedWindows, run: Run) -> None:
+    """Counts a function's calls for a second in 30, and takes the rate for that of all windows."""
+    told, seconds = run.record.target, max(job.options.seconds / 30, 1.0)
+    assert told is not None
+    try:
+        calls = calls_in(probe, job.target.running, seconds)
+    except IoflameError as error:
+        told.count, told.count_failed = f"calls of {job.options.symbol}", error.what
+        return
+    windows.rate = calls / seconds
+    told.count = f"{calls:,} calls of {job.options.symbol} in {seconds:g} s, taken for the rate of all windows"
+
+
+def _allowed(job: AttachJob, windows: AttachedWindows, cost: OwnCost) -> float:
+    """CPU seconds that are left of the budget, by what the target used so far; no bound without one."""
+    budget = job.options.budget
+    if budget is None:
+        return math.inf
+    plain = [window for window in windows.windows() if window.kind == "plain"]
+    cores = sum(window.counters.cpu_ns for window in plain) / 1e9 / sum(window.seconds for window in plain)
+    return max(budget * cores * job.options.seconds - sum(cost.seconds.values()), 0.0)
+
+
+def _observe(name: str, job: AttachJob, windows: AttachedWindows, run: Run, children: Children, seconds: float) -> None:
+    """The window of one observer. Where it fails the others go on without it; a target that ends meanwhile is none of
+    its failures."""
+    pids = job.target.running
+    if name in ("offcpu", "runqlat", "pmp", "ladder"):
+        pids = [_busiest(windows, job)]
+        if name == "offcpu":
+            assert run.record.target is not None
+            run.record.target.off_cpu_pid = pids[0]
+    symbols = engine_named(DEFAULT_ENGINE).file("symbols.toml")
+    watched = Watched(run, children, pids, job.plan, job.device, symbols, ladder_sample=8)
+    try:
+        if job.options.budget is not None and own_cpu_seconds() >= (windows.limit or 0.0):
+            raise MeasurementError(f"the budget of {job.options.budget:.2%} is used up", mend=_LARGER)
+        windows.observed(observer_named(name, watched), seconds)
+    except IoflameError as error:
+        if not windows.ended:
+            over = job.options.budget is not None and error.mend == _LARGER
+            asked = job.options.asked_to_collect and not over
+            run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
+
+
+def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
+    """What looks at one process at a time looks at the one that used the most CPU so far."""
+    used = windows.cpu_by_process()
+    running = job.target.running
+    return max(running, key=lambda pid: used.get(pid, 0), default=job.target.pids[0])
+
+
+def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, count: QueryCount | None, ended: bool) -> None:
+    """Into the record: who was seen, and what became of them."""
+    told.pids = job.target.pids
+    told.groups = probe.groups()
+    told.count_failed = count.failed if count is not None else ""
+    told.notes = list(_what_happened(job, ended))
+
+
+def _what_happened(job: AttachJob, ended: bool) -> Iterator[str]:
+    target = job.target
+    if ended:
+        yield "it ended while it was watched"
+    for pid, (before, after) in target.became.items():
+        yield f"process {pid} executed another program meanwhile: {before} became {after}"
+    if target.stopped:
+        yield f"somebody stopped it meanwhile (state T): process {', '.join(map(str, sorted(target.stopped)))}"

@@ -1,0 +1,117 @@
+"""A target watched for a while, again and again: a run directory each time, the old ones removed, some kept."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioflame.errors import IoflameError, UsageError
+from ioflame.results.files import Files
+from ioflame.results.run import open_run
+from ioflame.system.held_process import HeldProcess
+from ioflame.system.process import Child, Children
+from ioflame.text.progress import Reporter
+
+__all__ = ("Repetition", "keep_recent", "parse_duration", "remove_old", "repeat")
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LOOK_SECONDS = 0.5
+# What a signal keeps: the runs of so many seconds.
+_RECENT_SECONDS = 900.0
+_KEPT = "kept"
+_LOG = "attach.log"
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """every: seconds from start to start; keep: seconds for which a run is kept"""
+
+    every: float
+    keep: float
+
+
+def parse_duration(option: str, text: str) -> float:
+    """`90`, `20s`, `10m`, `2h`, `7d` in seconds; UsageError, which names the option, for anything else."""
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    if matched is None or not float(matched[1]):
+        raise UsageError(f"{option} {text} is no length of time", mend=f"{option} 20s, 10m, 2h or 7d")
+    return float(matched[1]) * _UNITS[matched[2] or "s"]
+
+
+def repeat(
+    words: Sequence[str], pids: Sequence[int], asked: str, out: Path, how: Repetition, reporter: Reporter
+) -> None:
+    """Runs `ioflame attach WORDS` every so often, each as a process of its own, until the processes have ended or we
+    are interrupted. SIGUSR1 keeps the runs of the last 15 minutes for good.
+
+    pids: held on to, so that none that gets their number is watched; none for a group
+    """
+    held = [HeldProcess(pid) for pid in pids]
+    asks: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda signum, _: asks.append(signum))
+    try:
+        with Children() as children:
+            while not held or any(process.alive for process in held):
+                due = time.monotonic() + how.every
+                child = _start(children, words, out)
+                while child.running or time.monotonic() < due:
+                    time.sleep(_LOOK_SECONDS)
+                    if asks and not child.running:
+                        asks.clear()
+                        reporter.warn(
+                            f"kept for good: {', '.join(keep_recent(out, asked)) or 'nothing, there is none yet'}"
+                        )
+                    if not child.running and held and not any(process.alive for process in held):
+                        break
+                if child.returncode not in (0, 1):
+                    reporter.warn(f"a run ended with {child.describe_end()}: {out / _LOG} says why")
+                remove_old(out, asked, how.keep)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    reporter.warn("every process of the target has ended")
+
+
+def _start(children: Children, words: Sequence[str], out: Path) -> Child:
+    out.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "ioflame.cli", "attach", *words, "--out", str(out), "--quiet"]
+    return children.start("ioflame attach", argv, stdout=out / _LOG)
+
+
+def keep_recent(out: Path, asked: str) -> list[str]:
+    """Marks the runs of the last 15 minutes, so that they are never removed; their names."""
+    recent = [run for run in _runs(out, asked) if _age(run) <= _RECENT_SECONDS]
+    for run in recent:
+        (run / _KEPT).touch()
+    return [run.name for run in recent]
+
+
+def remove_old(out: Path, asked: str, keep: float) -> list[str]:
+    """Removes runs of this target that are older, and not marked; their names."""
+    old = [run for run in _runs(out, asked) if _age(run) > keep and not (run / _KEPT).exists()]
+    for run in old:
+        shutil.rmtree(run)
+    return [run.name for run in old]
+
+
+def _age(run: Path) -> float:
+    return time.time() - (run / Files.RECORD).stat().st_mtime
+
+
+def _runs(out: Path, asked: str) -> list[Path]:
+    """Directories of runs that were attached to this target: none of anybody else's, and no link."""
+    found = []
+    for directory in sorted(out.iterdir()):
+        if directory.is_symlink() or not (directory / Files.RECORD).exists():
+            continue
+        with contextlib.suppress(IoflameError):
+            target = open_run(directory).record.target
+            if target is not None and target.asked == asked:
+                found.append(directory)
+    return found

@@ -1,0 +1,35 @@
+"""The builds that DB_BENCH names: one, or several by commas, each with a name of its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ioflame.errors import UsageError
+from workloads.engine import Engine, EngineBuild
+
+__all__ = ("named_builds",)
+
+_NAMED = re.compile(r"([\w.+-]{1,40})=(.+)", re.DOTALL)
+
+
+def named_builds(engine: Engine, asked: str | None) -> dict[str, EngineBuild]:
+    """By name, the base first: `NAME=PATH,NAME=PATH`; without a name it is the engine's version.
+
+    One build may stand under two names: what differs then is this host's. UsageError where two have one name.
+    """
+    if asked is None or "," not in asked or Path(asked).exists():
+        return {"": engine.inspect(engine.find_binary(asked))}
+    found: dict[str, EngineBuild] = {}
+    for text in asked.split(","):
+        match = _NAMED.fullmatch(text) if not Path(text).exists() else None
+        build = engine.inspect(engine.find_binary(match[2] if match else text))
+        name = match[1] if match else build.version
+        if name in found:
+            raise UsageError(
+                f"DB_BENCH={asked}: two builds are called {name}",
+                means="their figures could not be told apart; nothing was started",
+                mend="DB_BENCH=gcc=<path>,clang=<path>   (names of your choice, the base first)",
+            )
+        found[name] = build
+    return found

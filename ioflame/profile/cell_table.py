@@ -1,0 +1,53 @@
+"""The table of an experiment of cells from its record, and what became of what has to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ioflame.analysis.cells import Heading, Judged, Value, column_value, judge, summary_of
+from ioflame.results.cells import CellsRecord
+from workloads.cells import CellRow, Cells, Column, Hold
+
+__all__ = ("headings_of", "judged", "values_of")
+
+
+def headings_of(cells: Cells) -> list[Heading]:
+    return [Heading(column.name, column.about, column.digits) for column in cells.columns]
+
+
+def values_of(cells: Cells, record: CellsRecord) -> dict[str, dict[str, Value | None]]:
+    """By row of the table, then by column."""
+    return {
+        row.name: {column.name: _value(row, column, record.figures(row.cell.name)) for column in cells.columns}
+        for row in cells.table_rows()
+    }
+
+
+def _value(row: CellRow, column: Column, runs: Sequence[Mapping[str, float]]) -> Value | None:
+    part, per = ([row.figure(name) for name in names] for names in (column.part, column.per))
+    every = [column_value(run, part, per, column.times, column.form) for run in runs]
+    return summary_of([value for value in every if value is not None])
+
+
+def judged(cells: Cells, record: CellsRecord) -> list[tuple[Hold, Judged]]:
+    """What has to hold, each with what became of it."""
+    values = values_of(cells, record)
+    return [(hold, _judge(cells, record, values, hold)) for hold in cells.holds]
+
+
+def _judge(cells: Cells, record: CellsRecord, values: Mapping[str, Mapping[str, Value | None]], hold: Hold) -> Judged:
+    rows = {row.name: row for row in cells.table_rows()}
+    left_out = {run.cell for run in record.runs if run.status == "left out"}
+    names = hold.cells or [name for name, row in rows.items() if row.cell.name not in left_out]
+    if hold.when:
+        seen = [run.get(hold.when) for name in names for run in record.figures(rows[name].cell.name)]
+        if not seen or any(value != 1 for value in seen):
+            return Judged(None, hold.otherwise or f"{hold.when} is not 1")
+    if record.num_keys < hold.least_keys:
+        return Judged(None, f"with fewer than {hold.least_keys:,} keys the tree has fewer levels")
+
+    def of(column: str) -> dict[str, float | None]:
+        found = {name: values[name][column] for name in names}
+        return {name: None if value is None else value.median for name, value in found.items()}
+
+    return judge(hold.proof, of(hold.column), of(hold.other) if hold.other else {}, hold.low, hold.high)

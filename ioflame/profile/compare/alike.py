@@ -1,0 +1,36 @@
+"""What of the arms differs: it is printed, and bars the verdict where it is no part of the factor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ioflame.analysis.what_differs import differences
+from ioflame.results.comparison import Comparison
+from ioflame.results.record import RunRecord
+
+__all__ = ("tell_apart",)
+
+# Follow from the client or the library that the arm is, whichever they are.
+_OF_A_BUILD = ("engine version", "tool ")
+# Each arm has its own by design: seeds, directories, a process.
+_OWN = ("database directory",)
+
+
+def tell_apart(record: Comparison, runs: Mapping[str, RunRecord]) -> None:
+    """Fills in what differs, and why there can be no verdict.
+
+    runs: a run of each arm. What follows from the factor is told apart from what does not: of builds, everything of the
+    client and its libraries; of a setting, what its flag changes. A flag that one client lacks, and whose lack changes
+    nothing, is a part of its build.
+    """
+    arms = [arm.name for arm in record.arms if not arm.twin_of]
+    factor = record.factor
+    rows = differences([runs[name] for name in arms])
+    record.differing = {name: values for name, values in rows if name not in _OWN}
+    if factor.is_build:
+        barring = [name for name, values in rows if name.startswith("setting ") and "-" not in values]
+    else:
+        barring = [name for name, _ in rows if name.startswith(_OF_A_BUILD)]
+    record.not_comparable = [
+        f"{name} differs besides {factor.name}: {', '.join(record.differing[name])}" for name in barring
+    ]

@@ -1,0 +1,34 @@
+"""Runs as sides of a comparison of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from folding.frames import ProfileRun
+from ioflame.analysis.metrics import cpu_profiled
+from ioflame.analysis.roles import cpu_of_all_roles
+from ioflame.results.files import Files
+from ioflame.results.run import Run
+
+__all__ = ("profile_runs",)
+
+
+def profile_runs(runs: Iterable[Run]) -> list[ProfileRun]:
+    """The profiles of those runs that have one and know what it stands for: each a session of its own.
+
+    A profile stands for the CPU per query of the run's plain windows, as every table of it does; where a workload
+    writes for that of all its threads, since all are in it.
+    """
+    found = []
+    for run in runs:
+        record = run.record
+        cost = cpu_profiled(record.metrics, record.profile.mode)[0] if record.profile else None
+        cost = cpu_of_all_roles(record.windows) or cost
+        counted = [window.counters for window in record.windows if window.kind == "perf"]
+        queries = sum(counters.queries or 0 for counters in counted)
+        if cost and not queries:
+            # Where the client told none in that window: as many as its CPU time allows.
+            queries = round(sum(counters.cpu_ns for counters in counted) / 1e3 / cost)
+        if cost and queries and run.path(Files.PROFILE).exists():
+            found.append(ProfileRun(run.path(Files.PROFILE), queries, cost, run.directory.name))
+    return found

@@ -1,0 +1,19 @@
+"""The rules that a run's stacks are sorted by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ioflame.results.files import Files
+from ioflame.results.run import Run
+from workloads.registry import DEFAULT_ENGINE, Rules, engine_names, rules_named
+
+__all__ = ("rules_of",)
+
+
+def rules_of(run: Run) -> Rules:
+    """Those of its engine; a run that was attached to a service keeps its own."""
+    known = run.record.engine in engine_names()
+    rules = rules_named(run.record.engine if known or run.record.target is None else DEFAULT_ENGINE)
+    own = run.path(Files.RULES)
+    return replace(rules, categories=str(own)) if own.exists() else rules

@@ -1,0 +1,65 @@
+"""What follows from an observer's result: text for the terminal, and the checks that say what it is worth."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ebpf.iolat import io_latency_checks
+from ebpf.ladder import ladder_checks
+from ioflame.analysis.metrics import window_metrics
+from ioflame.errors import IoflameError
+from ioflame.results.checks import Check
+from ioflame.results.files import Files
+from ioflame.results.io_latency import read_io_latency
+from ioflame.results.ladder import read_ladder
+from ioflame.results.off_cpu import read_run_queue
+from ioflame.results.run import Run
+from viz.terminal.io_latency import io_latency_text
+from viz.terminal.ladder import ladder_text
+from viz.terminal.off_cpu import run_queue_table
+
+__all__ = ("Shown", "ladder_of_run", "read_or_none", "show_io_latency", "show_ladder", "show_run_queue")
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A result as text, and the checks that say what it is worth."""
+
+    text: str
+    checks: list[Check]
+
+
+def read_or_none(path: Path, reader: Callable[[Path], _T]) -> _T | None:
+    """None where there is no file, or none that can be read: a check, or its own part, says so."""
+    with contextlib.suppress(IoflameError):
+        return reader(path)
+    return None
+
+
+def show_io_latency(path: Path) -> Shown:
+    latency = read_io_latency(path)
+    return Shown(io_latency_text(latency), io_latency_checks(latency))
+
+
+def show_ladder(path: Path, rx_lat_us: float | None = None) -> Shown:
+    """rx_lat_us: a query in the ladder's window as the client sees it, us; None where it is not known"""
+    ladder = read_ladder(path)
+    return Shown(ladder_text(ladder, rx_lat_us), ladder_checks(ladder, rx_lat_us))
+
+
+def ladder_of_run(run: Run) -> Shown:
+    """That of a run directory, beside the latency of its window as the client saw it."""
+    windows = [window for window in run.record.windows if window.kind == "ladder"]
+    return show_ladder(run.path(Files.LADDER), window_metrics(windows, run.record.threads).get("rx.lat"))
+
+
+def show_run_queue(path: Path) -> Shown:
+    queue = read_run_queue(path)
+    return Shown(run_queue_table(queue), list(queue.checks()))

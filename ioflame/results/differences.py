@@ -1,0 +1,309 @@
+"""What a comparison finds, as result files hold it: differences, verdicts, plans, budgets, relative tables.
+
+Ratios are arm over base. Percentages are of the base. Times are minutes unless a name says seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = (
+    "MARKS",
+    "Agreement",
+    "Budget",
+    "BudgetRow",
+    "Cell",
+    "Decision",
+    "Difference",
+    "Outcome",
+    "PlanRow",
+    "PositionEffect",
+    "RelativeTable",
+    "Variances",
+    "percent",
+)
+
+
+class Outcome(StrEnum):
+    """The five verdicts."""
+
+    REGRESSED = "regressed"
+    IMPROVED = "improved"
+    SAME = "same"
+    UNDECIDED = "undecided"
+    NOT_COMPARABLE = "not comparable"
+
+
+# One mark a cell; what bars a verdict leaves the cell as doubtful as one that is undecided.
+MARKS = {
+    Outcome.REGRESSED: "-",
+    Outcome.IMPROVED: "+",
+    Outcome.SAME: "=",
+    Outcome.UNDECIDED: "?",
+    Outcome.NOT_COMPARABLE: "?",
+}
+
+
+def percent(share: float) -> str:
+    """0.02 as `2 %`, 0.005 as `0.5 %`, 0.1234 as `12 %`: two digits."""
+    value = 100 * share
+    return f"{value:.0f} %" if abs(value) >= 9.95 or abs(value - round(value)) < 0.05 else f"{value:.1f} %"
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Of ln(arm/base), as standard deviations: between sessions, between blocks of one session, and of one window.
+
+    session: what sessions differ by beyond what their blocks explain; never below 0
+    block:   blocks of one session, position effect taken out
+    window:  two windows of one arm in one block, drift included; 0 where a block has one window an arm
+    """
+
+    session: float
+    block: float
+    window: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A figure of an arm over that of the base, from paired blocks in sessions.
+
+    ratio:           exp(log); log: mean over sessions of ln(arm/base)
+    low, high:       of the ratio, at the confidence of a look (99 % for five looks): with 95 % over all looks
+    same_low, same_high: the narrower interval of the two one-sided tests for equality (98 % for five looks)
+    error, freedom:  standard error of log, degrees of freedom of its t
+    p:               of no difference, two-sided, by t; sign_flip_p: by the exact sign-flip test, from 8 sessions on
+    explained:       of an adjusted figure: the share of the blocks' variance that the covariates took out; else None
+    """
+
+    ratio: float
+    low: float
+    high: float
+    same_low: float
+    same_high: float
+    log: float
+    error: float
+    freedom: float
+    p: float
+    sign_flip_p: float | None
+    sessions: int
+    blocks: int
+    confidence: float
+    variances: Variances
+    explained: float | None = None
+
+    @property
+    def no_larger_than(self) -> float:
+        """The farther end of the interval for equality, as a share of the base: 0.031 for 3.1 %."""
+        return max(self.same_high - 1, 1 - self.same_low)
+
+
+@dataclass(frozen=True)
+class PositionEffect:
+    """What the place in a block does to a figure: first against the others, as a ratio; both orders are in balance.
+
+    The first place of a mirrored block is its first and its last window, so a drift does not count as one.
+    low, high: at 99.9 %, since they bar every verdict
+    """
+
+    ratio: float
+    low: float
+    high: float
+    sessions: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The verdict on one figure of one arm against the base.
+
+    metric:       name in `METRICS` of ioflame/analysis/compare/figures.py
+    difference:   None where there is none to be had; `why` then says so
+    delta:        the smallest difference that matters, as a share: 0.02
+    look, looks:  which look at the data this is, of how many planned
+    why:          what bars the verdict, or what is missing; empty otherwise
+    more_blocks, more_minutes: of `undecided`: what it takes to know with 80 % chance, by the variances seen
+    base_value, arm_value: the figure of either side (geometric mean over the windows), in the metric's unit
+    """
+
+    metric: str
+    base: str
+    arm: str
+    outcome: Outcome
+    difference: Difference | None
+    delta: float
+    look: int
+    looks: int
+    why: tuple[str, ...] = ()
+    more_blocks: int | None = None
+    more_minutes: float | None = None
+    base_value: float | None = None
+    arm_value: float | None = None
+
+    @property
+    def mark(self) -> str:
+        return MARKS[self.outcome]
+
+    @property
+    def verdict(self) -> str:
+        """One of the five, with what belongs to it: `same within 2 %`, `undecided (12 more blocks, about 5 min)`."""
+        if self.outcome is Outcome.SAME:
+            return f"same within {percent(self.delta)}"
+        if self.outcome is Outcome.NOT_COMPARABLE:
+            return f"not comparable ({'; '.join(self.why)})"
+        if self.outcome is Outcome.UNDECIDED:
+            more = (
+                "" if self.more_blocks is None else f"{self.more_blocks} more blocks, about {self.more_minutes:.0f} min"
+            )
+            return f"undecided ({'; '.join(part for part in (more, *self.why) if part)})"
+        return self.outcome.value
+
+    @property
+    def bound(self) -> str:
+        """`no difference larger than 3.1 %`, which stands beside every verdict; "" where there is no interval."""
+        found = self.difference
+        # Rounded up: what is said to be the largest must not be too small.
+        return f"no difference larger than {percent(math.ceil(1000 * found.no_larger_than) / 1000)}" if found else ""
+
+    @property
+    def explained(self) -> str:
+        """`the device explains 97 % of what the blocks vary by`, of an adjusted figure; "" of others."""
+        share = self.difference.explained if self.difference else None
+        return "" if share is None else f"the device explains {percent(share)} of what the blocks vary by"
+
+    @property
+    def told(self) -> str:
+        """All that is said beside the figure: the verdict, its bound, what was taken out."""
+        return "; ".join(part for part in (self.verdict, self.bound, self.explained) if part)
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """What it takes to see a difference of `delta` with a chance of at least 80 %.
+
+    looks:   sessions at which the data are looked at; the last is the most sessions made
+    blocks:  a session; minutes: up to the last look, warm-ups included
+    power:   chance of `regressed` or `improved` where the difference is delta, by the last look
+    power_same: chance of `same within delta` where there is none
+    expected_minutes: on average where the difference is delta: a clear one is seen at an early look
+    reached: False where no plan within the bounds has the power; the row is then the largest one
+    """
+
+    delta: float
+    looks: tuple[int, ...]
+    blocks: int
+    minutes: float
+    expected_minutes: float
+    power: float
+    power_same: float
+    reached: bool = True
+
+    @property
+    def sessions(self) -> int:
+        return self.looks[-1]
+
+
+@dataclass(frozen=True)
+class BudgetRow:
+    """A part of the change in us per query (or in the unit of `unit`).
+
+    kind:      `latency`, `cpu`, `category`, `wait`, `unaccounted` or `background`
+    change:    arm - base; low, high: its 95 % interval, simultaneous over all rows of the budget
+    seen:      the interval leaves zero
+    """
+
+    name: str
+    kind: str
+    base: float
+    arm: float
+    change: float
+    low: float
+    high: float
+    unit: str = "us/query"
+
+    @property
+    def seen(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The change in latency, row by row: latency = cpu + every wait + unaccounted; cpu = its categories.
+
+    closes:   |unaccounted| of either side is at most 2 % of that side's latency
+    sessions: that were resampled; with one alone the intervals hold its seconds only
+    """
+
+    rows: tuple[BudgetRow, ...]
+    closes: bool
+    sessions: int
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a relative table: value over the base's.
+
+    mark:        one of `-` `+` `=` `?`; "" in the base's own column
+    low, high:   of the ratio, at `confidence`; None without repeats
+    log, error, freedom: of ln(ratio), for means over cells and hosts; None without repeats
+    """
+
+    ratio: float
+    mark: str
+    low: float | None = None
+    high: float | None = None
+    log: float | None = None
+    error: float | None = None
+    freedom: float | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class RelativeTable:
+    """One figure on one host: a row a test, a column a version, the base 1.00.
+
+    cells:    by row, then by column; a cell that was not measured is absent
+    mean:     by column: the geometric mean over the rows; only where they are one family of workloads
+    marked:   cells that differ; chance: how many of them are chance, at most, on average (the false discovery rate)
+    """
+
+    metric: str
+    host: str
+    base: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: dict[str, dict[str, Cell]]
+    mean: dict[str, Cell] = field(default_factory=dict)
+    family: str = ""
+    marked: int = 0
+    chance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One comparison on several hosts.
+
+    mark, holds, of:  what most hosts say, and how many say so
+    q, p, i_squared:  Cochran's Q of the ratios' logarithms, its p, and the share of their variance beyond chance; of
+                      the hosts with repeats
+    pooled:           one ratio for all, only where hosts agree (one mark, p >= 0.1); None otherwise
+    """
+
+    cells: dict[str, Cell]
+    mark: str
+    holds: int
+    of: int
+    q: float
+    p: float
+    i_squared: float
+    pooled: Cell | None
+
+    @property
+    def sentence(self) -> str:
+        """`- on 2 of 3 hosts: a 0.91-, b 0.92-, c 1.00=; they differ beyond chance (Q 35.1, p 0.000, I2 94 %)`."""
+        each = ", ".join(f"{host} {cell.ratio:.2f}{cell.mark}" for host, cell in self.cells.items())
+        differ = f"; they differ beyond chance (Q {self.q:.1f}, p {self.p:.3f}, I2 {100 * self.i_squared:.0f} %)"
+        return f"{self.mark} on {self.holds} of {self.of} hosts: {each}" + differ * (self.p < 0.1)

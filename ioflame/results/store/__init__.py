@@ -1,0 +1,1 @@
+"""The store: a directory of Parquet files that DuckDB reads, of many runs and many hosts."""

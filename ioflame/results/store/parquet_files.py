@@ -1,0 +1,118 @@
+"""The files of a store: which belong to it, which are skipped and why, and how a new one is put there whole.
+
+STORE/v1/<table>/day=YYYY-MM-DD/<run>.parquet. A file says in its footer of which table and version it is, so one that
+was cut off, that another program made, or that a newer ioflame made is known without reading it. A merged file replaces
+those that the list beside it names: a reader that sees it leaves them out, whether or not they are there still.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ioflame.errors import MeasurementError
+from ioflame.system.atomic_files import read_json, write_json
+
+__all__ = ("SCHEMA", "Skipped", "StoreFiles", "footer_words", "write_replaced")
+
+SCHEMA = 1
+_MAGIC = b"PAR1"
+_SAYS = re.compile(rb"ioflame_store.{1,8}?v(\d+):(\w+);", re.DOTALL)
+_LARGEST_FOOTER = 64 << 20
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file that is not read, and why."""
+
+    path: Path
+    why: str
+
+
+def footer_words(table: str) -> str:
+    """What a file of this table says of itself, for KV_METADATA."""
+    return f"v{SCHEMA}:{table};"
+
+
+class StoreFiles:
+    """What lies in a store now. by_table: the files that are read; skipped: those that are not; left: of writers that
+    were killed."""
+
+    def __init__(self, root: Path, tables: Sequence[str], without: Sequence[Path] = ()) -> None:
+        self.by_table: dict[str, list[Path]] = {}
+        self.skipped: list[Skipped] = []
+        self.left: list[Path] = []
+        for table in tables:
+            found: list[Path] = []
+            for directory in _days(root / table):
+                found += self._of_day(directory, table)
+            self.by_table[table] = [path for path in found if path not in without]
+
+    def _of_day(self, directory: Path, table: str) -> Iterator[Path]:
+        paths = sorted(directory.iterdir())
+        self.left += [path for path in paths if path.suffix == ".part"]
+        good = []
+        for path in paths:
+            if path.suffix == ".parquet":
+                why = _why_not(path, table)
+                if why:
+                    self.skipped.append(Skipped(path, why))
+                else:
+                    good.append(path)
+        replaced = {name for path in good if path.stem.startswith("merged-") for name in _replaced(path)}
+        yield from (path for path in good if path.name not in replaced)
+
+
+def _days(table: Path) -> list[Path]:
+    return sorted(path for path in table.glob("day=*") if path.is_dir()) if table.is_dir() else []
+
+
+def _why_not(path: Path, table: str) -> str:
+    """Why a file is not read; "" for one that is."""
+    try:
+        footer = _footer(path)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if footer is None:
+        return "it is cut short, or no Parquet file"
+    said = _SAYS.search(footer)
+    if said is None:
+        return "another program wrote it"
+    if int(said[1]) > SCHEMA:
+        return f"it has schema {int(said[1])}, of a newer ioflame; this one reads schema {SCHEMA}"
+    if said[2].decode() != table:
+        return f"it holds {said[2].decode()} and lies among {table}"
+    return ""
+
+
+def _footer(path: Path) -> bytes | None:
+    """None where the file does not begin and end as a Parquet file does."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < 12:
+            return None
+        file.seek(size - 8)
+        end = file.read(8)
+        length = int.from_bytes(end[:4], "little")
+        file.seek(0)
+        if end[4:] != _MAGIC or file.read(4) != _MAGIC or length > min(size - 12, _LARGEST_FOOTER):
+            return None
+        file.seek(size - 8 - length)
+        return file.read(length)
+
+
+def _replaced(merged: Path) -> list[str]:
+    try:
+        return list(read_json(merged.with_suffix(".replaces.json"), dict[str, list[str]])["files"])
+    except (MeasurementError, KeyError, msgspec.ValidationError):
+        return []
+
+
+def write_replaced(merged: Path, replaced: Sequence[Path]) -> None:
+    """Written before `merged` is there, so that nobody ever counts what both hold twice."""
+    write_json(merged.with_suffix(".replaces.json"), {"files": [path.name for path in replaced]})

@@ -1,0 +1,86 @@
+-- Ready views over the tables. A label is a version: the name of an arm, else the engine's version. Twins are controls and no version.
+
+CREATE VIEW latest AS
+    SELECT * FROM runs QUALIFY row_number() OVER (PARTITION BY test, host, label ORDER BY created DESC, run DESC) = 1
+    ORDER BY test, host, label;
+
+-- QPS by version over that of the first version of the test on that host; runs: of this version
+CREATE VIEW relative_qps AS
+    WITH measured AS (
+        SELECT test, host, label, exp(avg(ln(value))) AS qps, count(*) AS runs, min(created) AS since
+        FROM runs JOIN figures USING (run) WHERE metric = 'qps' AND value > 0 AND NOT twin GROUP BY ALL)
+    SELECT test, host, label, qps, qps / first_value(qps) OVER (PARTITION BY test, host ORDER BY since, label) AS ratio, runs
+    FROM measured ORDER BY test, host, since, label;
+
+-- the CPU us of a query that the event's samples stand for; events of user or kernel mode alone by their modifier
+CREATE VIEW cpu_per_query AS
+    SELECT run, event, value AS cpu_us FROM (SELECT DISTINCT run, event FROM categories) JOIN figures USING (run)
+    WHERE metric = CASE WHEN event LIKE '%:u' THEN 'usPer' WHEN event LIKE '%:k' THEN 'syPer' ELSE 'cpuPer' END AND event <> 'off-cpu';
+
+-- us per query of a category, the mean over runs; sd: from run to run
+CREATE VIEW us_per_query AS
+    WITH weighed AS (SELECT run, event, "view", category, sum(weight) AS weight FROM categories GROUP BY ALL),
+    each_run AS (
+        SELECT run, "view", category, cpu_us * weight / nullif(sum(weight) OVER (PARTITION BY run, event, "view"), 0) AS us
+        FROM weighed JOIN cpu_per_query USING (run, event))
+    SELECT test, host, label, "view", category, avg(us) AS us, stddev_samp(us) AS sd, count(*) AS runs
+    FROM each_run JOIN runs USING (run) WHERE NOT twin GROUP BY ALL ORDER BY ALL;
+
+-- Of each host and day, in percent: how the windows of one run differ in QPS and in CPU per query (standard deviations of the
+-- logarithm), and how the twin of the base differs from it block by block: its mean, which is 0 but for chance, and its spread.
+CREATE VIEW noise AS
+    WITH plain AS (
+        SELECT run, campaign, session, block, host, date_trunc('day', created) AS day, twin, arm = base AS is_base,
+            ln(queries / (end_ns - start_ns)) AS qps, ln(cpu_ns / queries) AS cpu
+        FROM windows JOIN runs USING (run)
+        WHERE kind = 'plain' AND queries > 0 AND cpu_ns > 0 AND end_ns > start_ns AND coalesce(dropped, '') = ''),
+    spread AS (
+        SELECT host, day, run, count(*) AS n, var_samp(qps) AS qps, var_samp(cpu) AS cpu FROM plain GROUP BY ALL HAVING count(*) > 1),
+    of_windows AS (
+        SELECT host, day, count(*) AS runs, sum(n) AS windows, 100 * sqrt(sum(qps * (n - 1)) / sum(n - 1)) AS qps_sd,
+            100 * sqrt(sum(cpu * (n - 1)) / sum(n - 1)) AS cpu_sd
+        FROM spread GROUP BY ALL),
+    pairs AS (
+        SELECT host, day, avg(qps) FILTER (twin) - avg(qps) FILTER (is_base AND NOT twin) AS d
+        FROM plain WHERE campaign <> '' AND block IS NOT NULL GROUP BY host, day, campaign, session, block),
+    of_twins AS (
+        SELECT host, day, count(d) AS blocks, 100 * avg(d) AS twin_mean, 100 * stddev_samp(d) AS twin_sd FROM pairs GROUP BY ALL)
+    SELECT * FROM of_windows LEFT JOIN of_twins USING (host, day) ORDER BY ALL;
+
+-- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over the runs
+CREATE MACRO stack_costs(labels) AS TABLE
+    WITH chosen AS (
+        SELECT run, label, event, cpu_us, count(*) OVER (PARTITION BY label) AS runs
+        FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND list_contains(labels, label)),
+    weighed AS (
+        SELECT run, event, stack_hi, stack_lo, sum(weight) AS weight, sum(samples) AS samples
+        FROM samples SEMI JOIN chosen USING (run, event) GROUP BY ALL),
+    whole AS (SELECT run, sum(weight) AS whole FROM weighed GROUP BY ALL)
+    SELECT label, stack_hi, stack_lo, sum(cpu_us * weight / whole / runs) AS us, sum(samples) AS samples
+    FROM weighed JOIN whole USING (run) JOIN chosen USING (run, event) WHERE whole > 0 GROUP BY ALL;
+
+-- every function's own and total us per query in two versions, by canonical name; the largest change of `own` first.
+-- A change has no interval here: `ioflame compare` tells which of them are differences.
+CREATE MACRO frames_by_difference(base, arm) AS TABLE
+    WITH costs AS (FROM stack_costs([base, arm])),
+    placed AS (SELECT label, us, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
+    own AS (
+        SELECT label, frames[-1] AS frame, sum(us) AS own, 0.0 AS total, sum(samples) AS samples FROM placed GROUP BY ALL),
+    called AS (SELECT label, unnest(list_distinct(frames)) AS frame, us FROM placed),
+    total AS (SELECT label, frame, 0.0 AS own, sum(us) AS total, 0 AS samples FROM called GROUP BY ALL),
+    named AS (
+        SELECT label, canonical, sum(own) AS own, sum(total) AS total, sum(samples) AS samples
+        FROM (FROM own UNION ALL FROM total) JOIN frames USING (frame) GROUP BY ALL)
+    SELECT canonical AS "function", coalesce(sum(own) FILTER (label = base), 0) AS own_base, coalesce(sum(own) FILTER (label = arm), 0) AS own_arm,
+        own_arm - own_base AS own_change, coalesce(sum(total) FILTER (label = base), 0) AS total_base,
+        coalesce(sum(total) FILTER (label = arm), 0) AS total_arm, total_arm - total_base AS total_change, sum(samples) AS samples
+    FROM named GROUP BY ALL ORDER BY abs(own_change) DESC, "function";
+
+-- the stacks of a version that hold a function of that name, the most expensive first
+CREATE MACRO stacks_through(version, called) AS TABLE
+    WITH wanted AS (SELECT list(frame) AS ids FROM frames WHERE canonical = called),
+    found AS (
+        SELECT us, samples, frames FROM stacks CROSS JOIN wanted JOIN (FROM stack_costs([version])) USING (stack_hi, stack_lo)
+        WHERE list_has_any(frames, ids)),
+    told AS (SELECT map(list(frame), list(name)) AS names FROM frames)
+    SELECT us, samples, array_to_string([names[id] FOR id IN found.frames], ';') AS stack FROM found CROSS JOIN told ORDER BY us DESC, stack;

@@ -1,0 +1,69 @@
+"""/proc/diskstats, read in one place (Documentation/admin-guide/iostats.rst of the kernel)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ("DiskCount", "DiskCounts", "DiskStats", "disk_stats", "parse_disk_stats")
+
+# Counters of a line on the newest kernels; older ones have the first 11 or 15.
+_COUNTERS = 17
+
+
+@dataclass(frozen=True)
+class DiskCount:
+    """/proc/diskstats of one group of operations.
+
+    ms: from each request's start (block_io_start) to its end (block_io_done), added up
+    """
+
+    requests: int = 0
+    merged: int = 0
+    sectors: int = 0
+    ms: int = 0
+
+    @property
+    def mean_ns(self) -> float | None:
+        return self.ms * 1e6 / self.requests if self.requests else None
+
+
+@dataclass(frozen=True)
+class DiskCounts:
+    """The groups of /proc/diskstats."""
+
+    read: DiskCount
+    write: DiskCount
+    discard: DiskCount
+    flush: DiskCount
+
+
+@dataclass(frozen=True)
+class DiskStats:
+    """A line: the device's name, and what it counted since boot."""
+
+    name: str
+    counts: DiskCounts
+
+
+def disk_stats() -> dict[tuple[int, int], DiskStats]:
+    """Every device that the kernel counts for, now, by (major, minor)."""
+    return parse_disk_stats(Path("/proc/diskstats").read_text(encoding="utf-8"))
+
+
+def parse_disk_stats(text: str) -> dict[tuple[int, int], DiskStats]:
+    """The same of a text; counters that its kernel does not know are 0."""
+    found = {}
+    for line in text.splitlines():
+        major, minor, name, *words = line.split()
+        numbers = [*map(int, words), *[0] * _COUNTERS]
+        found[int(major), int(minor)] = DiskStats(
+            name,
+            DiskCounts(
+                read=DiskCount(*numbers[0:4]),
+                write=DiskCount(*numbers[4:8]),
+                discard=DiskCount(*numbers[11:15]),
+                flush=DiskCount(requests=numbers[15], ms=numbers[16]),
+            ),
+        )
+    return found

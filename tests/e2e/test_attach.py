@@ -1,0 +1,333 @@
+"""A service that somebody else started: what is told of it is what a profile of the same workload tells."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from collectors.counts import Count, QueryCount, command_count, prometheus_count
+from ioflame.errors import MeasurementError, UsageError
+from ioflame.profile.attach.continuous import keep_recent, parse_duration, remove_old
+from ioflame.results.categories import Category, read_categories
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.off_cpu import read_off_cpu
+from ioflame.results.profile import read_profile
+from ioflame.results.record import RunRecord
+from ioflame.results.record import Target as TargetRecord
+from ioflame.results.run import Run, open_run
+from ioflame.system.groups import container_group, named_group
+from ioflame.system.target import Target
+from tests.conftest import Ioflame
+from tests.e2e.conftest import Finished
+
+# Bytes of a recording: more than its head.
+_SAMPLED = 100_000
+
+
+@dataclass(frozen=True)
+class Attached:
+    """What `ioflame attach` printed of a db_bench that a test had started, and left."""
+
+    code: int
+    out: str
+    err: str
+    pid: int
+    run: Run
+
+
+@contextlib.contextmanager
+def service(argv: list[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **more)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def attached(ioflame: Ioflame, pid: int, out: Path, *more: str) -> Attached:
+    code, said, errors = ioflame.run("attach", "--pid", str(pid), "--out", out, *more)
+    return Attached(code, said, errors, pid, open_run((out / "latest").resolve()))
+
+
+@pytest.fixture(scope="module")
+def from_outside(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Attached:
+    """db_bench as `make profile` started it, attached to while it runs. Its reads are counted: one a query here."""
+    place = tmp_path_factory.mktemp("attached")
+    (argv,) = (one.argv for one in finished.record.commands if one.name == "db_bench readrandom")
+    report = place / "report.csv"
+    own = {"--duration": "120", "--report_file": str(report)}
+    argv = [f"{name}={own[name]}" if (name := word.partition("=")[0]) in own else word for word in argv]
+    with service(argv) as process:
+        while not report.exists() or report.read_text(encoding="ascii").count("\n") < 3:
+            assert process.poll() is None
+            time.sleep(0.1)
+        count = f"awk '/^syscr/ {{print $2}}' /proc/{process.pid}/io"
+        found = attached(Ioflame(), process.pid, place, "--seconds=14", "--freq=999", f"--count={count}", "-v")
+        assert process.poll() is None  # it goes on
+    return found
+
+
+def half_width(row: Category) -> float:
+    """Of the 95 % interval of a share, in points; that of its samples where its window has too few seconds for one."""
+    if row.interval is not None:
+        return (row.interval.high - row.interval.low) / 2
+    share = row.share / 100
+    return 196 * (share * (1 - share) / (row.samples / share if row.samples else 1)) ** 0.5 if 0 < share < 1 else 0.0
+
+
+@pytest.mark.alone
+@pytest.mark.needs("perf", "db_bench", "co-re")
+def test_the_shares_are_those_of_a_profile_of_the_same_workload(from_outside: Attached, finished: Finished) -> None:
+    assert from_outside.code == 0, from_outside.err + from_outside.out
+    ours = {row.name: row for row in read_categories(from_outside.run.directory).rows}
+    theirs = {row.name: row for row in read_categories(finished.directory).rows}
+    assert ours.keys() - theirs.keys() == {"flush", "compaction", "application"}
+    assert sum(row.samples or 0 for row in ours.values()) > 500
+    for name, row in theirs.items():
+        # What is no row's is told apart further here: the client's own code is the application's.
+        same = ["other", "application", "flush", "compaction"] if name == "other" else [name]
+        share = sum(ours[one].share for one in same)
+        width = sum(half_width(one) ** 2 for one in (row, *(ours[name] for name in same))) ** 0.5
+        # 1.6 times: nine rows are looked at; a point for what two lives of one process differ by.
+        assert abs(share - row.share) <= 1.6 * width + 1.0, (name, share, row.share, width)
+
+
+@pytest.mark.alone
+@pytest.mark.needs("perf", "db_bench", "co-re")
+def test_queries_are_those_that_its_counter_gained(from_outside: Attached) -> None:
+    record = from_outside.run.record
+    windows = [window for window in record.windows if window.kind == "plain"]
+    for window in windows:
+        assert window.counters.queries == pytest.approx(window.counters.read_calls, rel=0.05)
+    cpu = sum(window.counters.cpu_ns for window in windows) / 1e3
+    assert record.metrics["cpuPer"] == pytest.approx(cpu / sum(window.counters.queries or 0 for window in windows))
+    assert "us/query" in from_outside.out and record.target is not None
+    # Every thread is in a group, and the groups are all of its CPU.
+    assert sum(own.cpu_ns for own in windows[0].counters.groups.values()) == windows[0].counters.cpu_ns
+    assert from_outside.pid in {tid for tids in record.target.groups.values() for tid in tids}
+    assert not [check for check in record.checks if check.verdict is Verdict.FAILED]
+
+
+@pytest.mark.alone
+@pytest.mark.needs("perf", "db_bench", "co-re")
+def test_the_storage_and_the_waits_are_told_as_in_a_profile(from_outside: Attached) -> None:
+    run = from_outside.run
+    names = (Files.FLAMEGRAPH, Files.REPORT, Files.IO_LATENCY, Files.OFF_CPU, Files.RULES, Files.SUMMARY)
+    assert [name for name in names if not run.path(name).exists()] == []
+    assert read_off_cpu(run.path(Files.OFF_CPU)).pid == from_outside.pid
+    (cost,) = (check for check in run.record.checks if check.name == "cost")
+    assert "of CPU in our processes" in cost.value
+
+
+@pytest.mark.alone
+@pytest.mark.needs("perf")
+def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_what_was_seen(
+    ioflame: Ioflame, tmp_path: Path
+) -> None:
+    """A program that forks, so that two of them work, until both are killed in the middle of perf's window."""
+    busy = "import os\nos.fork()\nwhile True: sum(range(1000))"
+    with service([sys.executable, "-c", busy], start_new_session=True) as process:
+        words = ("--seconds=60", "--collect=perf", "--freq=499", "--out", str(tmp_path))
+        watching = ioflame.start("attach", "--pid", str(process.pid), *words)
+        while not any(path.stat().st_size > _SAMPLED for path in tmp_path.glob(f"*/{Files.PERF_DATA}")):
+            assert watching.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = watching.communicate(timeout=120)
+    found = Attached(watching.returncode, out, err, process.pid, open_run((tmp_path / "latest").resolve()))
+    record = found.run.record
+    assert found.code == 0, found.err + found.out
+    assert record.target is not None and len(record.target.pids) == 2
+    assert "us/query" not in found.out and "cores" in found.out
+    assert "There is no us per query" in found.run.path(Files.REPORT).read_text(encoding="utf-8")
+    assert [check.value for check in record.checks if check.name == "target"] == ["it ended while it was watched"]
+    perf = next(window for window in record.windows if window.kind == "perf")
+    assert 0 < perf.seconds < 40
+    stacks = read_profile(found.run.path(Files.PROFILE))
+    assert sorted({pid for pid in stacks.threads.pid if pid is not None}) == record.target.pids
+    names = {row.name: row.share for row in read_categories(found.run.directory).rows}
+    assert names["application"] > 95
+
+
+def endpoint(answers: Callable[[], bytes]) -> contextlib.AbstractContextManager[str]:
+    """The address of a server that answers every request with what `answers` gives."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answers()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    @contextlib.contextmanager
+    def serving() -> Iterator[str]:
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
+            server.shutdown()
+
+    return serving()
+
+
+_METRICS = b"""# HELP reads_total Reads.
+# TYPE reads_total counter
+reads_total{kind="get",cf="default"} 40
+reads_total{kind="get",cf="meta"} 2 1700000000000
+reads_total{kind="scan",cf="default"} 5e1
+reads_totals 7
+"""
+
+
+def test_a_counter_of_prometheus_is_the_sum_of_its_series() -> None:
+    with endpoint(lambda: _METRICS) as url:
+        assert prometheus_count(url, "reads_total").read() == 92
+        assert prometheus_count(url, 'reads_total{kind="get"}').read() == 42
+        with pytest.raises(MeasurementError, match="has no series writes_total"):
+            prometheus_count(url, "writes_total").read()
+
+
+def test_an_endpoint_that_hangs_is_said_and_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collectors.counts._ANSWER_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        count = prometheus_count(f"http://127.0.0.1:{hanging.getsockname()[1]}/", "reads_total")
+        with pytest.raises(MeasurementError, match="does not answer: timed out"):
+            count.read()
+    with pytest.raises(UsageError, match="no address"):
+        prometheus_count("ftp://x", "y")
+
+
+def test_a_counter_that_goes_down_counts_no_more() -> None:
+    answers = iter((10.0, 30.0, 7.0, 50.0))
+    count = QueryCount(Count("test", lambda: next(answers)))
+    before = time.monotonic_ns()
+    for _ in range(4):
+        count.ask()
+    assert count.failed == "it went down, from 30 to 7: it is no count, or began anew"
+    assert count.asked == 2 and count.at(before) is None and count.at(time.monotonic_ns()) is None
+    with pytest.raises(MeasurementError, match="printed 'a b', which is no number"):
+        command_count("echo a b").read()
+
+
+def test_what_cannot_be_a_target_is_refused_with_its_reason(ioflame: Ioflame, tmp_path: Path) -> None:
+    with service(["sleep", "60"]) as process:
+        with pytest.raises(UsageError, match="watched by another ioflame"):
+            _ = (Target([process.pid]), Target([process.pid]))
+        # As a user who may not look into it.
+        if os.geteuid() == 0:
+            code, _, err = ioflame.run(
+                "attach", "--pid", str(process.pid), "--out", tmp_path / "runs",
+                prefix=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+            )  # fmt: skip
+            assert code == 3 and "is not ours" in err and f"doctor --attach {process.pid}" in err
+    for pid, words in ((2, "is a kernel thread"), (process.pid, "there is no process")):
+        code, _, err = ioflame.run("attach", "--pid", str(pid), "--out", tmp_path / "runs")
+        assert code == 2 and words in err
+    code, _, err = ioflame.run("attach", "--pid", "1", "--count", "echo no", "--seconds", "1")
+    assert code == 2 and "--seconds 1 is out of range" in err
+    assert shlex.split(err.rsplit("to mend:", 1)[1])[0] == "--seconds"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_container_is_a_control_group_and_found_by_its_id(ioflame: Ioflame, tmp_path: Path) -> None:
+    """A group as runtimes make them; nothing runs in it until a process is put there."""
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+    place = next(Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup"))
+    identity = "3f2a9c1b7d44" + f"{os.getpid():052x}"
+    group = place / f"docker-{identity}.scope"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group may be made here: {error}")
+    try:
+        with pytest.raises(UsageError, match="no control group of that name holds a process"):
+            container_group(identity)
+        with service(["sleep", "60"]) as process:
+            (group / "cgroup.procs").write_text(str(process.pid), encoding="ascii")
+            assert container_group(identity) == container_group(identity[:20]) == named_group(group.name) == group
+            words = ("attach", "--out", tmp_path / "runs", "--count", "echo no number")
+            code, _, err = ioflame.run(*words, "--container", identity)
+            assert code == 2 and "the count does not count: the count printed 'no number'" in err
+        code, _, err = ioflame.run(*words, "--cgroup", str(group))
+        assert code == 2 and "no process is in" in err and not list((tmp_path / "runs").glob("*"))
+    finally:
+        group.rmdir()
+    with pytest.raises(UsageError, match="is no id"):
+        container_group("web")
+
+
+def test_rules_of_ones_own_are_tried_on_a_run(ioflame: Ioflame, tmp_path: Path) -> None:
+    run = Run.create(tmp_path, RunRecord(1, "0", "now", "w", "rocksdb", 1, {}))
+    run.path(Files.FOLDED).write_text("c;main;lookup;memcmp 70\nc;main;serve 30\n", encoding="ascii")
+    rules = tmp_path / "my.toml"
+    entry = '[[view.owner.category]]\nname = "{}"\nanchors = ["{}"]\n'
+    head = 'schema = 1\nengine = "mine"\nchecked = []\n[view.owner]\ndescription = "d"\nwalk = "root"\n'
+    rules.write_text(head + entry.format("cache", "lookup"), encoding="ascii")
+    code, out, _ = ioflame.run("rules", "check", run.directory, "--rules", rules)
+    assert (code, "owner view: 30.00 % is in no row" in out, "serve" in out) == (0, True, True)
+    rules.write_text(head + entry.format("cache", "lookup") + entry.format("gone", "gone"), encoding="ascii")
+    code, out, _ = ioflame.run("rules", "check", run.directory, "--rules", rules)
+    assert code == 1 and "matched nothing: gone" in out
+
+
+def test_the_doctor_says_what_a_user_lacks_to_attach(ioflame: Ioflame) -> None:
+    with service(["sleep", "60"]) as process:
+        code, out, err = ioflame.run("doctor", "--attach", str(process.pid))
+        assert code in (0, 3) and "counters" in out, err
+        if os.geteuid() == 0:
+            prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+            code, out, _ = ioflame.run("doctor", "--attach", str(process.pid), prefix=prefix)
+            assert code == 3 and "+sys_ptrace" in out
+
+
+def test_again_and_again_until_the_target_ends_and_the_last_minutes_are_kept(ioflame: Ioflame, tmp_path: Path) -> None:
+    with service(["sleep", "600"]) as process:
+        words = ("--every=1m", "--for=5", "--collect=null", "--out", str(tmp_path))
+        watching = ioflame.start("attach", "--pid", str(process.pid), *words)
+        while not (tmp_path / "latest").exists():
+            assert watching.poll() is None
+            time.sleep(0.1)
+        (run,) = (path.parent for path in tmp_path.glob(f"*/{Files.RECORD}") if not path.parent.is_symlink())
+        watching.send_signal(signal.SIGUSR1)
+        while not (run / "kept").exists():
+            assert watching.poll() is None
+            time.sleep(0.1)
+        process.kill()
+        _, err = watching.communicate(timeout=60)
+    assert (watching.returncode, f"kept for good: {run.name}" in err) == (0, True), err
+    assert "every process of the target has ended" in err
+
+
+def test_old_runs_of_a_target_are_removed_and_nobody_elses(tmp_path: Path) -> None:
+    def made(name: str, asked: str | None, age: float) -> Path:
+        target = None if asked is None else TargetRecord(asked, "p", [1])
+        run = Run.create(tmp_path, RunRecord(1, "0", "now", name, "rocksdb", 1, {}, target=target))
+        os.utime(run.path(Files.RECORD), (time.time() - age,) * 2)
+        return run.directory
+
+    old, recent = made("old", "--pid 1", 7200), made("recent", "--pid 1", 60)
+    saved, others, profile = made("saved", "--pid 1", 7200), made("others", "--pid 2", 7200), made("own", None, 7200)
+    (saved / "kept").touch()
+    (tmp_path / "latest").symlink_to(old.name)
+    assert keep_recent(tmp_path, "--pid 1") == [recent.name]
+    assert remove_old(tmp_path, "--pid 1", parse_duration("--keep", "1h")) == [old.name]
+    assert [path.exists() for path in (old, recent, saved, others, profile)] == [False, True, True, True, True]
+    with pytest.raises(UsageError, match="is no length of time"):
+        parse_duration("--keep", "soon")

@@ -1,0 +1,136 @@
+"""Cells that are measured, on one database that they share: factors, memory limits, what an old engine lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioflame.results.cells import CellsRun
+from ioflame.results.run import open_run
+from tests.conftest import Ioflame
+
+pytestmark = pytest.mark.needs("perf", "db_bench")
+
+OWN = """
+about = "mmap against pread, mixgraph's keys in place of readrandom's"
+shows = "that cells of factors share a database"
+cannot = "anything: windows of 2 s"
+steps = ["mixed"]
+[scale.smoke]
+about = "seconds"
+num_keys = 200_000
+cache_size = 4194304
+memory_limit = 209715200
+duration = 2
+warmup = 3
+collect = []
+[layout]
+database = "shared"
+bloom_bits = -1
+[workload.mixed]
+about = "Gets of mixgraph's all_dist"
+like = "mixgraph"
+missing_keys = true
+flags = { keyrange_dist_a = 0.0, keyrange_dist_b = 0.0, keyrange_dist_c = 0.0, keyrange_dist_d = 0.0 }
+[[factors]]
+levels = [
+  { name = "pread", configuration = "iobuf" },
+  { name = "mmap", configuration = "iobuf", flags = { mmap_read = true } },
+]
+[[factors]]
+levels = [{ name = "limited", limited = true }, { name = "of tomorrow", since = "99.1" }]
+[[columns]]
+name = "hit %"
+about = "of the block cache, in the plain windows"
+part = ["mixed.window.block.cache.data.hit"]
+per = ["mixed.window.block.cache.data.hit", "mixed.window.block.cache.data.miss"]
+times = 100.0
+[[columns]]
+name = "LRU %"
+about = "of a simulated one"
+part = ["mixed.lru_hit_percent"]
+[[columns]]
+name = "found"
+about = "share of the keys that are there"
+part = ["mixed.found"]
+per = ["mixed.reads"]
+digits = 3
+[[columns]]
+name = "CPUs"
+about = "all of their time"
+part = ["mixed.window.us", "mixed.window.sy", "mixed.window.id", "mixed.window.wa", "mixed.window.st"]
+per = ["mixed.window.all"]
+[[holds]]
+what = "half of the keys are not there"
+proof = "within"
+column = "found"
+cells = ["pread, limited", "mmap, limited"]
+low = 0.45
+high = 0.55
+[[holds]]
+what = "as a simulated LRU"
+proof = "agrees"
+column = "hit %"
+cells = ["pread, limited"]
+other = "LRU %"
+high = 3.0
+[[holds]]
+what = "all of the CPUs' time"
+proof = "within"
+column = "CPUs"
+low = 1.0
+high = 1.0
+"""
+
+
+@pytest.mark.needs("memory_group")
+def test_cells_of_factors_share_a_database_and_what_the_engine_lacks_is_left_out(
+    ioflame: Ioflame, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(OWN)
+    code, out, err = ioflame.run(
+        "experiment", own, "--scale=smoke", "--db-dir", tmp_path / "db", "--out", tmp_path / "out"
+    )
+    assert code == 0, err + out
+    (directory,) = (tmp_path / "out").iterdir()
+    record = CellsRun.open(directory).record
+    assert {run.cell: run.status for run in record.runs} == {
+        "pread, limited": "done", "pread, of tomorrow": "left out",
+        "mmap, limited": "done", "mmap, of tomorrow": "left out",
+    }  # fmt: skip
+    assert "pread, of tomorrow: it needs RocksDB 99.1; this is" in out
+    # The last one is of all cells but those that were left out.
+    for what in ("half of the keys are not there", "as a simulated LRU", "all of the CPUs' time"):
+        assert f"true: {what}" in out
+    # Loaded once, kept, and unchanged.
+    assert err.count("load 200,000 keys") == 1
+    assert list((tmp_path / "db").rglob("*.sst"))
+    limited = {run.cell: open_run(directory / run.runs["mixed"]).record for run in record.runs if run.runs}
+    assert all(one.database["memory_limit"] == str(200 << 20) for one in limited.values())
+    levels = {one.database[name] for one in limited.values() for name in ("levels", "levels_after")}
+    assert len(levels) == 1
+    (mmap, pread) = (limited[f"{name}, limited"] for name in ("mmap", "pread"))
+    # It reads by page faults alone.
+    calls, faults = (
+        [sum(getattr(window.counters, name) for window in one.windows) for one in (mmap, pread)]
+        for name in ("read_calls", "major_faults")
+    )
+    assert calls[0] * 10 < calls[1] and faults[0] > 0
+    plain = [window for window in mmap.windows if window.kind == "plain"]
+    assert plain and all("block.cache.data.miss" in window.engine for window in plain)
+
+
+def test_a_memory_limit_that_may_not_be_set_is_refused_before_anything_is_loaded(
+    ioflame: Ioflame, tmp_path: Path
+) -> None:
+    hidden = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
+    code, out, err = ioflame.run(
+        "experiment", "wiki", "--scale=smoke", "--db-dir", tmp_path / "db", "--out", tmp_path / "out",
+        prefix=("unshare", "-m", "bash", "-c", hidden, "bash"),
+    )  # fmt: skip
+    assert (code, out) == (3, ""), err
+    assert "no memory limit:" in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.rglob("*.sst"))

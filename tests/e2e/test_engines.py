@@ -1,0 +1,94 @@
+"""LevelDB and LMDB all the way from the load to the report, and RocksDB by the client that drives them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from folding.stackfold import stackfold_binary
+from ioflame.results.categories import read_categories
+from ioflame.results.files import Files
+from ioflame.results.ladder import read_ladder
+from ioflame.results.pmp import read_locks
+from ioflame.results.run import open_run
+from tests.conftest import Ioflame
+from workloads.registry import engine_named
+
+# Where the CPU of a Get has to be seen, and what none of them does.
+_ROWS = {
+    "leveldb": ({"libc+k", "checksm", "IBI+DBI:Sk", "LRU", "bloom"}, {"compaction", "WAL", "decomp"}),
+    "lmdb": ({"page search"}, {"commit", "update", "fault:write"}),
+    "rocksdb": ({"libc+k", "checksm", "IBI:Sk", "LRU"}, set()),
+}
+
+
+# Two of them are unwound by copies of stacks: not beside others' recordings (`test_configurations`).
+_PROFILED = ["rocksdb", *(pytest.param(name, marks=pytest.mark.alone) for name in ("leveldb", "lmdb"))]
+
+
+@pytest.mark.needs("perf", "db_bench")
+@pytest.mark.parametrize("engine", _PROFILED)
+def test_an_engine_is_profiled_by_our_client(engine: str, ioflame: Ioflame, tmp_path: Path) -> None:
+    collect = "perf ladder pmp" if engine != "rocksdb" else "perf"
+    place = [f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs", f"--collect={collect}"]
+    size = ["--scale=smoke", "--duration=2", "--num-keys=100k", "--cache-size=1M"]
+    _, _, err = ioflame.run("profile", f"--engine={engine}", "--client=ioflame", *size, *place)
+    run = open_run(tmp_path / "runs" / "latest")
+    record = run.record
+    assert (record.engine, record.missing, record.options["client"]) == (engine, [], "ioflame"), err
+    assert record.engine_result["found"] == record.engine_result["reads"] > 0
+    rates = engine_named(engine, client="ioflame").parse_report(
+        run.path("ioflame-client.report.csv").read_text("utf-8")
+    )
+    assert sum(rates) == pytest.approx(record.engine_result["operations"], rel=0.01)
+
+    # Frame pointers are enough for RocksDB alone; with either, stacks reach the thread's start.
+    assert record.profile is not None
+    assert record.profile.callgraph == ("fp" if engine == "rocksdb" else "dwarf")
+    assert record.profile.incomplete_weight < record.profile.weight * 0.1
+    weights = {row.name: row.weight for row in read_categories(run.directory).rows}
+    seen, never = _ROWS[engine]
+    assert all(weights[name] > 0 for name in seen), weights
+    assert all(weights[name] == 0 for name in never), weights
+    assert weights["other"] < sum(weights.values()) / 3
+    leaves = {row.name: row.weight for row in read_categories(run.directory, "leaf").rows}
+    assert 0 < leaves["client"] < sum(leaves.values()) / 4
+
+    if engine != "rocksdb":
+        # Symbols and lock primitives are data of the engine: a query is followed from its first function on.
+        ladder = read_ladder(run.path(Files.LADDER))
+        assert (ladder.start, [function.calls > 0 for function in ladder.query]) == ("query", [True])
+        assert ladder.query[0].name.startswith({"leveldb": "leveldb::DBImpl::Get(", "lmdb": "mdb_get("}[engine])
+        assert 0 < ladder.followed <= ladder.queries and ladder.threads == 1
+        assert read_locks(run.directory).total.samples > 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "stack", "category"),
+    [
+        ("leveldb", "leveldb::DBImpl::Get;leveldb::TableCache::Get;leveldb::TableCache::FindTable;"
+         "leveldb::(anonymous namespace)::ShardedLRUCache::Lookup", "table cache"),
+        ("leveldb", "leveldb::Table::InternalGet;leveldb::Table::BlockReader;"
+         "leveldb::(anonymous namespace)::ShardedLRUCache::Lookup", "LRU"),
+        ("leveldb", "leveldb::Table::InternalGet;leveldb::Block::Iter::Seek", "IBI+DBI:Sk"),
+        ("leveldb", "leveldb::Table::BlockReader;leveldb::ReadBlock;leveldb::crc32c::Extend", "checksm"),
+        ("leveldb", "leveldb::Table::BlockReader;leveldb::ReadBlock;asm_exc_page_fault_[k]", "page fault"),
+        ("leveldb", "start_thread;leveldb::DBImpl::BackgroundCall;leveldb::ReadBlock;leveldb::crc32c::Extend",
+         "compaction"),
+        ("leveldb", "leveldb::DBImpl::Write;leveldb::log::Writer::AddRecord;leveldb::crc32c::Extend", "WAL"),
+        ("lmdb", "mdb_get;mdb_cursor_set;mdb_page_search;mdb_node_search;asm_exc_page_fault_[k];handle_mm_fault_[k]",
+         "fault:tree"),
+        ("lmdb", "mdb_get;mdb_cursor_set;mdb_page_search;mdb_node_search", "page search"),
+        ("lmdb", "mdb_get;mdb_cursor_set;mdb_node_search", "node search"),
+        ("lmdb", "mdb_put;mdb_cursor_put;mdb_page_touch;asm_exc_page_fault_[k]", "fault:write"),
+        ("lmdb", "ioflame_client::run::Worker::run;asm_exc_page_fault_[k]", "fault:client"),
+        ("lmdb", "mdb_txn_commit;mdb_page_flush;pwrite", "commit"),
+    ],
+)  # fmt: skip
+def test_a_stack_is_of_the_row_that_owns_it(engine: str, stack: str, category: str) -> None:
+    rules = engine_named(engine).file("categories.toml")
+    argv = [str(stackfold_binary()), "categories", "--rules", str(rules), "--format", "stacks"]
+    done = subprocess.run(argv, input=f"reader 0;{stack} 7\n", capture_output=True, text=True, check=True)
+    assert done.stdout.partition("\t")[0] == category

@@ -1,0 +1,183 @@
+"""Servers of others, started here on sockets and in directories of their own: their queries by category."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ioflame.results.categories import read_categories
+from ioflame.results.checks import Verdict
+from ioflame.results.run import Run, open_run
+from tests.conftest import Ioflame
+
+pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "co-re")]
+
+_PG = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
+_SECONDS = 12
+_WORDS = (f"--seconds={_SECONDS}", "--freq=499", "--collect=perf,iolat")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that was attached to under its load: what was printed and left, and queries a second by its client."""
+
+    code: int
+    out: str
+    err: str
+    run: Run
+    rate: float
+
+
+def as_user(name: str) -> tuple[str, ...]:
+    """Before a command line: servers refuse to be root's."""
+    return (
+        ("setpriv", f"--reuid={name}", f"--regid={pwd.getpwnam(name).pw_gid}", "--clear-groups")
+        if os.geteuid() == 0
+        else ()
+    )
+
+
+@contextlib.contextmanager
+def home(tmp_path_factory: pytest.TempPathFactory, user: str) -> Iterator[Path]:
+    """A directory of the server's own, which it can reach."""
+    place = tmp_path_factory.mktemp(user)
+    if os.geteuid() == 0:
+        shutil.chown(place, user)
+        for parent in place.parents:
+            if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001 and len(parent.parts) > 2:
+                parent.chmod(parent.stat().st_mode | 0o011)
+    yield place
+    shutil.rmtree(place)
+
+
+def done(argv: list[str], **more: object) -> str:
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False, **more)  # type: ignore[call-overload]
+    assert ended.returncode == 0, f"{argv}: {ended.stderr}{ended.stdout}"
+    return str(ended.stdout)
+
+
+@contextlib.contextmanager
+def server(argv: list[str], log: Path, answers: list[str]) -> Iterator[int]:
+    """A server that answers; its pid."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        try:
+            while subprocess.run(answers, capture_output=True, check=False).returncode:
+                assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
+                time.sleep(0.1)
+            yield process.pid
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def under_load(pid: int, load: list[str], rate: str, out: Path, environment: dict[str, str], *more: str) -> Served:
+    """Attaches for `_SECONDS` while the client runs; rate: the pattern of its queries a second"""
+    client = subprocess.Popen(load, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        ioflame = Ioflame()
+        words = ("attach", "--pid", str(pid), "--out", str(out), "-v", *_WORDS, *more)
+        code, said, errors = ioflame.run(*words, prefix=("env", *(f"{k}={v}" for k, v in environment.items())))
+        told, _ = client.communicate(timeout=120)
+    finally:
+        client.kill()
+        client.wait()
+    found = re.search(rate, told)
+    assert found is not None, told
+    return Served(code, said, errors, open_run((out / "latest").resolve()), float(found[1]))
+
+
+@pytest.fixture(scope="module")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Debian's PostgreSQL under pgbench -S, with ten times as much data as shared_buffers holds."""
+    with home(tmp_path_factory, "postgres") as place:
+        user, data = as_user("postgres"), place / "data"
+        done([*user, str(_PG / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
+        environment = {"PGHOST": str(place), "PGUSER": "postgres"}
+        settings = ["listen_addresses=", f"unix_socket_directories={place}", "shared_buffers=16MB", "fsync=off"]
+        argv = [*user, str(_PG / "postgres"), "-D", str(data), *(word for one in settings for word in ("-c", one))]
+        connected = ["-h", str(place), "-U", "postgres"]
+        with server(argv, place / "log", [str(_PG / "pg_isready"), *connected]) as pid:
+            pgbench = [str(_PG / "pgbench"), *connected]
+            done([*pgbench, "-i", "-q", "-s", "10", "postgres"])
+            load = [*pgbench, "-n", "-S", "-c", "1", "-T", str(_SECONDS + 8), "postgres"]
+            count = ("--count-preset=transactions",)
+            yield under_load(pid, load, r"tps = ([\d.]+)", place / "runs", environment, *count)
+
+
+@pytest.mark.needs("postgresql")
+def test_a_query_of_postgresql_is_told_by_category(postgresql: Served) -> None:
+    assert postgresql.code == 0, postgresql.err + postgresql.out
+    record = postgresql.run.record
+    assert record.engine == "postgresql" and "us/query" in postgresql.out
+    rows = {row.name: row for row in read_categories(postgresql.run.directory).rows}
+    assert rows["other"].share <= 10
+    for name in ("storage read", "buffers", "index", "planner", "parser", "executor", "protocol", "locks"):
+        assert rows[name].weight > 0, name
+    figures = [row.us_per_query for row in rows.values()]
+    assert sum(us for us in figures if us is not None) == pytest.approx(record.metrics["cpuPer"], rel=1e-6)
+    # A backend is forked for each connection, psql's among them: all of them are seen, and told by their titles.
+    assert record.target is not None and {"client backends", "checkpointer", "walwriter"} <= record.target.groups.keys()
+    assert not [check for check in record.checks if check.verdict is Verdict.FAILED]
+
+
+@pytest.mark.needs("postgresql")
+def test_the_statistics_of_postgresql_and_its_client_count_the_same_queries(postgresql: Served) -> None:
+    # A backend tells its transactions once a second: over all windows that is little, over one of them it is not.
+    windows = postgresql.run.record.windows
+    rate = sum(window.counters.queries or 0 for window in windows) / sum(window.seconds for window in windows)
+    assert rate == pytest.approx(postgresql.rate, rel=0.25)
+
+
+@pytest.fixture(scope="module")
+def myrocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """MariaDB with its plugin of RocksDB, under sysbench's point selects."""
+    with home(tmp_path_factory, "mysql") as place:
+        data, socket = place / "data", place / "s"
+        user = ["--user=mysql"] if os.geteuid() == 0 else []
+        done(["mariadb-install-db", "--no-defaults", *user, f"--datadir={data}", "--skip-test-db",
+              "--auth-root-authentication-method=normal"])  # fmt: skip
+        settings = {
+            "datadir": data,
+            "socket": socket,
+            "pid-file": place / "pid",
+            "innodb-buffer-pool-size": "16M",
+            "rocksdb-block-cache-size": "4M",
+            "plugin-load-add": "ha_rocksdb.so",
+        }
+        argv = ["mariadbd", "--no-defaults", *user, "--skip-networking", *(f"--{k}={v}" for k, v in settings.items())]
+        client = ["mariadb", "--no-defaults", f"--socket={socket}", "-uroot"]
+        with server(argv, place / "log", [*client, "-e", "select 1"]) as pid:
+            faster = "set global rocksdb_bulk_load=1, global rocksdb_flush_log_at_trx_commit=0"
+            done([*client, "-e", f"create database sbtest; {faster}"])
+            sysbench = ["sysbench", "oltp_point_select", f"--mysql-socket={socket}", "--mysql-user=root", "--tables=1",
+                        "--table-size=100000", "--mysql-storage-engine=rocksdb", "--create_secondary=off"]  # fmt: skip
+            done([*sysbench, "prepare"])
+            done([*client, "-e", "set global rocksdb_force_flush_memtable_now=1"])
+            query = " ".join([*client, "-BNe", "\"SHOW GLOBAL STATUS LIKE 'Com_select'\"", "| cut -f2"])
+            load = [*sysbench, f"--time={_SECONDS + 8}", "--threads=1", "run"]
+            yield under_load(pid, load, r"queries:\s+\d+\s+\(([\d.]+) per", place / "runs", {}, f"--count={query}")
+
+
+@pytest.mark.needs("myrocks")
+def test_server_and_engine_of_myrocks_are_in_one_table(myrocks: Served) -> None:
+    assert myrocks.code == 0, myrocks.err + myrocks.out
+    record = myrocks.run.record
+    assert record.engine == "myrocks"
+    shares = {row.name: row.share for row in read_categories(myrocks.run.directory).rows}
+    engine = sum(shares[name] for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "BSI"))
+    server_layer = sum(shares[name] for name in ("network", "parser", "tables", "optimizer", "commit", "server"))
+    assert engine > 5 and server_layer > 20 and shares["handler"] > 1
+    assert shares["other"] < 20
+    assert record.metrics["qps"] == pytest.approx(myrocks.rate, rel=0.25)
+    assert not [check for check in record.checks if check.verdict is Verdict.FAILED]

@@ -1,0 +1,105 @@
+"""The wheel, installed where there is neither a checkout nor a compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ioflame import __version__
+from ioflame.results.run import open_run
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.needs("perf", "db_bench", "co-re", "fio")
+
+COMPILERS = ("cargo", "rustc", "clang", "cc", "gcc", "c++", "g++", "make")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """ioflame of the wheel. path: every program of this host but compilers; place: an empty directory"""
+
+    program: Path
+    path: str
+    place: Path
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": self.path, "HOME": str(self.place), "TMPDIR": os.environ["TMPDIR"]}
+        environment |= {name: value for name, value in os.environ.items() if name.startswith("IOFLAME_TEST")}
+        argv = [str(self.program), *arguments]
+        return subprocess.run(
+            argv, cwd=self.place, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    base = tmp_path_factory.mktemp("wheel")
+    subprocess.run(["bash", "ioflame/dist.sh", str(base / "dist")], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = (base / "dist").iterdir()
+    venv = base / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    subprocess.run([venv / "bin" / "pip", "install", "-q", wheel], check=True)
+    tools = base / "tools"
+    tools.mkdir()
+    for directory in ("/usr/bin", "/usr/sbin"):
+        for program in Path(directory).iterdir():
+            if not program.name.startswith(COMPILERS) and not (tools / program.name).exists():
+                (tools / program.name).symlink_to(program)
+    place = base / "place"
+    place.mkdir()
+    return Installed(venv / "bin" / "ioflame", str(tools), place)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[int]:
+    """The pid of a fio that reads a file with O_DIRECT."""
+    argv = ["fio", "--name=x", f"--filename={tmp_path}/data", "--size=16m", "--rw=randread", "--direct=1"]
+    argv += ["--time_based", "--runtime=120", "--thread", "--ioengine=psync"]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_it_works_without_checkout_and_compiler(installed: Installed, reader: int) -> None:
+    """One test: of several, each worker of pytest-xdist would build and install a wheel."""
+    completion_and_man_pages_are_in_the_prefix(installed)
+    an_ebpf_program_counts(installed, reader)
+    a_profile_is_made_in_an_empty_directory(installed)
+
+
+def an_ebpf_program_counts(installed: Installed, reader: int) -> None:
+    done = installed.run("ebpf", "iolat", "--pid", str(reader), "--seconds", "3", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    assert json.loads(done.stdout)["backend"] == "co-re"
+
+
+def a_profile_is_made_in_an_empty_directory(installed: Installed) -> None:
+    assert list(installed.place.iterdir()) == []
+    done = installed.run("profile", "--scale", "smoke", "--num-keys", "200k", "--duration", "2")
+    assert done.returncode == 0, done.stderr + done.stdout
+    run = open_run((installed.place / "runs" / "latest").resolve())
+    assert run.record.profile is not None and run.record.profile.weight == run.record.profile.report_weight
+    assert (run.directory / "report.html").exists()
+    assert "Where the CPU of one query goes" in installed.run("show", "runs/latest").stdout
+
+
+def completion_and_man_pages_are_in_the_prefix(installed: Installed) -> None:
+    commit = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=ROOT, capture_output=True,
+                            text=True, check=True).stdout.strip()  # fmt: skip
+    assert installed.run("--version").stdout == f"ioflame {__version__} ({commit})\n"
+    share = installed.program.parent.parent / "share"
+    for place in ("bash-completion/completions/ioflame", "zsh/site-functions/_ioflame",
+                  "fish/vendor_completions.d/ioflame.fish"):  # fmt: skip
+        assert "iolat" in (share / place).read_text(encoding="utf-8")
+    pages = {path.stem for path in (share / "man" / "man1").iterdir()}
+    assert {"ioflame", "ioflame-profile", "ioflame-ebpf-iolat", "stackfold", "stackfold-fold"} <= pages

@@ -1,0 +1,1 @@
+"""Engines for tests, found by IOFLAME_ENGINES alone."""

@@ -1,0 +1,1 @@
+"""A file of blocks, and a client that reads them at random."""

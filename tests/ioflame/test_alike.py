@@ -1,0 +1,78 @@
+"""What may differ between arms, and what bars the verdict; which machine it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioflame.profile.compare.alike import tell_apart
+from ioflame.profile.compare.disturbed import BOUNDS, passed_bounds
+from ioflame.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison, Factor, Plan
+from ioflame.results.record import Command, RunRecord
+from ioflame.system.host import host_facts
+from tests.records import window
+from tests.viz.runs import record
+
+
+def comparison(factor: str) -> Comparison:
+    plan = Plan("frozen", "shared", 1, 0.02, [4], 16, 2, 2.0, 1.0, 2.0)
+    arms = [Arm(name, name, 1) for name in ("A", "B")]
+    return Comparison("0", "now", "rocksdb", "readrandom", Factor(factor, ["a", "b"]), plan, arms)
+
+
+def run(artifact: str, *flags: str) -> RunRecord:
+    ran = Command("db_bench readrandom", ["db_bench", "LD_PRELOAD=/x", *flags], 1, 0.0, 1.0, "exit code 0")
+    return record(tools={"engine": "7", "engine_artifact": artifact}, commands=[ran])
+
+
+@pytest.mark.parametrize(
+    ("factor", "one", "other", "differing", "barred"),
+    [
+        (BUILD, run("a"), run("b"), ["tool engine_artifact"], False),
+        (BUILD, run("a", "--cache_size=1"), run("b", "--cache_size=2"), ["setting", "artifact"], True),
+        # The older client lacks it: a part of its build, and said.
+        (BUILD, run("a", "--cache_type=lru"), run("b"), ["setting", "artifact"], False),
+        ("cache_size", run("a", "--cache_size=1"), run("a", "--cache_size=2"), ["setting"], False),
+        ("cache_size", run("a", "--cache_size=1"), run("b", "--cache_size=2"), ["setting", "artifact"], True),
+        ("nothing", run("a"), run("a"), [], False),
+    ],
+)
+def test_only_the_factor_may_differ(
+    factor: str, one: RunRecord, other: RunRecord, differing: list[str], barred: bool
+) -> None:
+    made = comparison(factor)
+    tell_apart(made, {"A": one, "B": other})
+    assert len(made.differing) == len(differing)
+    assert all(any(word in name for name in made.differing) for word in differing)
+    assert bool(made.not_comparable) == barred
+    tell_apart(made, {"A": one, "B": one})
+    assert made.not_comparable == [] and made.differing == {}
+
+
+def test_a_block_is_disturbed_by_counters_that_see_no_query() -> None:
+    mib = 1 << 20
+    quiet = window("plain", 2.0, queries=1, storage_read_bytes=100 * mib, process_read_bytes=99 * mib)
+    stolen = window("plain", 2.0, queries=1, steal_ns=2_000_000_000)
+    foreign = window("plain", 2.0, queries=1, storage_read_bytes=100 * mib, process_read_bytes=70 * mib)
+    writes = window("plain", 2.0, queries=1, process_write_bytes=20 * mib)
+
+    def seen(*windows: object) -> str:
+        slots = [BlockWindow("A", place, one) for place, one in enumerate(windows)]  # type: ignore[arg-type]
+        return passed_bounds(Block(["A"] * len(slots), slots), BOUNDS)
+
+    cached = window("plain", 2.0, queries=1, storage_read_bytes=100 * mib)
+    assert seen(quiet, cached) == ""
+    assert seen(quiet, foreign) == "foreign reads 30 % in window 2 (A)"
+    assert seen(writes) == "writes 10 MiB/s in window 1 (A)"
+    assert seen(stolen).startswith("steal ")
+
+
+def test_a_machine_is_told_by_a_hash_of_its_number() -> None:
+    facts = host_facts()
+    number = Path("/etc/machine-id")
+    if number.exists() and number.read_text().strip():
+        assert number.read_text().strip() not in repr(facts)
+        assert len(facts["host_id"]) == 16
+    assert facts["boot_id"] in Path("/proc/sys/kernel/random/boot_id").read_text()
+    assert set(facts) > {"microcode", "mitigations", "smt", "transparent_hugepages"}

@@ -1,0 +1,165 @@
+"""A search in a real repository of 16 commits, one of which spins: built, run, and measured by its CPU time."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ioflame import cli
+from ioflame.errors import UsageError
+from ioflame.profile.bisect.builds import Builds, commits_between, listed_arms
+from ioflame.profile.bisect.conduct import Proof, search
+from ioflame.results.bisect import BisectRecord, BisectRun, Measured
+from ioflame.text.progress import Reporter
+
+COMMITS, SPINS, BROKEN, UNCHANGED = 16, 11, 8, 5
+QUIET = Reporter(quiet=True)
+
+
+def git(repository: Path, *arguments: str) -> str:
+    own = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
+    return subprocess.run(
+        ["git", "-C", repository, *own, *arguments], check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("repository")
+    git(place, "init", "-q", "-b", "main")
+    for number in range(COMMITS):
+        loops = 12_000_000 * (2 if number >= SPINS else 1)
+        name = f'const char *name = "commit {number}";\n'
+        text = name + f"int main(void) {{ for (volatile long i = 0; i < {loops}; i++); }}\n"
+        if number == UNCHANGED:
+            text = (place / "spin.c").read_text() + "// nothing else\n"
+        (place / "spin.c").write_text(text if number != BROKEN else "this does not compile\n")
+        git(place, "add", "spin.c")
+        git(place, "commit", "-q", "-m", f"commit {number}")
+        git(place, "tag", f"v{number}")
+    return place
+
+
+def cpu_seconds(program: Path) -> float:
+    pid = os.posix_spawn(program, [str(program)], dict(os.environ))
+    _, status, usage = os.wait4(pid, 0)
+    assert status == 0
+    return usage.ru_utime + usage.ru_stime
+
+
+@dataclass
+class ByCpuTime:
+    """Blocks as a comparison has them: every program once, and backwards again."""
+
+    asked: list[str] = field(default_factory=list)
+    before: Callable[[], None] = lambda: None
+
+    def _block(self, *programs: Path) -> list[float]:
+        there = [math.log(cpu_seconds(program)) for program in programs]
+        back = [math.log(cpu_seconds(program)) for program in reversed(programs)]
+        return [(a + b) / 2 for a, b in zip(there, reversed(back), strict=True)]
+
+    def prove(self, good: Path, bad: Path, *, explain: bool = False) -> Proof:
+        assert explain == (len(self.asked) > 0)
+        ends = [second - first for first, second in (self._block(good, bad) for _ in range(6))]
+        mean, error = statistics.mean(ends), statistics.stdev(ends) / math.sqrt(len(ends))
+        differs = abs(mean) > 5 * error and abs(mean) > 0.1
+        words = f"{100 * (math.exp(mean) - 1):+.1f} %"
+        return Proof(differs, words, words, 0.0, [Measured(None, ends[:3], [], ""), Measured(None, ends[3:], [], "")])
+
+    def session(self, good: Path, candidate: Path, bad: Path, blocks: int) -> Measured:
+        self.before()
+        self.asked.append(candidate.parent.name)
+        found = Measured(None, [], [], "")
+        for _ in range(blocks):
+            first, own, second = self._block(good, candidate, bad)
+            found.ends.append(second - first)
+            found.off.append(own - (first + second) / 2)
+        return found
+
+
+def started(repository: Path, out: Path, good: str, bad: str) -> BisectRun:
+    names, titles = commits_between(repository, good, bad)
+    build = "gcc -O1 spin.c -o spin"
+    return BisectRun.create(out, BisectRecord("0", "", "cpuPer", names, titles, str(repository), build, "spin"))
+
+
+def test_the_commit_that_spins_is_found_also_after_an_interruption(repository: Path, tmp_path: Path) -> None:
+    going = started(repository, tmp_path, "v0", f"v{COMMITS - 1}")
+    first = ByCpuTime()
+
+    def interrupted() -> None:
+        if first.asked:
+            raise KeyboardInterrupt
+
+    first.before = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        search(going, Builds(going, QUIET), first, QUIET)
+    # Gone on with from what is on disk: what was measured and built is not done again.
+    again = BisectRun.open(going.directory)
+    built = dict(again.record.binaries)
+    assert len(again.record.measured) == 3 and again.record.differs
+    measuring, builds = ByCpuTime(), Builds(again, QUIET)
+    outcome = search(again, builds, measuring, QUIET)
+    builds.end()
+    record = again.record
+    assert outcome.startswith(f"{record.names[SPINS][:12]} (commit {SPINS}), ")
+    assert "unexplained" in outcome and "against its parent +" in outcome
+    assert record.outcome == outcome == BisectRun.open(going.directory).record.outcome
+    assert built.items() <= record.binaries.items()
+    sessions = len(measuring.asked)
+    assert sessions <= 8
+    # The one that cannot be built was skipped, if it was asked for, and the source tree is as it was.
+    assert set(record.skipped) <= {str(BROKEN)}
+    assert git(repository, "worktree", "list").count("\n") == 1
+    assert git(repository, "status", "--porcelain") == ""
+
+
+def test_a_commit_that_cannot_be_built_is_skipped_and_its_log_named(repository: Path, tmp_path: Path) -> None:
+    going = started(repository, tmp_path, f"v{BROKEN - 1}", f"v{BROKEN + 1}")
+    builds = Builds(going, QUIET)
+    assert builds.binary(1) is None
+    builds.end()
+    why = going.record.skipped["1"]
+    log = Path(why.partition("(")[2].removesuffix(")"))
+    assert "its build ended with 1" in why and "error" in log.read_text()
+
+
+def test_equal_ends_name_no_commit(repository: Path, tmp_path: Path) -> None:
+    going = started(repository, tmp_path, "v0", f"v{BROKEN - 1}")
+    measuring, builds = ByCpuTime(), Builds(going, QUIET)
+    outcome = search(going, builds, measuring, QUIET)
+    builds.end()
+    assert outcome.startswith("no commit is named: the ends do not differ here")
+    assert measuring.asked == []
+    # Neither do ends of which no bit differs.
+    same = started(repository, tmp_path, f"v{UNCHANGED - 1}", f"v{UNCHANGED}")
+    builds = Builds(same, QUIET)
+    assert "they are the same bits" in search(same, builds, measuring, QUIET)
+    builds.end()
+
+
+def test_what_makes_no_sense_is_refused(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="v3 is no ancestor of v1"):
+        commits_between(repository, "v3", "v1")
+    with pytest.raises(UsageError, match="are one commit"):
+        commits_between(repository, "v3", "v3")
+    (tmp_path / "arms").write_text("a=/bin/true\nb=/nowhere/at/all\n")
+    with pytest.raises(UsageError, match="is not NAME=BIN"):
+        listed_arms(tmp_path / "arms")
+    (tmp_path / "arms").write_text("# first\na=/bin/true\n\nb=/bin/false\n")
+    assert listed_arms(tmp_path / "arms") == (["a", "b"], ["/bin/true", "/bin/false"])
+    for arguments, words in (
+        ([], "a search is of --repo"),
+        (["--arms=x", "--repo=y"], "a search is of --repo"),
+        (["--arms=x", "--symptom=speed"], "--symptom speed is not known"),
+    ):
+        assert cli.main(["bisect", *arguments]) == 2
+        assert words in capsys.readouterr().err

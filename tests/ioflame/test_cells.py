@@ -1,0 +1,292 @@
+"""Published tables through the experiments' own columns and proofs: what has to hold here holds of them."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+
+from ioflame.analysis.cells import PROOFS, column_value, judge, model_ratio, summary_of
+from ioflame.errors import UsageError
+from ioflame.profile.builds import named_builds
+from tests.conftest import Ioflame
+from workloads.cells import Cells, read_cells
+from workloads.engines.rocksdb.engine import RocksDB
+from workloads.experiment import own_definitions
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+def table(name: str) -> list[dict[str, str]]:
+    lines = [line for line in (DATA / name).read_text().splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def experiment(name: str) -> Cells:
+    return read_cells(name, RocksDB(own_definitions(name)), tuple(PROOFS))
+
+
+def holds(of: Cells, column: str, values: dict[str, float | None]) -> dict[str, bool | None]:
+    """The proofs about one column of published values by cell."""
+    found = {}
+    for hold in of.holds:
+        cells = hold.cells or [cell.name for cell in of.cells]
+        if hold.column == column and not hold.other:
+            found[hold.what] = judge(hold.proof, {c: values[c] for c in cells}, {}, hold.low, hold.high).holds
+    return found
+
+
+def judged_pairs(of: Cells, values: dict[str, dict[str, float | None]]) -> dict[str, bool | None]:
+    """The proofs that compare two columns, of published values by column and cell."""
+    return {
+        hold.what: judge(hold.proof, values[hold.column], values[hold.other], hold.low, hold.high).holds
+        for hold in of.holds
+        if hold.other
+    }
+
+
+def test_the_published_streams_satisfy_what_has_to_hold_of_ours() -> None:
+    of = experiment("trivial-move")
+    every = table("18-streams.tsv")
+    rows = {f"asc.{row['streams']}": row for row in every if row["workload"] == "asc.N"}
+    # Theirs of each kind; of two streams by our client, the same as by theirs.
+    others = {row["workload"]: row for row in every if row["workload"] in ("desc.1", "asc.b asc.a")}
+    rows_of_cells = {**rows, **others, "asc.2, ioflame": rows["asc.2"]}
+    published = {cell.name: cell.published for cell in of.cells}
+    for column in ("move_ratio", "w_amp"):
+        values: dict[str, float | None] = {name: float(row[column]) for name, row in rows_of_cells.items()}
+        assert {name: row[column] for name, row in published.items()} == {name: values[name] for name in published}
+        verdicts = holds(of, column, values)
+        assert verdicts and all(verdicts.values()), verdicts
+    # Every stream in the published table, not only those we run: in order.
+    ordered = [float(row["w_amp"]) for row in rows.values()]
+    assert ordered == sorted(ordered)
+    # Turned round it does not hold.
+    backwards = dict(zip(rows, reversed(ordered), strict=True))
+    assert False in holds(of, "w_amp", {**values, **backwards}).values()
+
+
+def test_the_published_levels_satisfy_what_has_to_hold_of_ours() -> None:
+    of = experiment("trivial-move-levels")
+    columns: dict[str, dict[str, float | None]] = {column.name: {} for column in of.columns}
+    for row in table("18-trivial-move-levels.tsv"):
+        kind = "dynamic" if row["dynamic"] == "on" else "static"
+        cell = f"{kind}, {row['compression'].split()[0]}"
+        names = ["first", "second", "third"]
+        first = 4 if kind == "dynamic" else 1
+        if row["level"] == "L0":
+            continue
+        for place in names if row["level"] == "others" else [names[int(row["level"][1:]) - first]]:
+            columns[f"{place} written"][cell] = float(row["write"] == "yes")
+            columns[f"{place} moved"][cell] = float(row["move"] == "yes")
+    for hold in of.holds:
+        values = {cell: columns[hold.column][cell] for cell in hold.cells}
+        assert judge(hold.proof, values, {}, hold.low, hold.high).holds, hold.what
+    # Every cell of the published table is looked at.
+    assert sum(len(hold.cells) for hold in of.holds) == 3 * 2 * 4
+
+
+def test_published_write_amplification_counts_flushes_once_and_fits_the_model() -> None:
+    of = experiment("compression")
+    rows = {row["l0_l1_l2"]: row for row in table("15-compression.tsv") if row["test"] == "overwrite"}
+    columns = {column.name: column for column in of.columns}
+    once = {}
+    for name, row in rows.items():
+        figures = {
+            "overwrite_all.events.written_gb": float(row["compact_gb"]),
+            "overwrite_all.ingest_gb": float(row["ingest_gb"]),
+            "overwrite_all.c_csecs": float(row["c_csecs"]),
+            # The step ran 3600 s.
+            "overwrite_all.operations": float(row["wps"]) * 3600,
+        }
+
+        def value(column: str, figures: dict[str, float] = figures) -> float:
+            found = column_value(figures, columns[column].part, columns[column].per, columns[column].times)
+            assert found is not None
+            return found
+
+        once[name] = value("w_amp/ingest")
+        assert once[name] == pytest.approx(float(row["w_amp_once"]), abs=0.006)
+        # As printed, flushes are added to what they are part of.
+        twice = (float(row["compact_gb"]) + float(row["flush_gb"])) / float(row["ingest_gb"])
+        assert twice == pytest.approx(float(row["w_amp"]), abs=0.06)
+        cell = next(cell for cell in of.cells if cell.name == name)
+        for column in ("w_amp/ingest", "CPU us/write", "CPU s/GiB"):
+            assert value(column) == pytest.approx(cell.published[column], rel=0.002), (name, column)
+    model = next(hold for hold in of.holds if hold.proof == "model")
+    assert model_ratio(7, model.low, model.high) == pytest.approx(1.35, abs=0.005)
+    assert once["none"] / once["lz4"] == pytest.approx(1.344, abs=0.001)
+    assert judge("model", dict(once), {"none": 7.0, "lz4": 7.0}, model.low, model.high).holds
+    assert not judge("model", {"none": 2.0, "lz4": 1.0}, {"none": 7.0, "lz4": 7.0}, model.low, model.high).holds
+
+
+def test_the_published_micro_benchmarks_have_the_order_that_hardware_crc_gives() -> None:
+    of = experiment("micro")
+    rows = {row["cc"]: row for row in table("16-microbench.tsv")}
+    names = {"crc32c": "crc32c", "xxhash": "xxhash", "xxhash64": "xxh64", "xxh3": "xxh3", "compress": "comp",
+             "uncompress": "uncomp"}  # fmt: skip
+    for compiler in ("gcc", "clang14", "clang15"):
+        verdicts = holds(of, "MiB/s", {cell: float(rows[compiler][name]) for cell, name in names.items()})
+        assert len(verdicts) == 3 and all(verdicts.values()), compiler
+    # clang 10 to 13 put crc32c below xxh64: the order is of gcc or a later clang.
+    old = holds(of, "MiB/s", {cell: float(rows["clang12"][name]) for cell, name in names.items()})
+    assert list(old.values()) == [False, True, True]
+    # The claims of the post.
+    assert all(19327 / float(rows[cc]["crc32c"]) > 2 for cc in ("clang", "clang11", "clang12", "clang13"))
+    assert 19327 / float(rows["clang14"]["crc32c"]) == pytest.approx(1.36, abs=0.005)
+
+
+def test_a_value_that_is_missing_is_not_judged_and_nothing_by_nothing_is_infinite() -> None:
+    assert column_value({"a": 1.0}, ["a"], ["b"], 1.0) is None
+    assert column_value({"a": 1.0, "b": 0.0}, ["a"], ["b"], 1.0) == math.inf
+    assert column_value({"a": 1.0, "b": 2.0, "c": 6.0}, ["a", "b"], ["c"], 100.0) == 50.0
+    assert judge("rises", {"x": 1.0, "y": None}, {}, 0.0, 0.0).holds is None
+    # Of each cell alone: one that was measured is enough to show that it does not hold.
+    assert judge("within", {"x": 3.0, "y": None}, {}, 0.0, 2.0).holds is False
+    assert judge("within", {"x": 1.0, "y": None}, {}, 0.0, 2.0).holds is None
+    assert judge("above", {"x": 1.0, "y": None}, {"x": 2.0, "y": 1.0}, 0.0, 0.0).holds is False
+    assert judge("agrees", {"x": math.inf}, {"x": math.inf}, 0.0, 0.1).holds is True
+    some = summary_of([5.0, 1.0, 2.0, 4.0, 3.0])
+    assert some is not None
+    assert (some.low, some.median, some.high, some.runs) == (2.0, 3.0, 4.0, 5)
+    assert summary_of([1.0, 2.0]) is not None and summary_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('proof = "rises"', 'proof = "soars"'), "proof 'soars' is not one of within, rises"),
+        (('column = "w_amp"', 'column = "wamp"'), "column 'wamp' is not one of"),
+        (('steps = ["load"]', 'steps = ["lode"]'), "step 'lode' is not one of"),
+        (('name = "asc.2"', 'name = "asc.1"'), "cell 'asc.1' is not a name of its own"),
+        (("digits = 0", 'digits = "none"'), "is not an experiment of cells"),
+        (("[layout]", "[outlay]"), "has outlay; an experiment has"),
+        (("[layout]", '[layout]\ndatabase = "shared"'), "a shared database has one tree"),
+        (("num_keys = 500_000", 'num_keys = 500_000\ncells = ["asc.3"]'), "cell 'asc.3' is not one of asc.1"),
+        (('name = "asc.2"', 'name = "asc/2"'), "cell 'asc/2' is not a name for files"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    shipped = Path(__file__).parent.parent.parent / "workloads" / "experiments" / "trivial-move.toml"
+    own = tmp_path / "own.toml"
+    own.write_text(shipped.read_text().replace(*change, 1))
+    with pytest.raises(UsageError, match=says):
+        read_cells(str(own), RocksDB(own_definitions(str(own))), tuple(PROOFS))
+
+
+def test_sizes_shrink_with_the_data_down_to_a_least() -> None:
+    of = experiment("trivial-move")
+    two = next(cell for cell in of.cells if cell.name == "asc.2")
+    full, small = of.shape(two, 100_000_000), of.shape(two, 2_000_000)
+    assert full.tree["write_buffer_size"] == 16 << 20
+    assert small.tree["write_buffer_size"] == (16 << 20) // 50
+    assert of.shape(two, 10_000).tree["write_buffer_size"] == 256 << 10
+    assert (full.tree["keys_per_prefix"], small.tree["keys_per_prefix"]) == ("50000000", "1000000")
+    assert full != of.shape(of.cells[0], 100_000_000)  # other streams are another database
+
+
+def test_factors_are_combined_and_a_scale_has_its_own_cells_and_proofs() -> None:
+    of = experiment("block-cache")
+    assert len(of.cells) == 3 * 2 * 3
+    one = next(cell for cell in of.cells if cell.name == "hyper clock, 1 shard, 8 threads")
+    assert (one.configuration, one.threads, one.since) == ("byrx", 8, "7.7")
+    assert one.flags == {"cache_type": "hyper_clock_cache", "cache_numshardbits": 0}
+    small = experiment("wiki").at("smoke")
+    assert [cell.name for cell in small.cells] == ["8K", "4K"]
+    assert [row.name for row in small.table_rows()][:3] == ["8K: bulkload", "4K: bulkload", "8K: overwrite"]
+    named = {name.partition(":")[0] for hold in small.holds for name in hold.cells}
+    assert named == {"8K", "4K"} and len(small.holds) < len(experiment("wiki").holds)
+    row = small.table_rows()[1]
+    assert (row.figure("own.qps"), row.figure("load.qps")) == ("bulkload.qps", "load.qps")
+
+
+def test_rounds_begin_with_another_cell_each() -> None:
+    of = experiment("micro")
+    first = [run.cell.name for run in of.runs(3) if run.cell.name in ("crc32c", "xxhash", "xxhash64")]
+    assert first[:3] == ["crc32c", "xxhash", "xxhash64"]
+    order = [[run.cell.name for run in of.runs(2) if run.turn == turn] for turn in (1, 2)]
+    assert order[1] == [*order[0][1:], order[0][0]]
+
+
+def test_several_builds_are_run_with_the_base_first_and_last_and_every_proof_is_asked_of_each() -> None:
+    of = experiment("versions").of_builds(["old", "new", "newer"])
+    names = [run.cell.name for run in of.runs(1)]
+    assert names[:4] == ["byrx, old", "byrx, new", "byrx, newer", "byrx, old"]
+    assert [name.partition(",")[0] for name in names] == ["byrx"] * 4 + ["iobuf"] * 4 + ["iodir"] * 4
+    # Each run of a cell has a number of its own, whatever the round; the next round begins with another cell.
+    runs = list(of.runs(2))
+    assert [run.turn for run in runs if run.cell.name == "byrx, old"] == [1, 2, 3, 4]
+    assert [run.turn for run in runs if run.cell.name == "byrx, new"] == [1, 2]
+    assert runs[12].cell.name == "iobuf, old" and runs[12].round == 2
+    faster = [hold for hold in of.holds if "faster with O_DIRECT" in hold.what or "than with O_DIRECT" in hold.what]
+    assert [hold.cells for hold in faster] == [[f"byrx, {b}", f"iodir, {b}"] for b in ("old", "new", "newer")]
+    assert experiment("versions").of_builds([""]).builds == []
+
+
+def test_an_experiment_may_be_like_another(tmp_path: Path) -> None:
+    versions, compilers = experiment("versions"), experiment("compilers")
+    assert compilers.steps == versions.steps and compilers.columns == versions.columns
+    assert [cell.name for cell in compilers.cells] == ["byrx"] and "version" in compilers.same
+    own = tmp_path / "own.toml"
+    own.write_text('like = "compilers"\nabout = "mine"\n')
+    assert (experiment(str(own)).about, experiment(str(own)).cells) == ("mine", compilers.cells)
+    own.write_text(f'like = "{own}"\n')
+    with pytest.raises(UsageError, match="is no other experiment"):
+        experiment(str(own))
+
+
+@pytest.mark.needs("db_bench")
+def test_builds_have_names_and_no_two_the_same(tmp_path: Path) -> None:
+    engine = RocksDB()
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec db_bench "$@"\n')
+    again.chmod(0o755)
+    assert list(named_builds(engine, f"A=db_bench,{again}")) == ["A", engine.inspect(again).version]
+    assert list(named_builds(engine, "db_bench")) == [""]
+    with pytest.raises(UsageError, match="two builds are called A"):
+        named_builds(engine, f"A=db_bench,A={again}")
+    with pytest.raises(UsageError, match="does not exist"):
+        named_builds(engine, "A=db_bench,B=/no/such")
+
+
+def test_published_leveldb_figures_are_beside_ours_and_meet_what_has_to_hold() -> None:
+    of = experiment("leveldb")
+    assert (of.builds, [cell.engine for cell in of.cells]) == (["leveldb", "rocksdb"], ["leveldb", "rocksdb"] * 2)
+    assert [of.shape(cell, 1000).num_keys for cell in of.cells] == [1000, 1000, 4000, 4000]
+    # The base stands first and last of each size.
+    assert [run.cell.engine for run in of.runs(1)] == ["leveldb", "rocksdb", "leveldb"] * 2
+    rates = [column.name for column in of.columns if column.metric == "qps"]
+    columns = {"leveldb": "leveldb_ops", "rocksdb": "rocksdb_nostats_ops"}
+
+    def published(keys: str, engine: str) -> dict[str, float]:
+        rows = [row for row in table("13-leveldb.tsv") if row["keys"] == keys]
+        return dict(zip(rates, (float(row[columns[engine]]) for row in rows), strict=True))
+
+    for cell in of.cells:
+        assert cell.published == published({"N keys": "1M", "4N keys": "10M"}[cell.of], cell.engine)
+
+    def verdicts(small: str, large: str, column: str) -> list[bool | None]:
+        sizes = {"N keys": small, "4N keys": large}
+        values: dict[str, float | None] = {c.name: published(sizes[c.of], c.engine)[column] for c in of.cells}
+        return list(holds(of, column, values).values())
+
+    assert verdicts("1M", "10M", "fillseq") == [True]
+    assert verdicts("10M", "100M", "overwrite 1t") == [True] * 4
+    # From 1M to 10M the ratio went from 7.4 to 7.0: the rest holds there, too.
+    assert verdicts("1M", "10M", "overwrite 1t") == [True, True, False, True]
+
+
+@pytest.mark.needs("db_bench")
+def test_a_cell_with_a_client_of_its_own_is_driven_by_it(ioflame: Ioflame, tmp_path: Path) -> None:
+    code, out, err = ioflame.run("explain", "trivial-move", "--scale=smoke", "--db-dir", tmp_path, "--out", tmp_path)
+    assert code == 0, err
+    commands = dict(block.split(": load: ", 1) for block in out.split("\n\n# ")[1:])
+    programs = {cell: Path(words.splitlines()[1].removesuffix(" \\")).name for cell, words in commands.items()}
+    by_ours = {"desc.1": "descending", "asc.b asc.a": "one_after_another", "asc.2, ioflame": "interleaved"}
+    assert {cell for cell, program in programs.items() if program == "ioflame-client"} == by_ours.keys()
+    assert set(programs.values()) == {"db_bench", "ioflame-client"}
+    assert all(f"--order={order} " in commands[cell] for cell, order in by_ours.items())
+    # All else is as for db_bench, which takes those flags for the same options.
+    assert all("--write_buffer_size=262144" in words for words in commands.values())

@@ -1,0 +1,153 @@
+"""What `ioflame compare` is asked for: refused in words before anything starts, and read again from what is there."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ioflame.cli import main
+from ioflame.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison, ComparisonRun, Factor, Plan, Session
+from ioflame.results.run import Run
+from tests.records import window
+from tests.viz.runs import record
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "a comparison is of --arm NAME=BIN"),
+        (["--null=sh", "--factor=threads=1,2"], "a comparison is of --arm NAME=BIN"),
+        (["--arm=a=sh"], "has two or more"),
+        (["--arm=a=sh", "--arm=a=true"], "of different names"),
+        (["--arm=a=sh", "--arm=twin=true"], "none of them twin"),
+        (["--arm=a=sh", "--arm=b=/no/such"], "DB_BENCH=/no/such does not exist"),
+        (["--arm=a=sh", "--arm=b=x y sh"], "is no arm"),
+        (["--arm=a=sh", "--arm=b='"], "No closing quotation"),
+        (["--factor=cache_type=lru_cache"], "two or more values"),
+        (["--factor=cache_type=lru_cache,none"], "CACHE_TYPE=none is not known"),
+        (["--factor=block_size=4096,small", "--db-bench=sh"], "not a whole number"),
+        (["--null=sh", "--delta=2"], "DELTA=2 is no part in percent"),
+        (["--null=sh", "--time=soon"], "TIME=soon is no time"),
+        (["--null=sh", "--sessions=17"], "SESSIONS=17 is no number from 1 to 16"),
+        (["--null=sh", "--schedule=fast"], "SCHEDULE=fast is not known"),
+        (["/no/such"], "is no directory of a comparison"),
+    ],
+)
+def test_a_bad_request_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    assert main(["compare", "-q", f"--out={tmp_path}", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, says in err) == ("", True), err
+    assert not list(tmp_path.iterdir())
+
+
+def comparison(directory: Path, of_b: float, sessions: int = 4) -> ComparisonRun:
+    """Four blocks a session, ABBA and BAAB; B's CPU per query is A's times `of_b`, all else is noise of 1 %."""
+    plan = Plan("frozen", "shared", 1, 0.02, [4, 6, 8, 12, 16], 16, 4, 2.0, 1.0, 2.0)
+    arms = [Arm("A", "a", 1), Arm("B", "b", 1)]
+    made = Comparison("0", "now", "rocksdb", "readrandom", Factor(BUILD, ["a", "b"]), plan, arms)
+    for number in range(sessions):
+        session = Session(number + 1, 0.0, whole=True, seconds=60.0)
+        for block in range(4):
+            order = ["A", "B", "B", "A"] if block % 2 else ["B", "A", "A", "B"]
+            windows = []
+            for place, arm in enumerate(order):
+                noise = 1 + 0.01 * ((7 * number + 5 * block + 3 * place) % 5 - 2) / 2
+                cpu = 20_000 * noise * (of_b if arm == "B" else 1)
+                queries = 20_000 * (2 - noise)
+                windows.append(
+                    BlockWindow(arm, place, window("plain", 2.0, queries=queries, cpu_ns=int(cpu * queries)))
+                )
+            session.blocks.append(Block(order, windows))
+        made.sessions.append(session)
+    return ComparisonRun.create(directory, made)
+
+
+@pytest.mark.parametrize(("of_b", "outcome", "code"), [(1.0, "same within 2 %", 0), (1.1, "regressed", 1)])
+def test_a_finished_one_is_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], of_b: float, outcome: str, code: int
+) -> None:
+    going = comparison(tmp_path, of_b)
+    assert main(["compare", str(going.directory), "--fail-on", "regressed"]) == code
+    printed = capsys.readouterr().out
+    assert f"cpuPer {outcome}" in printed.splitlines()[-1]
+    assert main(["compare", str(going.directory), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    numbers = {round(abs(n), 2) for n in numbers_in(found)} | {round(abs(100 * (n - 1)), 1) for n in numbers_in(found)}
+    table = [line for line in printed.splitlines() if line.startswith("  ") and "->" in line]
+    assert len(table) >= 2
+    for line in table:
+        for number in re.findall(r"\d+\.\d+", line.partition("]")[0]):
+            assert any(abs(float(number) - known) <= 0.051 for known in numbers), (number, line)
+
+
+def numbers_in(value: object) -> list[float]:
+    if isinstance(value, dict):
+        return [n for one in value.values() for n in numbers_in(one)]
+    if isinstance(value, list):
+        return [n for one in value for n in numbers_in(one)]
+    return [float(value)] if isinstance(value, int | float) else []
+
+
+def test_an_arm_that_is_not_comparable_has_its_figures_and_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    going = comparison(tmp_path, 1.5)
+    going.record.not_comparable.append("setting --threads differs besides engine build")
+    going.save()
+    assert main(["compare", str(going.directory)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "not comparable (setting --threads differs besides engine build)"
+    assert "+50.0 %" in next(line for line in lines if "cpuPer" in line)
+
+
+def test_comparisons_of_two_hosts_are_tables_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directories = []
+    for host, of_b in (("one", 1.1), ("other", 1.0)):
+        going = comparison(tmp_path, of_b)
+        going.record.host["host_id"] = host
+        going.save()
+        directories.append(str(going.directory))
+    assert main(["compare", *directories]) == 0
+    printed = capsys.readouterr().out
+    assert "cpuPer relative to A, on host one" in printed and "cpuPer relative to A, on host other" in printed
+    assert "cpuPer, readrandom t1, B against A:" in printed and "1 of 2 hosts" in printed
+    assert main(["compare", *directories, "--table", "markdown"]) == 0
+    assert "| readrandom t1 | 1.00 | 1.10 [" in capsys.readouterr().out
+    assert main(["compare", directories[0], "--table", "tsv"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert {len(line) for line in lines} == {10} and {line[0] for line in lines[1:]} == {"qps", "cpuPer"}
+
+
+def test_runs_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = record().metrics
+    directories = []
+    for number in range(6):
+        slower = 1.2 if number >= 3 else 1.0
+        tools = {"engine": "7.8.3", "engine_artifact": "b" if number >= 3 else "a"}
+        values = {**metrics, "cpuPer": metrics["cpuPer"] * slower * (1 + 0.001 * (number % 3))}
+        run = Run.create(tmp_path, record(tools=tools, metrics=values))
+        directories.append(str(run.directory))
+    assert main(["compare", *directories]) == 0
+    printed = capsys.readouterr().out
+    assert "differs: engine_artifact: a | a | a | b | b | b" in printed
+    assert "cpuPer regressed" in printed.splitlines()[-1]
+    # One a side: the figures, and no verdict.
+    assert main(["compare", directories[0], directories[3]]) == 0
+    assert "cpuPer undecided (one run a side: another would tell)" in capsys.readouterr().out.splitlines()[-1]
+    other = Run.create(tmp_path, replace(record(tools={"engine_artifact": "a"}), threads=4))
+    assert main(["compare", directories[0], str(other.directory)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "not comparable (threads differs)"
+    # What another event counted stands apart; what the client and the scheduler counted does not.
+    profile = record().profile
+    assert profile is not None
+    cycles = record(tools={"engine_artifact": "b"}, profile=replace(profile, event="cycles", unit="cycles"))
+    assert main(["compare", directories[0], str(Run.create(tmp_path, cycles).directory)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  two instruments: event cpu-clock, cycles; unit ns, cycles: their profiles stand apart" in lines
+    assert "cpuPer undecided (one run a side: another would tell)" in lines[-1]

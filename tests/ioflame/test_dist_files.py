@@ -1,0 +1,98 @@
+"""Shell completion and man pages: what a shell and man make of the files that go into the wheel."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ioflame.cli import build_parser, main
+from ioflame.dist_files import write_files
+
+BASH = """
+source "$1"
+shift
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+function=$(complete -p ioflame | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+"$function" ioflame "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module")
+def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    prefix = tmp_path_factory.mktemp("prefix")
+    write_files(prefix)
+    return prefix / "share"
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["s"], {"show", "store"}),
+        (["show", "some-run", "w"], {"windows", "waits"}),
+        (["show", "some-run", "--"], {"--help", "--json", "--tsv"}),
+        (["profile", "--sc"], {"--scale"}),
+        (["profile", "--scale", ""], {"smoke", "default", "full"}),
+        (["ebpf", ""], {"iolat", "ladder", "offcpu", "runqlat"}),
+        (["explain", "multi"], {"multireadrandom"}),
+        (["show", "some"], {"some-run"}),
+        (["analyse", "--v"], {"--verbose"}),
+    ],
+)
+def test_bash_completes(share: Path, tmp_path: Path, words: list[str], wanted: set[str]) -> None:
+    (tmp_path / "some-run").mkdir()
+    script = share / "bash-completion" / "completions" / "ioflame"
+    argv = ["bash", "--norc", "-c", BASH, "bash", str(script), "ioflame", *words]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == wanted and done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("shell", "place"), [("zsh", "zsh/site-functions/_ioflame"), ("fish", "fish/vendor_completions.d/ioflame.fish")]
+)
+def test_other_shells_name_every_command_and_can_read_it(share: Path, shell: str, place: str) -> None:
+    text = (share / place).read_text(encoding="utf-8")
+    _, about = build_parser()
+    for name, words in about.items():
+        assert re.search(rf"\b{name}\b.*{re.escape(words)}", text), name
+    if shutil.which(shell):
+        subprocess.run([shell, "-n", str(share / place)], check=True)
+
+
+def pages(share: Path) -> dict[str, str]:
+    return {path.stem: path.read_text(encoding="utf-8") for path in (share / "man" / "man1").iterdir()}
+
+
+def test_every_command_has_a_page_with_all_its_options(share: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = pages(share)
+    _, about = build_parser()
+    below = {
+        "ebpf": ("iolat", "ladder", "offcpu", "runqlat"),
+        "rules": ("check",),
+        "store": ("add", "check", "compact", "export", "ls", "rm", "sql"),
+    }
+    verbs = {f"ioflame-{name}-{verb}" for name, listed in below.items() for verb in listed}
+    assert set(found) == {"ioflame", *verbs, *(f"ioflame-{name}" for name in about)}
+    for name, page in found.items():
+        with pytest.raises(SystemExit):
+            main([*name.split("-")[1:], "--help"])
+        text = capsys.readouterr().out
+        shown = page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "")
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text.partition("options:")[2]))
+        assert options and all(option in shown for option in options), name
+        # Nothing but what we write is a request, whatever an example begins with.
+        assert set(re.findall(r"^[.'](\S*)", page, re.MULTILINE)) <= {"TH", "SH", "PP", "nf", "fi", "TP"}
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")
+def test_groff_has_nothing_to_say_of_a_page(share: Path) -> None:
+    for path in (share / "man" / "man1").iterdir():
+        done = subprocess.run(
+            ["groff", "-Kutf8", "-man", "-Tutf8", "-ww", str(path)], capture_output=True, text=True, check=True
+        )
+        assert done.stderr == "" and "SYNOPSIS" in re.sub(r"\x1b\[[\d;]*m|.\x08", "", done.stdout), path.name

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from folding.stackfold import run_stackfold
+from ioflame.analysis.findings import MOST, Rule, Waits, findings, read_rules
+from ioflame.results.ladder import Ladder, Rung
+from ioflame.results.off_cpu import OffCpu, StackFacts, StateTotal, Thread
+from ioflame.results.profile import Folded, read_profile
+from ioflame.results.record import RunRecord
+from ioflame.results.states import STATES
+from tests.viz.runs import record
+from workloads.registry import engine_named, engine_names, rules_named
+
+# For each rule on frames: what a stack of it looks like, from the root.
+SHOWN = {
+    "doorbell of a virtual disk": ("main", "pread64", "virtio_queue_rq_[k]", "vp_notify_[k]", "iowrite16_[k]"),
+    "malloc and free": ("main", "rocksdb::DBImpl::Get", "malloc", "_int_malloc"),
+    "copies": ("main", "rocksdb::DBImpl::Get", "__memmove_avx_unaligned_erms"),
+    "page cache": ("main", "pread64", "filemap_read_[k]", "xas_load_[k]"),
+    "page faults": ("main", "memset", "asm_exc_page_fault_[k]", "clear_page_[k]"),
+    "kernel spin locks": ("main", "pread64", "native_queued_spin_lock_slowpath_[k]"),
+    "futex calls": ("main", "pthread_mutex_lock", "__x64_sys_futex_[k]", "plist_add_[k]"),
+    "pressure accounting": ("main", "pread64", "schedule_[k]", "psi_group_change_[k]"),
+    "mitigations": ("main", "pread64", "clear_bhb_loop_[k]"),
+}
+OF_ROCKSDB = {
+    "RocksDB's mutexes": ("main", "rocksdb::DBImpl::Get", "rocksdb::port::Mutex::Lock", "pthread_mutex_lock"),
+    "key comparisons": ("main", "rocksdb::DBImpl::Get", "rocksdb::InternalKeyComparator::Compare"),
+    "clocks": ("main", "rocksdb::DBImpl::Get", "rocksdb::StopWatch::~StopWatch", "__vdso_clock_gettime"),
+}
+ENGINE = ("main", "rocksdb::DBImpl::Get", "rocksdb::Version::Get")
+SECONDS = 10
+
+
+def profile_of(tmp_path: Path, stacks: dict[tuple[str, ...], list[int]]) -> Folded:
+    """Folded by stackfold from perf script text: of each stack so many samples of 1 ms in each second."""
+    text = []
+    for frames, by_second in stacks.items():
+        for second, samples in enumerate(by_second):
+            for number in range(samples):
+                text.append(f"db_bench 7/7 {100 + second + number / 1000:.6f}: 1000000 cpu-clock:")
+                for frame in reversed(frames):
+                    name, kernel = frame.removesuffix("_[k]"), frame.endswith("_[k]")
+                    address, dso = ("ffffffff81000000", "[kernel.kallsyms]") if kernel else ("401000", "/usr/bin/x")
+                    text.append(f"\t{address} {name} ({dso})")
+                text.append("")
+    path = tmp_path / "profile.json"
+    argv = ["--kernel", "--slice-ms", "1000", "--input-format", "perf-script", "-"]
+    run_stackfold(argv, path, data="\n".join(text).encode()).require("stackfold")
+    return read_profile(path)
+
+
+RULES = read_rules(*rules_named("rocksdb").findings)
+
+
+@pytest.fixture
+def run() -> RunRecord:
+    return record(metrics={"cpuPer": 50.0})
+
+
+def test_every_rule_on_frames_has_a_stack_that_shows_it() -> None:
+    on_frames = ("leaf", "within")
+    assert {rule.name for rule in read_rules() if rule.kind in on_frames} == set(SHOWN)
+    assert {rule.name for rule in RULES if rule.kind in on_frames} == set(SHOWN | OF_ROCKSDB)
+
+
+@pytest.mark.parametrize(("name", "stack"), (SHOWN | OF_ROCKSDB).items())
+def test_a_rule_holds_for_its_stack_and_not_for_the_engines(
+    name: str, stack: tuple[str, ...], run: RunRecord, tmp_path: Path
+) -> None:
+    profile = profile_of(tmp_path, {stack: [20] * SECONDS, ENGINE: [80] * SECONDS})
+    (found,) = findings(RULES, run, profile)
+    assert (found.name, found.us.n) == (name, 20 * SECONDS)
+    assert found.us.estimate == pytest.approx(10.0)
+    assert found.sentence.startswith("10.0 [10.0, 10.0] of 50.0 us of CPU are ")
+    assert found.frame in [frame.removesuffix("_[k]") for frame in stack]
+    assert "{" not in found.sentence + found.do
+    assert findings(RULES, run, profile_of(tmp_path, {ENGINE: [100] * SECONDS})) == []
+
+
+def test_nothing_is_said_of_what_may_be_chance(run: RunRecord, tmp_path: Path) -> None:
+    """One second of ten holds it all: 1 us on average, but the interval reaches down to none."""
+    burst = profile_of(tmp_path, {SHOWN["mitigations"]: [20] + [0] * 9, ENGINE: [80] + [100] * 9})
+    assert findings(read_rules(), run, burst) == []
+    even = profile_of(tmp_path, {SHOWN["mitigations"]: [2] * 10, ENGINE: [98] * 10})
+    assert [found.name for found in findings(read_rules(), run, even)] == ["mitigations"]
+
+
+def test_without_seconds_or_cpu_per_query_there_is_no_figure(run: RunRecord, tmp_path: Path) -> None:
+    profile = profile_of(tmp_path, {SHOWN["copies"]: [20] * SECONDS, ENGINE: [80] * SECONDS})
+    assert findings(read_rules(), replace(run, metrics={}), profile) == []
+    assert findings(read_rules(), run, replace(profile, slices=None)) == []
+
+
+def test_the_dearest_come_first_and_no_more_than_seven(run: RunRecord, tmp_path: Path) -> None:
+    stacks = {frames: [10 + 2 * place] * SECONDS for place, frames in enumerate(SHOWN.values())}
+    found = findings(read_rules(), run, profile_of(tmp_path, stacks))
+    assert len(found) == MOST < len(SHOWN)
+    assert [one.name for one in found] == list(reversed(SHOWN))[:MOST]
+
+
+def ladder_of(stage: str, ns: list[int], others: int = 0) -> Ladder:
+    """Queries with that stage alone, of so many ns each, and `others` that were answered from memory in 1 us."""
+    buckets = [(value, value + 1, 1) for value in ns]
+    rung = Rung(stage, len(ns), sum(ns), min(ns), max(ns), buckets)
+    classes = [replace(rung, name="one_read"), Rung("no_read", others, others * 1000)]
+    return Ladder(
+        "co-re", 7, 0, SECONDS * 10**9, 1, "query", [], [], [], None, None, len(ns) + others, len(ns) + others, 1,
+        [rung], classes, Rung("outside"), None, {}, False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", [rule for rule in read_rules() if rule.kind == "stage"], ids=lambda rule: rule.name)
+def test_a_stage_is_told_per_query_of_whatever_kind(rule: Rule, run: RunRecord) -> None:
+    durations = [30_000 + 100 * (number % 21) for number in range(1000)]
+    (found,) = findings(read_rules(), run, ladder=ladder_of(rule.stage, durations, others=1000))
+    assert found.name == rule.name
+    assert found.us.estimate == pytest.approx(sum(durations) / 2000 / 1000)
+    # Half of the queries have the stage: one standard error is 15.5 us / sqrt(2000) = 0.35 us.
+    error = found.us.estimate * 1.96 / 2000**0.5
+    assert (found.us.low, found.us.high) == pytest.approx(
+        (found.us.estimate - error, found.us.estimate + error), abs=0.01
+    )
+    assert found.us.n == 2000
+    assert findings(read_rules(), run, ladder=ladder_of("sys_pre", durations)) == []
+    # 10 ns of 1 us: neither `least_us` nor 3 % of the query.
+    assert findings(read_rules(), run, ladder=ladder_of(rule.stage, [1000] * 1000, others=100_000)) == []
+
+
+def test_a_few_queries_that_differ_much_say_nothing(run: RunRecord) -> None:
+    assert findings(read_rules(), run, ladder=ladder_of("runq", [1_000, 1_000, 1_000, 80_000])) == []
+
+
+# What a thread in a lock looks like, from the root; the lock's place is the frame before the C library's.
+LOCKED = ("start_thread", "rocksdb::LRUCacheShard::Lookup", "__GI___lll_lock_wait", "futex_wait", "[lock]")
+
+
+def waits_of(off_ms: list[dict[str, int]], tmp_path: Path, queries: float = 1000) -> Waits:
+    """Threads that lived for a second each and took turns often; the stacks of those in a lock, on thread 1."""
+    threads = [
+        Thread(tid, "db_bench", 0, 10**9, False, False, 10**9 - sum(off.values()) * 10**6, None,
+               {state: ms * 10**6 for state, ms in off.items()}, 5000, 0)
+        for tid, off in enumerate(off_ms, start=1)
+    ]  # fmt: skip
+    totals = {state: StateTotal(0, 0) for state in STATES}
+    off = OffCpu("co-re", 1, 0, 10**9, None, False, totals, threads, StackFacts(1, 0, 0, 0), {}, True)
+    path = tmp_path / "offcpu.profile.json"
+    text = ["db_bench 1/1 1.000000: 7 off:", *(f"\t401000 {frame} (/usr/bin/x)" for frame in reversed(LOCKED)), "", ""]
+    argv = ["--kernel", "--states", ",".join(f"[{state}]" for state in STATES), "--input-format", "perf-script", "-"]
+    run_stackfold(argv, path, data="\n".join(text).encode()).require("stackfold")
+    return Waits(off, read_profile(path), queries)
+
+
+def test_waits_for_a_cpu_and_for_locks_are_per_query_of_the_threads_at_work(run: RunRecord, tmp_path: Path) -> None:
+    busy = [{"woken": 100, "preempted": 300, "lock": 200} for _ in range(4)]
+    idle = Thread(9, "rocksdb:low", 0, 10**9, False, False, 0, None, {"condition": 10**9}, 2, 0)
+    waits = waits_of(busy, tmp_path)
+    waits.off.threads.append(idle)
+    cpu, locks = findings(RULES, run, waits=waits)
+    # Four threads for a second, 1,000 queries: 4,000 us a query.
+    assert (cpu.name, cpu.us.n) == ("more threads than CPUs", 4)
+    assert cpu.us.estimate == pytest.approx(1600.0)
+    assert cpu.sentence.startswith("1600.0 [1600.0, 1600.0] of 4000.0 us a query a thread could run")
+    assert "4 threads are at work" in cpu.sentence
+    assert locks.name == "locks"
+    assert locks.us.estimate == pytest.approx(800.0)
+    assert locks.frame == "rocksdb::LRUCacheShard::Lookup" and locks.frame in locks.sentence
+
+
+def test_waits_of_one_thread_of_many_or_of_two_threads_are_no_finding(run: RunRecord, tmp_path: Path) -> None:
+    one_of_many = [{"lock": 500}, *({"io": 500} for _ in range(5))]
+    assert findings(RULES, run, waits=waits_of(one_of_many, tmp_path)) == []
+    assert findings(RULES, run, waits=waits_of([{"lock": 500}] * 2, tmp_path)) == []
+    assert findings(RULES, run, waits=waits_of([{"lock": 500}] * 4, tmp_path, queries=0)) == []
+
+
+def test_a_wait_for_a_cpu_is_told_once(run: RunRecord, tmp_path: Path) -> None:
+    after_device = ladder_of("runq", [30_000 + number for number in range(1000)])
+    assert [one.name for one in findings(RULES, run, ladder=after_device)] == ["wait for a CPU after the device"]
+    both = findings(RULES, run, ladder=after_device, waits=waits_of([{"woken": 400}] * 4, tmp_path))
+    assert [one.name for one in both] == ["more threads than CPUs"]
+
+
+def test_an_engine_brings_rules_of_its_own(run: RunRecord, tmp_path: Path) -> None:
+    more = tmp_path / "findings.toml"
+    more.write_text(
+        "[[finding]]\nname = 'keys'\nkind = 'within'\nframes = ['rocksdb::Version::.*']\nleast_us = 1.0\n"
+        "sentence = '{us} of {whole}: {frame}'\ndo = 'x'\nsource = 'y'\nsee = 'graph'\n"
+    )
+    (found,) = findings(read_rules(more), run, profile_of(tmp_path, {ENGINE: [10] * SECONDS}))
+    assert found.sentence == "50.0 [50.0, 50.0] of 50.0 us of CPU: rocksdb::Version::Get"
+
+
+def test_advice_is_the_engines_and_leaves_out_what_it_does_not_have(run: RunRecord, tmp_path: Path) -> None:
+    profile = profile_of(tmp_path, {SHOWN["page cache"]: [20] * SECONDS, ENGINE: [80] * SECONDS})
+    for name in engine_names():
+        engine = engine_named(name)
+        (found,) = findings(read_rules(), run, profile, advice=engine.about.advice)
+        advised = re.findall(r"CONFIG=(\w+)", found.do)
+        assert all(configuration in engine.configurations() for configuration in advised) and found.do
+        assert any(engine.configurations()[one].direct for one in advised) == bool(engine.about.direct_flag)
+        assert "{" not in found.do
+
+
+def test_a_rule_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text("[[finding]]\nname = 'x'\nkind = 'leaf'\nleast = 1.0\n")
+    with pytest.raises(ValueError, match="least"):
+        read_rules(bad)
+
+
+def test_each_rule_says_what_it_is_of_and_what_changes_it() -> None:
+    files = [Path(__file__).parents[2] / "ioflame" / "analysis" / "findings.toml", *rules_named("rocksdb").findings]
+    for rule in (rule for file in files for rule in tomllib.loads(file.read_text(encoding="utf-8"))["finding"]):
+        assert "{us} of {whole}" in rule["sentence"], rule["name"]
+        assert rule["do"] and rule["source"], rule["name"]
+        named_by = {"stage": "stage", "wait": "states"}.get(rule["kind"], "frames")
+        assert rule.get(named_by), rule["name"]

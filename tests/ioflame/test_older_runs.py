@@ -1,0 +1,57 @@
+"""A run directory that ioflame 0.1.0 made (tests/data/run-0.1.0.tar.xz) opens with today's `report` and `analyse`."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ioflame.cli import main
+from ioflame.errors import EXIT_OK
+from ioflame.results.categories import read_categories
+from ioflame.results.profile import read_profile
+from ioflame.results.run import open_run
+
+KEPT = Path(__file__).parent.parent / "data" / "run-0.1.0.tar.xz"
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    with tarfile.open(KEPT) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "run-0.1.0"
+
+
+def test_its_page_shows_every_part_and_says_what_is_not_known(older: Path) -> None:
+    assert main(["report", str(older)]) == EXIT_OK
+    page = (older / "report.html").read_text(encoding="utf-8")
+    for part in ("Latency ladder", "IO latency", "Off the CPU", "Run queue", "libc+k"):
+        assert part in page
+    assert "Threads and objects are not known: profile.json is not in this run" in page
+    # What it cannot show, it names; nothing is named here but that.
+    assert "is not shown" not in page
+
+
+@pytest.mark.needs("perf")
+def test_it_can_be_analysed_again_with_the_same_stacks(older: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stacks = sorted((older / "stacks.folded").read_text(encoding="utf-8").splitlines())
+    before = read_categories(older)
+    assert main(["analyse", "-q", str(older)]) == EXIT_OK
+    record = open_run(older).record
+    assert record.profile is not None
+    assert record.profile.weight == before.total_weight == record.profile.report_weight
+    profile = read_profile(older / "profile.json")
+    assert sum(stack.weight for stack in profile.each_stack()) == before.total_weight
+    # Names need the very binaries and kernel that were recorded: where these are here, the stacks are the same.
+    if sorted((older / "stacks.folded").read_text(encoding="utf-8").splitlines()) == stacks:
+        # The rules have rows more than they had, which nothing here is part of.
+        assert [(row.name, row.weight) for row in read_categories(older).rows if row.weight] == [
+            (row.name, row.weight) for row in before.rows if row.weight
+        ]
+    # The results of its observers had no schema numbers.
+    assert "schema" not in json.loads((older / "iolat.json").read_text(encoding="utf-8"))
+    printed = capsys.readouterr().out
+    assert "Latency from the engine to the device" in printed
+    assert "Wall clock by category" in (older / "summary.txt").read_text(encoding="utf-8")

@@ -1,0 +1,108 @@
+"""Whose CPU and whose operations: threads told apart by role, and the writer's operations taken off the queries."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collectors.queries import QueryReportWithWriter, queries_by_second
+from ioflame.analysis.checks.writes import write_proofs
+from ioflame.analysis.metrics import window_metrics
+from ioflame.analysis.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
+from ioflame.profile.compare.budget import serving_threads
+from ioflame.results.checks import Verdict
+from ioflame.results.record import SCHEMA, Expectation, RoleCounters, RunRecord
+from tests.records import window
+from tests.viz import observers
+from workloads.engines.rocksdb.engine import RocksDB
+
+BACKGROUND = {"low": "compaction", "high": "flush"}
+# The main thread 10, a reporter 13, then the client's: the first of them is the writer.
+NAMES = {10: "bench", 11: "low0", 12: "high0", 13: "bench", 14: "bench", 15: "bench", 16: "bench", 17: "low1"}
+
+
+def test_a_writer_is_the_first_thread_that_the_client_starts_for_its_queries() -> None:
+    roles = roles_of_threads(BACKGROUND, 2, with_writer=True, writes=False)(NAMES, 10)
+    assert roles == {10: "other", 11: "compaction", 12: "flush", 13: "other", 14: "writer", 15: "reader", 16: "reader",
+                     17: "compaction"}  # fmt: skip
+    alone = roles_of_threads(BACKGROUND, 3, with_writer=False, writes=True)(NAMES, 10)
+    assert [tid for tid, role in alone.items() if role == "writer"] == [14, 15, 16]
+    # A client that names its threads tells by that alone.
+    named = roles_of_threads({**BACKGROUND, "r": "reader"}, 0, with_writer=False, writes=False)
+    assert named({10: "bench", 11: "low0", 13: "bench", 14: "r 0"}, 10)[14] == "reader"
+    assert "writer" not in named(NAMES, 10).values()
+
+
+def test_cpu_per_query_is_that_of_the_readers_and_the_others_are_rows_of_their_own() -> None:
+    roles = {
+        "reader": RoleCounters(3_000_000, 2_000_000, 1_000_000, 1),
+        "writer": RoleCounters(500_000, 400_000, 100_000, 4000),
+        "compaction": RoleCounters(1_500_000, 1_500_000, 0, 7),
+    }
+    one = window("plain", 2.0, queries=1000.0, cpu_ns=5_000_000, roles=roles)  # type: ignore[arg-type]
+    figures = window_metrics([one], 2)
+    assert (figures["cpuPer"], figures["usPer"], figures["syPer"]) == (3.0, 2.0, 1.0)
+    rows = {figure.role: figure for figure in role_figures([one])}
+    assert list(rows) == ["reader", "compaction", "writer"]
+    assert cpu_of_all_roles([one]) == 5.0
+    assert (rows["writer"].us_per_query, rows["writer"].write_calls, rows["compaction"].share) == (0.5, 2000.0, 0.3)
+    # Without roles all of it is the queries'.
+    assert window_metrics([window("plain", 2.0, queries=1000.0, cpu_ns=5_000_000)], 2)["cpuPer"] == 5.0
+
+
+def test_a_writers_operations_are_no_queries(tmp_path: Path) -> None:
+    report = tmp_path / "report.csv"
+    lines = [(1.5, 6000), (2.5, 10_000)]
+    counted = QueryReportWithWriter(report, RocksDB().parse_report, lambda: lines)
+    # A line's moment is the file's.
+    begun = time.time_ns()
+    for second, text in enumerate(("secs_elapsed,interval_qps\n", "secs_elapsed,interval_qps\n1,15000\n")):
+        report.write_text(text)
+        os.utime(report, ns=(begun, begun + second * 1_000_000_000))
+        counted.poll()
+    started = counted.started_ns
+    assert started is not None
+    assert counted.at(started + 500_000_000) == pytest.approx(7500 - 2000, abs=20)
+    assert operations_at(lines, 2.0) == 8000
+    assert operations_at(lines, 2.6) is None  # no line of the writer tells
+    assert queries_by_second([15_000, 14_000, 13_000], lines) == [11_000, 10_000]
+
+
+def proofs(closing: float, rates: list[int], writer: int, seconds: float = 10.0, calls: int = 2) -> dict[str, Verdict]:
+    record = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 1, {}, Expectation(tree="changing", write_rate=2 << 20))
+    record.database = {"data_bytes": "420000", "num_keys": "1000"}
+    record.engine_result = {"operations": closing}
+    record.writes = {"stall_seconds": 0.0, "uptime": seconds}
+    roles = {"reader": RoleCounters(1, 1, 0, calls), "writer": RoleCounters(1, 1, 0, writer)}
+    record.windows = [window("plain", 1.0, roles=roles)]  # type: ignore[arg-type]
+    totals = {0: [(seconds, writer)], 1: [(seconds, int(closing) - 500)]}
+    queries = queries_by_second(rates, totals[0])
+    return {check.name: check.verdict for check in write_proofs(record, queries, totals)}
+
+
+def test_what_a_writing_workload_has_to_prove() -> None:
+    # 4993 operations of 420 bytes are 2 MiB.
+    good = proofs(100_000, [14_993] * 10, 49_930)
+    assert set(good.values()) == {Verdict.OK}
+    assert set(good) == {"write rate", "readers' operations", "the writer's thread", "stalls"}
+    # The writer's operations left among the queries: more than the readers themselves claim.
+    assert proofs(100_000, [14_993] * 10, 1_000)["readers' operations"] is Verdict.FAILED
+    # Operations that are lost.
+    assert proofs(100_000, [8_000] * 10, 49_930)["readers' operations"] is Verdict.FAILED
+    assert proofs(100_000, [14_993] * 10, 49_930, seconds=12.0)["write rate"] is Verdict.WARN
+    assert proofs(100_000, [14_993] * 10, 49_930, calls=40_000)["the writer's thread"] is Verdict.FAILED
+    reading = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 1, {})
+    assert list(write_proofs(reading, [1], {})) == []
+
+
+def test_the_waits_of_a_query_are_those_of_its_threads() -> None:
+    """A writer beside the readers waits for its log: that is no part of a Get's latency."""
+    off = observers.off_cpu()
+    alone = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    assert [one.tid for one in serving_threads(off, alone)] == [1, 2]
+    with_writer = replace(alone, roles={"reader": [2], "writer": [1], "compaction": [3]})
+    assert [one.tid for one in serving_threads(off, with_writer)] == [2]

@@ -1,0 +1,112 @@
+"""`ioflame show RUN PART`: as TSV the figures of its file, and through a pager only where somebody looks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ioflame.cli import main
+from ioflame.errors import EXIT_OK
+from ioflame.profile.parts import PARTS
+from ioflame.results.files import Files
+from ioflame.results.pmp import write
+from ioflame.text.tsv import Row, tsv
+from tests.ioflame.test_older_runs import KEPT
+from tests.viz.observers import locks, pmp
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that has every part."""
+    base = tmp_path_factory.mktemp("shown")
+    with tarfile.open(KEPT) as archive:
+        archive.extractall(base, filter="data")
+    directory = base / "run-0.1.0"
+    write(pmp(), directory / Files.PMP)
+    write(locks(), directory / Files.LOCKS)
+    return directory
+
+
+def table(capsys: pytest.CaptureFixture[str], run: Path, part: str) -> list[dict[str, str]]:
+    """The rows of a part, each with a cell for every name of the first line."""
+    assert main(["show", str(run), part, "--tsv"]) == EXIT_OK
+    head, *rows = [line.split("\t") for line in capsys.readouterr().out.removesuffix("\n").split("\n")]
+    assert len(set(head)) == len(head) and all(head)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def numbers(value: object) -> set[float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return set().union(*map(numbers, value))
+    return {float(value)} if isinstance(value, int | float) else set()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_its_integers_are_those_of_the_file_to_the_last_digit(
+    capsys: pytest.CaptureFixture[str], run: Path, part: str
+) -> None:
+    rows = table(capsys, run, part)
+    assert rows
+    files = [run / PARTS[part].file, run / Files.WALL_CLOCK]
+    if part in ("latency", "all"):
+        files = list(run.glob("*.json"))
+    known = set().union(*(numbers(json.loads(file.read_text(encoding="utf-8"))) for file in files))
+    integers = [cell for row in rows for cell in row.values() if cell.isdecimal()]
+    assert integers or part in ("checks", "latency")
+    assert {float(cell) for cell in integers} <= known
+
+
+def test_figures_that_are_worked_out_follow_from_the_file(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    for row in table(capsys, run, "iolat"):
+        if row["count"] != "0":
+            assert float(row["mean_ns"]) == int(row["sum_ns"]) / int(row["count"])
+            assert int(row["least_ns"]) <= float(row["p50_ns"]) <= float(row["p99_ns"]) <= int(row["most_ns"])
+    metrics = json.loads((run / Files.RECORD).read_text(encoding="utf-8"))["metrics"]
+    layers = {row["layer"]: row for row in table(capsys, run, "latency")}
+    assert float(layers["rx.lat"]["avg_us"]) == metrics["rx.lat"] and layers["rx.lat"]["p50_us"] == ""
+    whole = [row for row in table(capsys, run, "all") if row["table"] == "owner"]
+    assert sum(float(row["us_per_query"]) for row in whole) == pytest.approx(metrics["cpuPer"])
+
+
+def test_every_row_of_a_part_is_there(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    checks = json.loads((run / Files.RECORD).read_text(encoding="utf-8"))["checks"]
+    assert [row["name"] for row in table(capsys, run, "checks")] == [check["name"] for check in checks]
+    by_table: dict[str, int] = {}
+    for row in table(capsys, run, "ladder"):
+        by_table[row["table"]] = by_table.get(row["table"], 0) + 1
+    ladder = json.loads((run / Files.LADDER).read_text(encoding="utf-8"))
+    assert by_table == {"stages": len(ladder["stages"]), "classes": len(ladder["classes"])}
+
+
+def test_a_name_cannot_break_its_row() -> None:
+    rows: list[Row] = [{"x": "one\ttwo\r\nthree", "n": 1}, {"x": "", "y": None}]
+    assert tsv({"a": rows}) == "x\tn\ty\none two three\t1\t\n\t\t\n"
+
+
+def test_a_pager_on_a_terminal_and_plain_text_in_a_pipe(run: Path) -> None:
+    argv = [str(Path(sys.executable).with_name("ioflame")), "show", str(run), "windows"]
+    environment = {**os.environ, "PAGER": "sed s/^/paged:/", "TERM": "xterm"}
+    plain = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
+    assert plain.startswith("Windows (") and "paged:" not in plain
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(argv, env=environment, stdin=theirs, stdout=theirs) as shown:
+        os.close(theirs)
+        paged = b""
+        with contextlib.suppress(OSError):  # every end of it is closed
+            while chunk := os.read(ours, 65536):
+                paged += chunk
+        assert shown.wait() == 0
+    os.close(ours)
+    lines = paged.decode().splitlines()
+    assert all(line.startswith("paged:") for line in lines)
+    assert lines[0].startswith("paged:Windows (") and len(lines) > 5

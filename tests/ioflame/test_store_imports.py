@@ -1,0 +1,122 @@
+"""Profiles and tables of other programs as runs of the store: equal in every value, or refused."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.profiles.v1development import profiles_pb2
+
+from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof, read_pprof
+from ioflame.errors import MeasurementError, UsageError
+from ioflame.profile.store.add import add_to_store
+from ioflame.profile.store.export import export_run
+from ioflame.results.store.database import Store
+
+
+def foreign(profile: ForeignProfile) -> Counter[tuple[object, ...]]:
+    """Every stack, labels and values of a profile."""
+    sums: Counter[tuple[object, ...]] = Counter()
+    for one in profile.samples:
+        for kind, value in zip(profile.types, one.values, strict=True):
+            sums[one.frames, one.labels, kind] += value
+    return sums
+
+
+def test_pprof_through_the_store_is_equal_in_every_value(tmp_path: Path) -> None:
+    dice = random.Random(2)
+    frames = [ForeignFrame(f"f{i}", "/usr/bin/x" * (i % 2), f"f{i}.go", i % 3) for i in range(9)]
+    samples = [
+        ForeignSample(
+            tuple(dice.choices(frames, k=dice.randrange(0, 6))),
+            (dice.randrange(100), dice.randrange(-5, 1 << 40)),
+            tuple(sorted([("comm", dice.choice("ab")), ("bytes", dice.randrange(1, 9), "kb")], key=repr)),
+        )
+        for _ in range(300)
+    ]
+    profile = ForeignProfile([("samples", "count"), ("cpu", "nanoseconds")], 1_700_000_000_123_456_789, samples)
+    (tmp_path / "in.pb.gz").write_bytes(encode_pprof(profile))
+    assert foreign(read_pprof((tmp_path / "in.pb.gz").read_bytes())) == foreign(profile)
+    store = Store(tmp_path / "store", create=True)
+    (name,) = add_to_store(store, tmp_path / "in.pb.gz").new
+    export_run(store, name, tmp_path / "out.pb.gz")
+    again = read_pprof((tmp_path / "out.pb.gz").read_bytes())
+    assert (again.types, again.time_ns, foreign(again)) == (profile.types, profile.time_ns, foreign(profile))
+    for damaged in (b"", b"\x1f\x8b\x08\x00", (tmp_path / "in.pb.gz").read_bytes()[:400], b"\x0a\x7f"):
+        (tmp_path / "bad.pb.gz").write_bytes(damaged)
+        if damaged:
+            with pytest.raises(MeasurementError):
+                add_to_store(store, tmp_path / "bad.pb.gz")
+
+
+def otlp() -> profiles_pb2.ProfilesData:
+    data = profiles_pb2.ProfilesData()
+    tables = data.dictionary
+    tables.string_table.extend(["", "cpu", "nanoseconds", "main", "work", "/usr/bin/x", "thread.name", "worker", "x.c"])
+    tables.mapping_table.add()
+    tables.mapping_table.add(filename_strindex=5)
+    tables.function_table.add()
+    tables.function_table.add(name_strindex=3)
+    tables.function_table.add(name_strindex=4, filename_strindex=8)
+    tables.location_table.add()
+    tables.location_table.add(mapping_index=1).lines.add(function_index=1)
+    place = tables.location_table.add(mapping_index=1)
+    # work was inlined into main.
+    place.lines.add(function_index=2, line=7)
+    place.lines.add(function_index=1)
+    tables.stack_table.add()
+    tables.stack_table.add(location_indices=[1])
+    tables.stack_table.add(location_indices=[2])
+    tables.attribute_table.add()
+    tables.attribute_table.add(key_strindex=6).value.string_value = "worker"
+    tables.link_table.add()
+    profile = data.resource_profiles.add().scope_profiles.add().profiles.add(time_unix_nano=1_700_000_000_000_000_000)
+    profile.sample_type.type_strindex, profile.sample_type.unit_strindex = 1, 2
+    profile.samples.add(stack_index=1, values=[30], attribute_indices=[1])
+    profile.samples.add(stack_index=2, values=[50, 20])
+    profile.samples.add(stack_index=2, timestamps_unix_nano=[1, 2, 3])
+    return data
+
+
+def test_otlp_of_the_reference_classes_reads_to_the_same_totals(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", create=True)
+    (tmp_path / "p.otlp").write_bytes(otlp().SerializeToString())
+    add_to_store(store, tmp_path / "p.otlp")
+    told = """SELECT event, unit, pool, len(frames), sum(weight)::BIGINT FROM samples
+              JOIN stacks USING (stack_hi, stack_lo) GROUP BY ALL ORDER BY ALL"""
+    assert store.query(told).rows == [("cpu", "nanoseconds", "", 2, 73), ("cpu", "nanoseconds", "worker", 1, 30)]
+    assert store.query("SELECT name, object, file, line FROM frames ORDER BY ALL").rows == [
+        ("main", "/usr/bin/x", "", None), ("work", "/usr/bin/x", "x.c", 7),
+    ]  # fmt: skip
+    # Field 15 of the profile: of a version of the format that is not known.
+    (tmp_path / "q.otlp").write_bytes(otlp().SerializeToString() + b"\x7a\x01x")
+    with pytest.raises(MeasurementError, match="of fields that are not known"):
+        add_to_store(store, tmp_path / "q.otlp")
+
+
+def test_rows_of_benchmark_sh_are_runs(tmp_path: Path) -> None:
+    rows = ["ops_sec usec_op p99 test version", "1000 10.5 NA readrandom.t4 10.5.1", "900 11 50 readrandom.t4 10.6.2"]
+    table = "# a note\n" + "".join(row.replace(" ", "\t") + "\n" for row in rows)
+    (tmp_path / "report.tsv").write_text(table)
+    wide = "workload\tbuild\ttest\t6.29.5\t10.6.2\nbyrx\tgcc\tfillseq\t1.00\t0.61\niobuf\tgcc\tfillseq\t1.00\t\n"
+    (tmp_path / "relative.tsv").write_text(wide)
+    (tmp_path / "other.tsv").write_text("a\tb\n1\t2\n")
+    store = Store(tmp_path / "store", create=True)
+    add_to_store(store, tmp_path / "report.tsv", {"host": "arm"})
+    assert store.query("SELECT test, host, label, ratio FROM relative_qps").rows == [
+        ("readrandom t4", "arm", "10.5.1", 1.0), ("readrandom t4", "arm", "10.6.2", pytest.approx(0.9)),
+    ]  # fmt: skip
+    assert store.query("SELECT metric, count(*) FROM figures GROUP BY ALL ORDER BY ALL").rows == [
+        ("qps", 2), ("report.p99", 1), ("rx.lat", 2),
+    ]  # fmt: skip
+    add_to_store(store, tmp_path / "relative.tsv")
+    cells = "SELECT test, label, value FROM runs JOIN figures USING (run) WHERE metric = 'qps.relative' ORDER BY ALL"
+    assert store.query(cells).rows == [
+        ("byrx fillseq gcc", "10.6.2", 0.61), ("byrx fillseq gcc", "6.29.5", 1.0), ("iobuf fillseq gcc", "6.29.5", 1.0),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="is no header of"):
+        add_to_store(store, tmp_path / "other.tsv")
+    (tmp_path / "torn.tsv").write_text(table + "800\t12")
+    assert [line.split(" of ")[0] for line in add_to_store(store, tmp_path / "torn.tsv").left_out] == ["line 5"]

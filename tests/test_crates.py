@@ -1,0 +1,82 @@
+"""The crates: a room depends on crates/ alone, and within a crate a name means one thing."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+# A crate by the folder of its sources.
+_SOURCES = (
+    "crates/observer/src", "crates/recording/src", "collectors/stacksampler/src", "ebpf/src", "folding/src",
+    "workloads/client/src",
+)  # fmt: skip
+# Associated types (`type Item = ...`) are indented, and have the name that their trait gives them.
+_TYPE = re.compile(
+    r"^(?: *(?:pub(?:\([a-z]+\))? )?(?:struct|enum|trait|union)|(?:pub(?:\([a-z]+\))? )?type) (\w+)", re.MULTILINE
+)
+
+
+def crossings(workspace: Path) -> list[str]:
+    """Dependencies by path from one room into another, or from crates/ into a room; those of tests and builds count."""
+    argv = ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"]
+    done = subprocess.run([*argv, str(workspace / "Cargo.toml")], capture_output=True, check=True)
+
+    def room(path: str) -> str:
+        return Path(path).relative_to(workspace).parts[0]
+
+    found = []
+    for package in json.loads(done.stdout)["packages"]:
+        own = room(package["manifest_path"])
+        others = {room(needed["path"]) for needed in package["dependencies"] if needed.get("path")}
+        found += [f"{own} needs {other}" for other in sorted(others - {own, "crates"})]
+    return found
+
+
+def test_rooms_depend_on_crates_alone() -> None:
+    assert crossings(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "table"),
+    [
+        ("ebpf", "collectors/sampler", "dependencies"),
+        ("collectors/sampler", "folding", "dev-dependencies"),
+        ("crates/observer", "ebpf", "build-dependencies"),
+    ],
+)
+def test_a_crate_that_reaches_into_a_room_is_found(tmp_path: Path, own: str, other: str, table: str) -> None:
+    (tmp_path / "Cargo.toml").write_text(f'[workspace]\nresolver = "3"\nmembers = ["{own}", "{other}"]\n')
+    for folder in (own, other):
+        package = f'[package]\nname = "{Path(folder).name}"\nversion = "0.1.0"\nedition = "2024"\n'
+        reached = f'[{table}]\n{Path(other).name} = {{ path = "{tmp_path / other}" }}\n' if folder == own else ""
+        (tmp_path / folder / "src").mkdir(parents=True)
+        (tmp_path / folder / "src" / "lib.rs").touch()
+        (tmp_path / folder / "Cargo.toml").write_text(package + reached)
+    assert crossings(tmp_path) == [f"{own.partition('/')[0]} needs {other.partition('/')[0]}"]
+
+
+@pytest.mark.parametrize("sources", _SOURCES)
+def test_no_type_name_stands_twice_in_a_crate(sources: str) -> None:
+    names = Counter(name for file in (ROOT / sources).rglob("*.rs") for name in _TYPE.findall(file.read_text()))
+    assert names and [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("sources", _SOURCES)
+def test_no_modules_need_each_other(sources: str) -> None:
+    """Files of a crate's top level; a module and those inside it are one."""
+    needs: dict[str, set[str]] = {}
+    for file in (ROOT / sources).rglob("*.rs"):
+        own = file.relative_to(ROOT / sources).with_suffix("").parts[0]
+        needs.setdefault(own, set()).update(re.findall(r"\bcrate::([a-z_]+)\b", file.read_text()))
+    needs.pop("main", None)
+    while free := [name for name, needed in needs.items() if not needed & needs.keys() - {name}]:
+        for name in free:
+            del needs[name]
+    assert not needs, f"in a circle: {needs}"

@@ -1,0 +1,72 @@
+"""The layered contract of pyproject.toml refuses an import that climbs, in every layer."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+LAYERS: list[str] = CONTRACTS["contracts"][0]["layers"]
+# A module of each layer, and one of a layer above it (or of a room beside it) that it may not import.
+FORBIDDEN = [
+    ("ioflame/commands/report.py", "ioflame.cli"),
+    ("ioflame/profile/report.py", "ioflame.commands.report"),
+    ("workloads/engine.py", "ioflame.profile.job"),
+    ("viz/weights.py", "collectors.perf"),
+    ("folding/stackfold.py", "viz.weights"),
+    ("ioflame/analysis/metrics.py", "viz.weights"),
+    ("ioflame/results/record.py", "ioflame.analysis.metrics"),
+    ("ioflame/system/process.py", "ioflame.results.record"),
+    ("ioflame/text/units.py", "ioflame.system.process"),
+    ("ioflame/errors.py", "ioflame.text.units"),
+    # A command imports no other command.
+    ("ioflame/commands/report.py", "ioflame.commands.analyse"),
+]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the Python of the house, to be spoilt."""
+    copy = tmp_path_factory.mktemp("house")
+    for name in CONTRACTS["root_packages"]:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.rs", "target", "src"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+def contracts_kept(house: Path) -> tuple[bool, str]:
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], cwd=house, capture_output=True, text=True, check=False)
+    return done.returncode == 0, done.stdout
+
+
+def test_the_house_keeps_its_contracts(house: Path) -> None:
+    kept, said = contracts_kept(house)
+    assert kept, said
+
+
+@pytest.mark.parametrize(("module", "imported"), FORBIDDEN)
+def test_an_import_that_climbs_is_refused(house: Path, module: str, imported: str) -> None:
+    path = house / module
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"{text}\nimport {imported}\n", encoding="utf-8")
+    try:
+        kept, said = contracts_kept(house)
+    finally:
+        path.write_text(text, encoding="utf-8")
+    importer = module.removesuffix(".py").replace("/", ".")
+    assert not kept
+    assert f"{importer} -> {imported}" in said
+
+
+def test_every_layer_has_a_case() -> None:
+    tried = {module.removesuffix(".py").replace("/", ".") for module, _ in FORBIDDEN}
+    for layer in LAYERS[1:]:
+        rooms = [room.strip() for room in layer.split("|")]
+        assert any(name == room or name.startswith(f"{room}.") for name in tried for room in rooms), layer

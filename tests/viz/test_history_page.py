@@ -1,0 +1,115 @@
+"""The page of a history in a real browser: steps where they are, colour for verdicts alone, any two versions."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from ioflame import cli
+from ioflame.analysis.history import Category, History, Measured, Noise, history_of
+from ioflame.profile.store.add import add_to_store
+from ioflame.profile.store.history import read_history, write_otava
+from ioflame.results.store.database import Store
+from tests.viz.conftest import Opener
+from viz.page.history import render_history
+from viz.terminal.history import render_steps
+
+pytestmark = pytest.mark.needs("chromium")
+
+VERSIONS = [f"{major}.{minor}.0" for major in (6, 7, 8, 9) for minor in range(10)]
+PUBLISHED = Path(__file__).parents[1] / "data" / "relative-qps.tsv"
+
+
+def made(tests: int, hosts: int, repeats: int, slower_from: int | None) -> History:
+    """QPS falls by 10 % and LRU costs 2 us more from one version on, in the first test on the first host."""
+    dice = random.Random(7)
+    measured, categories = [], []
+    for test in range(tests):
+        for host in range(hosts):
+            for place, version in enumerate(VERSIONS):
+                slow = slower_from is not None and place >= slower_from and (test, host) == (0, 0)
+                where = (f"test{test}", f"host{host}", version)
+                for turn in range(repeats):
+                    for metric, value in (("qps", 1e5 * (0.9 if slow else 1)), ("cpuPer", 20 + 2 * slow)):
+                        seen = value * math.exp(dice.gauss(0, 0.01))
+                        measured.append(Measured(*where, metric, seen, "", f"2026-01-01 {place:02}:{turn:02}:00"))
+                for number in range(14):
+                    us = 1.5 + 2 * (slow and number == 0)
+                    categories.append(Category(*where, f"c{number}" if number else "LRU", us, 0.05, repeats))
+    return history_of(measured, categories, [Noise("host0", "2026-01-01", 4, 1.5, 0.7, 0.1, 2.0)])
+
+
+@pytest.fixture(scope="module")
+def large() -> str:
+    return render_history(made(5, 3, 3, 25), "store")
+
+
+def test_forty_versions_of_five_tests_on_three_hosts(chromium_page: Opener, large: str) -> None:
+    assert len(large.encode()) <= 5_000_000
+    page = chromium_page.html(large)
+    assert "step" in page.locator(".verdict").inner_text()
+    steps = page.locator("[aria-labelledby=steps] tbody tr").all_inner_texts()
+    told = next(row for row in steps if row.startswith("test0, host0\tqps"))
+    assert "8.4.0 to 8.5.0" in told and "worse" in told and "LRU +2.00 us" in told
+    row = page.locator("[aria-labelledby=table] tr", has_text="test0, host0").first.locator("td")
+    kinds = [row.nth(place).get_attribute("class") for place in range(len(VERSIONS))]
+    assert kinds == [""] * 25 + ["warn"] * 15
+    assert row.nth(25).locator("b").inner_text().endswith("-")
+    # 30 series of figures, each with its line; 15 stacks of categories.
+    assert page.locator("[aria-labelledby=lines] svg.plot").count() == 30
+    assert page.locator("[aria-labelledby=categories] svg.plot").count() == 15
+    assert "host0" in page.locator("[aria-labelledby=noise] table").inner_text()
+
+
+def test_two_versions_beside_each_other_and_the_address_keeps_them(chromium_page: Opener, large: str) -> None:
+    page = chromium_page.html(large, fragment="#base=8.4.0&version=8.6.0")
+    first = page.locator("[data-part=pair] tbody tr").first.inner_text().split("\t")
+    assert first[:2] == ["test0, host0", "qps"] and first[4] == "worse"
+    assert -12 < float(first[2].replace("\u2212", "-").removesuffix(" %")) < -8
+    costs = page.locator("[data-part=pair] table").nth(1).locator("tbody tr").first.inner_text().split("\t")
+    assert costs[:4] == ["test0, host0: LRU", "1.50", "3.50", "+2.00"] and costs[5] == "seen"
+    page.locator("[data-pair=version]").select_option("8.4.0")
+    assert page.evaluate("location.hash") == "#base=8.4.0&version=8.4.0"
+    assert page.locator("[data-part=pair] tbody tr").first.inner_text().endswith("none seen")
+
+
+def test_where_nothing_changes_no_cell_has_colour(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_history(made(1, 1, 3, None), "store"))
+    assert "No step is seen" in page.locator(".verdict").inner_text()
+    assert page.locator("td.warn, td.note, td b").count() == 0
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
+def test_nothing_hangs_over_the_edge(chromium_page: Opener, large: str, width: int, dark: bool) -> None:
+    page = chromium_page.html(large, width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", create=True)
+    add_to_store(store, PUBLISHED, {"host": "c4a"})
+    history = read_history(store)
+    lines = [line for line in render_steps(history).splitlines() if "fillseq" in line and "10.5.5 to 10.6.2" in line]
+    assert sorted(line.split(",")[0] for line in lines) == [
+        f"candidate {cache} fillseq {build}" for cache in ("iobuf", "iodir") for build in ("clang", "clang.lto")
+    ]
+    assert all("went away in 10.7.6" in line for line in lines)
+    assert cli.main(["history", str(store.directory)]) == 0
+    page = chromium_page.html((store.directory / "history.html").read_text())
+    # One run a version is no verdict: marked, and without colour.
+    assert page.locator(".verdict").inner_text().startswith("No step is seen, 31 candidates")
+    assert page.locator("td.warn, td.note").count() == 0
+    cell = page.locator("tr", has_text="iobuf fillseq clang, c4a").first.locator("td b", has_text="0.60?")
+    assert cell.count() == 1
+
+
+def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
+    (path, *_) = write_otava(made(1, 1, 2, None), tmp_path / "csv")
+    head, *rows = path.read_text().splitlines()
+    assert head == "time,version,qps,cpuPer" and len(rows) == 40
+    assert [row.split(",")[1] for row in rows] == VERSIONS
+    times = [row.split(",")[0] for row in rows]
+    assert times == sorted(set(times))

@@ -1,0 +1,59 @@
+"""CPU us per query by parts, cell beside cell or build against base: for the terminal and the page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ioflame.results.differences import BudgetRow
+
+__all__ = ("Breakdown", "against_base", "beside")
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """A table of parts, the part first in each row."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    legend: str = ""
+
+
+def beside(caption: str, cells: Mapping[str, Mapping[str, float]]) -> Breakdown:
+    """cells: by cell, then by part; a part that is 0 in all of them is left out"""
+    parts = dict.fromkeys(part for figures in cells.values() for part in figures)
+    rows = [
+        [part, *(f"{figures[part]:.3f}" if part in figures else "-" for figures in cells.values())]
+        for part in parts
+        if any(figures.get(part) for figures in cells.values())
+    ]
+    return Breakdown(caption, ("part", *cells), rows, "us per query")
+
+
+def against_base(
+    caption: str, base: str, build: str, rows: Sequence[BudgetRow], sessions: int, moved: Mapping[str, str]
+) -> Breakdown:
+    """sessions: rounds that the intervals rest on; of one alone nothing is called a difference. moved: words by row"""
+    shown = []
+    for row in rows:
+        if not row.base and not row.arm:
+            continue
+        said = "seen" if row.seen else "none seen"
+        interval = f"[{row.low:+.3f}, {row.high:+.3f}]"
+        if sessions < 2:
+            said, interval = "?", ""
+        shown.append([
+            row.name, f"{row.base:.3f}", f"{row.arm:.3f}", f"{row.change:+.3f}", interval, moved.get(row.name, said),
+        ])  # fmt: skip
+    words = [
+        f"us per query; intervals of the change hold for all rows at once with 95 %, over {sessions} rounds"
+        if sessions > 1
+        else "us per query; ?: one round tells nothing of what differs from run to run (REPEATS=3 does)"
+    ]
+    if moved:
+        words.append(
+            "moved: its anchor is inlined in a build that tells no inlined functions (-g1 does), so its time stands in "
+            "other rows; moved?: may be no more than that"
+        )
+    return Breakdown(caption, ("part", base, build, "change", "interval", ""), shown, ". ".join(words))

@@ -1,0 +1,52 @@
+"""An experiment as its page and its summary show it, whatever kind it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ioflame.analysis.cells import Heading, Judged, Value
+from ioflame.results.differences import RelativeTable
+from viz.breakdowns import Breakdown
+
+__all__ = ("ExperimentView", "MadeRun")
+
+
+@dataclass(frozen=True)
+class MadeRun:
+    """A run of a cell. links: what to read of it, each with its path relative to the page"""
+
+    cell: str
+    what: str
+    outcome: str
+    links: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExperimentView:
+    """What page and terminal show of it.
+
+    about, facts:      what it is; when, where and with what it was run
+    values, published: by cell, then by column; spread: what the ends of a value are
+    charted:           columns that have a chart
+    relative:          tables against a base, by what they are of
+    builds:            facts of each build, by name
+    amiss:             what failed; notes: what else has to be known
+    """
+
+    title: str
+    about: str
+    facts: str
+    headings: Sequence[Heading]
+    values: Mapping[str, Mapping[str, Value | None]]
+    judged: Sequence[tuple[str, Judged]]
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    spread: str = ""
+    charted: Sequence[str] = ()
+    relative: Sequence[tuple[str, RelativeTable]] = ()
+    breakdowns: Sequence[Breakdown] = ()
+    runs: Sequence[MadeRun] = ()
+    builds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    amiss: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    cannot: str = ""

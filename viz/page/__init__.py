@@ -1,0 +1,1 @@
+"""The report page: its sections, and the templates that they fill."""

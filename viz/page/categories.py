@@ -1,0 +1,173 @@
+"""Where the CPU of a query goes: the owner view, the leaf view, and one against the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from ioflame.analysis.metrics import MODE_METRIC
+from ioflame.results.categories import Categories, Category
+from viz.flame.palette import hue_class
+from viz.page.rendering import absent, render
+from viz.page.run_view import RunView
+from viz.page.wilson import wilson
+from viz.svg.share_bar import share_bar
+from viz.weights import exact_weight, percentages
+
+__all__ = ("further", "leaf", "matrix", "owner")
+
+_OVER_SECONDS = (
+    "95 %: interval of the share by bootstrap over the seconds of the window; "
+    "it does not hold what changes from run to run."
+)
+_INTERVAL = (
+    "95 %: interval of Wilson from the number of samples, taken as independent draws of equal weight; "
+    "it does not hold what changes from run to run."
+)
+
+
+def owner(view: RunView, hues: Sequence[int]) -> Markup:
+    """Table of the owner view."""
+    if view.owner is None:
+        return absent("No owner view: this run has no categories.")
+    if view.record.target is not None and view.cpu[0] is None:
+        cost = (
+            "There is no us per query: nothing counts the queries of this target (--count). cores: share of weight in "
+            "the perf window x cores of the plain windows."
+        )
+    elif view.cpu[0] is None or view.record.profile is None:
+        cost = "Costs are not shown: the plain windows have no CPU per query."
+    else:
+        metric = MODE_METRIC[view.record.profile.mode]
+        cost = f"us/query and us/read: share of weight in the perf window x {metric} of the plain windows."
+    rule = "the first known frame from the root owns all below it"
+    legend = (
+        f"Owner view: {rule if view.record.target is None else view.owner.description}. Rules checked with "
+        f"{', '.join(view.owner.rules_checked)}. {cost} {_interval_legend(view.owner)} Click a row to see only its "
+        "stacks."
+    )
+    return _view(view, view.owner, "owner", legend, list(enumerate(view.owner.rows)), hues)
+
+
+def leaf(view: RunView) -> Markup:
+    """Table of the leaf view; categories without weight are named below."""
+    if view.leaf is None:
+        return absent("No leaf view: the stacks could not be sorted by what ran at the bottom.")
+    empty = [row.name for row in view.leaf.rows if not row.weight]
+    legend = (
+        "Leaf view: what the CPU was doing at the bottom of the stack, heaviest first. "
+        + _interval_legend(view.leaf)
+        + (f" Without weight: {', '.join(empty)}." if empty else "")
+    )
+    return _view(view, view.leaf, "leaf", legend, _heaviest_first(view.leaf))
+
+
+def further(view: RunView) -> Markup:
+    """The views beside owner and leaf, folded up: each as the leaf view is."""
+    made = Markup("")
+    for name, categories in view.further.items():
+        legend = f"{name} view: {categories.description}, heaviest first. {_interval_legend(categories)}"
+        content = _view(view, categories, name, legend, _heaviest_first(categories))
+        made += render("further.html", name=name, content=content)
+    return made
+
+
+def _heaviest_first(categories: Categories) -> list[tuple[int, Category]]:
+    """Place and row of those with weight."""
+    places = [(place, row) for place, row in enumerate(categories.rows) if row.weight]
+    return sorted(places, key=lambda entry: -entry[1].weight)
+
+
+def _view(
+    view: RunView,
+    categories: Categories,
+    kind: str,
+    legend: str,
+    places: Sequence[tuple[int, Category]],
+    hues: Sequence[int] | None = None,
+) -> Markup:
+    shares = percentages([row.weight for row in categories.rows])
+    counted = [row.samples for row in categories.rows]
+    n = sum(count or 0 for count in counted) if all(count is not None for count in counted) else 0
+    # Of a target the cores stand where nothing counts its queries.
+    cores = view.cpu[0] is None and view.record.target is not None
+    per_query, per_read = (view.record.metrics.get("cores"), view.cpu[1]) if cores else view.cpu
+    measured = []
+    for place, row in places:
+        share = row.weight / categories.total_weight if categories.total_weight else 0.0
+        measured.append((place, row, share, *_interval(row, share, n)))
+    most = max((high if n else share for _, _, share, _, high in measured), default=1.0)
+    rows = []
+    for place, row, share, low, high in measured:
+        hue = None if hues is None else hues[place]
+        bar = share_bar(share, (low, high) if n else None, most, "h0" if hue is None else hue_class(hue))
+        figures = [
+            f"{100 * low:.2f} \u2013 {100 * high:.2f}" if n else "-",
+            _us(share, per_query),
+            f"{_us(low, per_query)} \u2013 {_us(high, per_query)}" if n and per_query is not None else "-",
+            _us(share, per_read),
+            "-" if row.samples is None else f"{row.samples:,}",
+        ]
+        rows.append(
+            {"place": place, "name": row.name, "label": row.label, "hue": hue, "bar": bar, "share": shares[place],
+             "figures": figures}
+        )  # fmt: skip
+    whole = 1.0 if categories.total_weight else 0.0
+    sums = [f"{100 * whole:.2f}", "", _us(whole, per_query), "", _us(whole, per_read), f"{n:,}" if n else "-"]
+    unit = view.record.profile.unit if view.record.profile else "weight"
+    each = "cores" if cores else "us/query"
+    return render("categories.html", kind=kind, legend=legend, unit=unit, rows=rows, sums=sums, each=each)
+
+
+def _interval(row: Category, share: float, n: int) -> tuple[float, float]:
+    """Of the share: over the seconds of the window where the run has them, by the number of samples otherwise."""
+    if row.interval is None:
+        return wilson(share, n)
+    return row.interval.low / 100, row.interval.high / 100
+
+
+def _interval_legend(categories: Categories) -> str:
+    return _OVER_SECONDS if any(row.interval is not None for row in categories.rows) else _INTERVAL
+
+
+def _us(share: float, cost: float | None) -> str:
+    return "-" if cost is None else f"{share * cost:.3f}"
+
+
+def matrix(view: RunView) -> Markup:
+    """Owner against leaf as a heat map of shares; each cell filters the flame graph."""
+    if view.owner is None or view.leaf is None or not view.leaf_of:
+        return absent("No matrix: it needs both views of every stack.")
+    weights: dict[tuple[str, str], int] = {}
+    for stack in view.stacks:
+        key = (stack.category, view.leaf_of.get(stack.frames, "other"))
+        weights[key] = weights.get(key, 0) + stack.weight
+    total = sum(weights.values())
+    if not total:
+        return absent("No matrix: there is no weight.")
+    owners = [(place, row) for place, row in enumerate(view.owner.rows) if row.weight]
+    unit = view.record.profile.unit if view.record.profile else ""
+    most = max(weights.values())
+    leaf_shares = percentages([row.weight for row in view.leaf.rows])
+    owner_shares = percentages([row.weight for row in view.owner.rows])
+    rows = []
+    for leaf_place, row in _heaviest_first(view.leaf):
+        cells = []
+        for owner_place, column in owners:
+            weight = weights.get((column.name, row.name), 0)
+            cell = {
+                "heat": f"{(weight / most) ** 0.5:.3f}",  # by area: a cell of 1 % beside one of 50 % can be seen
+                "owner": owner_place,
+                "leaf": leaf_place,
+                "title": f"{column.name}, {row.name}: {exact_weight(weight, unit)}",
+                "share": f"{100 * weight / total:.2f}",
+            }
+            cells.append(cell if weight else None)
+        rows.append({"name": row.name, "cells": cells, "sum": leaf_shares[leaf_place]})
+    legend = (
+        "What ran at the bottom (rows), on whose behalf (columns). Colour by the square root of the share. "
+        "Cells are rounded each; the sums are rounded so that they add up to 100. A cell filters the flame graph."
+    )
+    sums = [owner_shares[place] for place, _ in owners]
+    return render("matrix.html", legend=legend, owners=[row.name for _, row in owners], rows=rows, sums=sums)

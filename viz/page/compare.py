@@ -1,0 +1,244 @@
+"""`compare.html`: a comparison of arms as one page that opens from disk, the verdict first.
+
+It follows the rules of `report.html`: one file, no request, a policy that forbids every script but ours. Every number
+on it is one of `verdict.json` (what `--json` prints), of `comparison.json` or of the arm's `frames-ARM.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from markupsafe import Markup
+
+from ioflame.analysis.compare.figures import DECIDING, METRICS
+from ioflame.analysis.metrics import window_metrics
+from ioflame.results.comparison import Comparison
+from ioflame.results.differences import BudgetRow, Decision
+from ioflame.results.frame_differences import FrameDifferences
+from ioflame.results.verdicts import Verdicts
+from ioflame.system.host import describe_host
+from viz.page.document import page
+from viz.page.frames import frames_compared
+from viz.page.rendering import absent, banner, part, plot_figure, render, table
+from viz.svg.blocks import Dot, blocks_plot
+
+__all__ = ("ComparisonView", "render_comparison")
+
+
+@dataclass(frozen=True)
+class ComparisonView:
+    """All that the page shows.
+
+    verdicts: what is said of it, as `verdict.json` has it
+    frames:   by arm; an arm without is said to have none
+    notes:    what could not be shown, and why
+    """
+
+    record: Comparison
+    verdicts: Verdicts
+    frames: Mapping[str, FrameDifferences] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def render_comparison(view: ComparisonView) -> str:
+    """The page."""
+    record, found = view.record, view.verdicts
+    sections = [("Figures", "figures", partial(_figures, view)), ("Block by block", "blocks", partial(_blocks, record))]
+    sections.append(("Where the difference is", "budget", partial(_budgets, view)))
+    for one in found.arms:
+        name = "Why, by frame" if len(found.arms) == 1 else f"Why, by frame: {one.arm}"
+        sections.append((name, f"frames-{one.arm}", partial(_frames, view, one.arm)))
+    sections += [
+        ("What differs", "differs", partial(_differs, record)),
+        ("Noise of this host", "noise", partial(_noise, view)),
+    ]
+    made = [{"name": name, "place": place, "content": part(make)} for name, place, make in sections]
+    kind = "bad" if found.bars else _kind(found)
+    title = f"{record.workload}: {', '.join(arm.name for arm in record.arms if not arm.twin_of)}"
+    content = render(
+        "compare.html", label="comparison", verdict=found.sentence, kind=kind, bars=found.bars,
+        notes=view.notes, sections=made, about=_about(record, found),
+    )  # fmt: skip
+    return page(title, content)
+
+
+def _kind(found: Verdicts) -> str:
+    marks = {one.decisions[name].mark for one in found.arms for name in DECIDING if name in one.decisions}
+    return "warn" if "-" in marks else "note" if "?" in marks or not marks else "ok"
+
+
+def _about(record: Comparison, found: Verdicts) -> str:
+    plan = record.plan
+    return (
+        f"{record.engine}, {record.workload}; {record.factor.name}: "
+        f"{', '.join(f'{arm.name} = {arm.value}' for arm in record.arms if not arm.twin_of)}. "
+        f"{found.sessions} sessions of new processes, {found.blocks} blocks, windows of {plan.window_seconds:g} s, "
+        f"schedule {plan.schedule}, seed {plan.seed}; {record.created}."
+    )
+
+
+# ---- figures -------------------------------------------------------------------------------------------------------
+def _figures(view: ComparisonView) -> Markup:
+    parts = []
+    for one in view.verdicts.arms:
+        rows = [_figure(name, decision) for name, decision in one.decisions.items()]
+        heads = ("figure", one.base, one.arm, "ratio", "interval", "", "verdict")
+        legend = (
+            "Ratio: arm over base, the mean over sessions of paired blocks; its interval holds with 95 % over all "
+            "looks. "
+            "Marks: - regressed, + improved, = same within delta, ? undecided or barred. "
+            + "; ".join(f"{name}: {METRICS[name].legend}" for name in one.decisions if name in METRICS)
+        )
+        parts.append(table(f"{one.arm} against {one.base}", heads, rows, "numbers noted", legend))
+    return Markup("").join(parts) or absent("Nothing was measured in whole sessions.")
+
+
+def _figure(name: str, decision: Decision) -> list[str]:
+    found = decision.difference
+    values = [f"{value:,.2f}" if value is not None else "-" for value in (decision.base_value, decision.arm_value)]
+    ratio = ["-", "-"] if found is None else [f"{found.ratio:.3f}", f"[{found.low:.3f}, {found.high:.3f}]"]
+    return [name, *values, *ratio, decision.mark, decision.told]
+
+
+# ---- blocks --------------------------------------------------------------------------------------------------------
+def _dots(record: Comparison, metric: str) -> list[Dot]:
+    """Of each window: its figure against the mean of the base's windows of its block, and its place."""
+    threads = {arm.name: arm.threads for arm in record.arms}
+    dots = []
+    number = 0
+    for session in record.whole_sessions():
+        for block in session.counted():
+            figures = [window_metrics([one.window], threads[one.arm]).get(metric) for one in block.windows]
+            base = [
+                value for one, value in zip(block.windows, figures, strict=True)
+                if one.arm == record.base.name and value
+            ]  # fmt: skip
+            for one, value in zip(block.windows, figures, strict=True):
+                if value and base:
+                    ratio = value * len(base) / sum(base)
+                    dots.append(Dot(one.arm, session.number, number, one.position, ratio))
+            number += 1
+    return dots
+
+
+def _blocks(record: Comparison) -> Markup:
+    names = [arm.name for arm in record.arms]
+    parts = []
+    for metric in DECIDING:
+        dots = _dots(record, metric)
+        if not dots:
+            parts.append(absent(f"{metric}: no block has a window of the base with it."))
+            continue
+        legend = (
+            "A dot is a window, against the mean of the base's windows of its block. Left: in the order of time, lines "
+            "part the sessions. Right: by the place in the block; a place that differs for every arm is no arm's doing."
+        )
+        hues = list(enumerate(names))
+        plot = blocks_plot(dots, names, metric)
+        caption = f"{metric}: {METRICS[metric].legend}"
+        parts.append(plot_figure(caption, plot, f"blocks-{metric}.svg", legend, f"blocks by {metric}", hues))
+    return Markup("").join(parts)
+
+
+# ---- why -----------------------------------------------------------------------------------------------------------
+def _budgets(view: ComparisonView) -> Markup:
+    parts = []
+    for one in view.verdicts.arms:
+        budget = one.budget
+        if budget is None:
+            parts.append(absent(f"{one.arm}: no budget: its profiles or waits were not measured."))
+            continue
+        base = "the rows add up" if budget.closes else "THE ROWS DO NOT ADD UP within 2 %"
+        legend = (
+            f"us per query; {base}. Intervals are of the change, hold for all rows at once with 95 %, and come from "
+            f"{budget.sessions} sessions. A change is seen where its interval leaves zero."
+        )
+        caption = f"{one.arm} - {one.base}, us per query"
+        parts.append(table(caption, _heads(one.base, one.arm), _rows(budget.rows), "numbers noted", legend))
+    return Markup("").join(parts)
+
+
+def _heads(base: str, arm: str) -> tuple[str, ...]:
+    return ("part", base, arm, "change", "interval", "")
+
+
+# Rows of these kinds are a sum of those below them, or stand for themselves; others are a part of a sum.
+_WHOLE = ("latency", "cpu", "unaccounted", "background")
+_PART = "\u2003"
+
+
+def _rows(rows: Sequence[BudgetRow]) -> list[list[str]]:
+    return [
+        [
+            ("" if row.kind in _WHOLE else _PART) + row.name,
+            f"{row.base:.2f}",
+            f"{row.arm:.2f}",
+            f"{row.change:+.2f}",
+            f"[{row.low:+.2f}, {row.high:+.2f}]",
+            ("" if row.unit == "us/query" else f"{row.unit}; ") + ("seen" if row.seen else "none seen"),
+        ]
+        for row in rows
+    ]
+
+
+def _frames(view: ComparisonView, arm: str) -> Markup:
+    found = view.frames.get(arm)
+    return frames_compared(found) if found else absent(f"{arm}: no profile of both sides, so no frames to compare.")
+
+
+# ---- what differs, noise -------------------------------------------------------------------------------------------
+def _differs(record: Comparison) -> Markup:
+    arms = [arm.name for arm in record.arms]
+    rows = [[name, *values] for name, values in record.differing.items()]
+    identity = dict.fromkeys(name for arm in record.arms for name in arm.identity)
+    values = {name: [arm.identity.get(name, "-") for arm in record.arms] for name in identity}
+    of_factor = [[name, *found] for name, found in values.items() if len(set(found)) > 1]
+    parts = []
+    if rows:
+        parts.append(banner("bad" if record.not_comparable else "warn", "More differs than the factor:"))
+        parts.append(table("Besides the factor", ["what", *arms], rows, "words"))
+    else:
+        parts.append(banner("ok", f"Nothing differs but the factor, {record.factor.name}."))
+    if of_factor:
+        parts.append(table("What ran", ["what", *arms], of_factor, "words"))
+    host = describe_host(record.host) if record.host else "unknown"
+    return Markup("").join((*parts, render("facts.html", items=[("host", host)])))
+
+
+def _noise(view: ComparisonView) -> Markup:
+    rows = []
+    for one in view.verdicts.arms:
+        for name, decision in one.decisions.items():
+            if decision.difference is not None:
+                varies = decision.difference.variances
+                rows.append(
+                    [
+                        f"{name}, {one.arm}",
+                        *(f"{100 * sd:.2f} %" for sd in (varies.session, varies.block, varies.window)),
+                    ]
+                )
+    parts = []
+    if rows:
+        legend = "Standard deviations of ln(arm/base): beyond blocks, of one block, of one window."
+        parts.append(table("What varies", ("figure", "sessions", "blocks", "windows"), rows, "numbers", legend))
+    controls = []
+    for one in view.verdicts.arms[:1]:
+        for name, twin in one.twin.items():
+            if twin.difference is not None:
+                found = twin.difference
+                controls.append(
+                    [f"twin of {one.base}: {name}", f"{found.ratio:.3f}", f"[{found.low:.3f}, {found.high:.3f}]"]
+                )
+        for name, effect in one.position.items():
+            controls.append(
+                [f"first place in a block: {name}", f"{effect.ratio:.3f}", f"[{effect.low:.3f}, {effect.high:.3f}]"]
+            )
+    if controls:
+        legend = "Ratios that are 1 where nothing differs: a second process of the base, and the place in a block."
+        parts.append(table("Controls", ("control", "ratio", "interval"), controls, "numbers", legend))
+    if view.verdicts.disturbed:
+        disturbed = [[str(place), words] for place, words in enumerate(view.verdicts.disturbed, 1)]
+        parts.append(table("Disturbed blocks", ("", "why"), disturbed, "words"))
+    return Markup("").join(parts) or absent("No whole session was measured.")

@@ -1,0 +1,148 @@
+"""Several runs side by side: what differs between them first, then their figures against those of the base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+
+from ioflame.analysis.compare.instruments import comparability
+from ioflame.analysis.metrics import LEGEND
+from ioflame.analysis.what_differs import barriers, differences
+from ioflame.results.categories import Categories
+from ioflame.results.checks import Verdict
+from viz.figures import HEADLINE, interval_text
+from viz.page.frames import frames_compared
+from viz.page.ladder import ladders_compared
+from viz.page.rendering import render, table
+from viz.page.run_view import RunView
+from viz.svg.ladder import LadderRow
+from viz.weights import percentages
+
+__all__ = ("comparison",)
+
+
+def comparison(views: Sequence[RunView]) -> Markup:
+    """The part of the page above the runs."""
+    names = [f"{view.name}{' (base)' if not index else ''}" for index, view in enumerate(views)]
+    records = [view.record for view in views]
+    rows, found = differences(records), comparability(records)
+    barred = barriers(records)
+    ladders = [
+        None if view.observed.ladder is None else LadderRow(view.name, view.observed.ladder, view.observed.rx_lat_us)
+        for view in views
+    ]
+    tables = [_headline(views, names, not barred), ladders_compared(ladders, names, not barred)]
+    allowed = {"owner": (not barred and not found.heading, not barred), "leaf": (not barred and not found.leaf,) * 2}
+    tables += [_categories(views, names, kind, get, allowed[kind], found.heading) for kind, get in _KINDS]
+    # Rules of the user's own: what they sort by is not known, so they are as leaf categories are.
+    others = dict.fromkeys(name for view in views for name in view.further)
+    tables += [_categories(views, names, kind, _further(kind), allowed["leaf"], "") for kind in others]
+    return render(
+        "comparison.html",
+        barred=barred,
+        differing=table("What differs", ["what", *names], [[name, *values] for name, values in rows], "words")
+        if rows
+        else "",
+        failed=[view.name for view in views if any(c.verdict is Verdict.FAILED for c in view.record.checks)],
+        tables=tables,
+        graphs=[(view.name, frames_compared(view.frames)) for view in views if view.frames and not barred],
+        apart="" if barred else "; ".join(found.frames),
+    )
+
+
+_KINDS: tuple[tuple[str, Callable[[RunView], Categories | None]], ...] = (
+    ("owner", lambda view: view.owner),
+    ("leaf", lambda view: view.leaf),
+)
+
+
+def _further(name: str) -> Callable[[RunView], Categories | None]:
+    return lambda view: view.further.get(name)
+
+
+_TO = " \u2013 "
+_SCATTER = (
+    "95 %: interval of a run's figure by bootstrap over its seconds; it does not hold what changes from run to run."
+)
+_POINTS = "\u0394 in points. Shares add up to 100: one row's gain is others' loss."
+_ONE_RUN = (
+    "Differences are between single runs: without repeats of each, a small one says nothing. "
+    "Columns with \u0394 are against the base."
+)
+
+
+def _headline(views: Sequence[RunView], names: Sequence[str], compared: bool) -> Markup:
+    rows = []
+    scattered = any(view.record.intervals for view in views)
+    for name, form in HEADLINE:
+        values = [view.record.metrics.get(name) for view in views]
+        if all(value is None for value in values):
+            continue
+        row = [name]
+        for index, value in enumerate(values):
+            row.append("-" if value is None else form.format(value))
+            if scattered:
+                found = views[index].record.intervals.get(name)
+                row.append("-" if found is None else interval_text(form, found, _TO))
+            if index and compared:
+                base = values[0]
+                row.append("-" if value is None or not base else f"{100 * (value / base - 1):+.1f} %")
+        rows.append([*row, LEGEND[name]])
+    if not rows:
+        return Markup("")
+    heads = [*_heads("figure", names, compared, "95 %" if scattered else ""), "what it is"]
+    legend = " ".join(words for words, told in ((_SCATTER, scattered), (_ONE_RUN, compared)) if told)
+    return table("Plain windows", heads, rows, "numbers noted", legend)
+
+
+def _heads(first: str, names: Sequence[str], compared: bool, scatter: str = "") -> list[str]:
+    heads = [first]
+    for index, name in enumerate(names):
+        heads += [name, scatter] if scatter else [name]
+        if index and compared:
+            heads.append("\u0394")
+    return heads
+
+
+def _categories(
+    views: Sequence[RunView],
+    names: Sequence[str],
+    kind: str,
+    get: Callable[[RunView], Categories | None],
+    allowed: tuple[bool, bool],
+    heading: str,
+) -> Markup:
+    """allowed: to compare shares, and costs; heading: over costs that several instruments measured"""
+    found = [get(view) for view in views]
+    if all(one is None for one in found):
+        return Markup("")
+    order = list(dict.fromkeys(row.name for one in found if one is not None for row in one.rows))
+    weights = [{row.name: row.weight for row in one.rows} if one is not None else {} for one in found]
+    # printed as the tables of each run print them: digits that add up to 100
+    printed = [dict(zip(weight, percentages(list(weight.values())), strict=True)) for weight in weights]
+    parts = []
+    costs = f"{kind}: us per query" + (f" ({heading})" if heading and allowed[True] else "")
+    for title, costed in ((f"{kind}: % of weight", False), (costs, True)):
+        compared = allowed[costed]
+        rows = []
+        for name in order:
+            values: list[float | None] = []
+            for view, one, weight in zip(views, found, weights, strict=True):
+                scale = view.cpu[0] if costed else 100.0
+                known = one is not None and one.total_weight and scale is not None and name in weight
+                values.append(weight[name] / one.total_weight * scale if known and one and scale else None)
+            if not any(values):
+                continue
+            row = [name]
+            for index, value in enumerate(values):
+                row.append("-" if value is None else f"{value:.3f}" if costed else printed[index][name])
+                if index and compared:
+                    base = values[0]
+                    row.append("-" if value is None or base is None else f"{value - base:+.3f}" if costed
+                               else f"{value - base:+.2f}")  # fmt: skip
+            rows.append(row)
+        if rows:
+            legend = "\u0394 in us per query." if costed else _POINTS
+            parts.append(table(title, _heads(kind, names, compared), rows, legend=legend if compared else ""))
+    return Markup("").join(parts)

@@ -1,0 +1,179 @@
+"""`experiment.html`: an experiment as one page that opens from disk: what had to hold, the table, its charts, its runs.
+
+It follows the rules of `report.html`: one file, no request. Links lead to the runs beside it, by relative paths.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from ioflame.analysis.cells import Value
+from viz.experiment_view import ExperimentView
+from viz.page.document import page
+from viz.page.rendering import absent, banner, part, plot_figure, render, table
+from viz.relative_cells import legend, rows_of, two_digits, with_interval
+from viz.svg.bars import Bar, bars_plot
+from viz.svg.elements import element
+from viz.svg.ratios import Ratio, ratios_plot
+
+__all__ = ("render_experiment",)
+
+_SINGLE = "A line is a test. Single runs: what differs may be the host's."
+_VERDICTS = {True: ("true", "ok"), False: ("DOES NOT HOLD", "bad"), None: ("not judged", "note")}
+
+
+def render_experiment(view: ExperimentView) -> str:
+    """The page."""
+    parts = [
+        ("What has to hold", "holds", bool(view.judged), _holds),
+        ("Against the base", "relative", bool(view.relative), _relative),
+        ("Table", "table", bool(view.values), _table),
+        ("Charts", "charts", bool(view.charted), _charts),
+        ("Where the CPU goes", "parts", bool(view.breakdowns), _breakdowns),
+        ("Runs", "runs", bool(view.runs), _runs),
+        ("Builds", "builds", bool(view.builds), _builds),
+        ("What this cannot show", "cannot", bool(view.cannot), lambda view: element("p", view.cannot)),
+    ]
+    made = [
+        {"name": name, "place": place, "content": part(partial(make, view))}
+        for name, place, there, make in parts
+        if there
+    ]
+    kind, sentence = _verdict(view)
+    content = render(
+        "compare.html", label="experiment", verdict=sentence, kind=kind, bars=[], notes=[*view.amiss, *view.notes],
+        sections=made, about=f"{view.about}. {view.facts}",
+    )  # fmt: skip
+    return page(view.title, content)
+
+
+def _verdict(view: ExperimentView) -> tuple[str, str]:
+    """The first line: what holds, what does not."""
+    outcomes = [one.holds for _, one in view.judged]
+    missed = [what for what, one in view.judged if one.holds is False]
+    left = outcomes.count(None)
+    unjudged = f"; {left} not judged" * bool(left)
+    if view.amiss:
+        return "bad", f"{view.title}: {len(view.amiss)} failed" + f"; DOES NOT HOLD: {', '.join(missed)}" * bool(missed)
+    if missed:
+        return "bad", f"{view.title}: DOES NOT HOLD: {', '.join(missed)}{unjudged}"
+    if not outcomes:
+        return "note", view.title
+    return "note" if left else "ok", f"{view.title}: {outcomes.count(True)} of {len(outcomes)} hold{unjudged}"
+
+
+def _holds(view: ExperimentView) -> Markup:
+    rows = []
+    for what, one in view.judged:
+        words, kind = _VERDICTS[one.holds]
+        rows.append([what, element("span", words, class_=f"light {kind}"), one.why])
+    return table("Sentence by sentence", ("what", "", "values seen"), rows, "words")
+
+
+# ---- table and charts ----------------------------------------------------------------------------------------------
+def _table(view: ExperimentView) -> Markup:
+    told = [h.name for h in view.headings if any(h.name in figures for figures in view.published.values())]
+    spread = any(value is not None and value.low is not None for row in view.values.values() for value in row.values())
+    heads = ["cell", *(h.name for h in view.headings), "runs", *(f"{name}, published" for name in told)]
+    rows: list[list[str]] = []
+    for cell, values in view.values.items():
+        runs = max((value.runs for value in values.values() if value is not None), default=0)
+        published = view.published.get(cell, {})
+        shown = [_number(None if (v := values[h.name]) is None else v.median, h.digits) for h in view.headings]
+        rows.append([_linked(view, cell), *shown, str(runs), *(_number(published.get(name), 3) for name in told)])
+        if spread:
+            ends = [_ends(values[h.name], h.digits) for h in view.headings]
+            rows.append(["", *ends, "", *("" for _ in told)])
+    words = "; ".join(f"{h.name}: {h.about}" for h in view.headings)
+    return table("Every cell", heads, rows, "numbers", f"{words}. {view.spread if spread else ''}".strip())
+
+
+def _linked(view: ExperimentView, cell: str) -> str:
+    """The cell's name, which leads to its first run that has a page."""
+    for run in view.runs:
+        if run.cell == cell:
+            for path in run.links.values():
+                if path.endswith(".html"):
+                    return _link(cell, path)
+    return cell
+
+
+def _link(words: str, path: str) -> Markup:
+    return element("a", words, href=quote(path))
+
+
+def _ends(value: Value | None, digits: int) -> str:
+    if value is None or value.low is None or value.high is None:
+        return ""
+    return f"{_number(value.low, digits)} \u2013 {_number(value.high, digits)}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    if value is None:
+        return "-"
+    return "inf" if math.isinf(value) else f"{value:,.{digits}f}"
+
+
+def _charts(view: ExperimentView) -> Markup:
+    figures = []
+    for heading in (h for h in view.headings if h.name in view.charted):
+        bars = []
+        for cell, values in view.values.items():
+            value, published = values[heading.name], view.published.get(cell, {}).get(heading.name)
+            one = Bar(cell, None) if value is None else Bar(cell, value.median, value.low, value.high)
+            bars.append(replace(one, published=published))
+        told = ["A line across: published."] if any(bar.published is not None for bar in bars) else []
+        told += [f"Whisker: {view.spread}"] if view.spread and any(bar.low is not None for bar in bars) else []
+        caption = f"{heading.name}: {heading.about}"
+        plot = bars_plot(bars, caption, heading.digits)
+        figures.append(plot_figure(caption, plot, f"{quote(heading.name, safe=' ')}.svg", " ".join(told)))
+    return element("div", *figures, class_="multiples")
+
+
+# ---- against a base ------------------------------------------------------------------------------------------------
+def _relative(view: ExperimentView) -> Markup:
+    parts = []
+    for of, found in view.relative:
+        lines = {
+            row: {column: Ratio(cell.ratio, cell.low, cell.high) for column, cell in found.cells[row].items()}
+            for row in found.rows
+        }
+        caption = f"{of}: {found.metric} relative to {found.base}"
+        plot = ratios_plot(lines, found.columns, caption)
+        intervals = any(cell.low is not None for row in found.cells.values() for cell in row.values())
+        words = "A line is a test; its band is the interval of the ratio." if intervals else _SINGLE
+        words += " An interval that is far wider than the ratios differ is cut at the edge." if intervals else ""
+        hues = [(hue % 16, row) for hue, row in enumerate(found.rows)]
+        parts.append(plot_figure(caption, plot, f"{quote(of, safe=' ')}.svg", words, caption, hues))
+        head, *rows = rows_of(found, with_interval if intervals else two_digits)
+        parts.append(table(caption, ["test", *head[1:]], rows, "numbers", legend(found) if intervals else ""))
+    return Markup("").join(parts)
+
+
+# ---- the rest ------------------------------------------------------------------------------------------------------
+def _breakdowns(view: ExperimentView) -> Markup:
+    return Markup("").join(table(one.caption, one.heads, one.rows, legend=one.legend) for one in view.breakdowns)
+
+
+def _runs(view: ExperimentView) -> Markup:
+    rows = [
+        [run.cell, run.what, run.outcome, Markup(" ").join(_link(words, path) for words, path in run.links.items())]
+        for run in view.runs
+    ]
+    words = "A measured step leads to its report, any other to what the client printed."
+    return table("Every run", ("cell", "run", "", "steps"), rows, "words", words)
+
+
+def _builds(view: ExperimentView) -> Markup:
+    names = list(view.builds)
+    facts = dict.fromkeys(name for build in view.builds.values() for name in build)
+    rows = [[name, *(view.builds[build].get(name, "-") for build in names)] for name in facts]
+    differing = [row for row in rows if len(set(row[1:])) > 1]
+    if not differing:
+        return banner("ok", "The same build under several names: what differs between them is this host's.")
+    return table("What differs between them", ["what", *names], differing, "words") if rows else absent("No build.")

@@ -1,0 +1,231 @@
+"""`history.html`: the versions of an engine as one page that opens from disk: what changed, since when, where.
+
+It follows the rules of `report.html`: one file, no request, a policy that forbids every script but ours. A cell has
+colour only where there is a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from markupsafe import Markup
+
+from ioflame.analysis.change_points import Feature, Fit
+from ioflame.analysis.history import Category, History, Series, verdict_at, worse
+from ioflame.analysis.quantiles import t_quantile
+from ioflame.results.differences import MARKS, Outcome
+from viz.flame.palette import hue_places
+from viz.page.document import page
+from viz.page.rendering import absent, banner, part, plot_figure, render, table
+from viz.svg.elements import element
+from viz.svg.history import VersionDot, category_bars, history_plot
+
+__all__ = ("render_history",)
+
+_KIND = {Outcome.REGRESSED: "warn", Outcome.IMPROVED: "note"}
+# What matters, drawn as a band around the first level.
+_BAND = 0.02
+_SHOWN_FREEDOM = 60
+
+
+def render_history(history: History, name: str) -> str:
+    """The page of a store; name: of the store."""
+    sections = [
+        ("Tests by versions", "table", partial(_tables, history)),
+        ("Steps", "steps", partial(_steps, history)),
+        ("Two versions", "pair", partial(_pair, history)),
+        ("Version by version", "lines", partial(_lines, history)),
+        ("CPU by category", "categories", partial(_bars, history)),
+        ("Noise of the hosts", "noise", partial(_noise, history)),
+    ]
+    made = [{"name": title, "place": place, "content": part(make)} for title, place, make in sections]
+    found = [(one, feature) for one in history.series for feature in one.fit.features]
+    told = sum(not feature.candidate for _, feature in found)
+    tests, hosts = ({getattr(one, of) for one in history.series} for of in ("test", "host"))
+    kind, sentence = _verdict(told, len(found) - told)
+    content = render(
+        "compare.html", label="history", verdict=sentence, kind=kind, bars=[], notes=[], sections=made,
+        about=f"{len(history.versions)} versions, {len(tests)} tests, {len(hosts)} hosts",
+    )  # fmt: skip
+    return page(f"history of {name}", content, ("history.js",))
+
+
+def _verdict(steps: int, candidates: int) -> tuple[str, str]:
+    """The first line: its kind, and how many steps there are."""
+    sentence = f"{steps} step{'s' * (steps > 1)}" if steps else "No step is seen"
+    if candidates:
+        sentence += f", {candidates} candidate{'s' * (candidates > 1)} in series without repeats"
+    return "warn" if steps else "note" if candidates else "ok", sentence
+
+
+# ---- tests by versions ---------------------------------------------------------------------------------------------
+def _tables(history: History) -> Markup:
+    parts = []
+    for metric in dict.fromkeys(one.metric for one in history.series):
+        rows = []
+        for one in history.series:
+            if one.metric == metric:
+                cells = {label: _cell(one, at) for at, label in enumerate(one.labels)}
+                rows.append((f"{one.test}, {one.host}", [cells.get(label) for label in history.versions]))
+        parts.append(render("history_table.html", metric=metric, heads=["test, host", *history.versions], rows=rows))
+    return Markup("").join(parts) or absent("No test has two versions: there is no history yet.")
+
+
+def _cell(series: Series, at: int) -> dict[str, str]:
+    ratio = series.value(at) / series.value(0)
+    outcome = verdict_at(series, at)
+    features = [one for one in series.fit.features if one.at == at]
+    mark = MARKS[outcome] if outcome in _KIND else ""
+    if any(one.candidate for one in features):
+        mark = "?"
+    return {
+        "words": f"{ratio:.2f}{mark}",
+        "kind": _KIND.get(outcome, ""),
+        "begins": "begins" if features else "",
+        "title": f"{series.labels[at]}: {_figure(series.value(at))}, n {series.fit.versions[at].runs}",
+    }
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+# ---- steps ---------------------------------------------------------------------------------------------------------
+def _steps(history: History) -> Markup:
+    rows = []
+    for series in history.series:
+        for one in series.fit.features:
+            before, here = series.labels[one.at - 1], series.labels[one.at]
+            away = "" if one.went_away is None else f"went away in {series.labels[one.went_away]}"
+            kind = "candidate: no repeats" if one.candidate else "worse" if worse(series, one) else "better"
+            size = [f"{100 * (value - 1):+.1f}" for value in (one.ratio, one.low, one.high)]
+            rows.append(
+                [f"{series.test}, {series.host}", series.metric, f"{before} to {here}", f"{size[0]} %",
+                 f"[{size[1]}, {size[2]}]", "; ".join(filter(None, [kind, away, _with_it(history, series, one)]))]
+            )  # fmt: skip
+    if not rows:
+        return banner("ok", "No step: no figure left its level by more than chance would give in 5 of 100 series.")
+    heads = ("test", "figure", "between", "change", "95 %", "")
+    legend = (
+        "A step is between the last version of one level and the first of the next. Its interval is that of the levels "
+        "on either side, and is a little too narrow, because the place was chosen by the same runs."
+    )
+    return table("Steps", heads, rows, "numbers noted", legend)
+
+
+def _with_it(history: History, series: Series, step: Feature) -> str:
+    """Categories whose cost changed most between the version before the step and that of it."""
+    before, here = series.labels[step.at - 1], series.labels[step.at]
+    costs = _costs(history, series.test, series.host)
+    if before not in costs or here not in costs:
+        return ""
+    changes = {
+        name: costs[here].get(name, 0.0) - costs[before].get(name, 0.0)
+        for name in costs[here].keys() | costs[before].keys()
+    }
+    largest = sorted(changes.items(), key=lambda one: -abs(one[1]))[:3]
+    return "CPU: " + ", ".join(f"{name} {us:+.2f} us" for name, us in largest if abs(us) >= 0.005)
+
+
+# ---- plots ---------------------------------------------------------------------------------------------------------
+def _lines(history: History) -> Markup:
+    parts = []
+    for series in history.series:
+        fit = series.fit
+        dots = []
+        for at, (label, version) in enumerate(zip(series.labels, fit.versions, strict=True)):
+            low, high = (math.exp(version.mean + side * fit.half * version.error) for side in (-1, 1))
+            told = f"{label}: {_figure(series.value(at))} [{_figure(low)}, {_figure(high)}], n {version.runs}"
+            dots.append(VersionDot(label, series.value(at), low, high, math.exp(version.level), told))
+        words = f"{series.metric} of {series.test} on {series.host}"
+        parts.append(plot_figure(words, history_plot(dots, words, _BAND), "history.svg", _scatter(fit), words))
+    if not parts:
+        return absent("No test has two versions.")
+    legend = (
+        "Dots: versions, with their 95 % intervals. Line: the level; it steps where a step was found. "
+        f"Band: {100 * _BAND:g} % around the first level."
+    )
+    return Markup("").join([element("p", legend, class_="legend-note"), *parts])
+
+
+def _scatter(fit: Fit) -> str:
+    of = "repeats" if fit.repeated else "neighbours, as no version has repeats"
+    return f"Standard deviation of a run, of {of}: {100 * fit.sd:.2g} %."
+
+
+def _costs(history: History, test: str, host: str) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for one in history.categories:
+        if (one.test, one.host) == (test, host):
+            found.setdefault(one.label, {})[one.category] = one.us
+    return found
+
+
+def _bars(history: History) -> Markup:
+    parts = []
+    for test, host in dict.fromkeys((one.test, one.host) for one in history.categories):
+        costs = _costs(history, test, host)
+        bars = [(label, costs[label]) for label in history.versions if label in costs]
+        names = _names([costs[label] for label, _ in bars])
+        words = f"CPU us per query of {test} on {host}, by category"
+        hues = list(zip(hue_places(names), names, strict=True))
+        parts.append(plot_figure(words, category_bars(bars, names, words), "categories.svg", "", words, hues))
+    return Markup("").join(parts) or absent("No run of the store has a profile with categories.")
+
+
+def _names(costs: Sequence[dict[str, float]]) -> list[str]:
+    """The categories by their largest cost; `other` last."""
+    largest: dict[str, float] = {}
+    for one in costs:
+        for name, us in one.items():
+            largest[name] = max(largest.get(name, 0.0), us)
+    return sorted(largest, key=lambda name: (name == "other", -largest[name], name))
+
+
+def _noise(history: History) -> Markup:
+    rows = [
+        [one.host, one.day, f"{one.runs}", f"{one.qps_sd:.2f} %", f"{one.cpu_sd:.2f} %",
+         *(f"{value:+.2f} %" if value is not None else "-" for value in (one.twin_mean, one.twin_sd))]
+        for one in history.noise
+    ]  # fmt: skip
+    heads = ("host", "day", "runs", "QPS by window", "CPU per query by window", "twin: mean", "twin: by block")
+    legend = (
+        "Standard deviations of windows of one process, and how a second process of the base differs from it, block by "
+        "block: a host on which nothing differs has a mean of 0."
+    )
+    return (
+        table("Noise", heads, rows, "numbers", legend) if rows else absent("No run of the store has two plain windows.")
+    )
+
+
+# ---- two versions --------------------------------------------------------------------------------------------------
+def _pair(history: History) -> Markup:
+    """What the script compares; every interval is made of what is in here."""
+    series = [
+        {
+            "test": one.test, "host": one.host, "metric": one.metric, "worse": one.higher_is_worse,
+            "labels": one.labels, "t": round(one.fit.half, 4), "repeated": one.fit.repeated,
+            "mean": [round(version.mean, 6) for version in one.fit.versions],
+            "error": [round(version.error, 6) for version in one.fit.versions],
+        }
+        for one in history.series
+    ]  # fmt: skip
+    data = {
+        "versions": history.versions,
+        "series": series,
+        "categories": _packed(history.categories),
+        "t": [round(t_quantile(0.95, freedom), 3) for freedom in range(1, _SHOWN_FREEDOM)],
+    }
+    return render("history_pair.html", versions=history.versions, data=json.dumps(data, separators=(",", ":")))
+
+
+def _packed(categories: Sequence[Category]) -> dict[str, dict[str, list[list[object]]]]:
+    """By test and host, then by version: name, us, sd, runs."""
+    found: dict[str, dict[str, list[list[object]]]] = {}
+    for one in categories:
+        row = [one.category, round(one.us, 4), None if one.sd is None else round(one.sd, 4), one.runs]
+        found.setdefault(f"{one.test}, {one.host}", {}).setdefault(one.label, []).append(row)
+    return found

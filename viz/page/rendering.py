@@ -1,0 +1,77 @@
+"""Templates filled with values. What is no markup of ours is escaped; what cannot be shown becomes U+FFFD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from viz.figures import CannotBeError
+from viz.flame.palette import hue_class
+from viz.printable import printable
+from viz.svg.elements import element
+
+__all__ = ("absent", "banner", "part", "plot_figure", "render", "table")
+
+
+def _shown(value: object) -> object:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("viz.page"), autoescape=True, undefined=StrictUndefined, finalize=_shown,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+_TEMPLATES.filters["hue_class"] = hue_class
+
+
+def render(template: str, **values: object) -> Markup:
+    """`template` of the folder beside this file, filled with `values`."""
+    return Markup(_TEMPLATES.get_template(template).render(values))
+
+
+def table(
+    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "numbers", legend: str = ""
+) -> Markup:
+    """A figure with a table; the first cell of a row heads it. kind: classes of page.css"""
+    return render("table.html", caption=caption, heads=heads, rows=rows, kind=kind, legend=legend)
+
+
+def plot_figure(
+    caption: str,
+    plot: Markup,
+    saved: str,
+    legend: str = "",
+    scrolls: str = "",
+    hues: Sequence[tuple[int, str]] = (),
+) -> Markup:
+    """A figure with a plot. saved: the name of its SVG file; scrolls: what a plot is called that keeps its width;
+    hues: each with what it stands for
+    """
+    return render("plot.html", caption=caption, plot=plot, saved=saved, legend=legend, scrolls=scrolls, entries=hues)
+
+
+def absent(why: str) -> Markup:
+    """A line in the place of what cannot be shown."""
+    return element("p", why, class_="absent")
+
+
+def banner(kind: str, words: str) -> Markup:
+    """kind: ok, note, warn or bad"""
+    return element("p", words, class_=f"banner {kind}")
+
+
+def part(make: Callable[[], Markup]) -> Markup:
+    """What `make` gives. Where figures of a damaged file cannot be drawn or added up, a line that says so instead:
+    the rest of the page does not need them. Any other error is a fault of ours, and is not hidden.
+    """
+    try:
+        return make()
+    except (ArithmeticError, CannotBeError) as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+        return banner(
+            "bad",
+            f"This part is not shown: a file of this run holds figures that cannot be ({why}). "
+            "The run was damaged, or another program wrote it.",
+        )

@@ -1,0 +1,132 @@
+"""A flame graph as one SVG file: readable without scripts, explorable with them, offline.
+
+The file holds two things. The frames wide enough to see are drawn, with a `<title>` each, for viewers that
+run no script. The whole tree is kept beside them as JSON, to the last unit of weight, so that the script
+(assets/svg_flame_graph.js) zooms into frames that were too narrow to draw and computes every share from the data, not
+from the boxes. A page shows it in an <iframe> or <object>: inline, its keys and names would meet the page's.
+
+The same stacks and options give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from ioflame.system.atomic_files import write_whole
+from viz.assets import asset
+from viz.flame.embedded import json_text, tree_columns
+from viz.flame.layout import layout
+from viz.flame.palette import THEMES, Theme, fills, variables
+from viz.flame.stacks import Stack
+from viz.flame.tree import FrameTree
+from viz.printable import printable
+from viz.svg.static import MARGIN, ROW, WIDTH, Key, draw_foot, draw_frames, draw_head
+from viz.weights import exact_weight, percentages, scaled_weight
+
+__all__ = ("FlamegraphOptions", "flamegraph", "write_flamegraph")
+
+
+@dataclass(frozen=True, slots=True)
+class FlamegraphOptions:
+    """What is written on a flame graph, and how fine it is drawn.
+
+    title:         first line, and the name of the browser's tab
+    unit:          of the weights: `ns`, `cycles` or what the event counts
+    subtitle:      second line: event, total, workload, window, host
+    warnings:      what a reader must know before believing the graph; on top, in amber
+    categories:    (name, label) in the order of legend and colours; those met in the stacks are added.
+                   A category without a stack stays in the legend with 0.00 %
+    us_per_query:  CPU us of one query over the whole profile (cpuPer); gives each frame its us per query
+    width:         of the drawing in px; with scripts it takes the width of the window
+    min_width_px:  frames narrower than this are not drawn; their weight stays in every total
+    """
+
+    title: str
+    unit: str = "ns"
+    subtitle: str = ""
+    warnings: Sequence[str] = ()
+    categories: Sequence[tuple[str, str]] = ()
+    us_per_query: float | None = None
+    min_width_px: float = 0.5
+    width: int = WIDTH
+
+
+def write_flamegraph(stacks: Iterable[Stack], options: FlamegraphOptions, out: Path) -> None:
+    """Write the flame graph of `stacks` to `out`, whole or not at all."""
+    write_whole(out, flamegraph(stacks, options).encode())
+
+
+def flamegraph(stacks: Iterable[Stack], options: FlamegraphOptions) -> str:
+    """The text of the SVG file. Raises MeasurementError where there is no weight to draw."""
+    labels = {printable(name): printable(label) for name, label in options.categories}
+    tree = FrameTree(stacks, tuple(labels))
+    shares = percentages(tree.category_weights())
+    keys = [Key(name, labels.get(name, ""), share) for name, share in zip(tree.categories, shares, strict=True)]
+    boxes, left_out = layout(tree, options.width - 2 * MARGIN, options.min_width_px)
+    rows = 1 + max(tree.depth[box.node] for box in boxes)
+    title, subtitle = printable(options.title), printable(options.subtitle)
+    warnings = [printable(warning) for warning in options.warnings]
+    head, top = draw_head(title, subtitle, warnings, keys, options.width)
+    frames = draw_frames(tree, boxes, top + rows * ROW, partial(_hover, tree, options))
+    foot, height = draw_foot(tree, len(boxes), left_out, options.min_width_px, top + rows * ROW)
+    data = {
+        "title": title,
+        "subtitle": subtitle,
+        "warnings": warnings,
+        "unit": printable(options.unit),
+        "usPerQuery": options.us_per_query,
+        "minWidth": options.min_width_px,
+        "row": ROW,
+        "margin": MARGIN,
+        "categories": [[key.name, key.label, key.share] for key in keys],
+        **tree_columns(tree),
+    }
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="ioflame" version="1.1"'
+            f' width="{options.width}" height="{height}" viewBox="0 0 {options.width} {height}">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{_style(tree.categories)}</style>",
+            '<rect class="page" width="100%" height="100%"/>',
+            *head,
+            '<g class="frames">',
+            *frames,
+            "</g>",
+            foot,
+            f'<script type="application/json" class="data">{json_text(data)}</script>',
+            f"<script><![CDATA[\n{asset('flame_core.js', 'svg_flame_graph.js')}]]></script>",
+            "</svg>\n",
+        ]
+    )
+
+
+def _hover(tree: FrameTree, options: FlamegraphOptions, node: int) -> str:
+    weight, unit = tree.weight[node], printable(options.unit)
+    lines = [
+        tree.name[node],
+        f"{scaled_weight(weight, unit)} ({exact_weight(weight, unit)})",
+        f"{100 * weight / tree.total:.2f} % of all, {tree.categories[tree.category[node]]}",
+    ]
+    if options.us_per_query is not None:
+        lines.append(f"{options.us_per_query * (weight / tree.total):.3f} us per query")
+    if tree.samples is not None:
+        lines.append(f"n = {tree.samples[node]:,} samples")
+    return "\n".join(lines)
+
+
+def _style(categories: Sequence[str]) -> str:
+    """flamegraph.css with the colours of both themes; plain fills, for viewers that know no CSS variables."""
+    light, dark = (_colours(theme, categories) for theme in (THEMES["light"], THEMES["dark"]))
+    return f"\n{light}\n{asset('svg_flame_graph.css')}@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+
+
+def _colours(theme: Theme, categories: Sequence[str]) -> str:
+    lines = [f"svg.ioflame {{ {variables(theme)} }}"]
+    for index, fill in enumerate(fills(categories, theme)):
+        lines.append(f".c{index} {{ fill: {fill}; background: {fill}; }}")
+    return "\n".join(lines)

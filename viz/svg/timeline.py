@@ -1,0 +1,173 @@
+"""A run second by second as panels on one axis, with its windows shaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ioflame.results.record import Counters, Window
+from viz.engine_clock import TimeBase
+from viz.svg.axes import nice_step
+from viz.svg.elements import element, label, plot
+
+__all__ = ("Panel", "Point", "Series", "panels", "points_of", "second_of", "time_plot")
+
+_WIDTH, _PANEL = 1000, 118
+_LEFT, _RIGHT, _TOP, _GAP, _FOOT = 62, 76, 40, 26, 38
+_CHAR = 8  # px of a label, roughly
+_STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8)  # of the axes; halves of them are round too
+_UNOBSERVED = ("warm-up", "plain")
+_JOINED = 0.5  # seconds between two points that still make one line
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The mean of `value` from `begin` to `end`, seconds of the axis."""
+
+    begin: float
+    end: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """name: as the legend says it; empty where a panel has one series alone. points: in order of time"""
+
+    name: str
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """title: what and in which unit; form: of a value in the table"""
+
+    title: str
+    form: str
+    series: Sequence[Series]
+
+
+def panels(rates: Sequence[int], slices: Sequence[Window], base: TimeBase | None) -> list[Panel]:
+    """What is drawn; counters need `base`, for without it nobody knows where on the axis they lie."""
+    reported = Panel("QPS", ",.0f", [Series("", [Point(i, i + 1, rate) for i, rate in enumerate(rates)])])
+    if base is None:
+        return [reported] if rates else []
+
+    def series(name: str, value: Callable[[Counters, float], float | None]) -> Series:
+        points = []
+        for one in slices:
+            figure = value(one.counters, one.seconds) if one.seconds > 0 else None
+            if figure is not None:
+                points.append(Point(second_of(one.start_ns, base), second_of(one.end_ns, base), figure))
+        return Series(name, points)
+
+    found = [
+        reported if rates else Panel("QPS", ",.0f", [series("", _queries)]),
+        Panel("IOPS", ",.0f", [series("", lambda c, s: c.storage_reads / s)]),
+        Panel("CPU", ".3f", [series("user", lambda c, s: c.user_ns / 1e9 / s),
+                             series("system", lambda c, s: c.system_ns / 1e9 / s)]),
+        Panel("read latency, us", ",.1f", [series("", lambda c, _: _latency(c))]),
+    ]  # fmt: skip
+    return [panel for panel in found if any(one.points for one in panel.series)]
+
+
+def _queries(counters: Counters, seconds: float) -> float | None:
+    return None if counters.queries is None else counters.queries / seconds
+
+
+def _latency(counters: Counters) -> float | None:
+    return 1000 * counters.storage_read_ms / counters.storage_reads if counters.storage_reads else None
+
+
+def second_of(moment_ns: int, base: TimeBase) -> float:
+    return (moment_ns - base.start_ns) / 1e9
+
+
+def points_of(drawn: Iterable[Panel]) -> Iterable[Point]:
+    return (point for panel in drawn for one in panel.series for point in one.points)
+
+
+def time_plot(drawn: Sequence[Panel], shaded: Sequence[tuple[str, float, float]], whole: float, axis: str) -> Markup:
+    """shaded: kind, begin and end of each window; whole: seconds of the axis; axis: what it counts"""
+    wide = _WIDTH - _LEFT - _RIGHT
+    whole = max(whole, 1.0)
+    bottom = _TOP + len(drawn) * (_PANEL + _GAP) - _GAP
+
+    def x(second: float) -> float:
+        return _LEFT + wide * max(0.0, min(second, whole)) / whole
+
+    parts = []
+    taken = [0.0, 0.0]  # up to where each of the two rows of labels is written
+    for kind, begin, end in shaded:
+        wide_enough = x(end) - x(begin) >= _CHAR * len(kind)
+        row = next((row for row in (0, 1) if x(begin) >= taken[row]), None)
+        # Of a plain window that is too short for its name, the shade says enough.
+        if row is not None and (wide_enough or kind not in _UNOBSERVED):
+            taken[row] = x(begin) + _CHAR * len(kind)
+            parts.append(label(kind, x(begin) + 3, _TOP - 26 + 14 * row))
+    for kind, begin, end in shaded:
+        shade = kind if kind in _UNOBSERVED else "observed"
+        hover = element("title", f"{kind}, {end - begin:.1f} s")
+        for index in range(len(drawn)):
+            top = _TOP + index * (_PANEL + _GAP)
+            width = x(end) - x(begin)
+            parts.append(
+                element("rect", hover, class_=f"window {shade}", x=x(begin), y=top, width=width, height=_PANEL)
+            )
+    for index, panel in enumerate(drawn):
+        parts += _panel(panel, _TOP + index * (_PANEL + _GAP), x)
+    every = max(1, round(nice_step(whole / 10, _STEPS)))
+    parts += [label(str(second), x(second), bottom + 16, "tick mid") for second in range(0, int(whole) + 1, every)]
+    parts.append(label(axis, _LEFT + wide / 2, bottom + 32, "tick mid"))
+    return plot(_WIDTH, bottom + _FOOT, f"by second: {'; '.join(map(_told, drawn))}", *parts)
+
+
+def _told(panel: Panel) -> str:
+    parts = []
+    for one in panel.series:
+        values = [point.value for point in one.points]
+        if values:
+            name = f"{panel.title} {one.name}".strip()
+            parts.append(f"{name} {min(values):{panel.form}} to {max(values):{panel.form}}")
+    return ", ".join(parts)
+
+
+def _panel(panel: Panel, top_edge: float, x: Callable[[float], float]) -> list[Markup]:
+    top = nice_step(max((point.value for one in panel.series for point in one.points), default=0) or 1, _STEPS)
+
+    def y(value: float) -> float:
+        return top_edge + _PANEL * (1 - value / top)
+
+    drawn = []
+    for part in range(3):
+        value = top * part / 2
+        digits = 0 if top >= 20 else 1 if top >= 2 else 2
+        drawn.append(element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(value), y2=y(value)))
+        drawn.append(label(f"{value:,.{digits}f}", _LEFT - 6, y(value) + 4, "tick end"))
+    drawn.append(label(panel.title, 4, top_edge - 9))
+    marks = []  # where the names of several series go: at their last points, apart from each other
+    for place, one in enumerate(panel.series):
+        for run in _runs(one.points):
+            middles = [((point.begin + point.end) / 2, point.value) for point in run]
+            middles = [(run[0].begin, run[0].value), *middles, (run[-1].end, run[-1].value)]
+            points = " ".join(f"{x(second):.1f},{y(value):.1f}" for second, value in middles)
+            drawn.append(element("polyline", class_=f"line s{place}", points=points))
+        if one.name and one.points:
+            marks.append((y(one.points[-1].value), x(one.points[-1].end), one.name, place))
+    below = float("-inf")
+    for height, right, name, place in sorted(marks):
+        below = max(height, below + 13)
+        drawn.append(label(name, right + 5, below + 4, f"label t{place}"))
+    return drawn
+
+
+def _runs(points: Sequence[Point]) -> list[list[Point]]:
+    """The points in stretches without a hole: nothing is drawn over seconds that nobody counted."""
+    found: list[list[Point]] = []
+    for point in points:
+        if found and point.begin - found[-1][-1].end <= _JOINED:
+            found[-1].append(point)
+        else:
+            found.append([point])
+    return found

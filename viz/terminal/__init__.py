@@ -1,0 +1,1 @@
+"""Tables and text for a terminal: pure functions from results to text."""

@@ -1,0 +1,81 @@
+"""The table of an experiment of cells, with what was published beside it, and what had to hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ioflame.analysis.cells import Heading, Value
+from ioflame.results.cells import CellsRecord
+from ioflame.system.host import describe_host
+from viz.experiment_view import ExperimentView
+from viz.terminal.columns import aligned, folded
+
+__all__ = ("cells_tsv", "facts_of", "render_cells")
+
+Values = Mapping[str, Mapping[str, Value | None]]
+
+
+def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[str], width: int | None = None) -> str:
+    """No line wider than `width`. further: what else is told, between the table and what has to hold"""
+    headings, values, published = view.headings, view.values, view.published
+    quartiles = any(value is not None and value.low is not None for row in values.values() for value in row.values())
+    told = [name for name in (h.name for h in headings) if any(name in of_cell for of_cell in published.values())]
+    table = [["cell", *(h.name for h in headings), "runs", *(f"{name}, published" for name in told)]]
+    for cell, row in values.items():
+        runs = str(max((value.runs for value in row.values() if value is not None), default=0))
+        table.append([
+            cell, *(_cell(row[h.name], h.digits) for h in headings), runs,
+            *(_number(published[cell].get(name), 3) for name in told),
+        ])  # fmt: skip
+        if quartiles:
+            for what in ("low", "high"):
+                ends = [_number(getattr(row[h.name], what, None), h.digits) for h in headings]
+                table.append([f"  {'quarter' if what == 'low' else 'three quarters'}", *ends, "", *("" for _ in told)])
+    legend = "\n".join(f"  {h.name}: {h.about}" for h in headings)
+    failed = [f"  {run.cell}, run {run.turn}: {run.why}" for run in record.runs if run.status == "failed"]
+    verdicts = {True: "true", False: "DOES NOT HOLD", None: "not judged"}
+    holds = [f"  {verdicts[one.holds]}: {what} ({one.why})" for what, one in view.judged]
+    lacking = [f"  {run.cell}: {run.why}" for run in record.runs if run.status == "left out"]
+    amiss = [f"  {run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss]
+    parts = [
+        f"{record.name}: {view.about}\n{facts_of(record)}",
+        aligned(table, width) + "\n" + legend,
+        *further,
+        *(["Cells that are left out\n" + "\n".join(dict.fromkeys(lacking))] if lacking else []),
+        *(["Cells that failed\n" + "\n".join(failed)] if failed else []),
+        *(["Checks that failed\n" + "\n".join(amiss)] if amiss else []),
+        "What has to hold\n" + "\n".join(holds),
+        f"What this cannot show: {view.cannot}",
+    ]  # fmt: skip
+    return folded("\n\n".join(parts), width) + "\n"
+
+
+def facts_of(record: CellsRecord) -> str:
+    """When, where and with what it was run, in a line."""
+    facts = [record.created, describe_host(record.host), record.tools.get("engine", "?")]
+    facts += [f"{name}: {value}" for name, value in record.tools.items() if not name.startswith("engine")]
+    return "; ".join([*facts, *([f"{record.num_keys:,} keys"] if record.num_keys > 1 else [])])
+
+
+def cells_tsv(headings: Sequence[Heading], values: Values) -> str:
+    """A row a cell: the median of each column, and its quartiles where there are four runs; NA where not measured."""
+    head = [name for h in headings for name in (h.name, f"{h.name}.q1", f"{h.name}.q3")]
+    rows = [["cell", *head]]
+    for cell, row in values.items():
+        ends = [
+            _number(getattr(row[h.name], what, None), h.digits, "NA")
+            for h in headings for what in ("median", "low", "high")
+        ]  # fmt: skip
+        rows.append([cell, *ends])
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def _cell(value: Value | None, digits: int) -> str:
+    return "-" if value is None else _number(value.median, digits)
+
+
+def _number(value: float | None, digits: int, missing: str = "") -> str:
+    if value is None:
+        return missing
+    return "inf" if math.isinf(value) else f"{value:.{digits}f}"

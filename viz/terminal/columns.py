@@ -1,0 +1,99 @@
+"""Plain columns for tables of figures: the first to the left, the others to the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioflame.text.columns import cells, fold_line
+from viz.printable import printable
+
+__all__ = ("aligned", "bar", "cut", "folded", "microseconds", "narrow")
+
+_GAP = 2
+_BAR = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589\u2588"
+
+
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None, indent: str = "  ") -> str:
+    """`rows` of equally many cells, the first row being the heads, two blanks between the columns.
+
+    Where that is wider than `width`, the columns that do not fit go below, beside the first column again: no figure is
+    cut and none is left out.
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    blocks: list[list[int]] = [[]]
+    taken = first = len(indent) + widths[0]
+    for column in range(1, len(widths)):
+        if width is not None and blocks[-1] and taken + _GAP + widths[column] > width:
+            blocks.append([])
+            taken = first
+        blocks[-1].append(column)
+        taken += _GAP + widths[column]
+    return "\n\n".join(_block(rows, widths, columns, indent) for columns in blocks)
+
+
+def _block(rows: Sequence[Sequence[str]], widths: Sequence[int], columns: Sequence[int], indent: str) -> str:
+    gap = " " * _GAP
+    lines = (indent + gap.join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in columns)]) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def narrow(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Lines of `rows` with one blank between columns as wide as their widest cell; the first `left` to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        " ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def cut(text: str, width: int) -> str:
+    """`text` in at most `width` columns; what is cut off ends in a tilde."""
+    if cells(text) <= width:
+        return text
+    while cells(text) > width - 1:
+        text = text[:-1]
+    return text + "~"
+
+
+def bar(part: float, room: int, unicode: bool = True) -> str:
+    """`part` (0 to 1) of `room` columns, to an eighth of a column, or to a whole one in ASCII."""
+    if not unicode:
+        return "#" * round(part * room)
+    whole, eighths = divmod(round(part * room * 8), 8)
+    return "\u2588" * whole + _BAR[eighths].rstrip()
+
+
+def microseconds(ns: float, decimals: int = 2) -> str:
+    """us in at most six columns below a second: as many decimals as there is room for, at most `decimals`."""
+    us = ns / 1e3
+    for places in range(decimals, 0, -1):
+        if len(text := f"{us:.{places}f}") <= 6:
+            return text
+    return f"{us:.0f}"
+
+
+def folded(text: str, width: int | None) -> str:
+    """`text` with the lines that are too wide folded at blanks, under their own indent; None leaves them whole.
+
+    A word that is wider than `width` stays whole on a line of its own: it is a path or a command, and is to be copied.
+    A bar at the end of a row goes before the row is folded. Control characters become U+FFFD, for what is printed must
+    not steer the terminal.
+    """
+    lines = map(printable, text.split("\n"))
+    if width is None:
+        return "\n".join(lines)
+    return "\n".join(_fold(line, width) for line in lines)
+
+
+def _fold(line: str, width: int) -> str:
+    if cells(line) <= width:
+        return line
+    # A bar at the end of a row only repeats its figure: it goes first.
+    if (bare := line.rstrip(_BAR)) and cells(bare) <= width:
+        return bare
+    # Characters are counted; half the room is safe where some are two columns wide.
+    room = width if cells(line) <= len(line) else width // 2
+    return fold_line(line, room, min(len(line) - len(line.lstrip()) + 2, width // 3))

@@ -1,0 +1,126 @@
+"""A comparison for a terminal: what differs, every figure with its verdict, the budget of the change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ioflame.analysis.compare.figures import DECIDING
+from ioflame.analysis.compare.runs import ComparedRuns
+from ioflame.results.comparison import Comparison
+from ioflame.results.differences import Budget, Decision, PlanRow, Variances, percent
+from ioflame.results.verdicts import Verdicts
+from ioflame.text.columns import fold_line, pad
+from ioflame.text.units import format_seconds
+
+__all__ = ("comparison_text", "plan_text", "runs_text")
+
+
+_LIBRARY = "tool library "
+# Disturbed ones, by line; a shared host disturbs most of them.
+_MOST_BLOCKS = 3
+
+
+def comparison_text(record: Comparison, found: Verdicts, width: int | None = None) -> str:
+    """Without the verdict's sentence, which comes last of all."""
+    lines = list(_lines(record, found))
+    return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
+
+
+def plan_text(
+    record: Comparison, plans: Sequence[tuple[str, Variances, bool, Sequence[PlanRow]]], width: int | None = None
+) -> str:
+    """What a comparison will take. plans: of each figure its variances, whether they were seen here, and the rows"""
+    plan = record.plan
+    looks = ", ".join(map(str, plan.looks))
+    lines = [
+        f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}",
+        f"{plan.schedule}, {plan.tree} tree, windows of {plan.window_seconds:g} s, {plan.blocks} blocks a session, "
+        f"at most {plan.sessions} sessions, looks after {looks}; seed {plan.seed}",
+        f"verdict: {plan.rule}; delta {percent(plan.delta)}",
+    ]
+    for metric, variances, seen, rows in plans:
+        source = "as seen" if seen else "assumed; `ioflame compare DIR --plan` knows those of a finished comparison"
+        lines += [
+            "",
+            f"{metric}: blocks vary by {percent(variances.block)}, sessions by {percent(variances.session)} ({source})",
+            "    delta  sessions  blocks each   minutes   on average  seen if so  same if none",
+        ]
+        lines += [
+            f"  {percent(row.delta):>7}{row.sessions:10}{row.blocks:13}{row.minutes:10.0f}{row.expected_minutes:13.0f}"
+            f"{row.power:12.0%}{row.power_same:14.0%}{'' if row.reached else '   not within these bounds'}"
+            for row in rows
+        ]
+    return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
+
+
+def runs_text(names: Sequence[str], found: ComparedRuns, width: int | None = None) -> str:
+    """Runs that were made before. names: of the runs, as they were given"""
+    lines = [f"arm {n}: {', '.join(names[place] for place in arm)}" for n, arm in enumerate(found.arms, 1)]
+    lines += _differing(found.differing)
+    lines += [f"  {found.heading}: their profiles stand apart"] if found.heading else []
+    for number, decisions in enumerate(found.decisions, 2):
+        lines += ["", f"arm {number} against arm 1", *_figures(decisions)]
+    return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
+
+
+def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
+    plan = record.plan
+    yield (
+        f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}; "
+        f"{found.sessions} sessions, {found.blocks} blocks of windows of {plan.window_seconds:g} s, {plan.schedule}, "
+        f"{format_seconds(found.seconds)}; seed {found.seed}"
+    )
+    yield from _differing(found.differing.items())
+    for arm in found.arms:
+        yield f"\n{arm.arm} against {arm.base}"
+        yield from _figures(arm.decisions)
+        for name, decision in arm.decisions.items():
+            if name in DECIDING and decision.difference is not None:
+                of = decision.difference.variances
+                parts = (of.session, of.block, of.window)
+                yield f"  {name} varies: sessions {{}}, blocks {{}}, windows {{}}".format(*map(percent, parts))
+        if arm.twin:
+            yield f"\ntwin against {arm.base}: the same client, so what is seen here is this host's"
+            yield from _figures(arm.twin)
+        if arm.budget is not None:
+            yield f"\nwhere the change of {arm.arm} comes from, us per query"
+            yield from _budget(arm.budget)
+    for words in found.disturbed[:_MOST_BLOCKS]:
+        yield f"block {words}"
+    if len(found.disturbed) > _MOST_BLOCKS:
+        yield f"and {len(found.disturbed) - _MOST_BLOCKS} more disturbed blocks, in verdict.json"
+
+
+def _differing(rows: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    """A line each; libraries in one, and no hash of what has a shorter name of its own."""
+    libraries = []
+    for name, values in rows:
+        if name.startswith(_LIBRARY):
+            libraries.append(name.removeprefix(_LIBRARY))
+        elif not name.endswith("_sha256"):
+            yield f"  differs: {name.removeprefix('tool ')}: {' | '.join(values)}"
+    if libraries:
+        yield f"  differs: {len(libraries)} libraries: {', '.join(libraries)}"
+
+
+def _figures(decisions: Mapping[str, Decision]) -> Iterator[str]:
+    for name, decision in decisions.items():
+        difference = decision.difference
+        size = ""
+        if difference is not None:
+            change, low, high = (100 * (value - 1) for value in (difference.ratio, difference.low, difference.high))
+            size = f"{change:+6.1f} % [{low:+.1f}, {high:+.1f}]"
+        base, arm = (
+            f"{value:.2f}" if value is not None else "-" for value in (decision.base_value, decision.arm_value)
+        )
+        yield f"  {decision.mark} {pad(name, 14)}{base:>10} -> {arm:>10}  {pad(size, 26)} {decision.told}"
+
+
+def _budget(budget: Budget) -> Iterator[str]:
+    for row in budget.rows:
+        indent = {"category": "    ", "latency": ""}.get(row.kind, "  ")
+        seen = "" if row.seen else "  none seen"
+        name = pad(indent + row.name, 18)
+        yield f"  {name}{row.base:9.2f} -> {row.arm:9.2f}  {row.change:+8.2f} [{row.low:+.2f}, {row.high:+.2f}]{seen}"
+    if not budget.closes:
+        yield "  unaccounted is more than 2 % of the latency: the budget does not close"

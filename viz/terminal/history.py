@@ -1,0 +1,24 @@
+"""The steps of a history as lines of the terminal."""
+
+from __future__ import annotations
+
+from ioflame.analysis.history import History, worse
+from ioflame.text.columns import pad
+
+__all__ = ("render_steps",)
+
+
+def render_steps(history: History) -> str:
+    """A line for each step: where, between which versions, how large, and whether it went away."""
+    lines = []
+    for series in history.series:
+        for one in series.fit.features:
+            kind = "candidate" if one.candidate else "worse" if worse(series, one) else "better"
+            size = "{:+.1f} % [{:+.1f}, {:+.1f}]".format(
+                *(100 * (value - 1) for value in (one.ratio, one.low, one.high))
+            )
+            away = "" if one.went_away is None else f"; went away in {series.labels[one.went_away]}"
+            between = f"{series.labels[one.at - 1]} to {series.labels[one.at]}"
+            where = f"{series.test}, {series.host}, {series.metric}"
+            lines.append(f"{pad(kind, 10)}{where}: {between}  {size}{away}")
+    return "\n".join(lines) or f"no step in {len(history.series)} series"

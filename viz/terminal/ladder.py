@@ -1,0 +1,143 @@
+"""The latency ladder as text: stages with their share of the query, what the queries were, and the books balanced."""
+
+from __future__ import annotations
+
+from ioflame.results.ladder import CLASSES, STAGES, Ladder, Rung
+from viz.figures import engine_latency_us, others_reads
+from viz.terminal.columns import bar, microseconds, narrow
+
+__all__ = ("ladder_text",)
+
+_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+_BAR = 24
+# How many parts of the gap are named after its largest.
+_NEXT = 4
+
+
+def ladder_text(ladder: Ladder, rx_lat_us: float | None = None) -> str:
+    """The table and the reconciliation.
+
+    rx_lat_us: us per query by the engine's own count in the same window; without it, by the queries seen here
+    """
+    followed = "every query" if ladder.sample == 1 else f"one query in {ladder.sample}"
+    lines = [
+        f"Latency ladder (us; process {ladder.pid}, {ladder.seconds:.1f} s, {followed} followed)",
+        *_starts(ladder),
+        *ladder.notes,
+        "",
+        *_stage_table(ladder),
+        "",
+        *_class_table(ladder),
+        "",
+        *_books(ladder, rx_lat_us),
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _starts(ladder: Ladder) -> list[str]:
+    if ladder.start == "syscall":
+        return ["starts at the read call (pread64, preadv, preadv2)"]
+    names = [watched.name.partition("(")[0] for watched in (*ladder.query, *ladder.reader)]
+    files = sorted({watched.file for watched in ladder.query})
+    return [f"starts at {', then '.join(dict.fromkeys(names))}", f"in {', '.join(files)}"]
+
+
+def _stage_table(ladder: Ladder) -> list[str]:
+    total = ladder.total
+    if not total.count:
+        return ["no query was followed from its start through a read to its end"]
+    rows = [["stage", "avg", *(f"p{p:g}" for p in _PERCENTILES), "max", "share"]]
+    bars = [""]
+    for rung in ladder.stages:
+        share = rung.sum_ns / total.sum_ns if total.sum_ns else 0.0
+        rows.append([rung.name, *_cells(rung), f"{100 * share:.1f}%"])
+        bars.append(" " + bar(share, _BAR))
+    whole = ["total", *_cells(total), "100.0%"]
+    lines = [line + bar for line, bar in zip(narrow([*rows, whole], 1), [*bars, ""], strict=True)]
+    lines.append("")
+    lines += [f"{rung.name:<8}  {STAGES[rung.name].start} -> {STAGES[rung.name].end}" for rung in ladder.stages]
+    return lines
+
+
+def _class_table(ladder: Ladder) -> list[str]:
+    rows = [["followed", "queries", "avg", "p99"]]
+    words = ["what they were"]
+    for name, about in CLASSES.items():
+        rung = ladder.of_class(name)
+        if rung.count:
+            p99 = rung.histogram.percentile(99) or 0.0
+            rows.append([name, f"{rung.count:,}", microseconds(rung.mean_ns), microseconds(p99)])
+            words.append(about)
+    if ladder.incomplete:
+        rows.append(["incomplete", f"{ladder.incomplete:,}", "", ""])
+        words.append("cut off by the window's edge")
+    rows.append(["of all", f"{ladder.queries:,}", "", ""])
+    words.append(f"queries of {ladder.threads} thread{'s' * (ladder.threads != 1)}")
+    return [f"{line}  {about}" for line, about in zip(narrow(rows, 1), words, strict=True)]
+
+
+def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
+    total = ladder.total
+    lines = []
+    if total.count:
+        difference = ladder.sum_of_parts_ns - total.mean_ns
+        lines.append(_book("sum of the parts", ladder.sum_of_parts_ns, f"{difference / 1e3:+.3f} us beside the total"))
+        if ladder.backend == "co-re":
+            lines.append(_book("of it, the probes", ladder.probe_ns, "programs measured, traps estimated"))
+    if ladder.start == "query" and ladder.outside.count:
+        lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
+        lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))
+        lines += _engine_lines(ladder, rx_lat_us)
+    lines += _device_lines(ladder)
+    return lines
+
+
+def _engine_lines(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
+    by_engine = rx_lat_us if rx_lat_us is not None else engine_latency_us(ladder)
+    whose = "the engine's count" if rx_lat_us is not None else "the queries seen"
+    rest = by_engine * 1e3 - ladder.cycle_ns
+    share = 100 * rest / (by_engine * 1e3) if by_engine else 0.0
+    lines = [
+        _book("rx.lat", by_engine * 1e3, f"threads x 1e6 / qps, by {whose}"),
+        _book("rest", rest, f"{share:+.1f} % of rx.lat"),
+    ]
+    if ladder.sample > 1:
+        lines.append("  (a query that is not followed is faster by what following costs)")
+    return lines
+
+
+def _device_lines(ladder: Ladder) -> list[str]:
+    device, total = ladder.device, ladder.total
+    if device is None or device.await_ns is None or not total.count:
+        return []
+    inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
+    others = others_reads(ladder)
+    lines = [
+        _book("queue + device", inside, "what the block layer and the device took"),
+        _book(f"io.lat of {device.name}", device.await_ns, f"diskstats, {device.reads:,} reads"),
+        "  (it ends once the reader has been woken: a few us more)",
+    ]
+    if others:
+        own = device.reads - others
+        each = (device.await_ns * device.reads - inside * own) / others
+        lines.append(f"  ({others:,} of them others'; they took {each / 1e3:.0f} us each, if these took what is above)")
+    gap = total.mean_ns - inside
+    largest, *rest = ladder.device_gap()
+    step = STAGES[largest.name]
+    part = f"{largest.mean_ns / 1e3:.2f} us ({100 * largest.mean_ns / gap:.0f} %)"
+    return [
+        *lines,
+        _book("query - queue - dev", gap, "not in iostat nor the device's own figures"),
+        f"  its largest part is {largest.name}, {part}:",
+        f"  {step.about}",
+        "  then " + ", ".join(f"{rung.name} {rung.mean_ns / 1e3:.2f}" for rung in rest[:_NEXT]),
+    ]
+
+
+def _book(name: str, ns: float, words: str) -> str:
+    return f"{name:<20} {ns / 1e3:>9.2f}  {words}"
+
+
+def _cells(rung: Rung) -> list[str]:
+    values = [rung.histogram.percentile(percent) or 0.0 for percent in _PERCENTILES]
+    return [microseconds(value) for value in (rung.mean_ns, *values, rung.most_ns)]

@@ -1,0 +1,216 @@
+"""Tables for the terminal: pure functions from data to text, never wider than they are told.
+
+No colour codes and no printing here: the same text goes to a terminal, a file and a log.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ioflame.text.columns import cells, pad
+from viz.printable import printable
+from viz.terminal.columns import bar, cut
+from viz.weights import percentages
+
+__all__ = ("LEAST_WIDTH", "OwnerRow", "owner_table", "summary_block")
+
+LEAST_WIDTH = 20  # below this no row keeps both its name and its figure
+_BAR_LEAST, _BAR_MOST = 8, 40
+_NAME_LEAST = 6
+_NOT_MEASURED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """One category of the owner table.
+
+    share:  of all weight, 0 to 1; the shares of a table add up to 1
+    n:      samples the weight comes from
+    interval: the 95 % interval of the share, in percent
+    None stands for what was not measured; it is printed as `-`.
+    """
+
+    name: str
+    label: str
+    share: float | Fraction
+    us_per_query: float | None = None
+    us_per_read: float | None = None
+    n: int | None = None
+    interval: tuple[float, float] | None = None
+    cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    head: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        return max(cells(text) for text in (self.head, *self.cells))
+
+
+def owner_table(
+    rows: Sequence[OwnerRow], *, unit: str, width: int, legend: bool = True, unicode: bool = True, view: str = "owner"
+) -> str:
+    """The categories of a view with their shares, which add up to exactly 100.00 as printed.
+
+    view:     the head of the names
+    unit:     of the weights that the shares are of (`ns`, `cycles`): the header names it
+    legend:   explain each row below the table
+    unicode:  bars of blocks; False gives plain ASCII
+
+    Where the width is short the bars go first, then n, the intervals, us/read and us/query; a figure is never cut.
+    """
+    _check_width(width)
+    if not rows:
+        raise ValueError("an owner table needs a row")
+    total = sum((Fraction(row.share) for row in rows), Fraction())
+    if abs(total - 1) > Fraction(1, 10**6):
+        raise ValueError(f"the shares of the owner table add up to {float(total)}, not to 1")
+
+    view = _plain(view)
+    names = [*(_plain(row.name) for row in rows), "all"]
+    shares = [*percentages([row.share for row in rows]), "100.00"]
+    columns = [_Column(f"% of {_plain(unit)}", shares)]
+    for head, figures in (
+        ("cores", [row.cores for row in rows]),
+        ("us/query", [row.us_per_query for row in rows]),
+        ("us/read", [row.us_per_read for row in rows]),
+    ):
+        if any(figure is not None for figure in figures):
+            columns.append(_Column(head, [*map(_us, figures), _us(_sum(figures))]))
+    if any(row.interval is not None for row in rows):
+        columns.append(_Column("95 %", [*(_range(row.interval) for row in rows), ""]))
+    counts = [row.n for row in rows]
+    if any(count is not None for count in counts):
+        columns.append(_Column("n", [*map(_count, counts), _count(_whole_sum(counts))]))
+
+    longest = max(cells(name) for name in (*names, view))
+    least = min(longest, _NAME_LEAST)
+    while len(columns) > 1 and least + sum(column.width + 2 for column in columns) > width:
+        columns.pop()
+    if least + columns[0].width + 2 > width:  # a long unit; the figures need less
+        columns = [_Column("%", shares)]
+    taken = sum(column.width + 2 for column in columns)
+    name_width = min(longest, width - taken)
+    bar_room = min(_BAR_MOST, width - name_width - taken - 2)
+
+    top = max(float(row.share) for row in rows)
+    lines = [_row(view, [column.head for column in columns], columns, name_width)]
+    for index, name in enumerate(names):
+        if index == len(rows):
+            lines.append(("\u2500" if unicode else "-") * (name_width + taken))
+        line = _row(name, [column.cells[index] for column in columns], columns, name_width)
+        if bar_room >= _BAR_LEAST and index < len(rows) and top > 0:
+            line += "  " + bar(float(rows[index].share) / top, bar_room, unicode)
+        lines.append(line)
+    if legend:
+        lines += ["", *_legend(rows, columns, unit, width, name_width)]
+    return _joined(lines)
+
+
+def _legend(rows: Sequence[OwnerRow], columns: Sequence[_Column], unit: str, width: int, name_width: int) -> list[str]:
+    heads = {column.head for column in columns}
+    notes = [f"% is the share of all {_plain(unit)} of the profile."]
+    if "cores" in heads:
+        notes.append("cores: CPUs in use, by the scheduler's clock.")
+    if "us/query" in heads:
+        notes.append("us/query: CPU us per query of the engine.")
+    if "us/read" in heads:
+        notes.append("us/read: CPU us per storage read.")
+    if "95 %" in heads:
+        notes.append("95 %: the share's interval, by bootstrap over the seconds of the window.")
+    if "n" in heads:
+        notes.append("n: samples.")
+    if any(_NOT_MEASURED in column.cells for column in columns):
+        notes.append(f"{_NOT_MEASURED}: not measured.")
+    lines = _wrap(" ".join(notes), width)
+    for row in rows:
+        if label := _plain(row.label):
+            lines += _hanging(_plain(row.name), label, name_width, width)
+    return lines
+
+
+def summary_block(items: Sequence[tuple[str, str, str]], width: int) -> str:
+    """(name, value, explanation) aligned in columns; the explanation wraps, or goes below where narrow."""
+    _check_width(width)
+    plain = [(_plain(name), _plain(value), _plain(why)) for name, value, why in items]
+    if not plain:
+        return ""
+    name_width = min(max(cells(name) for name, _, _ in plain), width // 3)
+    value_width = max(1, min(max(cells(value) for _, value, _ in plain), width - name_width - 2))
+    room = width - name_width - value_width - 4
+    lines = []
+    for name, value, why in plain:
+        start = pad(cut(name, name_width), name_width) + "  "
+        values = _wrap(value, value_width) or [""]
+        whys = _wrap(why, room) if room >= 24 else []
+        for index in range(max(len(values), len(whys))):
+            left = start if index == 0 else " " * cells(start)
+            middle = values[index] if index < len(values) else ""
+            right = "  " + whys[index] if index < len(whys) else ""
+            lines.append(left + (pad(middle, value_width) + right if right else middle))
+        if room < 24 and why:
+            lines += ["  " + part for part in _wrap(why, width - 2)]
+    return _joined(lines)
+
+
+def _check_width(width: int) -> None:
+    if width < LEAST_WIDTH:
+        raise ValueError(f"a table cannot be {width} columns wide; {LEAST_WIDTH} is the least")
+
+
+def _plain(text: str) -> str:
+    """One line without control characters: a name from a profile must not steer the terminal."""
+    return printable(" ".join(text.split()))
+
+
+def _us(figure: float | None) -> str:
+    return _NOT_MEASURED if figure is None or not math.isfinite(figure) else f"{figure:.3f}"
+
+
+def _range(interval: tuple[float, float] | None) -> str:
+    return _NOT_MEASURED if interval is None else f"{interval[0]:.1f}..{interval[1]:.1f}"
+
+
+def _count(count: int | None) -> str:
+    return _NOT_MEASURED if count is None else format(count, ",")
+
+
+def _sum(figures: Sequence[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return math.fsum(known) if len(known) == len(figures) else None
+
+
+def _whole_sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _row(name: str, figures: Sequence[str], columns: Sequence[_Column], name_width: int) -> str:
+    right = (" " * (column.width - cells(text)) + text for text, column in zip(figures, columns, strict=True))
+    return "  ".join([pad(cut(name, name_width), name_width), *right])
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    # textwrap counts characters; half the room is safe where some are two columns wide
+    room = width if cells(text) <= len(text) else max(1, width // 2)
+    return textwrap.wrap(text, room, break_on_hyphens=False)
+
+
+def _hanging(name: str, text: str, name_width: int, width: int) -> list[str]:
+    room = width - name_width - 2
+    if room < 16:
+        return [*_wrap(f"{name}: {text}", width)]
+    parts = _wrap(text, room)
+    start = pad(cut(name, name_width), name_width)
+    return [f"{start}  {parts[0]}", *(" " * (name_width + 2) + part for part in parts[1:])]
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -1,0 +1,273 @@
+"""`summary.txt`, all of a run as text; and the screen that a run ends with, what of it is read first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioflame.analysis.metrics import LEGEND, MODE_METRIC, cpu_profiled, metrics_of
+from ioflame.results.categories import Categories, Category
+from ioflame.results.checks import Check, Verdict, render_checks
+from ioflame.results.findings import Finding
+from ioflame.results.record import ObserverCost, RunRecord
+from ioflame.system.host import describe_host
+from ioflame.text.columns import NO_BREAK, fold_line
+from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_columns
+from viz.terminal.columns import aligned, folded
+from viz.terminal.owner_table import OwnerRow, owner_table, summary_block
+
+__all__ = ("SCREEN", "categories_table", "found", "render_screen", "render_summary", "windows_table")
+
+_OWNER = "owner"
+_OWNER_RULE = "the first known frame from the root owns all below it"
+_OTHER_SHOWN = 5
+# Of the latency table on the screen: its title, its head and its rows, without the sentences below.
+_LAYERS = 8
+# Lines of the screen; the run's paths and the next step come below it, and 50 is all of it.
+SCREEN = 44
+
+
+def render_summary(
+    record: RunRecord,
+    categories: Categories | None,
+    findings: Sequence[Finding] = (),
+    observed: Sequence[str] = (),
+    width: int = 100,
+    unicode: bool = True,
+    further: Sequence[Categories] = (),
+) -> str:
+    """The whole summary of a run; parts that were not measured are named, never left blank.
+
+    observed: what the observers beside perf have to say, each as a part of its own
+    further: the views beside owner and leaf
+    """
+    parts = ["\n".join(_head(record, width)), *_warnings(record, width)]
+    if findings:
+        parts.append(found(findings, width))
+    if record.metrics:
+        headline = [(n, _figure(record, n, form), LEGEND[n]) for n, form in HEADLINE if n in record.metrics]
+        title = "Plain windows (nothing attached)"
+        if record.intervals:
+            title += ", in brackets the 95 % interval over their seconds"
+        parts.append(title + "\n" + summary_block(headline, width).rstrip())
+    if record.windows:
+        parts.append(windows_table(record, width))
+    if record.profile is not None and categories is not None:
+        parts.append(_owner(record, categories, width, unicode))
+        parts += [categories_table(record, view, width, unicode, legend=False) for view in further]
+    parts += [text.rstrip() for text in observed if text]
+    if record.checks:
+        parts.append("Checks\n" + render_checks(record.checks, width))
+    return folded("\n\n".join(parts), width) + "\n"
+
+
+def render_screen(
+    record: RunRecord,
+    categories: Categories | None,
+    findings: Sequence[Finding],
+    layers: str,
+    width: int = 100,
+    unicode: bool = True,
+) -> str:
+    """One screen of a run, of at most `SCREEN` lines: what ran, what was found, the owner table, latencies, the cost of
+    watching, and the checks that are not ok. layers: the latency table, "" where it was not measured
+
+    Where all of it is longer, warnings lose what they mean and then their values, and the last findings go; a line says
+    so. What failed and what is missing stays whole.
+    """
+    head = ["\n".join(_head(record, width)[:2]), *_warnings(record, width)]
+    first = [(name, form) for name, form in HEADLINE if name in FIRST and name in record.metrics]
+    figures = ", ".join(f"{name} {_figure(record, name, form)}" for name, form in first)
+    if figures:
+        head[0] += "\n" + fold_line(figures, width, 2)
+    tables = []
+    if record.profile is not None and categories is not None:
+        table = _table(record, categories, categories.rows, width, unicode, legend=False)
+        tables.append(f"{where_it_goes(record)}\n{table}")
+    if layers:
+        tables.append("\n".join(line for line in layers.splitlines()[:_LAYERS] if line))
+    if record.costs:
+        tables.append(fold_line(_costs(record.costs), width, 2))
+    text = ""
+    for shown, detail in ((len(findings), 2), (len(findings), 1), (5, 1), (3, 1), (3, 0)):
+        parts = [*head, *([found(findings, width, shown)] if findings else []), *tables]
+        parts += [_not_ok(record.checks, width, detail)] if record.checks else []
+        text = folded("\n\n".join(parts), width) + "\n"
+        if text.count("\n") <= SCREEN:
+            break
+    return text
+
+
+def _not_ok(checks: Sequence[Check], width: int, detail: int) -> str:
+    """Warnings, and how many others there are. detail: 2 with what each means, 1 with its value, 0 names alone"""
+    warned = [check for check in checks if check.verdict is Verdict.WARN]
+    count = sum(check.verdict in (Verdict.OK, Verdict.NOTE) for check in checks)
+    if not warned:
+        return f"Checks\n    ok  all {count}"
+    if not detail:
+        lines = [fold_line(f"  warn  {', '.join(check.name for check in warned)}", width, 8)]
+    else:
+        means = (f"; {check.means}" * (bool(check.means) and detail > 1) for check in warned)
+        lines = [
+            fold_line(f"  warn  {c.name}: {c.value}{mean}", width, 8) for c, mean in zip(warned, means, strict=True)
+        ]
+    more = "" if detail > 1 else "; what they mean: show RUN checks"
+    return "\n".join(["Checks", *lines, f"    ok  {count} others{more}"])
+
+
+def found(findings: Sequence[Finding], width: int, most: int | None = None) -> str:
+    """What a run shows, in words: the dearest first, each with what changes it; those beyond `most` are counted."""
+    shown = findings[:most]
+    lines = [fold_line(f"{place}. {one.sentence} -> {one.do}", width, 3) for place, one in enumerate(shown, start=1)]
+    if len(shown) < len(findings):
+        lines.append(f"   {len(findings) - len(shown)} more: show RUN all")
+    return "\n".join(["What was found (us per query, 95 % interval)", *lines])
+
+
+def _warnings(record: RunRecord, width: int) -> list[str]:
+    parts = []
+    failed = [check for check in record.checks if check.verdict is Verdict.FAILED]
+    if failed:
+        parts.append("DO NOT USE THIS RUN: a check failed\n" + render_checks(failed, width))
+    if record.missing:
+        parts.append("Missing from this run:\n" + "\n".join(f"  {what}" for what in record.missing))
+    return parts
+
+
+def _figure(record: RunRecord, name: str, form: str) -> str:
+    interval = record.intervals.get(name)
+    if interval is None:
+        return form.format(record.metrics[name])
+    return f"{form.format(record.metrics[name])} [{interval_text(form, interval, ', ')}]"
+
+
+def _head(record: RunRecord, width: int) -> list[str]:
+    """What ran, the database, the host, the profile: an entry each, folded."""
+    database = record.database
+    build = f"{record.engine} {record.tools.get('engine', '?')}"
+    if record.tools.get("engine_assertions") == "yes":
+        build += " (assertions on: slower than a release build)"
+    where = f" on CPU {record.options['cpus']}" if "cpus" in record.options else ""
+    lines = [f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}{where}, {build}"]
+    if database:
+        lines.append(f"database: {database.get('description', '')}")
+    if record.host:
+        lines.append(f"host: {describe_host(record.host)}; perf {record.tools.get('perf', '?')}")
+    profile = record.profile
+    if profile is not None:
+        scope = "system-wide, folded for the process" if profile.scope == "system" else "of the process"
+        lines.append(
+            f"profile: {profile.event} (weights in {profile.unit}), {profile.frequency} Hz, {scope}, "
+            f"{profile.callgraph} call graphs"
+        )
+        lines += [f"         {reason}" for reason in profile.why]
+    return [fold_line(line, width, 9) for line in lines]
+
+
+def windows_table(record: RunRecord, width: int) -> str:
+    """Window by window; what each observer cost; what did not watch."""
+    columns = window_columns(record)
+    heads = ["window", "seconds", *(name for name, _ in columns)]
+    rows = [heads]
+    for window in record.windows:
+        metrics = metrics_of(record, [window])
+        cells = [form.format(metrics[name]) if name in metrics else "-" for name, form in columns]
+        rows.append([window.kind, f"{window.seconds:.1f}", *cells])
+    counted = "us per query, context switches per query" if "qps" in dict(columns) else "cores, us per storage read"
+    text = f"Windows ({counted})\n" + aligned(rows, width)
+    if record.costs:
+        text += (
+            "\n\nObservers: QPS in their window against the plain windows beside it, 95 % interval over the seconds\n"
+        )
+        text += aligned([["window", "QPS", "interval"], *(_cost(cost) for cost in record.costs)], width)
+    if record.unobserved:
+        text += "\n\nNot observed\n"
+        text += "\n".join(
+            f"  {lost.kind}: {lost.why}" + (f"\n    -> {lost.mend}" if lost.mend else "") for lost in record.unobserved
+        )
+    return text
+
+
+def _costs(costs: Sequence[ObserverCost]) -> str:
+    """What watching did to QPS: a figure only where its interval leaves none."""
+    seen = [cost for cost in costs if not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high]
+    none = ", ".join(cost.kind for cost in costs if cost not in seen)
+    some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(_cost, seen))
+    return "QPS while watched: " + "; ".join(filter(None, [some, f"no change seen: {none}" if none else ""]))
+
+
+def _cost(cost: ObserverCost) -> list[str]:
+    ratio = cost.qps_ratio
+    percent = [f"{100 * (value - 1):+.1f}%" for value in (ratio.estimate, ratio.low, ratio.high)]
+    return [cost.kind, percent[0], f"{percent[1]} .. {percent[2]}"]
+
+
+def categories_table(
+    record: RunRecord, categories: Categories, width: int, unicode: bool = True, *, legend: bool = True
+) -> str:
+    """A view of the CPU profile: the owner view in the order of its rules, any other heaviest first, with `other` last.
+
+    legend: what each row is
+    """
+    if categories.view == _OWNER:
+        return _owner(record, categories, width, unicode)
+    *named, other = categories.rows
+    rows = [*sorted((row for row in named if row.weight), key=lambda row: -row.weight), other]
+    title = f"{where_it_goes(record)} ({categories.view} view: {categories.description})"
+    text = fold_line(title, width, 2)
+    text += "\n" + _table(record, categories, rows, width, unicode, legend=legend)
+    empty = [row.name for row in named if not row.weight]
+    return text + ("\n" + fold_line(f"without weight: {', '.join(empty)}", width, 2) if empty else "")
+
+
+def _table(
+    record: RunRecord, categories: Categories, shown: Sequence[Category], width: int, unicode: bool, *, legend: bool
+) -> str:
+    assert record.profile is not None
+    cpu_query, cpu_read = cpu_profiled(record.metrics, record.profile.mode)
+    cores = record.metrics.get("cores")
+    rows = [
+        OwnerRow(
+            name=row.name,
+            label=row.label,
+            share=row.share / 100,
+            cores=None if cores is None else row.share / 100 * cores,
+            us_per_query=None if cpu_query is None else row.share / 100 * cpu_query,
+            us_per_read=None if cpu_read is None else row.share / 100 * cpu_read,
+            n=row.samples,
+            interval=None if row.interval is None else (row.interval.low, row.interval.high),
+        )
+        for row in shown
+    ]
+    return owner_table(
+        rows, view=categories.view, unit=record.profile.unit, width=width, legend=legend, unicode=unicode
+    ).rstrip()
+
+
+def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool) -> str:
+    assert record.profile is not None
+    mode = record.profile.mode
+    text = (
+        f"{where_it_goes(record)} (owner view: {_OWNER_RULE})\n"
+        if record.target is None
+        else (fold_line(f"{where_it_goes(record)} (owner view: {categories.description})", width, 2) + "\n")
+    )
+    text += _table(record, categories, categories.rows, width, unicode, legend=True)
+    text += "\n" + fold_line(
+        f"us = share of weight in the perf window x {MODE_METRIC[mode]} of the plain windows, per query and per read"
+        if "cpuPer" in record.metrics or record.target is None
+        else "cores = share of weight in the perf window x cores of the plain windows. There is no us per query: "
+        "nothing counts the queries (--count)",
+        width,
+        2,
+    )
+    if categories.other_frames and categories.total_weight:
+        text += "\n" + fold_line("other holds: " + _others(categories), width, 13)
+    return text
+
+
+def _others(categories: Categories) -> str:
+    named: Sequence[str] = [
+        f"{frame.frame}{NO_BREAK}{100 * frame.weight / categories.total_weight:.2f}%"
+        for frame in categories.other_frames[:_OTHER_SHOWN]
+    ]
+    return ", ".join(named)

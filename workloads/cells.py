@@ -1,0 +1,400 @@
+"""Experiments of cells: the same steps once for each cell, which differ in flags, in their tree or in their binary.
+
+An experiment's file names its cells, the columns of its table and what has to hold; nothing here knows any by name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ioflame.errors import UsageError
+from workloads.engine import Engine
+from workloads.experiment import read_file
+from workloads.steps import DatabaseShape
+
+__all__ = (
+    "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout", "has_cells",
+    "older", "own_figure", "read_cells",
+)  # fmt: skip
+
+# Of the client, by name.
+Flags = dict[str, int | float | bool | str]
+# What a size that scales with the data is at least: below it a level is too small to be one.
+_FLOOR = 256 << 10
+
+
+class CellScale(msgspec.Struct, frozen=True):
+    """num_keys: of each cell's database; rounds: how often every cell is run, in rotated order; about: how long
+
+    cache_size: of the block cache, bytes, where the configuration does not say `all`
+    memory_limit: bytes, of cells that are limited
+    duration, warmup: seconds of each window of a workload, and the bound of what comes before the first
+    collect: what watches a workload, each in a window of its own
+    cells: those that are run at this scale; empty for all
+    """
+
+    about: str
+    num_keys: int = 1
+    rounds: int = 1
+    cache_size: int = 64 << 20
+    memory_limit: int = 512 << 20
+    duration: int = 5
+    warmup: int = 8
+    collect: tuple[str, ...] = ("perf",)
+    cells: list[str] = []
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """What every cell's database is like.
+
+    published_keys: of the database that the sizes in `scaled` belong to; these shrink with the number of keys
+    tree:           further flags, as they are
+    database:       `own`: made for the cell and removed after it; `shared`: loaded once for all cells, by nobody's
+                    flags, and kept; `none`: a directory that holds nothing
+    """
+
+    database: str = "own"
+    published_keys: int = 0
+    key_size: int = 20
+    value_size: int = 400
+    block_size: int = 8192
+    bloom_bits: int = 10
+    block_align: bool = True
+    compression: str = "none"
+    scaled: dict[str, int] = {}
+    tree: Flags = {}
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of the table: the sum of the figures `part` over the sum of those of `per`, `times` a number.
+
+    A figure is called after its step, `load.compacted_gb`, of a cell's last step `last.compacted_gb`, and where steps
+    are rows `own.compacted_gb`.
+    form:   `ratio` as said, or `filled`: 1 - exp(-ratio), the share of keys that so many random writes a key have made
+    about:  its line in the legend
+    metric: where builds are compared, what it is: `qps` (a rate, more is better) or `cpuPer` (a cost); "" not compared
+    """
+
+    name: str
+    about: str
+    part: list[str]
+    per: list[str] = []
+    times: float = 1.0
+    digits: int = 1
+    form: Literal["ratio", "filled"] = "ratio"
+    metric: Literal["", "qps", "cpuPer"] = ""
+
+
+class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the CPU us per query of a measured step: by `role` of its threads, or by a view of categories."""
+
+    step: str
+    by: str
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to hold of the table: a proof by name, the column and cells that it looks at, and its bounds.
+
+    when, otherwise: a figure that has to be 1 for the proof to be one, and what is said where it is not
+    least_keys: with fewer it is not judged
+    """
+
+    what: str
+    proof: str
+    column: str
+    cells: list[str] = []
+    other: str = ""
+    low: float = 0.0
+    high: float = 0.0
+    when: str = ""
+    otherwise: str = ""
+    least_keys: int = 0
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell: its flags over those of every step, or of some; its tree over the layout's. published: its figures.
+
+    configuration: the engine's, under the flags; "" for its first
+    limited:       its workloads, and the page cache that they fill, have no more memory than the scale says
+    build, of:     where several builds are run: which of them, and the cell that it was made of
+    threads:       that send queries; 0 for as many as were asked for
+    cache:         of its block cache, as a part of the data; 0 for what scale and configuration say
+    block_size:    of its database; 0 for the layout's
+    since:         the engine's first version that has what it needs; an older one leaves the cell out
+    engine, client: its own; "" for those that were asked for
+    keys:          of its database, as a multiple of the scale's
+    """
+
+    name: str
+    engine: str = ""
+    client: str = ""
+    keys: int = 1
+    threads: int = 0
+    cache: float = 0.0
+    block_size: int = 0
+    since: str = ""
+    build: str = ""
+    of: str = ""
+    configuration: str = ""
+    limited: bool = False
+    tree: Flags = {}
+    flags: Flags = {}
+    step_flags: dict[str, Flags] = {}
+    compression: str = ""
+    steps: list[str] = []
+    published: dict[str, float] = {}
+
+
+class Factor(msgspec.Struct, frozen=True):
+    """What cells differ in: every level of every factor is combined with all others, as `level, level`."""
+
+    levels: list[Cell]
+
+
+class ComparedEngine(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine that is compared as a build is.
+
+    client:    that drives it, "" for its default; flags: of every step
+    published: its figures, by cell and column
+    """
+
+    client: str = ""
+    flags: dict[str, int | bool | str] = {}
+    published: dict[str, dict[str, float]] = {}
+
+
+class Cells(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment of cells as its file has it.
+
+    cannot:  what it does not show on a small machine
+    factors: whose combinations are cells before those in `cells`
+    rows:    the steps that are rows of the table, each of every cell, as `cell: step`; none where a cell is a row
+    same:    facts of builds without which a difference between two of them says nothing of what is compared
+    engines: every cell is run once with each, by name; the first is the base
+    """
+
+    about: str
+    shows: str
+    cannot: str
+    columns: list[Column]
+    holds: list[Hold]
+    scale: dict[str, CellScale]
+    cells: list[Cell] = []
+    factors: list[Factor] = []
+    rows: list[str] = []
+    breakdowns: list[Breakdown] = []
+    same: tuple[str, ...] = ("assertions",)
+    engines: dict[str, ComparedEngine] = {}
+    steps: list[str] = []
+    layout: Layout = Layout()
+    name: str = ""
+
+    def table_rows(self) -> list[CellRow]:
+        """The rows of the table."""
+        if not self.rows:
+            return [CellRow(cell.name, cell, "", cell.published) for cell in self.cells]
+        return [CellRow(f"{cell.name}: {step}", cell, step, {}) for step in self.rows for cell in self.cells]
+
+    def at(self, scale: str) -> Cells:
+        """With the cells of a scale, and the proofs that look at none but them."""
+        names = self.scale[scale].cells
+        if not names:
+            return self
+        cells = [cell for cell in self.cells if cell.name in names]
+        rows = {row.name for row in msgspec.structs.replace(self, cells=cells).table_rows()}
+        holds = [hold for hold in self.holds if rows.issuperset(hold.cells)]
+        return msgspec.structs.replace(self, cells=cells, holds=holds)
+
+    def steps_of(self, cell: Cell) -> list[str]:
+        return cell.steps or self.steps
+
+    def shape(self, cell: Cell, num_keys: int) -> DatabaseShape:
+        """The database of a cell; sizes in `scaled` are those of the published one, by the number of keys."""
+        layout, num_keys = self.layout, num_keys * cell.keys
+        part = num_keys / layout.published_keys if layout.published_keys else 1.0
+        scaled = {name: max(int(size * part), _FLOOR) for name, size in layout.scaled.items()}
+        own = {
+            name: value.format(num_keys=num_keys, **_parts(num_keys)) if isinstance(value, str) else value
+            for name, value in {**layout.tree, **cell.tree}.items()
+        }
+        return DatabaseShape(
+            num_keys, layout.key_size, layout.value_size, cell.block_size or layout.block_size, layout.block_align,
+            cell.compression or layout.compression, layout.bloom_bits, {**scaled, **own},
+        )  # fmt: skip
+
+    def of_engines(self) -> Cells:
+        """Every cell once for each engine, as `CELL, ENGINE`; as it is where the file names none."""
+        if not self.engines:
+            return self
+        cells = [
+            msgspec.structs.replace(
+                cell, name=f"{cell.name}, {name}", of=cell.name, build=name, engine=name, client=engine.client,
+                flags={**engine.flags, **cell.flags}, published=engine.published.get(cell.name, cell.published),
+            )
+            for cell in self.cells
+            for name, engine in self.engines.items()
+        ]  # fmt: skip
+        return msgspec.structs.replace(self, cells=cells)
+
+    def of_builds(self, names: Sequence[str]) -> Cells:
+        """Every cell once for each build, and so every proof; as it is where there is one build, which has no name."""
+        if len(names) < 2:
+            return self
+        own = {cell.name: {build: f"{cell.name}, {build}" for build in names} for cell in self.cells}
+        cells = [
+            msgspec.structs.replace(cell, name=own[cell.name][build], of=cell.name, build=build)
+            for cell in self.cells
+            for build in names
+        ]
+        rows = {row.name: row for row in self.table_rows()}
+
+        def of(name: str, build: str) -> str:
+            return own[rows[name].cell.name][build] + name.removeprefix(rows[name].cell.name)
+
+        holds = [
+            msgspec.structs.replace(
+                hold, what=f"{build}: {hold.what}", cells=[of(name, build) for name in hold.cells or list(rows)]
+            )
+            for hold in self.holds
+            for build in names
+        ]
+        return msgspec.structs.replace(self, cells=cells, holds=holds)
+
+    @property
+    def builds(self) -> list[str]:
+        """Those that are compared, the base first; empty where one alone is run."""
+        return [build for build in dict.fromkeys(cell.build for cell in self.cells) if build]
+
+    def runs(self, rounds: int) -> Iterator[CellRun]:
+        """Every cell in every round; each round begins with another one, so that a drift is nobody's.
+
+        A cell of several builds is run with one after the other, with the base first and last.
+        """
+        groups: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault(cell.of or cell.name, []).append(cell)
+        order = [[*group, *group[:1]] if len(group) > 1 else group for group in groups.values()]
+        turns = dict.fromkeys((cell.name for cell in self.cells), 0)
+        for turn in range(rounds):
+            first = turn % len(order)
+            for cell in (cell for group in [*order[first:], *order[:first]] for cell in group):
+                turns[cell.name] += 1
+                yield CellRun(cell, turns[cell.name], turn + 1)
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One run of a cell. turn: which of its runs it is; round: of the whole experiment; both from 1 on"""
+
+    cell: Cell
+    turn: int
+    round: int
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """A row of the table: of a cell, or of one of its steps, with what was published of it, by column."""
+
+    name: str
+    cell: Cell
+    step: str
+    published: Mapping[str, float]
+
+    def figure(self, name: str) -> str:
+        """A figure of a column, as the cell's runs have it."""
+        return own_figure(self.step, name)
+
+
+def own_figure(step: str, name: str) -> str:
+    """A figure of a column whose step is a row of the table: `own.` is that step's."""
+    return f"{step}.{name.removeprefix('own.')}" if name.startswith("own.") else name
+
+
+def older(version: str, than: str) -> bool:
+    """True where a version comes before another, number by number."""
+    a, b = ([int(number) for number in re.findall(r"\d+", text)] for text in (version, than))
+    return a < b
+
+
+def _combined(factors: Sequence[Factor]) -> Iterator[Cell]:
+    """Every combination of their levels; what a later factor says goes over what an earlier one does."""
+    for levels in itertools.product(*(factor.levels for factor in factors)):
+        cell = levels[0]
+        for level in levels[1:]:
+            own = {n: v for n, v in msgspec.structs.asdict(level).items() if v != _NONE[n]}
+            tables = {n: {**getattr(cell, n), **v} for n, v in own.items() if isinstance(v, dict)}
+            cell = msgspec.structs.replace(cell, **{**own, **tables, "name": f"{cell.name}, {level.name}"})
+        yield cell
+
+
+_NONE = msgspec.structs.asdict(Cell(name=""))
+
+
+def _parts(num_keys: int) -> Mapping[str, int]:
+    """`{keys_2}`, `{keys_8}` ...: the number of keys over so many."""
+    return {f"keys_{parts}": num_keys // parts for parts in (2, 4, 8, 16, 32, 64)}
+
+
+def has_cells(name: str) -> bool:
+    """True for an experiment of cells, by its file."""
+    return not {"cells", "factors"}.isdisjoint(read_file(name)[1])
+
+
+def read_cells(name: str, engine: Engine, proofs: Sequence[str]) -> Cells:
+    """The experiment called `name`, or in the file of that path. UsageError naming what is wrong in it.
+
+    proofs: the names there are
+    """
+    path, data = read_file(name)
+    known: dict[str, Any] = {k: v for k, v in data.items() if k in Cells.__struct_fields__}
+    try:
+        found = msgspec.convert({**known, "name": path.stem}, Cells)
+        if found.factors:
+            found = msgspec.structs.replace(found, cells=[*_combined(found.factors), *found.cells])
+        found = found.of_engines()
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path} is not an experiment of cells: {error}", means="nothing was started") from None
+    _check(path, found, engine, proofs)
+    return found
+
+
+def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> None:
+    names = [cell.name for cell in found.cells]
+    columns = [column.name for column in found.columns]
+    rows = [row.name for row in found.table_rows()]
+    steps, known = [*engine.steps(), *engine.workloads()], list(engine.configurations())
+    wanted = [
+        ("cell", "a name of its own", [n for n in names if names.count(n) > 1]),
+        ("cell", "a name for files", [n for n in names if "/" in n or n.startswith(".")]),
+        ("step", f"one of {', '.join(steps)}", [s for c in found.cells for s in found.steps_of(c) if s not in steps]),
+        (
+            "configuration",
+            f"one of {', '.join(known)}",
+            [c.configuration for c in found.cells if c.configuration and c.configuration not in known],
+        ),
+        ("proof", f"one of {', '.join(proofs)}", [h.proof for h in found.holds if h.proof not in proofs]),
+        (
+            "breakdown of the step",
+            f"one of {', '.join(engine.workloads())}",
+            [b.step for b in found.breakdowns if b.step not in engine.workloads()],
+        ),
+        ("column", f"one of {', '.join(columns)}", [h.column for h in found.holds if h.column not in columns]),
+        ("cell", f"one of {', '.join(rows)}", [c for h in found.holds for c in h.cells if c not in rows]),
+        ("cell", f"one of {', '.join(names)}", [c for s in found.scale.values() for c in s.cells if c not in names]),
+    ]
+    for what, right, wrong in wanted:
+        if wrong:
+            raise UsageError(f"{path}: {what} {wrong[0]!r} is not {right}", means="nothing was started")
+    if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
+        raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
+    if found.layout.database not in ("own", "shared", "none"):
+        raise UsageError(f"{path}: layout.database = own, shared or none, not {found.layout.database}")
+    if found.layout.database == "shared" and any(c.tree or c.compression or c.block_size for c in found.cells):
+        raise UsageError(f"{path}: a shared database has one tree; a cell has another", mend='database = "own"')

@@ -1,0 +1,54 @@
+//! Links the engines whose static libraries are here; the client says of the others what installs them.
+//!
+//! Static, because the shared ones keep most of their names to themselves. RocksDB is opened when it is asked for.
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+/// The cfg of an engine, its own library, and what that needs.
+const ENGINES: [(&str, &str, &[&str]); 2] =
+    [("leveldb", "libleveldb.a", &["libsnappy.a"]), ("lmdb", "liblmdb.a", &[])];
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=LIBRARY_PATH");
+    for (engine, library, needed) in ENGINES {
+        println!("cargo:rustc-check-cfg=cfg({engine})");
+        let Some(own) = found(library) else { continue };
+        println!("cargo:rustc-cfg={engine}");
+        link(&own);
+        needed.iter().filter_map(|name| found(name)).for_each(|path| link(&path));
+    }
+    if found("libleveldb.a").is_some() {
+        println!("cargo:rustc-link-lib=dylib=stdc++");
+    }
+}
+
+/// Where the compiler finds a library, LIBRARY_PATH included. One that is not there is named as a file that may
+/// come: cargo
+/// asks again each time then, so that a package that is installed later is seen.
+fn found(library: &str) -> Option<String> {
+    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let asked = |name: &str| {
+        let said = Command::new(&compiler).arg(format!("-print-file-name={name}")).output().ok()?;
+        let path = String::from_utf8(said.stdout).ok()?.trim().to_owned();
+        fs::canonicalize(path).ok().filter(|path| path.is_absolute())
+    };
+    let Some(path) = asked(library) else {
+        let folder = asked("libc.so.6").and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
+        println!("cargo:rerun-if-changed={}", folder.join(library).display());
+        return None;
+    };
+    println!("cargo:rerun-if-changed={}", path.display());
+    Some(path.display().to_string())
+}
+
+fn link(archive: &str) {
+    let path = Path::new(archive);
+    let name = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.strip_prefix("lib"));
+    if let (Some(folder), Some(name)) = (path.parent(), name) {
+        println!("cargo:rustc-link-search=native={}", folder.display());
+        println!("cargo:rustc-link-lib=static={name}");
+    }
+}

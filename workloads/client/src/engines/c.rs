@@ -1,0 +1,48 @@
+//! What the C interfaces of LevelDB and RocksDB have in common.
+
+use observer::Failure;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::Path;
+
+/// An object of an engine.
+pub type Pointer = *mut c_void;
+
+/// Frees a text that an engine allocated.
+pub type Free = unsafe extern "C" fn(*mut c_void);
+
+/// The failure that an engine left in its error pointer, which is freed. what: was tried
+///
+/// # Safety
+/// `error` is null or a text of the engine whose `free` this is.
+pub unsafe fn checked(what: &str, error: *mut c_char, free: Free) -> Result<(), Failure> {
+    // SAFETY: by the caller.
+    match unsafe { text(error, free) } {
+        None => Ok(()),
+        Some(words) => Err(Failure::measurement(format!("{what} failed: {words}"))),
+    }
+}
+
+/// A text of the engine, which is freed; None for null.
+///
+/// # Safety
+/// As of `checked`.
+pub unsafe fn text(text: *mut c_char, free: Free) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null, ends with a 0, and is freed once.
+    unsafe {
+        let words = CStr::from_ptr(text).to_string_lossy().into_owned();
+        free(text.cast());
+        Some(words)
+    }
+}
+
+/// A path or a text as C takes it. Usage error where it holds a 0 byte.
+pub fn c_text(text: &str) -> Result<CString, Failure> {
+    CString::new(text).map_err(|_| Failure::usage(format!("{text:?} holds a 0 byte")))
+}
+
+pub fn c_path(path: &Path) -> Result<CString, Failure> {
+    c_text(&path.to_string_lossy())
+}

@@ -1,0 +1,327 @@
+//! What is run: `--benchmarks`, each by a name of db_bench's, and the flags that say how.
+
+use crate::distributions::{Keys, Power, Ranges, Ranks, Sizes, TwoTermExponential, Zipf};
+use crate::flags::Flags;
+use crate::keys::{Key, Order, Permutation};
+use crate::tally::Kind;
+use observer::Failure;
+use observer::control::Pipes;
+use std::path::PathBuf;
+
+/// Threads that do the same, counted apart from the others.
+#[derive(Clone, Debug)]
+pub struct Role {
+    pub name: &'static str,
+    pub threads: u64,
+    /// How often each kind comes: sums of shares, the last is 1.
+    pub mix: [f64; 5],
+    pub keys: KeyLaw,
+    pub values: Sizes,
+    /// How many keys a scan looks at.
+    pub scans: Sizes,
+    /// Operations a second of all its threads; 0 for as fast as they go.
+    pub rate: f64,
+    /// Operations of each of its threads; None until the time is over.
+    pub operations: Limit,
+}
+
+/// How many operations a role does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Until `--duration`, or until the others have done theirs.
+    Time,
+    EachThread(u64),
+    /// Parted between the threads, in order.
+    AllThreads(u64),
+}
+
+/// Which key comes next.
+#[derive(Clone, Debug)]
+pub enum KeyLaw {
+    Uniform,
+    InOrder(Order),
+    Zipf(f64),
+    Power { a: f64, b: f64 },
+    Ranges { ranges: u64, weights: TwoTermExponential, power: Option<(f64, f64)> },
+}
+
+const MOST_THREADS: u64 = 4096;
+const LAWS: [&str; 5] = ["uniform", "zipfian", "power", "ranges", "in_order"];
+
+/// A benchmark, or a command of the engine's.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Command(String),
+    Benchmark { name: String, roles: Vec<Role> },
+}
+
+/// Everything but the engine's own flags.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub steps: Vec<Step>,
+    pub keys: u64,
+    pub key: Key,
+    pub compression_ratio: f64,
+    /// Bytes of the longest value there may be.
+    pub longest_value: usize,
+    pub back: bool,
+    pub batch: usize,
+    pub seed: u64,
+    /// Seconds; 0 where the operations are counted.
+    pub duration: f64,
+    pub report: Option<PathBuf>,
+    pub control: Option<Pipes>,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({:?})", self.bytes())
+    }
+}
+
+impl Job {
+    /// Usage error for a flag that makes no sense.
+    pub fn read(flags: &Flags) -> Result<Self, Failure> {
+        let keys: u64 = flags.number("num", 1_000_000)?;
+        if keys == 0 {
+            return Err(wrong("--num=0: there are no keys"));
+        }
+        let key_size = flags.number("key_size", 16)?;
+        let value_size: usize = flags.number("value_size", 100)?;
+        let duration: f64 = flags.number("duration", 0.0)?;
+        let batch: usize = flags.number("batch_size", 1)?;
+        for (flag, value, most) in [
+            ("duration", duration, 1e9),
+            ("batch_size", batch as f64, 1e6),
+            ("value_size", value_size as f64, f64::from(1 << 30)),
+        ] {
+            if !(0.0..=most).contains(&value) {
+                return Err(wrong(&format!("--{flag}={value} is not within 0 to {most}")));
+            }
+        }
+        let job = Self {
+            steps: Vec::new(),
+            keys,
+            key: Key::of_size(key_size)?,
+            compression_ratio: flags.number("compression_ratio", 0.5)?,
+            longest_value: value_size,
+            back: flags.truth("reverse_iterator", false)?,
+            batch: batch.max(1),
+            seed: flags.number("seed", 1)?,
+            duration,
+            report: flags.text("report_file").filter(|path| !path.is_empty()).map(PathBuf::from),
+            control: flags
+                .text("control")
+                .map(str::parse)
+                .transpose()
+                .map_err(|why| wrong(&format!("--control is {why}")))?,
+        };
+        // Batches are the only way in which this client asks for several keys.
+        if !flags.truth("multiread_batched", true)? {
+            return Err(wrong("--multiread_batched=false: MultiGet is always the batched one"));
+        }
+        let roles = Roles::read(flags, &job, key_size, value_size)?;
+        let names = flags.needed("benchmarks")?;
+        let steps = names.split(',').map(|name| roles.step(name)).collect();
+        Ok(Self { steps, longest_value: value_size.max(roles.mixed.values.most()), ..job })
+    }
+
+    /// Where the keys of a thread come from. first: its place where they come in order
+    pub fn keys_of(&self, law: &KeyLaw, first: u64) -> Keys {
+        let keys = self.keys;
+        let lies = || Permutation::new(keys, self.keys);
+        match law {
+            KeyLaw::Uniform => Keys::Uniform { keys },
+            KeyLaw::InOrder(order) => Keys::InOrder { order: order.clone(), keys, place: first % keys },
+            KeyLaw::Zipf(exponent) => {
+                Keys::Ranked { ranks: Ranks::Zipf(Zipf::new(keys, *exponent)), lies: lies() }
+            }
+            KeyLaw::Power { a, b } => {
+                Keys::Ranked { ranks: Ranks::Power(Power::new(keys, *a, *b)), lies: lies() }
+            }
+            KeyLaw::Ranges { ranges, weights, power } => {
+                Keys::Ranges(Ranges::new(keys, *ranges, *weights, *power, keys))
+            }
+        }
+    }
+
+    /// A buffer for the keys of one call.
+    pub fn batch_of_keys(&self) -> Vec<Key> {
+        vec![self.key; self.batch]
+    }
+}
+
+fn wrong(what: &str) -> Failure {
+    Failure::usage(what).meaning("nothing was started")
+}
+
+/// What the flags say of threads, rates and counts, for whichever benchmark uses it.
+struct Roles {
+    threads: u64,
+    writers: u64,
+    law: KeyLaw,
+    order: Order,
+    read_rate: f64,
+    write_rate: f64,
+    reads: Limit,
+    writes: Limit,
+    all: u64,
+    sizes: Drawn,
+    mix: [f64; 5],
+    mixed: Drawn,
+}
+
+/// What is drawn beside a key.
+#[derive(Clone, Copy)]
+struct Drawn {
+    values: Sizes,
+    scans: Sizes,
+}
+
+impl Roles {
+    fn read(flags: &Flags, job: &Job, key_size: usize, value_size: usize) -> Result<Self, Failure> {
+        let threads: u64 = flags.number("threads", 1)?;
+        let writers: u64 = flags.number("writers", 1)?;
+        if ![threads, writers].iter().all(|count| (1..=MOST_THREADS).contains(count)) {
+            return Err(wrong(&format!("--threads and --writers are at least 1 and at most {MOST_THREADS}")));
+        }
+        let limit =
+            |count: i64| match (u64::try_from(count).ok().filter(|count| *count > 0), job.duration > 0.0) {
+                (Some(count), _) => Limit::EachThread(count),
+                (None, true) => Limit::Time,
+                (None, false) => Limit::EachThread(job.keys),
+            };
+        let order = flags.choice("order", &Order::NAMES)?;
+        // In bytes a second, as db_bench's writers count them.
+        let write_bytes: f64 = flags.number("benchmark_write_rate_limit", 0.0)?;
+        let order = Order::named(order, flags.number("streams", 1)?, job.keys, job.seed)?;
+        Ok(Self {
+            threads,
+            writers,
+            law: key_law(flags, &order, job.keys)?,
+            order,
+            read_rate: flags.number("benchmark_read_rate_limit", 0.0)?,
+            write_rate: write_bytes / (key_size + value_size) as f64,
+            reads: limit(flags.number("reads", -1)?),
+            writes: limit(flags.number("writes", -1)?),
+            all: job.keys,
+            sizes: Drawn {
+                values: Sizes::Fixed(value_size),
+                scans: Sizes::Fixed(flags.number("seek_nexts", 0)?),
+            },
+            mixed: mixgraph_sizes(flags)?,
+            mix: mix_of(flags)?,
+        })
+    }
+
+    fn step(&self, name: &str) -> Step {
+        let readers = |mix, Drawn { values, scans }| {
+            let (threads, keys, rate, operations) =
+                (self.threads, self.law.clone(), self.read_rate, self.reads);
+            Some(Role { name: "readers", threads, mix, keys, values, scans, rate, operations })
+        };
+        let writers = |kind, threads, keys: &KeyLaw, operations| {
+            let Drawn { values, scans } = self.sizes;
+            let (keys, rate, mix) = (keys.clone(), self.write_rate, only(kind));
+            Some(Role { name: "writers", threads, mix, keys, values, scans, rate, operations })
+        };
+        let of = |kind| readers(only(kind), self.sizes);
+        let beside = || writers(Kind::Put, self.writers, &self.law, Limit::Time);
+        let ordered = KeyLaw::InOrder(self.order.clone());
+        let (every, threads) = (Limit::AllThreads(self.all), self.threads);
+        let (readers, writers) = match name {
+            "fillseq" => (None, writers(Kind::Put, threads, &ordered, every)),
+            "fillrandom" => (None, writers(Kind::Put, threads, &KeyLaw::Uniform, every)),
+            "overwrite" => (None, writers(Kind::Put, threads, &self.law, self.writes)),
+            "deleteseq" => (None, writers(Kind::Delete, threads, &ordered, every)),
+            "deleterandom" => (None, writers(Kind::Delete, threads, &self.law, self.writes)),
+            "readrandom" => (of(Kind::Get), None),
+            "multireadrandom" => (of(Kind::MultiGet), None),
+            "seekrandom" => (of(Kind::Seek), None),
+            "mixgraph" => (readers(sums(self.mix), self.mixed), None),
+            "readwhilewriting" => (of(Kind::Get), beside()),
+            "multireadwhilewriting" => (of(Kind::MultiGet), beside()),
+            "seekrandomwhilewriting" => (of(Kind::Seek), beside()),
+            _ => return Step::Command(name.to_owned()),
+        };
+        Step::Benchmark { name: name.to_owned(), roles: readers.into_iter().chain(writers).collect() }
+    }
+}
+
+/// How often each kind comes in a mix.
+fn mix_of(flags: &Flags) -> Result<[f64; 5], Failure> {
+    let mix = [
+        flags.number("mix_get_ratio", 1.0)?,
+        flags.number("mix_multiget_ratio", 0.0)?,
+        flags.number("mix_seek_ratio", 0.0)?,
+        flags.number("mix_put_ratio", 0.0)?,
+        flags.number("mix_delete_ratio", 0.0)?,
+    ];
+    let sum: f64 = mix.iter().sum();
+    if mix.iter().any(|ratio| *ratio < 0.0) || !sum.is_normal() {
+        return Err(wrong(
+            "the mix_..._ratio flags are no shares: none is below 0, and one at least is above",
+        ));
+    }
+    Ok(mix)
+}
+
+fn only(kind: Kind) -> [f64; 5] {
+    let mut mix = [0.0; 5];
+    mix[kind as usize] = 1.0;
+    sums(mix)
+}
+
+/// Sums of the shares up to each kind.
+fn sums(ratios: [f64; 5]) -> [f64; 5] {
+    let whole: f64 = ratios.iter().sum();
+    let mut sum = 0.0;
+    ratios.map(|ratio| {
+        sum += ratio / whole;
+        sum
+    })
+}
+
+fn key_law(flags: &Flags, order: &Order, keys: u64) -> Result<KeyLaw, Failure> {
+    let law = flags.choice("key_distribution", &LAWS)?;
+    let exponent: f64 = flags.number("zipf_exponent", 0.99)?;
+    let (a, b): (f64, f64) = (flags.number("key_dist_a", 0.0)?, flags.number("key_dist_b", 0.0)?);
+    let ranges: u64 = flags.number("keyrange_num", 1)?;
+    let weights = TwoTermExponential {
+        a: flags.number("keyrange_dist_a", 0.0)?,
+        b: flags.number("keyrange_dist_b", 0.0)?,
+        c: flags.number("keyrange_dist_c", 0.0)?,
+        d: flags.number("keyrange_dist_d", 0.0)?,
+    };
+    Ok(match law {
+        1 if exponent <= 0.0 => return Err(wrong(&format!("--zipf_exponent={exponent} is not above 0"))),
+        2 if b <= 0.0 => return Err(wrong(&format!("--key_dist_b={b} is not above 0"))),
+        3 if !(1..=keys).contains(&ranges) => {
+            return Err(wrong(&format!("--keyrange_num={ranges} is not within 1 to --num={keys}")));
+        }
+        0 => KeyLaw::Uniform,
+        1 => KeyLaw::Zipf(exponent),
+        2 => KeyLaw::Power { a, b },
+        3 => KeyLaw::Ranges { ranges, weights, power: (b > 0.0).then_some((a, b)) },
+        _ => KeyLaw::InOrder(order.clone()),
+    })
+}
+
+/// mixgraph's sizes of values and lengths of scans, by db_bench's names and defaults.
+fn mixgraph_sizes(flags: &Flags) -> Result<Drawn, Failure> {
+    let values = Sizes::Pareto {
+        theta: flags.number("value_theta", 0.0)?,
+        k: flags.number("value_k", 0.2615)?,
+        sigma: flags.number("value_sigma", 25.45)?,
+        least: 10,
+        most: flags.number("mix_max_value_size", 1024_usize)?.max(10),
+    };
+    let scans = Sizes::Pareto {
+        theta: flags.number("iter_theta", 0.0)?,
+        k: flags.number("iter_k", 2.517)?,
+        sigma: flags.number("iter_sigma", 14.236)?,
+        least: 1,
+        most: flags.number("mix_max_scan_len", 10_000_usize)?.max(1),
+    };
+    Ok(Drawn { values, scans })
+}

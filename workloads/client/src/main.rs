@@ -1,0 +1,108 @@
+//! One client for several storage engines: the same keys, values and operations for each, timed by one clock.
+//!
+//! ```text
+//! Flags -> Job (what is run) -> run: threads of readers and writers -> Session (an engine) -> Tally -> closing line
+//! ```
+//!
+//! Flags have db_bench's names wherever it has one for the thing.
+
+#[cfg(test)]
+mod allocations;
+mod clock;
+mod distributions;
+mod engines;
+mod flags;
+mod job;
+mod keys;
+mod pace;
+mod report;
+mod run;
+mod tally;
+mod values;
+
+use engines::{NAMES, Store};
+use flags::Flags;
+use job::{Job, Step};
+use observer::Failure;
+use observer::control::Control;
+use run::benchmark;
+use serde_json::json;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+use values::Values;
+
+const HELP: &str = "\
+ioflame-client: the same operations for RocksDB, LevelDB and LMDB, timed by one clock
+
+USAGE
+  ioflame-client --engine=rocksdb|leveldb|lmdb|nothing --db=DIR --benchmarks=NAME,NAME... [--flag=value...]
+
+Flags have db_bench's names; docs/client.md lists them. An example, a database of 1M keys and a second of reads:
+  ioflame-client --engine=leveldb --db=/tmp/d --num=1000000 --benchmarks=fillseq,waitforcompaction,stats
+  ioflame-client --engine=leveldb --db=/tmp/d --num=1000000 --use_existing_db=true --benchmarks=readrandom --duration=1
+
+Exit codes: 0 fine, 1 an operation failed, 2 the flags must change, 3 this host cannot.";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help") {
+        let built: Vec<&str> = NAMES.iter().filter(|(_, built)| *built).map(|(name, _)| *name).collect();
+        println!("{HELP}\nThis one was built with: {}", built.join(", "));
+        return ExitCode::SUCCESS;
+    }
+    match client(words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ExitCode::from(told(&failure)),
+    }
+}
+
+/// The exit code of a failure, which is said.
+fn told(failure: &Failure) -> u8 {
+    let _ = writeln!(std::io::stderr(), "ioflame-client: error: {failure}");
+    failure.exit_code
+}
+
+fn client(words: Vec<String>) -> Result<(), Failure> {
+    let flags = Flags::parse(words)?;
+    let job = Job::read(&flags)?;
+    let open = engines::engine(&flags)?;
+    // Before any thread is started, the engine's included: they inherit which signals are blocked.
+    let mut control = Control::new(job.control)?;
+    let store = open()?;
+    say(&json!({ "about": store.about() }).to_string());
+    if let Err(failure) = steps(&job, store.as_ref(), &mut control) {
+        // As by a kill, which every engine survives: one that could not write may abort when it is closed, or when
+        // the process
+        // takes it down.
+        // SAFETY: nothing runs after it.
+        unsafe { libc::_exit(i32::from(told(&failure))) }
+    }
+    Ok(())
+}
+
+fn steps(job: &Job, store: &dyn Store, control: &mut Control) -> Result<(), Failure> {
+    let values = Values::new(job.compression_ratio, job.longest_value);
+    let mut seed = job.seed;
+    for step in &job.steps {
+        match step {
+            Step::Command(name) => say(&store.command(name).unwrap_or_else(|| {
+                Err(Failure::usage(format!("{} has no benchmark or command {name}", store.about().engine)))
+            })?),
+            Step::Benchmark { name, roles } => {
+                let outcome = benchmark(job, name, roles, store, &values, seed, control)?;
+                seed += roles.iter().map(|role| role.threads).sum::<u64>();
+                say(&serde_json::to_string(&outcome).map_err(std::io::Error::from)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whole lines, at once: somebody may be reading along.
+fn say(text: &str) {
+    let mut out = stdout().lock();
+    if !text.is_empty() {
+        let _ = writeln!(out, "{}", text.trim_end());
+        let _ = out.flush();
+    }
+}

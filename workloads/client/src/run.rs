@@ -1,0 +1,335 @@
+//! One benchmark: its threads stand at the gate, begin together, and are counted until all have ended.
+
+use crate::clock::{now_ns, thread_cpu_ns};
+use crate::distributions::Keys;
+use crate::engines::{Nothing, Session, Store};
+use crate::job::{Job, Limit, Role};
+use crate::keys::Key;
+use crate::pace::Pace;
+use crate::report::Report;
+use crate::tally::{Finished, Kind, Latency, Tally};
+use crate::values::Values;
+use fastrand::Rng;
+use observer::Failure;
+use observer::control::{Control, End};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Operations by which the client's own time is measured.
+const OWN_OPERATIONS: u64 = 50_000;
+const SECOND: f64 = 1e9;
+
+/// What a role did.
+#[derive(Serialize, Debug)]
+pub struct RoleResult {
+    pub threads: u64,
+    pub operations: u64,
+    pub ops_per_second: f64,
+    pub by_kind: BTreeMap<&'static str, u64>,
+    pub reads: u64,
+    pub found: u64,
+    pub scanned: u64,
+    /// Of values that were read, of keys and values that were scanned or written.
+    pub bytes: u64,
+    pub latency_us: BTreeMap<&'static str, Latency>,
+    /// The same operations on no engine: what is the client's in each of them. It is subtracted nowhere.
+    pub client_ns_per_operation: f64,
+}
+
+/// The closing line.
+#[derive(Serialize, Debug)]
+pub struct Outcome {
+    pub benchmark: String,
+    /// From the gate's opening to the last thread's end.
+    pub seconds: f64,
+    /// What closed the gate: `time`, `operations`, `signal` or `order`.
+    pub ended_by: &'static str,
+    pub roles: BTreeMap<&'static str, RoleResult>,
+}
+
+/// What all threads of a benchmark share.
+struct Shared<'a> {
+    job: &'a Job,
+    values: &'a Values,
+    over: AtomicBool,
+    begun_ns: AtomicU64,
+}
+
+/// Runs the roles' threads. Measurement error with the engine's words where an operation fails; all threads end then.
+pub fn benchmark(
+    job: &Job,
+    name: &str,
+    roles: &[Role],
+    store: &dyn Store,
+    values: &Values,
+    first_seed: u64,
+    control: &mut Control,
+) -> Result<Outcome, Failure> {
+    let shared = Shared { job, values, over: AtomicBool::new(false), begun_ns: AtomicU64::new(0) };
+    let threads: u64 = roles.iter().map(|role| role.threads).sum();
+    let (ready, gate) = (Barrier::new(threads as usize + 1), Barrier::new(threads as usize + 1));
+    let finished: Vec<Vec<Finished>> =
+        roles.iter().map(|role| (0..role.threads).map(|_| Finished::default()).collect()).collect();
+    // Threads that decide when it is over: those with a number of operations to do.
+    let counted = AtomicUsize::new(0);
+    let mut report = job.report.as_deref().map(Report::create).transpose()?;
+    let mut seed = first_seed;
+    let (ended, tallies) = std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for (role, finished) in roles.iter().zip(&finished) {
+            for (thread, finished) in finished.iter().enumerate() {
+                let number = thread as u64;
+                let worker = Worker { shared: &shared, role, number, seed, finished };
+                seed += 1;
+                let (ready, gate, counted) = (&ready, &gate, &counted);
+                let bounded = role.operations != Limit::Time;
+                counted.fetch_add(usize::from(bounded), Ordering::Relaxed);
+                let body = move || {
+                    let session = store.session();
+                    ready.wait();
+                    gate.wait();
+                    let done = session.and_then(|mut session| worker.run(session.as_mut()));
+                    if done.is_err() || bounded && counted.fetch_sub(1, Ordering::Relaxed) == 1 {
+                        worker.shared.over.store(true, Ordering::Relaxed);
+                    }
+                    done
+                };
+                let named = std::thread::Builder::new()
+                    .name(format!("{} {number}", &role.name[..role.name.len() - 1]));
+                running.push(named.spawn_scoped(scope, body).unwrap_or_else(|error| no_thread(&error)));
+            }
+        }
+        ready.wait();
+        let opened = control.ready();
+        let begun = now_ns();
+        shared.begun_ns.store(begun, Ordering::Relaxed);
+        if opened.is_err() {
+            shared.over.store(true, Ordering::Relaxed);
+        }
+        let follow = report.as_mut().map(|report| {
+            let none: &[Finished] = &[];
+            let of =
+                |name| roles.iter().position(|role| role.name == name).map_or(none, |at| &finished[at][..]);
+            let (readers, writers, over) = (of("readers"), of("writers"), &shared.over);
+            let begun = report.begin(begun);
+            scope.spawn(move || begun.and_then(|()| report.follow(readers, writers, over)))
+        });
+        gate.wait();
+        control.opened(begun);
+        let ended = wait(job.duration, &shared.over, control);
+        shared.over.store(true, Ordering::Relaxed);
+        let tallies: Vec<_> = running
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| std::io::Error::other("a thread of the client panicked")))
+            .collect::<std::io::Result<_>>()?;
+        control.closed(now_ns());
+        if let Some(follow) = follow {
+            follow.join().map_err(|_| Failure::measurement("the report's thread panicked"))??;
+        }
+        opened.map(|()| (ended, tallies))
+    })?;
+    let done: Vec<Done> = tallies.into_iter().collect::<Result<_, _>>()?;
+    let last = done.iter().map(|done| done.ended_ns).max().unwrap_or(0);
+    let seconds = last.saturating_sub(shared.begun_ns.load(Ordering::Relaxed)) as f64 / SECOND;
+    let mut done = done.into_iter();
+    let mut results = BTreeMap::new();
+    for role in roles {
+        let mut tally = Tally::default();
+        done.by_ref().take(role.threads as usize).for_each(|done| tally.add(&done.tally));
+        results.insert(role.name, result(role, &tally, seconds, own_time(&shared, role)?));
+    }
+    Ok(Outcome { benchmark: name.to_owned(), seconds, ended_by: ended, roles: results })
+}
+
+/// The threads that there are wait at the gate for one that never comes.
+fn no_thread(error: &std::io::Error) -> ! {
+    eprintln!(
+        "ioflame-client: error: a thread cannot be started: {error}\n  to mend: fewer --threads, or ulimit -u"
+    );
+    std::process::exit(3)
+}
+
+/// Until the time is over, the operations are done, or somebody closes the gate.
+fn wait(duration: f64, over: &AtomicBool, control: &mut Control) -> &'static str {
+    let begun = Instant::now();
+    let deadline = (duration > 0.0).then(|| begun + Duration::from_secs_f64(duration));
+    while !over.load(Ordering::Relaxed) {
+        let slice = Instant::now() + Duration::from_millis(50);
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return "time";
+        }
+        match control.end_until(deadline.map_or(slice, |deadline| deadline.min(slice))) {
+            Some(End::Signal) => return "signal",
+            Some(End::Closed) => return "order",
+            None => {}
+        }
+    }
+    "operations"
+}
+
+fn result(role: &Role, tally: &Tally, seconds: f64, own_ns: f64) -> RoleResult {
+    RoleResult {
+        threads: role.threads,
+        operations: tally.total(),
+        ops_per_second: if seconds > 0.0 { tally.total() as f64 / seconds } else { 0.0 },
+        by_kind: tally.by_kind(),
+        reads: tally.reads(),
+        found: tally.found,
+        scanned: tally.steps,
+        bytes: tally.bytes,
+        latency_us: tally.latency(),
+        client_ns_per_operation: own_ns,
+    }
+}
+
+/// ns of CPU of the same loop for one operation, where the engine does nothing and no rate is held.
+fn own_time(shared: &Shared<'_>, role: &Role) -> Result<f64, Failure> {
+    let role = Role { threads: 1, rate: 0.0, operations: Limit::EachThread(OWN_OPERATIONS), ..role.clone() };
+    let begun_ns = AtomicU64::new(now_ns());
+    let alone = Shared { over: AtomicBool::new(false), begun_ns, ..*shared };
+    let finished = Finished::default();
+    let worker = Worker { shared: &alone, role: &role, number: 0, seed: 1, finished: &finished };
+    let before = thread_cpu_ns();
+    let done = worker.run(&mut Nothing)?;
+    Ok((thread_cpu_ns() - before) as f64 / done.tally.total().max(1) as f64)
+}
+
+/// One thread of a role.
+struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    role: &'a Role,
+    number: u64,
+    seed: u64,
+    finished: &'a Finished,
+}
+
+struct Done {
+    tally: Tally,
+    ended_ns: u64,
+}
+
+impl Worker<'_> {
+    /// Its first operation and the one after its last, of those that all threads of the role do.
+    fn part(&self) -> (u64, u64) {
+        let (number, threads) = (self.number, self.role.threads);
+        match self.role.operations {
+            Limit::Time => (number * (self.shared.job.keys / threads), u64::MAX),
+            Limit::EachThread(operations) => {
+                let first = number * operations;
+                (first, first.saturating_add(operations))
+            }
+            Limit::AllThreads(all) => {
+                let at = |number: u64| (u128::from(all) * u128::from(number) / u128::from(threads)) as u64;
+                (at(number), at(number + 1))
+            }
+        }
+    }
+
+    fn run(&self, session: &mut dyn Session) -> Result<Done, Failure> {
+        let job = self.shared.job;
+        let (first, last) = self.part();
+        let mut calls = Operations {
+            job,
+            role: self.role,
+            values: self.shared.values,
+            keys: job.keys_of(&self.role.keys, first),
+            random: Rng::with_seed(self.seed),
+            batch: job.batch_of_keys(),
+            written: 0,
+            tally: Tally::default(),
+        };
+        let threads = self.role.threads as f64;
+        let begun = self.shared.begun_ns.load(Ordering::Relaxed);
+        let mut pace = Pace::new(self.role.rate / threads, begun);
+        let mut left = last - first;
+        while left > 0 && !self.shared.over.load(Ordering::Relaxed) {
+            let kind = calls.choose(&self.role.mix);
+            let operations = if kind == Kind::MultiGet { (job.batch as u64).min(left) } else { 1 };
+            if !pace.wait(operations, &self.shared.over) {
+                break;
+            }
+            calls.one(kind, operations as usize, session)?;
+            self.finished.add(operations);
+            left -= operations;
+        }
+        session.finish()?;
+        Ok(Done { tally: calls.tally, ended_ns: now_ns() })
+    }
+}
+
+/// The measured loop's state. Nothing here allocates once it is made.
+struct Operations<'a> {
+    job: &'a Job,
+    role: &'a Role,
+    values: &'a Values,
+    keys: Keys,
+    random: Rng,
+    batch: Vec<Key>,
+    written: usize,
+    tally: Tally,
+}
+
+impl Operations<'_> {
+    fn choose(&mut self, mix: &[f64; 5]) -> Kind {
+        // One kind alone takes no random number: its share is whole from its place on.
+        let first = mix.iter().position(|sum| *sum > 0.0).unwrap_or(0);
+        if mix[first] >= 1.0 {
+            return Kind::ALL[first];
+        }
+        let share = self.random.f64();
+        Kind::ALL[mix.iter().position(|sum| share < *sum).unwrap_or(first)]
+    }
+
+    /// One call of the engine, timed: what is drawn for it is drawn before, what is counted is counted after.
+    fn one(&mut self, kind: Kind, operations: usize, session: &mut dyn Session) -> Result<(), Failure> {
+        for key in &mut self.batch[..operations] {
+            key.set(self.keys.next(&mut self.random));
+        }
+        let key = self.batch[0];
+        let key = key.bytes();
+        let begun;
+        let tally = &mut self.tally;
+        match kind {
+            Kind::Get => {
+                begun = now_ns();
+                let found = session.get(key)?;
+                tally.record(kind, 1, now_ns() - begun);
+                tally.found += u64::from(found.is_some());
+                tally.bytes += found.unwrap_or(0) as u64;
+            }
+            Kind::MultiGet => {
+                begun = now_ns();
+                let seen = session.multi_get(&self.batch[..operations])?;
+                tally.record(kind, operations as u64, now_ns() - begun);
+                tally.found += seen.found;
+                tally.bytes += seen.bytes;
+            }
+            Kind::Seek => {
+                let steps = self.role.scans.next(&mut self.random);
+                begun = now_ns();
+                let scanned = session.scan(key, steps, self.job.back)?;
+                tally.record(kind, 1, now_ns() - begun);
+                tally.found += u64::from(scanned.found);
+                tally.steps += scanned.steps;
+                tally.bytes += scanned.bytes;
+            }
+            Kind::Put => {
+                let size = self.role.values.next(&mut self.random);
+                let value = self.values.next(&mut self.written, size);
+                begun = now_ns();
+                session.put(key, value)?;
+                tally.record(kind, 1, now_ns() - begun);
+                tally.bytes += (key.len() + size) as u64;
+            }
+            Kind::Delete => {
+                begun = now_ns();
+                session.delete(key)?;
+                tally.record(kind, 1, now_ns() - begun);
+            }
+        }
+        Ok(())
+    }
+}

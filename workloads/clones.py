@@ -1,0 +1,79 @@
+"""Copies of a loaded tree, one for each process that opens it: data files hard-linked, the rest copied.
+
+Data files are never written to again, so all copies read the same blocks of the device, and whatever one process does
+to its directory the others do not see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ioflame.errors import HostError, UsageError, error_of_system
+from ioflame.text.units import format_bytes
+from workloads.checks import free_bytes
+from workloads.database import MANIFEST, is_loaded
+from workloads.engine import Engine
+
+__all__ = ("clones",)
+
+
+@contextlib.contextmanager
+def clones(engine: Engine, tree: Path, names: Sequence[str], *, link: bool) -> Iterator[list[Path]]:
+    """A copy of `tree` for each name, within; the caller holds the lock of `tree`, which is not open.
+
+    link: data files are hard-linked; otherwise copied, so that the page cache holds each copy for itself
+    What a killed ioflame left of them is removed first. HostError where the disk cannot hold copies.
+    """
+    place = tree.with_name(f"{tree.name}.arms")
+    _remove(place)
+    if not link:
+        size = sum(entry.stat().st_size for entry in os.scandir(tree) if entry.is_file()) * len(names)
+        free = free_bytes(tree)
+        if size > free - (1 << 30):
+            raise HostError(
+                f"{len(names)} copies of {tree} are {format_bytes(size)}; {format_bytes(free)} are free",
+                means="with buffered reads hard-linked copies would share the page cache",
+                mend="free some disk, a smaller NUM_KEYS, or a CONFIG that reads with O_DIRECT",
+            )
+    try:
+        try:
+            made = [_copied(engine, tree, place / name, link) for name in names]
+        except OSError as error:
+            raise error_of_system(error, place) from None
+        yield made
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _copied(engine: Engine, tree: Path, to: Path, link: bool) -> Path:
+    to.mkdir(parents=True)
+    # First, so that what is killed from here on is known as ours.
+    shutil.copyfile(tree / MANIFEST, to / MANIFEST)
+    for entry in tree.iterdir():
+        if link and entry.match(engine.about.data_files):
+            os.link(entry, to / entry.name)
+        elif engine.is_database_file(entry.name):
+            shutil.copyfile(entry, to / entry.name)
+    return to
+
+
+def _remove(place: Path) -> None:
+    """What was left there by one of us; UsageError where it is anything else."""
+    if not place.exists():
+        return
+    foreign = [entry for entry in place.iterdir() if not is_loaded(entry) and not (entry.is_dir() and _empty(entry))]
+    if foreign:
+        raise UsageError(
+            f"{place} holds {foreign[0].name}, which ioflame did not make",
+            means="the arms' copies of the tree would take its place; nothing was started",
+            mend="move it away, or DB_DIR=<another directory>",
+        )
+    shutil.rmtree(place)
+
+
+def _empty(directory: Path) -> bool:
+    return not any(directory.iterdir())

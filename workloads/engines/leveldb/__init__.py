@@ -1,0 +1,1 @@
+"""LevelDB, through our own client."""

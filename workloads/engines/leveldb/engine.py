@@ -1,0 +1,70 @@
+"""LevelDB through our own client: its tables are those of the property `leveldb.stats`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ioflame.errors import MeasurementError
+from ioflame.results.writes import Writes
+from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.our_client import inspected, result_of, totals_of
+from workloads.steps import DatabaseShape
+from workloads.tables import last_table
+
+__all__ = ("ENGINE", "LevelDB")
+
+_DATABASE_FILE = re.compile(r"\d+\.(ldb|sst|log|dbtmp)|MANIFEST-\d+|CURRENT|LOCK|LOG(\.old)?")
+_LEVELS = ("Level", "Files", "Size(MB)", "Write(MB)")
+
+
+class LevelDB(Engine):
+    """LevelDB 1.20 and later."""
+
+    def inspect(self, binary: Path) -> EngineBuild:
+        return inspected(self, binary, "_ZN7leveldb")
+
+    def shape_flags(self, shape: DatabaseShape) -> dict[str, object]:
+        return {"compression_type": shape.compression, "bloom_bits": shape.bloom_bits}
+
+    def parse_tree(self, log: str) -> Tree:
+        if not re.search(r"^Level +Files +Size\(MB\)", log, re.MULTILINE):
+            raise MeasurementError(
+                f"{self.about.client} printed no level table",
+                means=f"the state of the LSM tree is unknown. It said last: {log.strip()[-300:] or 'nothing'}",
+            )
+        levels = [LevelSize(int(r["Level"]), int(r["Files"]), int(r["Size(MB)"])) for r in last_table(log, *_LEVELS)]
+        # It empties its memtable as it opens: what the log holds becomes a file in L0.
+        return Tree([level for level in levels if level.files], 0)
+
+    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
+        return None  # it does not tell flushes from compactions, and counts no stalls
+
+    def parse_result(self, log: str, workload: str) -> EngineResult | None:
+        return result_of(log, self.step(workload).benchmarks.partition(",")[0])
+
+    def compacted_gb(self, log: str) -> float | None:
+        if "Write(MB)" not in log:
+            return None
+        return sum(float(row["Write(MB)"]) for row in last_table(log, *_LEVELS)) / 1024
+
+    def statistics(self, log: str) -> dict[str, float]:
+        written = self.compacted_gb(log)
+        return {} if written is None else {"compacted_gb": written}
+
+    own_log = "LOG"
+
+    def thread_totals(self, log: str) -> dict[int, list[tuple[float, int]]]:
+        return totals_of(log)
+
+    def stored_settings(self, db_dir: Path) -> dict[str, str]:
+        return {}  # no file of its states any
+
+    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
+        return {}
+
+    def is_database_file(self, name: str) -> bool:
+        return _DATABASE_FILE.fullmatch(name) is not None
+
+
+ENGINE = LevelDB

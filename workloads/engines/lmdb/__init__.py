@@ -1,0 +1,1 @@
+"""LMDB, through our own client."""

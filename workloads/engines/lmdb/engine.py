@@ -1,0 +1,63 @@
+"""LMDB through our own client, which prints what `mdb_env_stat` and `mdb_env_info` say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ioflame.errors import MeasurementError
+from ioflame.results.writes import Writes
+from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.our_client import inspected, lines_of, result_of
+from workloads.steps import DatabaseShape, StepParameters
+
+__all__ = ("ENGINE", "LMDB")
+
+# A page of a leaf is half full at worst; pages that are freed are used again only later.
+_MAP_TO_DATA = 4
+_SMALLEST_MAP = 64 << 20
+
+
+class LMDB(Engine):
+    """LMDB 0.9."""
+
+    def inspect(self, binary: Path) -> EngineBuild:
+        return inspected(self, binary, "mdb_")
+
+    def placeholders(self, parameters: StepParameters) -> dict[str, object]:
+        map_size = max(_SMALLEST_MAP, parameters.shape.data_bytes * _MAP_TO_DATA) >> 20 << 20
+        return {**super().placeholders(parameters), "map_size": map_size}
+
+    def shape_flags(self, shape: DatabaseShape) -> dict[str, object]:
+        return {}  # it has pages of 4 KiB, and neither blocks nor filters nor compression
+
+    def parse_tree(self, log: str) -> Tree:
+        stated = lines_of(log, "lmdb")
+        if not stated:
+            raise MeasurementError(
+                f"{self.about.client} printed no tree",
+                means=f"its state is unknown. It said last: {log.strip()[-300:] or 'nothing'}",
+            )
+        # One file, with the pages in use: no level lies above another.
+        pages = stated[-1]["last_page"] + 1
+        return Tree([LevelSize(1, 1, pages * stated[-1]["page_size"] >> 20)], 0)
+
+    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
+        return None  # what it writes, the kernel writes for it
+
+    def parse_result(self, log: str, workload: str) -> EngineResult | None:
+        return result_of(log, self.step(workload).benchmarks.partition(",")[0])
+
+    def compacted_gb(self, log: str) -> float | None:
+        return 0.0 if lines_of(log, "lmdb") else None  # nothing is ever compacted
+
+    def stored_settings(self, db_dir: Path) -> dict[str, str]:
+        return {}
+
+    def expected_settings(self, shape: DatabaseShape) -> dict[str, str]:
+        return {}
+
+    def is_database_file(self, name: str) -> bool:
+        return name in ("data.mdb", "lock.mdb")
+
+
+ENGINE = LMDB

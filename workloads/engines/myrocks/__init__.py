@@ -1,0 +1,1 @@
+"""MyRocks in MariaDB, as what others run and `ioflame attach` looks at."""

@@ -1,0 +1,1 @@
+"""PostgreSQL, as what others run and `ioflame attach` looks at."""

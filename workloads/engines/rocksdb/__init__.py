@@ -1,0 +1,1 @@
+"""RocksDB 7 and later, through db_bench."""

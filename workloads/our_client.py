@@ -1,0 +1,126 @@
+"""Our own client (`workloads/client`, in Rust): what it says of itself, and its closing lines.
+
+Each line that it prints of its own is JSON: `{"about": ...}` first, and one with `"benchmark"` for each that it ran.
+Its tables are the engine's own words.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ioflame.errors import HostError
+from ioflame.results.checks import Check, Verdict
+from ioflame.system.binaries import built_binary
+from ioflame.system.process import capture
+from ioflame.system.scratch import scratch_directory
+from workloads.elf import frame_pointer_share, imports, symbol_kind
+from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
+
+__all__ = ("client_checks", "inspected", "lines_of", "result_of", "totals_of")
+
+# What it drives to see what it costs itself.
+_NO_ENGINE = "nothing"
+# What code that was built with assertions calls when one fails.
+_ASSERTION = "__assert_fail"
+# LMDB has its own, which is off in a release; what the client imports is for the engines beside it.
+_WITHOUT_ASSERT = ("mdb_",)
+
+
+def inspected(engine: Engine, binary: Path, functions: str = "") -> EngineBuild:
+    """What the client says of an engine, by a database of one key. HostError, with its words, where it does not run.
+
+    functions: how the engine's symbols begin, where its code is part of the client
+    """
+    fill = engine.step("load").benchmarks.partition(",")[0]
+    with scratch_directory() as scratch:
+        argv = [str(binary), f"--engine={engine.name}", f"--benchmarks={fill}", "--num=1", f"--db={scratch}/db"]
+        done = capture(argv, timeout=60)
+    about = next(iter(lines_of(done.text, "about")), None)
+    if done.returncode != 0 or about is None:
+        words, _, mend = done.errors.strip().partition("\n  to mend: ")
+        raise HostError(
+            f"{binary} does not run {engine.about.title}: {words or f'exit code {done.returncode}, without a word'}",
+            mend=mend or f"make setup; {shlex.join(argv[:-1])} --db=$(mktemp -d)",
+        )
+    code = Path(about["library"] or binary).resolve()
+    return EngineBuild(
+        path=binary,
+        version=about["version"],
+        assertions=imports(code, _ASSERTION) and functions not in _WITHOUT_ASSERT,
+        symbols=symbol_kind(code),
+        frame_pointers=frame_pointer_share(code, functions),
+        code=code,
+        warnings=(),
+        flags=None,
+        left_out={},
+    )
+
+
+def client_checks(engines: Iterable[Engine]) -> Iterator[Check]:
+    """Which of these engines it was built without."""
+    try:
+        said = capture([str(built_binary("ioflame-client")), "--help"], timeout=20).text
+    except HostError as error:
+        yield Check("ioflame-client", Verdict.NOTE, error.what, "CLIENT=ioflame is not possible", error.mend)
+        return
+    built = said.rpartition("built with: ")[2].strip().split(", ")
+    yield Check("ioflame-client", Verdict.OK, f"drives {', '.join(name for name in built if name != _NO_ENGINE)}")
+    for engine in engines:
+        if OUR_CLIENT in engine.clients and engine.name not in built:
+            mend = f"sudo apt-get install {engine.about.package} && make setup"
+            means = f"ENGINE={engine.name} cannot be measured"
+            yield Check("ioflame-client", Verdict.NOTE, f"built without {engine.name}", means, mend)
+
+
+def lines_of(log: str, key: str) -> list[Any]:
+    """What the client's lines of JSON hold under `key`, the first first; lines that are none are passed over."""
+    found = []
+    for line in log.splitlines():
+        if line.startswith("{"):
+            try:
+                data = json.loads(line)
+            except ValueError:
+                continue
+            found += [data[key]] if isinstance(data, dict) and key in data else []
+    return found
+
+
+def result_of(log: str, benchmark: str) -> EngineResult | None:
+    """Its closing line of `benchmark`, of the readers where there are any; None where there is none."""
+    whole = next((line for line in _closing_lines(log) if line["benchmark"] == benchmark), None)
+    if whole is None:
+        return None
+    role = whole["roles"].get("readers") or whole["roles"]["writers"]
+    seconds, operations = float(whole["seconds"]), int(role["operations"])
+    reads = int(role["reads"])
+    latencies = list(role["latency_us"].values())
+    # Several kinds of operation have no percentile in common.
+    latency = latencies[0] if len(latencies) == 1 else {}
+    named = {"p50": "p50", "p75": "p75", "p99": "p99", "p99_9": "p99_9", "p99_99": "p99_99", "pmax": "max"}
+    return EngineResult(
+        micros_per_op=role["threads"] * seconds * 1e6 / operations if operations else 0.0,
+        ops_per_second=role["ops_per_second"],
+        seconds=seconds,
+        operations=operations,
+        found=int(role["found"]) if reads else None,
+        reads=reads or None,
+        mb_per_second=role["bytes"] / 2**20 / seconds if seconds else None,
+        **{name: float(latency[of]) for name, of in named.items() if of in latency},
+    )
+
+
+def totals_of(log: str) -> dict[int, list[tuple[float, int]]]:
+    """`Engine.thread_totals` by its closing line: the writers' operations at its end as 0, the readers' as 1."""
+    for line in _closing_lines(log):
+        roles = line["roles"]
+        if {"readers", "writers"} <= roles.keys():
+            return {n: [(line["seconds"], roles[role]["operations"])] for n, role in enumerate(("writers", "readers"))}
+    return {}
+
+
+def _closing_lines(log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.splitlines() if line.startswith('{"benchmark":') and line.endswith("}")]

@@ -1,0 +1,108 @@
+"""What is known of a service that others run: how it is told, its rules, whose its threads are, what counts its
+queries."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ioflame.errors import UsageError
+
+__all__ = ("CountPreset", "Group", "Service", "merged_rules", "read_service", "rules_text")
+
+_RULES = "service.categories.toml"
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Threads of one purpose: thread and title are patterns of the thread's name and of its process's command line."""
+
+    name: str
+    thread: str = ".*"
+    title: str = ".*"
+
+
+class CountPreset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """about: what it counts; command: prints it"""
+
+    about: str
+    command: str
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`service.toml` of a folder in `workloads/engines`.
+
+    title:  its name in prose
+    files:  patterns of the names of files, one of which its processes have mapped
+    base:   the engine whose categories come first; its leaf view stands where the service has none of its own
+    extends: the owner view goes on with the service's own rows; otherwise it is the service's own
+    symbol: a function that runs once a query, for a count of it
+    group:  its threads by purpose, the first that fits; the others by their names
+    count:  commands that print how many queries were finished
+    """
+
+    title: str
+    files: list[str]
+    base: str
+    extends: bool = True
+    group: list[Group] = []
+    count: dict[str, CountPreset] = {}
+
+    def is_of(self, names: Iterable[str]) -> bool:
+        """Whether a process that has mapped files of these names is of this service."""
+        return any(re.fullmatch(pattern, name) for pattern in self.files for name in names)
+
+    def group_of(self, thread: str, title: str) -> str:
+        """Whose a thread is: digits at the end of a name count threads of one purpose."""
+        for group in self.group:
+            if re.fullmatch(group.thread, thread) and re.fullmatch(group.title, title, re.DOTALL):
+                return group.name
+        return thread.rstrip("0123456789").rstrip("-_:/#. ") or thread
+
+
+def read_service(folder: Path) -> Service:
+    """UsageError where the folder's `service.toml` is none."""
+    path = folder / "service.toml"
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Service)
+    except (OSError, msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path} describes no service: {error}") from None
+
+
+def merged_rules(service: Service, folder: Path, base: Path) -> dict[str, Any]:
+    """The rules of a service: its base's, and its own rows.
+
+    folder: of the service; base: the file of categories of the engine `service.base`
+    """
+    rules = tomllib.loads(base.read_text(encoding="utf-8"))
+    own = folder / _RULES
+    if not own.exists():
+        return rules
+    more = tomllib.loads(own.read_text(encoding="utf-8"))
+    views = dict(rules["view"]) if service.extends else {"leaf": rules["view"]["leaf"]}
+    for name, view in more["view"].items():
+        before = views[name]["category"] if service.extends and name in views else []
+        views[name] = {**views.get(name, {}), **view, "category": [*before, *view["category"]]}
+    patterns = {**rules.get("patterns", {}), **more.get("patterns", {})}
+    return {**rules, **more, "view": views, "patterns": patterns}
+
+
+def rules_text(rules: Mapping[str, Any]) -> str:
+    """Rules as a file that stackfold reads."""
+    lines = [*_pairs({name: value for name, value in rules.items() if name not in ("view", "patterns")})]
+    lines += ["", "[patterns]", *_pairs(rules.get("patterns", {}))]
+    for name, view in rules["view"].items():
+        lines += ["", f"[view.{json.dumps(name)}]", *_pairs({k: v for k, v in view.items() if k != "category"})]
+        for entry in view["category"]:
+            lines += ["", f"[[view.{json.dumps(name)}.category]]", *_pairs(entry)]
+    return "\n".join([*lines, ""])
+
+
+def _pairs(values: Mapping[str, object]) -> Iterable[str]:
+    """Strings, numbers, truth values and lists of strings: JSON's are TOML's."""
+    return (f"{json.dumps(name)} = {json.dumps(value)}" for name, value in values.items())

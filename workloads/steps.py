@@ -1,0 +1,127 @@
+"""What an engine is asked to run, and on what database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+__all__ = ("Configuration", "DatabaseShape", "Step", "StepParameters")
+
+_FILES_TO_DATA = 1.25
+_LOAD_SPARE = 256 << 20
+
+
+@dataclass(frozen=True)
+class DatabaseShape:
+    """What a database was loaded with; two shapes that differ are two databases.
+
+    key_size, value_size, block_size in bytes; bloom_bits per key
+    tree: further flags of the client that decide how its tree is built: sizes of buffers, files and levels ...
+    """
+
+    num_keys: int
+    key_size: int = 20
+    value_size: int = 400
+    block_size: int = 8192
+    block_align: bool = True
+    compression: str = "none"
+    bloom_bits: int = 10
+    tree: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of keys and values."""
+        return self.num_keys * (self.key_size + self.value_size)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Upper estimate of the files: 413 MiB were seen for 401 MiB of data, 452 with a tenth of them overwritten; a
+        load and a compaction hold some files twice."""
+        return int(self.data_bytes * _FILES_TO_DATA) + _LOAD_SPARE
+
+    def keys_within(self, disk_bytes: int) -> int:
+        """The most keys of these sizes whose `disk_bytes` are no more than this; 0 where none fit."""
+        return max(0, int((disk_bytes - _LOAD_SPARE) / _FILES_TO_DATA / (self.key_size + self.value_size)))
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A step or workload, as its engine's data file has it.
+
+    benchmarks:   what the client runs, parted by commas
+    changes_tree: it leaves another LSM tree behind
+    rewrites:     about how much it writes, as a part of the data: 1 for a load
+    settles:      it leaves memtable and L0 empty and no compaction pending
+    levels:       non-empty levels it has to find: `any`, `several` or `one`
+    filters:      `unused` where the filters of the last level are not to be read, else `any`
+    writes:       its queries are writes
+    write_rate:   bytes a second of a writer that runs beside its queries, in a thread of its own; 0 without one
+    creates:      it makes the database anew
+    compacts:     it only reads, and may be followed by compactions all the same
+    threads:      of its own that send queries; 0 for as many as were asked for
+    missing_keys: it also asks for keys that are not there
+    """
+
+    about: str
+    benchmarks: str
+    changes_tree: bool = False
+    rewrites: float = 0.0
+    settles: bool = False
+    levels: str = "any"
+    filters: str = "any"
+    writes: bool = False
+    write_rate: int = 0
+    creates: bool = False
+    compacts: bool = False
+    threads: int = 0
+    missing_keys: bool = False
+
+    @property
+    def changing(self) -> bool:
+        """It leaves another tree than it found."""
+        return self.writes or bool(self.write_rate) or self.compacts
+
+    @property
+    def writers(self) -> int:
+        """Threads beside those that send queries."""
+        return 1 if self.write_rate else 0
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How the database reads, and what it keeps in memory.
+
+    flags:         of the client, over those of a step
+    block_align:   blocks are aligned to their size on disk
+    direct:        reads bypass the page cache
+    cached_by_engine: the block cache is to hold all data
+    """
+
+    name: str
+    about: str
+    flags: Mapping[str, object]
+    block_align: bool
+    direct: bool
+    cached_by_engine: bool
+
+
+@dataclass(frozen=True)
+class StepParameters:
+    """What a step's command line is filled in with. cache_size in bytes, duration in seconds, flags over the step's.
+
+    known_flags: what the client accepts; None where it was not asked
+    cache_type: of the block cache, as the engine calls it; "" for the default
+    """
+
+    shape: DatabaseShape
+    db_dir: Path
+    threads: int
+    seed: int
+    cache_size: int
+    duration: int = 0
+    report_file: Path | None = None
+    flags: Mapping[str, object] = field(default_factory=dict)
+    known_flags: frozenset[str] | None = None
+    cache_type: str = ""
