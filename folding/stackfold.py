@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -55,8 +54,9 @@ def fold(
         argv.append("--check")
     profile = directory / Files.PROFILE
     argv += ["--input-format", "perf-data", str(perf_data)]
-    views = [view for view in _views_of(rules) if view not in without] if rules and without else []
-    run_stackfold(argv, profile, rules, views).require("stackfold")
+    if rules and without:
+        argv += ["--without-views", ",".join(without)]
+    run_stackfold(argv, profile, rules).require("stackfold")
     found = read_profile(profile)
     if found.check is not None:
         write_json(directory / Files.FOLD_CHECK, found.check)
@@ -80,13 +80,6 @@ def run_stackfold(
     # What an earlier run left is not taken for this one's, should it fail.
     profile.unlink(missing_ok=True)
     return capture(command, timeout=_TIMEOUT, stdin=data)
-
-
-def _views_of(rules: str) -> list[str]:
-    """The views of a file of rules, in its order, and of those beside it (NAME.VIEW.toml of NAME.toml)."""
-    main = Path(rules)
-    files = [main, *sorted(main.parent.glob(f"{main.stem}.*{main.suffix}"))]
-    return [view for file in files for view in tomllib.loads(file.read_text(encoding="utf-8"))["view"]]
 
 
 def categorised_profile(

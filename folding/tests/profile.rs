@@ -177,12 +177,32 @@ fn pprof_and_folded_text_with_counts_make_the_same_one() {
 }
 
 #[test]
+fn views_are_left_out() {
+    let input = std::fs::read(data(CAPTURES[0])).expect("the capture");
+    let views = |options: &[&str]| -> Vec<String> {
+        let whole = outputs(&[&["--rules", "rocksdb"], options].concat(), &input).profile;
+        whole["views"].as_object().expect("views").keys().cloned().collect()
+    };
+    let all = views(&[]);
+    let fewer = views(&["--without-views", "leaf,none"]);
+    assert!(
+        all.contains(&"leaf".to_owned())
+            && all.len() == fewer.len() + 1
+            && !fewer.contains(&"leaf".to_owned())
+    );
+}
+
+#[test]
 fn what_does_not_go_together_is_refused() {
     for (args, why) in [
         (&["--rules", "rocksdb"][..], "--profile"),
         (&["--profile", "p", "--check"], "--no-inlines"),
         (&["--profile", "p", "--check", "--no-inlines", "--time", "1,2"], "cannot be used with"),
         (&["--profile", "p", "--rules", "rocksdb", "--views", "owner,none"], "no view 'none'"),
+        (
+            &["--profile", "p", "--rules", "rocksdb", "--views", "owner", "--without-views", "leaf"],
+            "cannot be used with",
+        ),
         (&["--counts-from", "Cargo.toml"], "for folded text"),
     ] {
         let input = std::fs::read(data(CAPTURES[0])).expect("the capture");

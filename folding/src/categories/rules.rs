@@ -195,6 +195,10 @@ impl Rules {
         })
     }
 
+    pub fn leave_out(&mut self, views: &[String]) {
+        self.views.retain(|name, _| !views.contains(name));
+    }
+
     /// In the order of the alphabet.
     pub fn view_names(&self) -> impl Iterator<Item = &str> {
         self.views.keys().map(String::as_str)

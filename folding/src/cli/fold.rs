@@ -69,6 +69,9 @@ pub struct FoldArgs {
     /// Views of --rules [default: all they have]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "rules")]
     views: Vec<String>,
+    /// Views of --rules to leave out, where they have them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "rules", conflicts_with = "views")]
+    without_views: Vec<String>,
     /// Frames that are the state of their thread: columns of --profile and no frames
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "profile")]
     states: Vec<String>,
@@ -197,7 +200,10 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     let threads = args.selection.threads.number();
     let located = pprof && !options.cut_stacks();
     let options = Options { origins: pprof || objects, objects, located, ..options };
-    let rules = args.rules.as_deref().map(Rules::load).transpose()?;
+    let mut rules = args.rules.as_deref().map(Rules::load).transpose()?;
+    if let Some(rules) = &mut rules {
+        rules.leave_out(&args.without_views);
+    }
     let read = || args.selection.read(&args.input, &options, threads);
     // A recording that perf report cannot read is folded all the same; the failure is reported at the end.
     let (collector, reported, unchecked) = if args.check {
