@@ -7,12 +7,11 @@ from pathlib import Path
 
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
 from ioflame.commands.arguments import CALLGRAPHS, COLLECTORS, Commands, collectors, event_name, number
-from ioflame.commands.outcome import analyse_command, print_outcome
-from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
+from ioflame.commands.outcome import measured, print_outcome
+from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
 from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.profile.attach.job import AttachOptions, new_record, resolve
-from ioflame.results.files import Files
 from ioflame.results.run import Run
 from ioflame.system.groups import container_group, named_group
 from ioflame.system.held_process import process_number
@@ -95,16 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
             return EXIT_OK
         job = resolve(options, Target(options.pids, options.group), reporter)
         made = Run.create(options.out, new_record(job))
-        try:
-            attach(job, made, reporter)
-        except KeyboardInterrupt:
-            reporter.warn(f"interrupted; nothing of ours is left in the target. Kept: {made.directory}")
-            if made.path(Files.PERF_DATA).exists():
-                reporter.warn(f"to fold what was recorded: {analyse_command(made)}")
+        if not measured(lambda: attach(job, made, reporter), made, reporter, "nothing of ours is left in the target"):
             return EXIT_INTERRUPTED
-        except IoflameError:
-            reporter.warn(f"what was measured until then is kept in {made.directory}")
-            raise
     return print_outcome(made, arguments.verbose)
 
 

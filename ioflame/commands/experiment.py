@@ -104,7 +104,7 @@ def _run_cells(arguments: argparse.Namespace, options: ProfileOptions, reporter:
         raise UsageError("STORE says nothing to an experiment of cells, which leaves no runs", mend="leave STORE out")
     rounds = None if arguments.repeats is None else counts("REPEATS", arguments.repeats)[0]
     with interruptible():
-        engine = engine_named(options.engine, own_definitions(arguments.name))
+        engine = engine_named(options.engine, own_definitions(arguments.name), options.client)
         job = resolve_cells(arguments.name, options, engine, rounds)
         check_host(job)
         record = job.record()

@@ -20,11 +20,12 @@ from viz.terminal.columns import folded
 
 __all__ = (
     "add_to_asked_store",
-    "analyse_command",
     "check_store",
+    "measured",
     "print_outcome",
     "print_screen",
     "resumable",
+    "shown_command",
 )
 
 
@@ -39,6 +40,25 @@ def resumable(conduct: Callable[[], None], directory: Path, reporter: Reporter) 
         return False
     except IoflameError:
         reporter.warn(f"what is done is kept; go on by the same command with {resume}")
+        raise
+    return True
+
+
+def measured(conduct: Callable[[], None], run: Run, reporter: Reporter, ended: str) -> bool:
+    """Whether `run` came to its end; False for an interrupt. Where it did not, what is kept of it is said.
+
+    ended: what an interrupt leaves behind
+    """
+    try:
+        conduct()
+    except KeyboardInterrupt:
+        reporter.warn(f"interrupted; {ended}. Kept: {run.directory}")
+        reporter.warn(f"missing: {'; '.join(run.record.missing) or 'the analysis; every window was measured'}")
+        if run.path(Files.PERF_DATA).exists():
+            reporter.warn(f"to fold what was recorded: {shown_command('analyse', run)}")
+        return False
+    except IoflameError:
+        reporter.warn(f"what was measured until then is kept in {run.directory}")
         raise
     return True
 
@@ -79,18 +99,14 @@ def print_outcome(run: Run, verbose: bool) -> int:
     if run.path(Files.REPORT).exists():
         print(f"report:       {shown_path(run.path(Files.REPORT))}   (one page; open it in a browser)")
     if run.path(Files.FLAMEGRAPH).exists():
-        print(f"next:         {_command('show', run)} {'|'.join(parts_of(run))}")
+        print(f"next:         {shown_command('show', run)} {'|'.join(parts_of(run))}")
     elif run.path(Files.PERF_DATA).exists():
-        print(f"next:         {analyse_command(run)}   (folds what was recorded)")
+        print(f"next:         {shown_command('analyse', run)}   (folds what was recorded)")
     return EXIT_CHECK_FAILED if record.missing or worst(record.checks) is Verdict.FAILED else EXIT_OK
 
 
-def analyse_command(run: Run) -> str:
-    """The command that makes everything after the recording again, as this user can type it here."""
-    return _command("analyse", run)
-
-
-def _command(verb: str, run: Run) -> str:
+def shown_command(verb: str, run: Run) -> str:
+    """As this user can type it here."""
     called = Path(sys.argv[0])
     own = called.name == "ioflame" and shutil.which("ioflame") is None
     return shlex.join([shown_path(called.absolute()) if own else "ioflame", verb, shown_path(run.directory)])

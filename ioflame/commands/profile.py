@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
-from ioflame.commands.outcome import add_to_asked_store, analyse_command, check_store, print_outcome
-from ioflame.errors import EXIT_INTERRUPTED, IoflameError
+from ioflame.commands.outcome import add_to_asked_store, check_store, measured, print_outcome
+from ioflame.errors import EXIT_INTERRUPTED
 from ioflame.profile.job import Job, new_record, resolve
 from ioflame.profile.measure import database_of, load_and_measure
-from ioflame.results.files import Files
 from ioflame.results.run import Run
 from ioflame.system.process import interruptible
 from ioflame.text.progress import Reporter
@@ -53,17 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _profile(job: Job, reporter: Reporter, arguments: argparse.Namespace) -> int:
     database = database_of(job)
     run = Run.create(job.options.out, new_record(job))
-    try:
-        load_and_measure(job, database, run, reporter)
-    except KeyboardInterrupt:
-        reporter.warn(f"interrupted; every process started here was stopped. Kept: {run.directory}")
-        reporter.warn(f"missing: {'; '.join(run.record.missing) or 'the analysis; every window was measured'}")
-        if run.path(Files.PERF_DATA).exists():
-            reporter.warn(f"to fold what was recorded: {analyse_command(run)}")
+    ended = "every process started here was stopped"
+    if not measured(lambda: load_and_measure(job, database, run, reporter), run, reporter, ended):
         return EXIT_INTERRUPTED
-    except IoflameError:
-        reporter.warn(f"what was measured until then is kept in {run.directory}")
-        raise
     code = print_outcome(run, arguments.verbose)
     add_to_asked_store(arguments.store, run.directory, reporter)
     return code

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ioflame.cli import main
-from ioflame.commands.outcome import analyse_command
+from ioflame.commands.outcome import shown_command
 from ioflame.results.files import Files
 from ioflame.results.run import Run
 from tests.viz.runs import record
@@ -64,7 +64,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_the_command_that_makes_a_run_again(run: Run) -> None:
-    assert shlex.split(analyse_command(run))[-2:] == ["analyse", str(run.directory)]
+    assert shlex.split(shown_command("analyse", run))[-2:] == ["analyse", str(run.directory)]
 
 
 def test_the_command_in_a_pages_note(run: Run) -> None:
