@@ -147,11 +147,14 @@ bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
 EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp')
 LATEST = $(if $(strip $(value OUT)),$(call quoted,OUT),runs)/latest
 
-docs: setup-dev ## the README's pictures and summary, from two real runs and an experiment
+docs: setup-dev ## the README's pictures and tables, from real runs, an experiment, a comparison
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER)
 	@first=$$(readlink -f -- $(LATEST)) && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
 		experiment=$$($(BIN)/ioflame experiment trivial-move --scale smoke $(call option,--out,OUT) | sed -n 's/^experiment: *//p') && \
-		$(BIN)/python docs/refresh.py "$$first" "$$(readlink -f -- $(LATEST))" "$$experiment"
+		second=$$(readlink -f -- $(LATEST)) && comparison=$$($(BIN)/ioflame compare --factor cache_type=lru_cache,hyper_clock_cache \
+		--config byrx --threads 8 --scale smoke --sessions 4 --blocks 4 --duration 2 $(call option,--out,OUT) | \
+		sed -n 's/^comparison: *//p') && \
+		$(BIN)/python docs/refresh.py "$$first" "$$second" "$$experiment" "$$comparison"
 
 bless: setup-dev ## write the golden files anew; look at the diff
 	BLESS=1 $(CARGO) test -q --locked -p stackfold

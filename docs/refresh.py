@@ -1,8 +1,8 @@
-"""Takes finished runs over into the documentation: `docs/refresh.py RUN OTHER EXPERIMENT` (`make docs` makes them).
+"""Takes finished runs over into the documentation: `docs/refresh.py RUN OTHER EXPERIMENT COMPARISON` (`make docs`).
 
-Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and what the run printed between the
-markers of README.md. Everything is of RUN, which all observers watched; OTHER is what it is compared with;
-EXPERIMENT is the directory of an experiment. The picture of `versions` is of published figures.
+Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and what the run and the comparison
+printed between the markers of README.md. Everything is of RUN, which all observers watched; OTHER is what its report is
+put beside; EXPERIMENT and COMPARISON are directories of those. The picture of `versions` is of published figures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ README = DOCS.parent / "README.md"
 PUBLISHED = DOCS.parent / "tests" / "data" / "9-absolute.tsv"
 WIDTH = 1200  # px
 LARGEST = 150_000  # bytes of a picture
-_MARKED = re.compile(r"(<!-- summary:begin[^\n]*\n).*?(<!-- summary:end -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class View:
     """
 
     name: str
-    page: Literal["run", "comparison", "terminal", "experiment", "versions"]
+    page: Literal["run", "comparison", "terminal", "experiment", "versions", "compare"]
     parts: tuple[str, ...]
     theme: Literal["light", "dark"] = "light"
     fragment: str = ""
@@ -71,6 +70,7 @@ VIEWS = (
     View("states", "run", (".panel:has(.legend):not(:has([data-stage])) figure",)),
     View("timeline", "run", ("section:has(#time-0) figure",)),
     View("comparison", "comparison", ("header.top", "section[aria-labelledby=compare]"), height=980),
+    View("compare", "compare", ("header.top", "section[aria-labelledby=figures]"), height=900),
     View("experiment", "experiment", ("header.top", "section[aria-labelledby=charts]"), height=980),
     View("experiment-versions", "versions", ("header.top", "section[aria-labelledby=relative]"), height=690),
     View("terminal", "terminal", ("pre",), "dark"),
@@ -85,6 +85,13 @@ def terminal_page(printed: str) -> str:
         '<pre style="margin:0;padding:16px 20px;display:inline-block;background:#14181d;color:#e8eaed;'
         f"font:14px/1.35 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace\">{shown}</pre>"
     )
+
+
+def fill_in(name: str, printed: str) -> None:
+    """Between the markers of this name in the README."""
+    marked = re.compile(rf"(<!-- {name}:begin[^\n]*\n).*?(<!-- {name}:end -->)", re.DOTALL)
+    filled = marked.sub(lambda found: f"{found[1]}```\n{printed}\n```\n{found[2]}", README.read_text(encoding="utf-8"))
+    README.write_text(filled, encoding="utf-8")
 
 
 def picture(browser: Browser, view: View, address: str) -> Path:
@@ -116,16 +123,16 @@ def picture(browser: Browser, view: View, address: str) -> Path:
 
 
 def main() -> None:
-    if len(sys.argv) != 4:
-        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT   (directories; make docs makes them)")
-    run, other, experiment = map(Path, sys.argv[1:])
+    if len(sys.argv) != 5:
+        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT COMPARISON   (directories; make docs makes them)")
+    run, other, experiment, comparison = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
     printed = screen(open_run(run), 100, unicode=True).strip("\n")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        pages = {"run": run / "report.html", "experiment": experiment / "experiment.html"} | {
-            name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal", "versions")
-        }
+        made = {"run": run / "report.html", "experiment": experiment / "experiment.html"}
+        pages = {name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal", "versions")}
+        pages |= made | {"compare": comparison / "compare.html"}
         ioflame = Path(sys.executable).with_name("ioflame")
         subprocess.run([ioflame, "report", PUBLISHED, "-o", pages["versions"]], check=True, stdout=subprocess.DEVNULL)
         subprocess.run([ioflame, "report", run, other, "-o", pages["comparison"]], check=True)
@@ -141,10 +148,9 @@ def main() -> None:
     large = [path.name for path in taken if path.stat().st_size > LARGEST]
     if large:
         sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
-    block = f"```\n{printed}\n```\n"
-    README.write_text(
-        _MARKED.sub(lambda found: found[1] + block + found[2], README.read_text(encoding="utf-8")), encoding="utf-8"
-    )
+    fill_in("summary", printed)
+    compared = subprocess.run([ioflame, "compare", comparison], check=True, capture_output=True, text=True).stdout
+    fill_in("comparison", compared.strip("\n"))
 
 
 if __name__ == "__main__":
