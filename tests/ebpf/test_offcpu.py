@@ -97,7 +97,8 @@ def test_every_kind_of_wait_is_told_and_all_adds_up(start: Start, tmp_path: Path
 @pytest.mark.alone
 def test_a_lock_a_condition_and_a_join_are_three_things(start: Start, tmp_path: Path) -> None:
     process = start("turns")
-    off = observe(process.pid, tmp_path)
+    # A round takes 7 ms, and several times that on a busy host.
+    off = observe(process.pid, tmp_path, seconds=3)
     adds_up(off)
     # Those that it begins have its name.
     still = (thread for thread in off.threads if not (thread.started or thread.ended))
