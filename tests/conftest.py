@@ -162,11 +162,11 @@ class Ioflame:
             text=True,
         )
 
-    def run(self, *arguments: str | Path, prefix: tuple[str, ...] = ()) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error of a finished command."""
+    def run(self, *arguments: str | Path, prefix: tuple[str, ...] = (), seconds: int = 300) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of a finished command, which has so many seconds for it."""
         process = self.start(*arguments, prefix=prefix)
         try:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=seconds)
         finally:
             process.kill()
         return process.returncode, out, err

@@ -48,7 +48,7 @@ def test_the_commit_that_spins_is_named(
     place = ["--engine=toy", f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs", f"--store={tmp_path}/store"]
     size = ["--scale=smoke", "--duration=1", "--num-keys=20000", "--cache-size=1M", "--config=through_cache"]
     asked = [*what, *place, *size, "--symptom=cpuPer", "--schedule=frozen", "--sessions=4", "--blocks=1"]
-    code, out, err = ioflame.run("bisect", *asked)
+    code, out, err = ioflame.run("bisect", *asked, seconds=1800)
     assert code == 0, err + out
     outcome = out.splitlines()[-1]
     assert f"(commit {SPINS}), " in outcome and "unexplained" in outcome, outcome
