@@ -18,6 +18,7 @@ from ioflame.system.held_process import process_number
 from ioflame.system.process import interruptible
 from ioflame.system.target import Target
 from ioflame.text.progress import Reporter
+from ioflame.text.settings import of_attached, renamed
 from workloads.registry import service_named, service_names
 
 __all__ = ("add_parser", "run")
@@ -83,7 +84,14 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 where a check failed, 2 where the target or the request makes no sense, 3 where the host cannot."""
-    reporter = Reporter(quiet=arguments.quiet)
+    try:
+        return _run(arguments, Reporter(quiet=arguments.quiet))
+    except IoflameError as error:
+        error.what, error.means, error.mend = renamed(error.what), renamed(error.means), of_attached(error.mend)
+        raise
+
+
+def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
         arguments.seconds = parse_duration("--for", arguments.lasting)
     options = _options(arguments)
