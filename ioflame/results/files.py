@@ -30,6 +30,7 @@ class Files:
     OFF_CPU_PROFILE = "offcpu.profile.json"
     OFF_CPU_FLAMEGRAPH = "offcpu.svg"
     RUN_QUEUE = "runqlat.json"
+    CALL_COUNT = "calls.log"
     WALL_CLOCK = "wallclock.json"
     PMP = "pmp.json"
     PMP_DATA = "pmp.data"

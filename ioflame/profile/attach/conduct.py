@@ -75,7 +75,7 @@ def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: C
     cost.seconds["plain"] = own_cpu_seconds() - before
     if job.probe is not None and not windows.ended:
         before = own_cpu_seconds()
-        _count_calls(job, job.probe, windows, run)
+        _count_calls(job, job.probe, windows, run, children)
         cost.seconds["count"] = own_cpu_seconds() - before
     for name in collect:
         if windows.ended:
@@ -94,12 +94,12 @@ def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: C
         cost.seconds["plain"] += own_cpu_seconds() - before
 
 
-def _count_calls(job: AttachJob, probe: str, windows: AttachedWindows, run: Run) -> None:
+def _count_calls(job: AttachJob, probe: str, windows: AttachedWindows, run: Run, children: Children) -> None:
     """Counts a function's calls for a second in 30, and takes the rate for that of all windows."""
     told, seconds = run.record.target, max(job.options.seconds / 30, 1.0)
     assert told is not None
     try:
-        calls = calls_in(probe, job.target.running, seconds)
+        calls = calls_in(children, probe, job.target.running, seconds, run.path(Files.CALL_COUNT))
     except IoflameError as error:
         told.count, told.count_failed = f"calls of {job.options.symbol}", error.what
         return
@@ -148,7 +148,8 @@ def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
 
 def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, count: QueryCount | None, ended: bool) -> None:
     """Into the record: who was seen, and what became of them."""
-    told.pids = job.target.pids
+    # No sample of a number tells whose it was.
+    told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
     told.groups = probe.groups()
     told.count_failed = count.failed if count is not None else ""
     told.notes = list(_what_happened(job, ended))
@@ -160,5 +161,9 @@ def _what_happened(job: AttachJob, ended: bool) -> Iterator[str]:
         yield "it ended while it was watched"
     for pid, (before, after) in target.became.items():
         yield f"process {pid} executed another program meanwhile: {before} became {after}"
+    for pid in target.reused:
+        yield f"process {pid} ended, and another one got its number: no samples of either are shown"
+    if target.group_gone:
+        yield "its control group was removed; the processes that were in it were watched on"
     if target.stopped:
         yield f"somebody stopped it meanwhile (state T): process {', '.join(map(str, sorted(target.stopped)))}"
