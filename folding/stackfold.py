@@ -76,7 +76,9 @@ def run_stackfold(
     rules, views: sort the stacks by these views of these rules; by all of them where none is named
     """
     sorting = ["--rules", rules, *(["--views", ",".join(views)] if views else [])] if rules else []
-    command = [stackfold_binary(), "-q", "--profile", str(profile), *sorting, *argv]
+    copies = profile.parent / Files.MAPPED
+    of_target = ["--symfs", str(copies)] if copies.is_dir() else []
+    command = [stackfold_binary(), "-q", "--profile", str(profile), *sorting, *of_target, *argv]
     # What an earlier run left is not taken for this one's, should it fail.
     profile.unlink(missing_ok=True)
     return capture(command, timeout=_TIMEOUT, stdin=data)

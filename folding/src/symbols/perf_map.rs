@@ -3,22 +3,27 @@
 //! Anybody may make a file of that name, so its owner has to be one whose word counts: root, the user of this process, or
 //! the user of the process itself while it runs. perf trusts the first two.
 
+use super::files;
 use super::kallsyms;
 use super::table::{Binding, SymbolTable, TableBuilder};
 use crate::regular;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const LARGEST: u64 = 256 << 20;
 
 /// The symbols of a process, and why there are none where a file is there and not used.
-pub fn load(pid: i32) -> (SymbolTable, Option<String>) {
-    let path = format!("/tmp/perf-{pid}.map");
-    match text(Path::new(&path), pid) {
+///
+/// symfs: where a copy may lie, of the same name
+pub fn load(pid: i32, symfs: Option<&Path>) -> (SymbolTable, Option<String>) {
+    let own = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+    let copy = symfs.map(|symfs| files::below(symfs, &own)).filter(|copy| copy.exists());
+    let path = copy.unwrap_or(own);
+    match text(&path, pid) {
         Ok(text) => (parse(&text), None),
-        Err(why) => (SymbolTable::default(), why.map(|why| format!("{path}: not used, {why}"))),
+        Err(why) => (SymbolTable::default(), why.map(|why| format!("{}: not used, {why}", path.display()))),
     }
 }
 

@@ -31,6 +31,7 @@ def target_checks(target: Target) -> Iterator[Check]:
         yield Check("count", Verdict.OK, target.count)
     for note in target.notes:
         yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
+    yield from target.names
     if target.cost is not None:
         yield _cost_check(target.cost)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from collectors.attached import AttachedWindows
 from collectors.counts import QueryCount
+from collectors.mapped_files import MappedFiles
 from collectors.symbol_count import calls_in
 from collectors.target_counters import TargetProbe
 from ioflame.errors import IoflameError, MeasurementError
@@ -20,6 +21,7 @@ from ioflame.results.record import OwnCost, Unobserved
 from ioflame.results.record import Target as TargetRecord
 from ioflame.results.run import Run
 from ioflame.system.atomic_files import write_whole
+from ioflame.system.held_process import HeldProcess
 from ioflame.system.own_cpu import own_cpu_seconds
 from ioflame.system.process import Children
 from ioflame.text.progress import Reporter
@@ -47,15 +49,17 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
     with recorded(run, Children()) as children:
         probe = TargetProbe(job.target, job.device, job.group_of)
         windows = AttachedWindows(probe, count, reporter)
+        mapped = MappedFiles(run.path(Files.MAPPED))
         cost = OwnCost({}, 0.0, job.options.budget)
         try:
-            _run_windows(job, windows, run, children, cost)
+            _run_windows(job, windows, run, children, cost, mapped)
         finally:
             record.windows = windows.windows()
             run.save_series(windows.series())
             _note_target(job, record.target, probe, count, windows.ended)
             cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
             record.target.cost = cost
+            record.target.names = list(mapped.checks())
             record.commands = commands_of(children)
             run.save()
         record.missing.clear()
@@ -65,12 +69,15 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
     run.point_latest()
 
 
-def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: Children, cost: OwnCost) -> None:
+def _run_windows(
+    job: AttachJob, windows: AttachedWindows, run: Run, children: Children, cost: OwnCost, mapped: MappedFiles
+) -> None:
     collect = job.options.collect
     part = job.options.seconds / (len(collect) + 1 + sum(_PARTS.get(name, 1) for name in collect))
     missing = run.record.missing
     missing[:] = [f"plain and {', '.join(collect)} windows"]
     before = own_cpu_seconds()
+    mapped.keep(job.target.processes)
     windows.plain(part)
     cost.seconds["plain"] = own_cpu_seconds() - before
     if job.probe is not None and not windows.ended:
@@ -86,6 +93,7 @@ def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: C
         windows.limit = before + allowed
         _observe(name, job, windows, run, children, part * left[0])
         windows.limit = None
+        mapped.keep(_busiest_first(windows, job))
         cost.seconds[name] = own_cpu_seconds() - before
         if windows.ended:
             break
@@ -139,11 +147,16 @@ def _observe(name: str, job: AttachJob, windows: AttachedWindows, run: Run, chil
             run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
 
 
-def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
-    """What looks at one process at a time looks at the one that used the most CPU so far."""
+def _busiest_first(windows: AttachedWindows, job: AttachJob) -> list[HeldProcess]:
+    """Those that run, by the CPU that they used so far."""
     used = windows.cpu_by_process()
-    running = job.target.running
-    return max(running, key=lambda pid: used.get(pid, 0), default=job.target.pids[0])
+    running = [process for process in job.target.processes if process.alive]
+    return sorted(running, key=lambda process: -used.get(process.pid, 0))
+
+
+def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
+    """What looks at one process at a time looks at this one."""
+    return next((process.pid for process in _busiest_first(windows, job)), job.target.pids[0])
 
 
 def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, count: QueryCount | None, ended: bool) -> None:
