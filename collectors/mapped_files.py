@@ -64,7 +64,7 @@ class MappedFiles:
         shown = path.removesuffix(_DELETED)
         source = _source(process, span, path)
         if source is None:
-            self._lost.setdefault(shown, "it is gone, and what is left of it may not be read (CAP_SYS_ADMIN)")
+            self._lost.setdefault(shown, "it is gone, and what is left of it may not be read (CAP_CHECKPOINT_RESTORE)")
             return
         with contextlib.suppress(OSError):
             file = source.stat()
@@ -106,7 +106,7 @@ def _code(process: HeldProcess) -> Iterator[tuple[str, str]]:
 
 
 def _source(process: HeldProcess, span: str, path: str) -> Path | None:
-    """Where the mapped file can be read; None where it cannot. What is mapped (map_files) takes CAP_SYS_ADMIN."""
+    """Where the mapped file can be read; None where it cannot. What is mapped (map_files) takes CAP_CHECKPOINT_RESTORE."""
     names = [f"map_files/{span}"]
     with contextlib.suppress(OSError):
         names += ["exe"] if str(process.path("exe").readlink()) == path else []

@@ -260,6 +260,7 @@ class Target:
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
     names:    what keeps frames of it from having names
+    redacted: names are hashes, and what was recorded is not kept
     """
 
     asked: str
@@ -272,6 +273,7 @@ class Target:
     off_cpu_pid: int = 0
     cost: OwnCost | None = None
     names: list[Check] = field(default_factory=list)
+    redacted: bool = False
 
 
 @dataclass

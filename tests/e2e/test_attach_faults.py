@@ -209,7 +209,7 @@ def is_loaded(program: int) -> bool:
         os.close(descriptor)
     elif ctypes.get_errno() != errno.ENOENT:
         raise OSError(ctypes.get_errno(), "bpf")
-    return descriptor >= 0
+    return bool(descriptor >= 0)
 
 
 def tracer(pid: int) -> int:

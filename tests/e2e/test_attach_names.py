@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import subprocess
 from pathlib import Path
 
@@ -65,3 +67,37 @@ def test_names_of_what_only_the_target_saw_are_kept(ioflame: Ioflame, tmp_path: 
     again, _, _ = ioflame.run("analyse", run.directory)
     anew = {stack.frames[-1] for stack in read_profile(run.path(Files.PROFILE)).each_stack()}
     assert (again, anew) == (code, leaves), said + err
+
+
+@pytest.mark.needs("perf", "co-re")
+def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_path: Path) -> None:
+    """Its program, its library, the functions of both, its thread, and the command that counts are called secret."""
+    place, runs = tmp_path / "of-secret", tmp_path / "runs"
+    place.mkdir()
+    words = ["cc", "-O1", "-fno-omit-frame-pointer", "-DTURN=secret_turn"]
+    library = place / "libsecret.so"
+    subprocess.run([*words, "-shared", "-fPIC", "-o", library, "crank.c"], cwd=_SOURCES, check=True)
+    program = [*words, "-o", str(place / "secretd"), "statically.c", str(library)]
+    subprocess.run(program, cwd=_SOURCES, check=True)
+    with service([str(place / "secretd")]) as process:
+        count = f"--count=: secret; cut -d' ' -f14 /proc/{process.pid}/stat"
+        given = ("--seconds=8", "--freq=199", "--collect=perf,iolat,offcpu", "--redact", count, "--out", str(runs))
+        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *given)
+    run = open_run((runs / "latest").resolve())
+    assert run.path(Files.REPORT).exists() and run.path(Files.OFF_CPU_PROFILE).exists(), said + err
+    for path in (path for path in run.directory.rglob("*") if path.is_file()):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        assert b"secret" not in content and b"libsecret" not in path.name.encode(), path
+    assert "secret" not in said and "secret" not in run.directory.name
+    # Nothing is left that a name could be got back from.
+    assert not [name for name in (Files.PERF_DATA, Files.OFF_CPU_DATA, "redact.json") if run.path(name).exists()]
+    profile = read_profile(run.path(Files.PROFILE))
+    heaviest = max(profile.each_stack(), key=lambda stack: stack.weight)
+    turn = heaviest.frames[-1]
+    assert re.fullmatch("h[0-9a-f]{10}", turn) and any("_[k]" in frame for frame in profile.names)
+    for name in (Files.FOLDED, Files.SLICES, Files.FLAMEGRAPH, Files.REPORT):
+        assert turn in run.path(name).read_text(encoding="utf-8"), name
+    assert turn.encode() in gzip.decompress(run.path(Files.PPROF).read_bytes())
+    assert "__libc_start_call_main" in profile.names or "__libc_start_main_impl" in profile.names
+    code, _, err = ioflame.run("analyse", run.directory)
+    assert code == 2 and "is redacted: its recordings are not kept" in err
