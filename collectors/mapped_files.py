@@ -106,7 +106,7 @@ def _code(process: HeldProcess) -> Iterator[tuple[str, str]]:
 
 
 def _source(process: HeldProcess, span: str, path: str) -> Path | None:
-    """Where the mapped file can be read; None where it cannot. What is mapped (map_files) takes CAP_CHECKPOINT_RESTORE."""
+    """Where the mapped file can be read; None where it cannot. Below map_files that takes CAP_CHECKPOINT_RESTORE."""
     names = [f"map_files/{span}"]
     with contextlib.suppress(OSError):
         names += ["exe"] if str(process.path("exe").readlink()) == path else []

@@ -181,7 +181,7 @@ def test_who_gets_the_number_of_a_process_that_ended_is_none_of_the_target(
         with service([str(compiled(tmp_path_factory, "reborn.c")), str(first.pid), *_BURN]):
             until(lambda: Path(f"/proc/{first.pid}").exists())
             successor = HeldProcess(first.pid)
-            until(lambda: int((successor.stat() or ["0"] * 12)[11]) > 5)  # ticks
+            until(lambda: int((successor.stat() or [b"0"] * 12)[11]) > 5)  # ticks
             after = probe.snapshot()
             assert target.reused == [first.pid] and target.running == [other.pid]
             assert sum(task.cpu_ns for task in after.tasks.values()) < 10**7
