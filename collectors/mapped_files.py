@@ -49,7 +49,7 @@ class MappedFiles:
     def checks(self) -> Iterator[Check]:
         """Whose frames have no names."""
         for path, why in self._lost.items():
-            yield Check("names", Verdict.WARN, f"{path}: {why}", "its frames have no names")
+            yield Check("names", Verdict.WARN, f"{path}: {why}", "its frames may have no names")
         for pid in (pid for pid, kept in self._compilers.items() if not kept):
             yield Check(
                 "names",

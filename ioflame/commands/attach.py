@@ -8,7 +8,7 @@ from pathlib import Path
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
 from ioflame.commands.arguments import CALLGRAPHS, COLLECTORS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
-from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
 from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.profile.attach.job import AttachOptions, new_record, resolve
