@@ -76,14 +76,25 @@ def notes(run: Run) -> list[str]:
     return [check.value for check in run.record.checks if check.name == "target"]
 
 
-@pytest.mark.needs("perf")
-def test_another_program_and_a_stop_by_somebody_else_are_said(ioflame: Ioflame, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def reborn(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(compiled(tmp_path_factory, "reborn.c"))
+
+
+@pytest.mark.needs("perf", "set_tid")
+def test_another_program_a_stop_by_somebody_else_and_a_number_used_again_are_said(
+    ioflame: Ioflame, tmp_path: Path, reborn: str
+) -> None:
     asked = Asked()
     # It works on: a target that uses no CPU fails a check of its own.
     execs = [sys.executable, "-c", "import os; input(); os.execv('/bin/sh', ['sh', '-c', 'while :; do :; done'])"]
-    with service(execs, stdin=subprocess.PIPE) as changing, service(_SLEEP) as still, endpoint(asked) as url:
-        words = (_LONG, "--collect=null", "--count-prometheus", url, "q_total", "--out", tmp_path)
-        watching = ioflame.start("attach", "--pid", str(changing.pid), "--pid", str(still.pid), *words)
+    with contextlib.ExitStack() as around:
+        changing = around.enter_context(service(execs, stdin=subprocess.PIPE))
+        still, ending = (around.enter_context(service(_SLEEP)) for _ in range(2))
+        url = around.enter_context(endpoint(asked))
+        words = [f"--pid={one.pid}" for one in (changing, still, ending)]
+        words += [_LONG, "--collect=null", "--count-prometheus", url, "q_total", "--out", str(tmp_path)]
+        watching = ioflame.start("attach", *words)
         asked.again(watching)
         before = program(changing.pid)
         assert changing.stdin is not None
@@ -91,6 +102,10 @@ def test_another_program_and_a_stop_by_somebody_else_are_said(ioflame: Ioflame, 
         changing.stdin.close()
         still.send_signal(signal.SIGSTOP)
         until(lambda: program(changing.pid) != before and state(still.pid) == b"T")
+        ending.kill()
+        ending.wait()
+        around.enter_context(service([reborn, str(ending.pid), *_SLEEP]))
+        until(lambda: Path(f"/proc/{ending.pid}").exists(), watching)
         asked.again(watching)
         after = program(changing.pid)
         assert state(still.pid) == b"T"  # we do not meddle
@@ -98,9 +113,11 @@ def test_another_program_and_a_stop_by_somebody_else_are_said(ioflame: Ioflame, 
         still.kill()
         code, said, run = outcome(watching, tmp_path)
     assert code == 0, said
+    assert run.record.target is not None and run.record.target.pids == [changing.pid, still.pid]
     assert notes(run) == [
         "it ended while it was watched",
         f"process {changing.pid} executed another program meanwhile: {before} became {after}",
+        f"process {ending.pid} ended, and another one got its number: no samples of either are shown",
         f"somebody stopped it meanwhile (state T): process {still.pid}",
     ]
 
@@ -143,6 +160,17 @@ def group() -> Iterator[Path]:
         group.rmdir()
 
 
+@pytest.mark.needs("perf")
+def test_a_target_that_does_nothing_is_told_from_one_that_works(ioflame: Ioflame, tmp_path: Path) -> None:
+    with service(_SLEEP) as process:
+        words = ("--seconds=5", "--collect=perf", "--out", tmp_path)
+        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *words)
+    run = open_run((tmp_path / "latest").resolve())
+    failed = {check.name: check.value for check in run.record.checks if check.verdict is Verdict.FAILED}
+    assert code == 1 and failed["samples"] == "none" and "samples passed --only-pid" in failed["perf"], said + err
+    assert run.path(Files.REPORT).exists()
+
+
 _THREADS = """
 import threading
 threading.stack_size(65536)
@@ -167,9 +195,7 @@ def test_two_thousand_threads_are_each_counted(ioflame: Ioflame, tmp_path: Path)
 
 
 @pytest.mark.needs("set_tid")
-def test_who_gets_the_number_of_a_process_that_ended_is_none_of_the_target(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_who_gets_the_number_of_a_process_that_ended_is_none_of_the_target(reborn: str) -> None:
     with service(_SLEEP) as first, service(_SLEEP) as other:
         target = Target([first.pid, other.pid])
         probe = TargetProbe(target, None, lambda _, name: name)
@@ -178,7 +204,7 @@ def test_who_gets_the_number_of_a_process_that_ended_is_none_of_the_target(
         first.wait()
         assert target.reused == []
         # `service` ends what has the number: waiting has told it that the first one is gone.
-        with service([str(compiled(tmp_path_factory, "reborn.c")), str(first.pid), *_BURN]):
+        with service([reborn, str(first.pid), *_BURN]):
             until(lambda: Path(f"/proc/{first.pid}").exists())
             successor = HeldProcess(first.pid)
             until(lambda: int((successor.stat() or [b"0"] * 12)[11]) > 5)  # ticks

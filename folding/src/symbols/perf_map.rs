@@ -54,8 +54,8 @@ fn user_of(process: &str) -> Option<u32> {
 fn parse(text: &[u8]) -> SymbolTable {
     let mut builder = TableBuilder::default();
     for line in text.split(|&byte| byte == b'\n') {
-        let entry = kallsyms::number(line).and_then(|(start, rest)| {
-            let (size, rest) = kallsyms::number(rest.strip_prefix(b" ")?)?;
+        let entry = number(line).and_then(|(start, rest)| {
+            let (size, rest) = number(rest.strip_prefix(b" ")?)?;
             Some((start, size, rest.strip_prefix(b" ")?))
         });
         if let Some((start, size, name)) = entry {
@@ -63,4 +63,27 @@ fn parse(text: &[u8]) -> SymbolTable {
         }
     }
     builder.build()
+}
+
+/// Hexadecimal; the JVM's maps have `0x` before it, others do not.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    kallsyms::number(text.strip_prefix(b"0x").unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addresses::ObjectAddress;
+
+    #[test]
+    fn lines_of_the_jvm_and_of_others_are_read() {
+        let text = b"0x00007f21e8ec7620 0x0000000000000258 void Burn.burnCycles()\n7f21e8ed0000 10 LazyCompile:~turn\n\
+            no line of a map\n";
+        let map = parse(text);
+        let name =
+            |address| map.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned());
+        assert_eq!(name(0x7f21_e8ec_7877).as_deref(), Some("void Burn.burnCycles()"));
+        assert_eq!(name(0x7f21_e8ed_000f).as_deref(), Some("LazyCompile:~turn"));
+        assert_eq!(name(0x7f21_e8ed_0010), None);
+    }
 }

@@ -1,5 +1,5 @@
 /* loader LIBRARY: turns the crank of a library that it removes once it has loaded it, and runs code that it made at run
- * time and named in /tmp/perf-PID.map, as a JVM does. Each in a thread of its own, for ever. */
+ * time and named in /tmp/perf-PID.map, in a JVM's form of it. Each in a thread of its own, for ever. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ int main(int count, char **words)
 	__builtin___clear_cache((char *)code, (char *)code + sizeof for_ever);
 	snprintf(name, sizeof name, "/tmp/perf-%d.map", getpid());
 	FILE *map = fopen(name, "w");
-	if (!map || fprintf(map, "%lx 10 made_at_run_time\n", (unsigned long)code) < 0 || fclose(map))
+	if (!map || fprintf(map, "%#lx 0x10 made_at_run_time\n", (unsigned long)code) < 0 || fclose(map))
 		return 3;
 	if (pthread_create(&thread, NULL, run, code))
 		return 4;
