@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.system.held_process import HeldProcess
-from ioflame.system.process import Output, capture, tool_path
+from ioflame.system.process import Children, Output, capture, tool_path
 
 __all__ = ("calls_in", "probe_of")
 
@@ -64,12 +65,21 @@ def _code_files(process: HeldProcess) -> Sequence[str]:
     return [path if Path(path).exists() else f"/proc/{process.pid}/root{path}" for path in paths]
 
 
-def calls_in(probe: str, pids: Sequence[int], seconds: float) -> int:
-    """Calls in so many seconds. MeasurementError where bpftrace cannot tell them."""
+def calls_in(children: Children, probe: str, pids: Sequence[int], seconds: float, out: Path) -> int:
+    """Calls in so many seconds. MeasurementError where bpftrace cannot tell them.
+
+    out: what bpftrace says. It is one of `children`, so that it ends with us whatever ends us.
+    """
     mine = " || ".join(f"pid == {pid}" for pid in pids)
     script = f"{probe} /{mine}/ {{ @calls = count(); }} interval:ms:{int(seconds * 1000)} {{ exit(); }}"
-    done = _bpftrace(["-e", script]).require(f"bpftrace on {probe}")
-    counted = _COUNTED.search(done.text)
+    argv = [tool_path("bpftrace", "bpftrace"), "-e", script]
+    child = children.start("bpftrace", argv, stdout=out, stop_signal=signal.SIGINT)
+    if child.wait(_ATTACH_SECONDS + seconds) is None:
+        child.stop()
+    said = out.read_text(encoding="utf-8", errors="replace")
+    if child.returncode != 0:
+        raise MeasurementError(f"bpftrace on {probe} failed ({child.describe_end()}): {said.strip()[-400:]}")
+    counted = _COUNTED.search(said)
     if counted is None:
         raise MeasurementError(
             f"{probe} was not called in {seconds:g} s",

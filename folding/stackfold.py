@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ioflame.results.files import Files
 from ioflame.results.profile import Folded, read_profile
+from ioflame.results.redaction import Redaction, read_redaction
 from ioflame.system.atomic_files import check_lines, write_json
 from ioflame.system.binaries import built_binary
 from ioflame.system.process import Output, capture, tool_path
@@ -76,10 +78,31 @@ def run_stackfold(
     rules, views: sort the stacks by these views of these rules; by all of them where none is named
     """
     sorting = ["--rules", rules, *(["--views", ",".join(views)] if views else [])] if rules else []
-    command = [stackfold_binary(), "-q", "--profile", str(profile), *sorting, *argv]
+    copies = profile.parent / Files.MAPPED
+    of_target = ["--symfs", str(copies)] if copies.is_dir() else []
+    command = [stackfold_binary(), "-q", "--profile", str(profile), *sorting, *of_target, *argv]
     # What an earlier run left is not taken for this one's, should it fail.
     profile.unlink(missing_ok=True)
-    return capture(command, timeout=_TIMEOUT, stdin=data)
+    done = capture(command, timeout=_TIMEOUT, stdin=data)
+    if (redaction := read_redaction(profile.parent)) is not None:
+        _redact(redaction, profile, argv)
+    return done
+
+
+def _redact(redaction: Redaction, profile: Path, argv: Sequence[str]) -> None:
+    """What stackfold wrote; pprof is made again of the folded text: threads and objects are not in it any more."""
+    written = {option: Path(value) for option, value in itertools.pairwise(argv) if option.startswith("-")}
+    stacks = [path for option in ("-o", "--counts", "--slices") if (path := written.get(option)) and path.exists()]
+    if not profile.exists():
+        for path in (*stacks, *(path for option in ("--pprof", "--stats") if (path := written.get(option)))):
+            path.unlink(missing_ok=True)
+        return
+    redaction.redact(profile, stacks, written.get("--stats"))
+    if pprof := written.get("--pprof"):
+        pprof.unlink(missing_ok=True)
+        counted = ["--counts-from", str(written["--counts"]), "-o", str(pprof), str(written["-o"])]
+        if written["-o"].stat().st_size:
+            capture([stackfold_binary(), "-q", *counted], timeout=_TIMEOUT).require("stackfold (pprof)")
 
 
 def categorised_profile(

@@ -3,6 +3,7 @@
 use crate::names::{self, Tidy};
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 
 /// What a sample weighs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -97,6 +98,8 @@ pub struct Options {
     pub inlines: bool,
     /// Mark frames of run-time compiled code with `_[j]`.
     pub jit: bool,
+    /// Copies of mapped files, by their paths.
+    pub symfs: Option<PathBuf>,
     /// Put the address in the name of a frame without symbol.
     pub addrs: bool,
     /// Put the object in front of every symbol.

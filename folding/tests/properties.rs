@@ -180,6 +180,7 @@ fn options() -> impl Strategy<Value = Options> {
                 kernel,
                 inlines,
                 jit,
+                symfs: None,
                 addrs,
                 dso,
                 origins,

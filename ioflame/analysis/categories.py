@@ -29,7 +29,8 @@ def category_file(profile: Folded, view: str, cpu: tuple[float | None, float | N
     columns = profile.slices
     for place, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
         slices[place][found.row[stack]] += weight
-    for row, interval in zip(rows, share_intervals([slices]), strict=True):
+    intervals = share_intervals([slices]) or [None] * len(rows)  # none without any weight
+    for row, interval in zip(rows, intervals, strict=True):
         row["interval"] = interval
     return {**found.report, "rows": rows, "slices": slices}
 

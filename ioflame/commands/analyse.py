@@ -7,11 +7,14 @@ profile, metrics and checks in `run.json`.
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_outcome
+from ioflame.errors import UsageError
 from ioflame.profile.analyse import analyse
+from ioflame.results.files import Files
 from ioflame.results.run import open_run
 from ioflame.text.progress import Reporter
 
@@ -28,5 +31,12 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     found = open_run(arguments.directory.resolve())
+    target = found.record.target
+    if target is not None and target.redacted and not found.path(Files.PERF_DATA).exists():
+        raise UsageError(
+            f"{found.directory} is redacted: its recordings are not kept",
+            means="nothing was changed; what was made of them is all there is",
+            mend=f"ioflame report {shlex.quote(str(found.directory))}",
+        )
     analyse(found, Reporter(quiet=arguments.quiet))
     return print_outcome(found, arguments.verbose)

@@ -8,7 +8,7 @@ from pathlib import Path
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
 from ioflame.commands.arguments import CALLGRAPHS, COLLECTORS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
-from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
 from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.profile.attach.job import AttachOptions, new_record, resolve
@@ -18,6 +18,7 @@ from ioflame.system.held_process import process_number
 from ioflame.system.process import interruptible
 from ioflame.system.target import Target
 from ioflame.text.progress import Reporter
+from ioflame.text.settings import of_attached, renamed
 from workloads.registry import service_named, service_names
 
 __all__ = ("add_parser", "run")
@@ -38,10 +39,12 @@ WHAT THE SERVICE NOTICES
 
 # By default: what neither stops threads nor sits in the target's own code.
 _QUIET = ("perf", "iolat", "offcpu")
+# These write names, and text with names, that --redact does not reach.
+_NAMING = ("ladder", "pmp", "runqlat")
 _MOST_SECONDS = 86_400.0
 # What each run of several is given as we were.
 _OWN_WORDS = ("cgroup", "container", "engine", "rules", "count", "count_prometheus", "count_symbol", "count_preset",
-              "collect", "event", "freq", "callgraph", "device", "budget")  # fmt: skip
+              "collect", "event", "freq", "callgraph", "device", "budget", "redact")  # fmt: skip
 
 
 def add_parser(commands: Commands) -> None:
@@ -75,6 +78,7 @@ def add_parser(commands: Commands) -> None:
     add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
     add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")
     add("--budget", metavar="PERCENT", help="CPU that we may use, of the target's: 0.5%%")
+    add("--redact", action="store_true", help="hashes for all names but the engine's, the kernel's and the C library's")
     add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")
     add("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
     add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
@@ -83,7 +87,14 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 where a check failed, 2 where the target or the request makes no sense, 3 where the host cannot."""
-    reporter = Reporter(quiet=arguments.quiet)
+    try:
+        return _run(arguments, Reporter(quiet=arguments.quiet))
+    except IoflameError as error:
+        error.what, error.means, error.mend = renamed(error.what), renamed(error.means), of_attached(error.mend)
+        raise
+
+
+def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
         arguments.seconds = parse_duration("--for", arguments.lasting)
     options = _options(arguments)
@@ -104,7 +115,9 @@ def _once(arguments: argparse.Namespace) -> list[str]:
     words = [word for pid in arguments.pid for word in ("--pid", str(pid))] + ["--seconds", str(arguments.seconds)]
     for name in _OWN_WORDS:
         value = getattr(arguments, name)
-        if isinstance(value, list):
+        if value is True:
+            words.append(f"--{name}")
+        elif isinstance(value, list):
             words += [f"--{name.replace('_', '-')}", *value]
         elif value:
             words.append(f"--{name.replace('_', '-')}={value}")
@@ -127,6 +140,12 @@ def _options(arguments: argparse.Namespace) -> AttachOptions:
         least = f"{LEAST_SECONDS:g}"
         raise UsageError(f"--seconds {arguments.seconds:g} is out of range", mend=f"--seconds <{least}..86400>")
     asked = collectors(arguments.collect)
+    if arguments.redact and (unfit := [name for name in asked or () if name in _NAMING]):
+        raise UsageError(
+            f"--redact and --collect {','.join(unfit)}: names in their files are not hashed",
+            means="nothing was attached",
+            mend="--collect perf,iolat,offcpu, or some of them",
+        )
     return AttachOptions(
         pids=list(dict.fromkeys(arguments.pid)),
         group=_group(arguments),
@@ -143,6 +162,7 @@ def _options(arguments: argparse.Namespace) -> AttachOptions:
         asked_to_collect=asked is not None,
         device=arguments.device,
         budget=_budget(arguments.budget),
+        redact=arguments.redact,
         out=Path(arguments.out).absolute(),
         quiet=arguments.quiet,
     )

@@ -7,6 +7,7 @@ Replaces its own outputs only: stacks, categories, flame graph, summary, report,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from collectors.perf import recorded_events
 from folding.stackfold import fold
@@ -37,6 +38,7 @@ from ioflame.results.run import Run
 from ioflame.system.atomic_files import write_json, write_whole
 from ioflame.system.host import describe_host
 from ioflame.text.progress import Reporter
+from ioflame.text.settings import of_attached
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.roles import role_table
@@ -89,11 +91,15 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         *proofs,
         *(c for shown in observed for c in shown.checks),
     ]
+    if record.target is not None:
+        record.checks = [replace(check, mend=of_attached(check.mend)) for check in record.checks]
     run.save()
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)
     rules = read_rules(*rules_of(run).findings)
     advice = engine.about.advice if engine is not None else {}
     found = findings(rules, record, folded, ladder, _waits(run), advice)
+    if record.target is not None:
+        found = [replace(one, do=of_attached(one.do)) for one in found]
     write_json(run.path(Files.FINDINGS), Findings(found))
     if not pages:
         return

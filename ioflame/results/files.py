@@ -10,6 +10,7 @@ class Files:
 
     RECORD = "run.json"
     RULES = "rules.toml"
+    MAPPED = "mapped"
     PERF_DATA = "perf.data"
     PROFILE = "profile.json"
     FOLDED = "stacks.folded"
@@ -30,6 +31,7 @@ class Files:
     OFF_CPU_PROFILE = "offcpu.profile.json"
     OFF_CPU_FLAMEGRAPH = "offcpu.svg"
     RUN_QUEUE = "runqlat.json"
+    CALL_COUNT = "calls.log"
     WALL_CLOCK = "wallclock.json"
     PMP = "pmp.json"
     PMP_DATA = "pmp.data"

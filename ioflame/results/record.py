@@ -259,6 +259,8 @@ class Target:
     count_failed: why it tells them no more; "" where it did to the end
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
+    names:    what keeps frames of it from having names
+    redacted: names are hashes, and what was recorded is not kept
     """
 
     asked: str
@@ -270,6 +272,8 @@ class Target:
     notes: list[str] = field(default_factory=list)
     off_cpu_pid: int = 0
     cost: OwnCost | None = None
+    names: list[Check] = field(default_factory=list)
+    redacted: bool = False
 
 
 @dataclass

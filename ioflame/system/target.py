@@ -38,6 +38,7 @@ class Target:
         self._claims: list[socket.socket] = []
         self.became: dict[int, tuple[str, str]] = {}
         self.stopped: set[int] = set()
+        self.group_gone = False
         for pid in pids:
             self._hold(pid)
             self._claim(f"process {pid}")
@@ -68,7 +69,8 @@ class Target:
         if self._group is None:
             listed = descendants([pid for pid, process in self._held.items() if process.alive])
         else:
-            listed = [int(pid) for file in self._group.glob("**/cgroup.procs") for pid in _words(file)]
+            listed = _members(self._group)
+            self.group_gone = self.group_gone or not self._group.exists()
         return set(listed) - set(descendants([os.getpid()]))
 
     def _hold(self, pid: int) -> None:
@@ -124,6 +126,11 @@ class Target:
         """Those that were named, and run; of a group, all that run."""
         return [pid for pid in self._named or self._held if self._held[pid].alive]
 
+    @property
+    def reused(self) -> list[int]:
+        """Numbers of those that have ended and that other processes have got since."""
+        return [pid for pid, process in self._held.items() if not process.alive and _runs(pid)]
+
     def check_readable(self) -> None:
         """HostError where the counters of the first may not be read: it is another user's."""
         first = next(iter(self._held.values()))
@@ -140,11 +147,20 @@ class Target:
             raise UsageError(f"process {first.pid} has ended", mend="--pid <a running process; see ps>") from None
 
 
-def _words(file: Path) -> list[str]:
+def _members(group: Path) -> list[int]:
+    """Processes of a group and of those below it, any of which may vanish while we look."""
+    found: list[int] = []
+    for place, _, _ in os.walk(group):
+        with contextlib.suppress(OSError):
+            found += map(int, Path(place, "cgroup.procs").read_text(encoding="ascii").split())
+    return found
+
+
+def _runs(pid: int) -> bool:
     try:
-        return file.read_text(encoding="ascii").split()
-    except OSError:
-        return []
+        return HeldProcess(pid).alive
+    except UsageError:
+        return False
 
 
 def _program(process: HeldProcess) -> str:

@@ -51,7 +51,8 @@ class Attached:
 
 @contextlib.contextmanager
 def service(argv: list[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **more)  # type: ignore[call-overload]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    process = subprocess.Popen(argv, **{**streams, **more})  # type: ignore[call-overload]
     try:
         yield process
     finally:

@@ -21,7 +21,7 @@ ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
 # What stands in a suggested command and is no name of a file or of anybody's choice: numbers, and words of ours.
 WORDS = {
     "client", "crate", "fitting", "keys", "known", "latency.device.name", "least", "most", "name", "option",
-    "options.threads", "moving[0]", "package", "pids[0]", "process.pid", "recording.name",
+    "options.threads", "moving[0]", "package", "pid", "pids[0]", "process.pid", "recording.name",
     "self.about.versions", "self.pid", "wanted", "what", "where", "Files.PERF_DATA", "_MOST_SAMPLE",
 }  # fmt: skip
 

@@ -127,6 +127,9 @@ pub struct FoldArgs {
     /// Mark frames of run-time compiled code with _[j]
     #[arg(long)]
     jit: bool,
+    /// Where copies of files lie by the paths that they were mapped under: read before those paths (recordings)
+    #[arg(long, value_name = "DIR")]
+    symfs: Option<PathBuf>,
     /// Put the address in the name of frames without symbol: [libc.so.6 0x1234]
     #[arg(long)]
     addrs: bool,
@@ -168,6 +171,7 @@ impl FoldArgs {
             slice: self.slice(),
             from: self.from.clone(),
             skip_after: self.skip_after.clone(),
+            symfs: self.symfs.clone(),
             addrs: self.addrs,
             dso: self.dso,
             origins: false,

@@ -111,8 +111,9 @@ fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> 
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;
-    let mut recording =
-        PerfData::new(symbols::SymbolOptions { inlines, ..symbols::SymbolOptions::default() }, threads);
+    let names =
+        symbols::SymbolOptions { inlines, symfs: options.symfs.clone(), ..symbols::SymbolOptions::default() };
+    let mut recording = PerfData::new(names, threads);
     if format == InputFormat::PerfData && is_file {
         recording.read_file(input, &mut collector)?;
         return Ok(collector);

@@ -1,5 +1,6 @@
 //! Which files on this machine belong to a mapped path: never one with another build id.
 
+use super::SymbolOptions;
 use super::elf::{self, DEBUG_ROOT, Elf, build_id_path, hex};
 use super::table::SymbolTable;
 use crate::budget::Budget;
@@ -81,21 +82,24 @@ impl ObjectFile {
 pub fn find(
     path: &[u8],
     build_id: Option<&[u8]>,
-    cache: Option<&Path>,
+    options: &SymbolOptions,
 ) -> (Option<ObjectFile>, Option<String>) {
     let deleted = path.strip_suffix(b" (deleted)");
     let shown = String::from_utf8_lossy(path).into_owned();
     let here = Path::new(OsStr::from_bytes(deleted.unwrap_or(path))).to_path_buf();
-    let cached =
-        build_id.zip(cache).and_then(|(id, cache)| build_id_path(cache, id)).map(|path| path.join("elf"));
+    let copy = options.symfs.as_deref().map(|symfs| below(symfs, &here));
+    let cached = build_id
+        .zip(options.cache.as_deref())
+        .and_then(|(id, cache)| build_id_path(cache, id))
+        .map(|path| path.join("elf"));
     let mut other = None;
     let mut chosen = None;
-    for candidate in [Some(here), cached].into_iter().flatten() {
+    for candidate in [copy.clone(), Some(here), cached].into_iter().flatten() {
         let Some(elf) = Elf::read(&candidate) else { continue };
         let fits = match build_id {
             Some(id) => elf.build_id.as_deref() == Some(id),
-            // A file put in the place of a deleted one may be anything.
-            None => deleted.is_none(),
+            // A file put in the place of a deleted one may be anything; a copy was made of what was mapped.
+            None => deleted.is_none() || copy.as_ref() == Some(&candidate),
         };
         if fits {
             chosen = Some((candidate, elf));
@@ -121,6 +125,11 @@ pub fn find(
         None => (binary.clone(), own),
     };
     (Some(ObjectFile { elf, image: Image::File { binary, symbols }, debug_info }), None)
+}
+
+/// Where a directory with copies has the file of this path.
+pub fn below(symfs: &Path, path: &Path) -> PathBuf {
+    symfs.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// The file with what was stripped from a binary.

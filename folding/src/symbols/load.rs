@@ -80,7 +80,7 @@ impl Symbols {
             }
             LoadJob::Symbols(index) => {
                 let (symbols, note) = match object(index).kind {
-                    ObjectKind::Jit(pid) => perf_map::load(pid),
+                    ObjectKind::Jit(pid) => perf_map::load(pid, this.options.symfs.as_deref()),
                     _ => found(index).map(|found| found.symbols(&this.options.budget)).unwrap_or_default(),
                 };
                 LoadedPart::Symbols(symbols, note)

@@ -49,6 +49,8 @@ pub struct AddressesToName {
 pub struct SymbolOptions {
     /// Whether inlined functions become frames.
     pub inlines: bool,
+    /// Copies of mapped files, each below its path, and of maps of run-time compilers; they come before the paths.
+    pub symfs: Option<PathBuf>,
     /// perf's cache of files by build id.
     pub cache: Option<PathBuf>,
     /// Whether anything of this machine is read: files, the kernel's symbols, maps of run-time compilers. Without it a
@@ -63,6 +65,7 @@ impl Default for SymbolOptions {
         let home = std::env::var_os("HOME");
         Self {
             inlines: true,
+            symfs: None,
             cache: home.map(|home| PathBuf::from(home).join(".debug")),
             host: true,
             budget: Budget::default(),
@@ -283,7 +286,9 @@ impl Symbols {
             let cache = self.options.cache.as_deref();
             let (found, note) = match self.objects[index].kind {
                 _ if !self.options.host => (None, None),
-                ObjectKind::File => files::find(&self.objects[index].name, build_id.as_deref(), cache),
+                ObjectKind::File => {
+                    files::find(&self.objects[index].name, build_id.as_deref(), &self.options)
+                }
                 ObjectKind::Vdso => (files::vdso(build_id.as_deref(), cache), None),
                 _ => (None, None),
             };

@@ -3,22 +3,27 @@
 //! Anybody may make a file of that name, so its owner has to be one whose word counts: root, the user of this process, or
 //! the user of the process itself while it runs. perf trusts the first two.
 
+use super::files;
 use super::kallsyms;
 use super::table::{Binding, SymbolTable, TableBuilder};
 use crate::regular;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const LARGEST: u64 = 256 << 20;
 
 /// The symbols of a process, and why there are none where a file is there and not used.
-pub fn load(pid: i32) -> (SymbolTable, Option<String>) {
-    let path = format!("/tmp/perf-{pid}.map");
-    match text(Path::new(&path), pid) {
+///
+/// symfs: where a copy may lie, of the same name
+pub fn load(pid: i32, symfs: Option<&Path>) -> (SymbolTable, Option<String>) {
+    let own = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+    let copy = symfs.map(|symfs| files::below(symfs, &own)).filter(|copy| copy.exists());
+    let path = copy.unwrap_or(own);
+    match text(&path, pid) {
         Ok(text) => (parse(&text), None),
-        Err(why) => (SymbolTable::default(), why.map(|why| format!("{path}: not used, {why}"))),
+        Err(why) => (SymbolTable::default(), why.map(|why| format!("{}: not used, {why}", path.display()))),
     }
 }
 
@@ -49,8 +54,8 @@ fn user_of(process: &str) -> Option<u32> {
 fn parse(text: &[u8]) -> SymbolTable {
     let mut builder = TableBuilder::default();
     for line in text.split(|&byte| byte == b'\n') {
-        let entry = kallsyms::number(line).and_then(|(start, rest)| {
-            let (size, rest) = kallsyms::number(rest.strip_prefix(b" ")?)?;
+        let entry = number(line).and_then(|(start, rest)| {
+            let (size, rest) = number(rest.strip_prefix(b" ")?)?;
             Some((start, size, rest.strip_prefix(b" ")?))
         });
         if let Some((start, size, name)) = entry {
@@ -58,4 +63,27 @@ fn parse(text: &[u8]) -> SymbolTable {
         }
     }
     builder.build()
+}
+
+/// Hexadecimal; the JVM's maps have `0x` before it, others do not.
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    kallsyms::number(text.strip_prefix(b"0x").unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addresses::ObjectAddress;
+
+    #[test]
+    fn lines_of_the_jvm_and_of_others_are_read() {
+        let text = b"0x00007f21e8ec7620 0x0000000000000258 void Burn.burnCycles()\n7f21e8ed0000 10 LazyCompile:~turn\n\
+            no line of a map\n";
+        let map = parse(text);
+        let name =
+            |address| map.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned());
+        assert_eq!(name(0x7f21_e8ec_7877).as_deref(), Some("void Burn.burnCycles()"));
+        assert_eq!(name(0x7f21_e8ed_000f).as_deref(), Some("LazyCompile:~turn"));
+        assert_eq!(name(0x7f21_e8ed_0010), None);
+    }
 }

@@ -55,7 +55,7 @@ fn read(job: &PrefetchJob) -> PrefetchedPart {
             PrefetchedPart::Kernel(kernel, note)
         }
         PrefetchJob::File { path, build_id, options } => {
-            let (found, _) = files::find(path, Some(build_id), options.cache.as_deref());
+            let (found, _) = files::find(path, Some(build_id), options);
             let found = found.as_ref();
             let (symbols, note) = found.map(|found| found.symbols(&options.budget)).unwrap_or_default();
             let info = found.and_then(|found| found.debug_info.as_ref()).filter(|_| options.inlines);

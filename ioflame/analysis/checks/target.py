@@ -31,6 +31,14 @@ def target_checks(target: Target) -> Iterator[Check]:
         yield Check("count", Verdict.OK, target.count)
     for note in target.notes:
         yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
+    if target.redacted:
+        yield Check(
+            "names",
+            Verdict.NOTE,
+            "redacted: shown are those of the engine, the kernel, and the C and C++ libraries",
+            "the others are hashes, each name one within this run; its recordings are not kept",
+        )
+    yield from target.names
     if target.cost is not None:
         yield _cost_check(target.cost)
 

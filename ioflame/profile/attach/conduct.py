@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 from collectors.attached import AttachedWindows
 from collectors.counts import QueryCount
+from collectors.mapped_files import MappedFiles
 from collectors.symbol_count import calls_in
 from collectors.target_counters import TargetProbe
 from ioflame.errors import IoflameError, MeasurementError
 from ioflame.profile.analyse import analyse
 from ioflame.profile.attach.job import AttachJob
+from ioflame.profile.attach.redact import forget_recordings, hide_in_record, hide_waits
 from ioflame.profile.measure import commands_of, recorded
 from ioflame.profile.observers import Watched, observer_named
 from ioflame.results.files import Files
@@ -20,6 +22,7 @@ from ioflame.results.record import OwnCost, Unobserved
 from ioflame.results.record import Target as TargetRecord
 from ioflame.results.run import Run
 from ioflame.system.atomic_files import write_whole
+from ioflame.system.held_process import HeldProcess
 from ioflame.system.own_cpu import own_cpu_seconds
 from ioflame.system.process import Children
 from ioflame.text.progress import Reporter
@@ -43,39 +46,53 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
     record = run.record
     assert record.target is not None
     write_whole(run.path(Files.RULES), rules_text(job.rules).encode())
+    redaction = job.redaction
+    if redaction is not None:
+        redaction.begin(run.directory)
     count = job.options.count
     with recorded(run, Children()) as children:
         probe = TargetProbe(job.target, job.device, job.group_of)
         windows = AttachedWindows(probe, count, reporter)
+        mapped = MappedFiles(run.path(Files.MAPPED))
         cost = OwnCost({}, 0.0, job.options.budget)
         try:
-            _run_windows(job, windows, run, children, cost)
+            _run_windows(job, windows, run, children, cost, mapped)
         finally:
             record.windows = windows.windows()
             run.save_series(windows.series())
             _note_target(job, record.target, probe, count, windows.ended)
             cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
             record.target.cost = cost
+            record.target.names = list(mapped.checks())
             record.commands = commands_of(children)
+            if redaction is not None:
+                hide_in_record(job, run, redaction)
+                hide_waits(run, redaction)
             run.save()
         record.missing.clear()
         # What follows may take its time: the service goes first.
         os.nice(10)
         analyse(run, reporter)
+    if redaction is not None:
+        forget_recordings(run, own_rules=job.options.rules is not None)
+        redaction.end(run.directory)
     run.point_latest()
 
 
-def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: Children, cost: OwnCost) -> None:
+def _run_windows(
+    job: AttachJob, windows: AttachedWindows, run: Run, children: Children, cost: OwnCost, mapped: MappedFiles
+) -> None:
     collect = job.options.collect
     part = job.options.seconds / (len(collect) + 1 + sum(_PARTS.get(name, 1) for name in collect))
     missing = run.record.missing
     missing[:] = [f"plain and {', '.join(collect)} windows"]
     before = own_cpu_seconds()
+    mapped.keep(job.target.processes)
     windows.plain(part)
     cost.seconds["plain"] = own_cpu_seconds() - before
     if job.probe is not None and not windows.ended:
         before = own_cpu_seconds()
-        _count_calls(job, job.probe, windows, run)
+        _count_calls(job, job.probe, windows, run, children)
         cost.seconds["count"] = own_cpu_seconds() - before
     for name in collect:
         if windows.ended:
@@ -86,6 +103,7 @@ def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: C
         windows.limit = before + allowed
         _observe(name, job, windows, run, children, part * left[0])
         windows.limit = None
+        mapped.keep(_busiest_first(windows, job))
         cost.seconds[name] = own_cpu_seconds() - before
         if windows.ended:
             break
@@ -94,12 +112,12 @@ def _run_windows(job: AttachJob, windows: AttachedWindows, run: Run, children: C
         cost.seconds["plain"] += own_cpu_seconds() - before
 
 
-def _count_calls(job: AttachJob, probe: str, windows: AttachedWindows, run: Run) -> None:
+def _count_calls(job: AttachJob, probe: str, windows: AttachedWindows, run: Run, children: Children) -> None:
     """Counts a function's calls for a second in 30, and takes the rate for that of all windows."""
     told, seconds = run.record.target, max(job.options.seconds / 30, 1.0)
     assert told is not None
     try:
-        calls = calls_in(probe, job.target.running, seconds)
+        calls = calls_in(children, probe, job.target.running, seconds, run.path(Files.CALL_COUNT))
     except IoflameError as error:
         told.count, told.count_failed = f"calls of {job.options.symbol}", error.what
         return
@@ -139,16 +157,22 @@ def _observe(name: str, job: AttachJob, windows: AttachedWindows, run: Run, chil
             run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
 
 
-def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
-    """What looks at one process at a time looks at the one that used the most CPU so far."""
+def _busiest_first(windows: AttachedWindows, job: AttachJob) -> list[HeldProcess]:
+    """Those that run, by the CPU that they used so far."""
     used = windows.cpu_by_process()
-    running = job.target.running
-    return max(running, key=lambda pid: used.get(pid, 0), default=job.target.pids[0])
+    running = [process for process in job.target.processes if process.alive]
+    return sorted(running, key=lambda process: -used.get(process.pid, 0))
+
+
+def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
+    """What looks at one process at a time looks at this one."""
+    return next((process.pid for process in _busiest_first(windows, job)), job.target.pids[0])
 
 
 def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, count: QueryCount | None, ended: bool) -> None:
     """Into the record: who was seen, and what became of them."""
-    told.pids = job.target.pids
+    # No sample of a number tells whose it was.
+    told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
     told.groups = probe.groups()
     told.count_failed = count.failed if count is not None else ""
     told.notes = list(_what_happened(job, ended))
@@ -160,5 +184,9 @@ def _what_happened(job: AttachJob, ended: bool) -> Iterator[str]:
         yield "it ended while it was watched"
     for pid, (before, after) in target.became.items():
         yield f"process {pid} executed another program meanwhile: {before} became {after}"
+    for pid in target.reused:
+        yield f"process {pid} ended, and another one got its number: no samples of either are shown"
+    if target.group_gone:
+        yield "its control group was removed; the processes that were in it were watched on"
     if target.stopped:
         yield f"somebody stopped it meanwhile (state T): process {', '.join(map(str, sorted(target.stopped)))}"

@@ -22,6 +22,7 @@ from ioflame.errors import HostError, UsageError
 from ioflame.profile.attach.rules import own_rules
 from ioflame.results import record as records
 from ioflame.results.record import SCHEMA, RunRecord
+from ioflame.results.redaction import Redaction
 from ioflame.results.run import check_writable
 from ioflame.system.held_process import HeldProcess
 from ioflame.system.host import disk_facts, host_facts
@@ -50,6 +51,7 @@ class AttachOptions:
     symbol:   a function that runs once a query, to be counted for a second now and then; None without one
     device:   a directory on the device that it uses; None: what its files tell
     budget:   CPU that we may use, as a share of the target's; None without a bound
+    redact:   hash names in all that is written
     """
 
     pids: Sequence[int]
@@ -67,6 +69,7 @@ class AttachOptions:
     asked_to_collect: bool
     device: Path | None
     budget: float | None
+    redact: bool
     out: Path
     quiet: bool
 
@@ -77,6 +80,7 @@ class AttachJob:
 
     service: what is known of it, by its name `engine`; rules: that its stacks are sorted by
     probe: on `options.symbol`, as bpftrace names it
+    redaction: of names in what is written; None where they are written as they are
     """
 
     options: AttachOptions
@@ -87,9 +91,18 @@ class AttachJob:
     device: Device | None
     plan: Plan
     probe: str | None
+    redaction: Redaction | None
 
     def group_of(self, process: HeldProcess, thread: str) -> str:
-        return self.service.group_of(thread, _title(process))
+        group = self.service.group_of(thread, _title(process))
+        return self.shown(group) if group not in {known.name for known in self.service.group} else group
+
+    def shown(self, name: str) -> str:
+        """Of a thread, or of a command."""
+        return name if self.redaction is None else self.redaction.thread(name)
+
+    def shown_file(self, path: str) -> str:
+        return path if self.redaction is None else self.redaction.file(path)
 
 
 def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> AttachJob:
@@ -113,7 +126,16 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
         probe = probe_of(options.symbol, processes[0]) if options.symbol is not None else None
     if not (options.engine or found or options.rules):
         plan = replace(plan, why=(*plan.why, f"no file of a known service is mapped; by the rules of {service.title}"))
-    return AttachJob(options, target, service, engine, rules, device, plan, probe)
+    redaction = _redaction(service, engine) if options.redact else None
+    return AttachJob(options, target, service, engine, rules, device, plan, probe, redaction)
+
+
+def _redaction(service: Service, engine: str) -> Redaction:
+    """What is kept: the files of the service, the functions of its engine, threads that it names."""
+    files = service.files + (service_named(service.base).files if service.extends else [])
+    threads = [group.thread for group in service.group if group.thread != ".*"]
+    frames = service_rules(engine).get("engine_frames", []) if service.extends else []
+    return Redaction(files=files, frames=frames, threads=threads)
 
 
 def _for_threads(plan: Plan, threads: int) -> Plan:
@@ -183,8 +205,8 @@ def new_record(job: AttachJob) -> RunRecord:
     """The record of a run that has measured nothing yet."""
     options, first = job.options, job.target.processes[0]
     try:
-        comm = first.path("comm").read_text(encoding="utf-8", errors="replace").strip()
-        program = str(first.path("exe").readlink())
+        comm = job.shown(first.path("comm").read_text(encoding="utf-8", errors="replace").strip())
+        program = job.shown_file(str(first.path("exe").readlink()))
     except OSError:
         comm = program = "?"
     threads = sum(len(process.threads()) for process in job.target.processes)

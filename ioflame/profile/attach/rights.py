@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,25 +32,33 @@ def _grant(capability: str) -> str:
 
 
 def _process_checks(process: HeldProcess) -> Iterator[Check]:
-    """Its counters and its files: another user's need CAP_SYS_PTRACE."""
-    for name, file, without in (
-        ("counters", "io", "nothing of it can be counted: there is no attaching"),
+    """Its counters and its files: another user's need CAP_SYS_PTRACE, deleted ones CAP_CHECKPOINT_RESTORE."""
+    for name, file, without, capability in (
+        ("counters", "io", "nothing of it can be counted: there is no attaching", "sys_ptrace"),
         (
             "its files",
             "root/",
             "its files do not tell the service, and libraries in another mount namespace have no names",
+            "sys_ptrace",
+        ),
+        (
+            "deleted files",
+            "map_files/",
+            "what it has loaded and was deleted or replaced since has no names",
+            "checkpoint_restore",
         ),
     ):
         try:
             if file.endswith("/"):
-                list(process.path(file).iterdir())
+                for entry in itertools.islice(process.path(file).iterdir(), 1):
+                    entry.stat()
                 process.path("maps").read_bytes()
             else:
                 process.path(file).read_bytes()
             yield Check(name, Verdict.OK, f"/proc/{process.pid}/{file} may be read")
         except OSError as error:
             worst = Verdict.BLOCKED if name == "counters" else Verdict.WARN
-            yield Check(name, worst, f"/proc/{process.pid}/{file}: {error.strerror}", without, _grant("sys_ptrace"))
+            yield Check(name, worst, f"/proc/{process.pid}/{file}: {error.strerror}", without, _grant(capability))
 
 
 def _perf_checks() -> Iterator[Check]:

@@ -1,0 +1,285 @@
+"""What happens to a target, or to ioflame, in the middle of an attach: what is said of it, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors.target_counters import TargetProbe
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.run import Run, open_run
+from ioflame.system.descendants import descendants
+from ioflame.system.held_process import HeldProcess
+from ioflame.system.target import Target
+from tests.conftest import Ioflame
+from tests.e2e.test_attach import endpoint, service
+from tests.ebpf.conftest import compiled
+
+_SLEEP = ["sleep", "3600"]
+_BURN = [sys.executable, "-c", "while True: sum(range(1000))"]
+# Hours: a test ends what it watches.
+_LONG = "--seconds=36000"
+
+
+class Asked:
+    """The endpoint of a counter. ioflame looks at its target, and asks then: who was asked knows that it has looked."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.value = 1000
+
+    def __call__(self) -> bytes:
+        self.times += 1
+        self.value += 1
+        return f"q_total {self.value}\n".encode()
+
+    def again(self, watching: subprocess.Popen[str]) -> None:
+        """Returns once ioflame has begun to look at the target and has done so, since the call."""
+        # The first of them may be of a look that had begun, the second of the edge of a window, without a look.
+        until(lambda count=self.times + 3: self.times >= count, watching)  # type: ignore[misc]
+
+
+def until(holds: Callable[[], object], watching: subprocess.Popen[str] | None = None) -> None:
+    while not holds():
+        assert watching is None or watching.poll() is None, watching.communicate()
+        time.sleep(0.02)
+
+
+def program(pid: int) -> Path:
+    return Path(f"/proc/{pid}/exe").readlink()
+
+
+def state(pid: int) -> bytes:
+    return (HeldProcess(pid).stat() or [b"X"])[0]
+
+
+def outcome(watching: subprocess.Popen[str], out: Path) -> tuple[int, str, Run]:
+    """Exit code, what was said, and the run."""
+    said, err = watching.communicate(timeout=300)
+    assert (out / "latest").exists(), err
+    return watching.returncode, said + err, open_run((out / "latest").resolve())
+
+
+def notes(run: Run) -> list[str]:
+    return [check.value for check in run.record.checks if check.name == "target"]
+
+
+@pytest.fixture(scope="module")
+def reborn(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(compiled(tmp_path_factory, "reborn.c"))
+
+
+@pytest.mark.needs("perf", "set_tid")
+def test_another_program_a_stop_by_somebody_else_and_a_number_used_again_are_said(
+    ioflame: Ioflame, tmp_path: Path, reborn: str
+) -> None:
+    asked = Asked()
+    # It works on: a target that uses no CPU fails a check of its own.
+    execs = [sys.executable, "-c", "import os; input(); os.execv('/bin/sh', ['sh', '-c', 'while :; do :; done'])"]
+    with contextlib.ExitStack() as around:
+        changing = around.enter_context(service(execs, stdin=subprocess.PIPE))
+        still, ending = (around.enter_context(service(_SLEEP)) for _ in range(2))
+        url = around.enter_context(endpoint(asked))
+        words = [f"--pid={one.pid}" for one in (changing, still, ending)]
+        words += [_LONG, "--collect=null", "--count-prometheus", url, "q_total", "--out", str(tmp_path)]
+        watching = ioflame.start("attach", *words)
+        asked.again(watching)
+        before = program(changing.pid)
+        assert changing.stdin is not None
+        changing.stdin.write(b"go\n")
+        changing.stdin.close()
+        still.send_signal(signal.SIGSTOP)
+        until(lambda: program(changing.pid) != before and state(still.pid) == b"T")
+        ending.kill()
+        ending.wait()
+        around.enter_context(service([reborn, str(ending.pid), *_SLEEP]))
+        until(lambda: Path(f"/proc/{ending.pid}").exists(), watching)
+        asked.again(watching)
+        after = program(changing.pid)
+        assert state(still.pid) == b"T"  # we do not meddle
+        changing.kill()
+        still.kill()
+        code, said, run = outcome(watching, tmp_path)
+    assert code == 0, said
+    assert run.record.target is not None and run.record.target.pids == [changing.pid, still.pid]
+    assert notes(run) == [
+        "it ended while it was watched",
+        f"process {changing.pid} executed another program meanwhile: {before} became {after}",
+        f"process {ending.pid} ended, and another one got its number: no samples of either are shown",
+        f"somebody stopped it meanwhile (state T): process {still.pid}",
+    ]
+
+
+@pytest.mark.needs("perf")
+def test_a_group_that_vanishes_is_watched_on_and_a_counter_that_goes_down_fails(
+    ioflame: Ioflame, tmp_path: Path, group: Path
+) -> None:
+    asked = Asked()
+    with service(_SLEEP) as process, endpoint(asked) as url:
+        (group / "cgroup.procs").write_text(str(process.pid), encoding="ascii")
+        words = (_LONG, "--collect=null", "--count-prometheus", url, "q_total", "--out", tmp_path)
+        watching = ioflame.start("attach", "--cgroup", str(group), *words)
+        asked.again(watching)
+        (group.parent / "cgroup.procs").write_text(str(process.pid), encoding="ascii")
+        group.rmdir()
+        asked.again(watching)
+        asked.value, times = 7, asked.times
+        until(lambda: asked.times > times, watching)
+        process.kill()
+        code, said, run = outcome(watching, tmp_path)
+    assert code == 1, said
+    assert "its control group was removed; the processes that were in it were watched on" in notes(run)
+    (count,) = (check for check in run.record.checks if check.name == "count")
+    assert count.verdict is Verdict.FAILED and "it went down, from 1,0" in count.value
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of our own, with nothing in it."""
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+    place = next(Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup"))
+    group = place / f"ioflame-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group may be made here: {error}")
+    yield group
+    if group.exists():
+        group.rmdir()
+
+
+@pytest.mark.needs("perf")
+def test_a_target_that_does_nothing_is_told_from_one_that_works(ioflame: Ioflame, tmp_path: Path) -> None:
+    with service(_SLEEP) as process:
+        words = ("--seconds=5", "--collect=perf", "--out", tmp_path)
+        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *words)
+    run = open_run((tmp_path / "latest").resolve())
+    failed = {check.name: check.value for check in run.record.checks if check.verdict is Verdict.FAILED}
+    assert code == 1 and failed["samples"] == "none" and "samples passed --only-pid" in failed["perf"], said + err
+    assert run.path(Files.REPORT).exists()
+
+
+_THREADS = """
+import threading
+threading.stack_size(65536)
+for _ in range(2000):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("begun", flush=True)
+while True: sum(range(1000))
+"""
+
+
+@pytest.mark.needs("perf")
+def test_two_thousand_threads_are_each_counted(ioflame: Ioflame, tmp_path: Path) -> None:
+    with service([sys.executable, "-c", _THREADS], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+        words = ("--seconds=5", "--collect=perf", "--out", tmp_path)
+        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *words)
+    run = open_run((tmp_path / "latest").resolve())
+    assert run.record.target is not None and run.record.threads == 2001
+    assert sum(map(len, run.record.target.groups.values())) == 2001
+    assert run.record.profile is not None and run.record.profile.weight > 0
+    assert code == 0, said + err
+
+
+@pytest.mark.needs("set_tid")
+def test_who_gets_the_number_of_a_process_that_ended_is_none_of_the_target(reborn: str) -> None:
+    with service(_SLEEP) as first, service(_SLEEP) as other:
+        target = Target([first.pid, other.pid])
+        probe = TargetProbe(target, None, lambda _, name: name)
+        probe.snapshot()
+        first.kill()
+        first.wait()
+        assert target.reused == []
+        # `service` ends what has the number: waiting has told it that the first one is gone.
+        with service([reborn, str(first.pid), *_BURN]):
+            until(lambda: Path(f"/proc/{first.pid}").exists())
+            successor = HeldProcess(first.pid)
+            until(lambda: int((successor.stat() or [b"0"] * 12)[11]) > 5)  # ticks
+            after = probe.snapshot()
+            assert target.reused == [first.pid] and target.running == [other.pid]
+            assert sum(task.cpu_ns for task in after.tasks.values()) < 10**7
+            assert after.user_ticks == 0
+
+
+def programs_of(pids: list[int]) -> set[int]:
+    """Numbers of the BPF programs that these processes hold."""
+    found: set[int] = set()
+    for pid in pids:
+        for file in Path(f"/proc/{pid}/fdinfo").glob("*"):
+            with contextlib.suppress(OSError):
+                found |= set(map(int, re.findall(r"^prog_id:\s*(\d+)", file.read_text(encoding="ascii"), re.M)))
+    return found
+
+
+_BPF, _PROG_GET_FD_BY_ID = {"x86_64": 321, "aarch64": 280}.get(os.uname().machine, 321), 13
+
+
+def is_loaded(program: int) -> bool:
+    attributes = (ctypes.c_uint32 * 4)(program, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.syscall(_BPF, _PROG_GET_FD_BY_ID, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    if descriptor >= 0:
+        os.close(descriptor)
+    elif ctypes.get_errno() != errno.ENOENT:
+        raise OSError(ctypes.get_errno(), "bpf")
+    return bool(descriptor >= 0)
+
+
+def tracer(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.findall(r"^TracerPid:\s*(\d+)", status, re.M)[0])
+
+
+_WATCHERS = {
+    "perf": ("--collect=perf",),
+    "pmp": ("--collect=pmp",),
+    "iolat": ("--collect=iolat",),
+    "offcpu": ("--collect=offcpu",),
+    "count": ("--count-symbol=Py_BytesMain", "--collect=null"),
+}
+
+
+@pytest.mark.needs("perf", "co-re", "bpftrace")
+@pytest.mark.parametrize("watcher", _WATCHERS)
+def test_nothing_of_ours_is_left_when_ioflame_is_killed(ioflame: Ioflame, tmp_path: Path, watcher: str) -> None:
+    with service(_BURN) as process:
+        groups = Path(f"/proc/{process.pid}/cgroup").read_bytes()
+        words = ("--seconds=40", *_WATCHERS[watcher], "--out", str(tmp_path))
+        watching = ioflame.start("attach", "--pid", str(process.pid), *words)
+
+        def at_work() -> bool:
+            if watcher == "perf":
+                return any(path.stat().st_size > 20_000 for path in tmp_path.glob(f"*/{Files.PERF_DATA}"))
+            if watcher == "pmp":
+                return tracer(process.pid) != 0
+            return bool(programs_of(descendants([watching.pid])[1:]))
+
+        until(lambda: list(tmp_path.glob(f"*/{Files.RECORD}")), watching)  # it has looked at the host
+        until(at_work, watching)
+        ours = descendants([watching.pid])
+        programs, held = programs_of(ours), [HeldProcess(pid) for pid in ours]
+        watching.kill()
+        watching.communicate()
+        until(lambda: not any(one.alive for one in held) and not ioflame.left_behind())
+        until(lambda: not any(is_loaded(program) for program in programs))
+        threads = HeldProcess(process.pid).threads()
+        until(lambda: not {(HeldProcess(process.pid).stat(tid) or [b"X"])[0] for tid in threads} & {b"T", b"t"})
+        assert len(held) > 1 and bool(programs) == (watcher in ("iolat", "offcpu", "count"))
+        assert tracer(process.pid) == 0
+        assert Path(f"/proc/{process.pid}/cgroup").read_bytes() == groups
+        events = Path("/sys/kernel/tracing/uprobe_events")
+        assert not events.exists() or sys.executable not in events.read_text(encoding="utf-8")
+        assert process.poll() is None

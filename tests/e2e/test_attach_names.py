@@ -1,0 +1,103 @@
+"""Names of functions of a target in mount and pid namespaces of its own, which are gone when its stacks are folded."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ioflame.results.files import Files
+from ioflame.results.profile import read_profile
+from ioflame.results.run import open_run
+from ioflame.system.descendants import descendants
+from tests.conftest import Ioflame
+from tests.e2e.test_attach import service
+
+_SOURCES = Path(__file__).parent / "namespaced"
+# On file systems that only the target sees; what was mapped has no other name.
+_STARTED = """
+set -e
+mount -t tmpfs tmpfs "$1"
+mount -t tmpfs tmpfs /tmp
+cp "$0"/* "$1"
+cd "$1"
+./statically &
+exec ./loader ./libcrank.so
+"""
+_BURNED = {"turn_the_deleted_crank", "turn_the_static_crank", "made_at_run_time"}
+
+
+@pytest.fixture(params=["sha1", "none"])
+def built(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The programs, with and without build ids."""
+    place = tmp_path / "built"
+    place.mkdir()
+
+    def compile_(out: str, turn: str, *arguments: str) -> None:
+        words = ["cc", "-O1", "-fno-omit-frame-pointer", "-Wall", "-Werror", f"-Wl,--build-id={request.param}"]
+        subprocess.run([*words, f"-DTURN={turn}", "-o", place / out, *arguments], cwd=_SOURCES, check=True)
+
+    compile_("libcrank.so", "turn_the_deleted_crank", "-shared", "-fPIC", "crank.c")
+    compile_("statically", "turn_the_static_crank", "-static", "statically.c", "crank.c")
+    compile_("loader", "unused", "loader.c", "-pthread", "-ldl")
+    return place
+
+
+@pytest.mark.needs("perf", "unshare")
+def test_names_of_what_only_the_target_saw_are_kept(ioflame: Ioflame, tmp_path: Path, built: Path) -> None:
+    inside, runs = tmp_path / "inside", tmp_path / "runs"
+    inside.mkdir()
+    argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", _STARTED]
+    with service([*argv, str(built), str(inside)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+        words = ("--seconds=8", "--freq=199", "--collect=perf", "--out", runs)
+        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *words)
+        assert len(descendants([process.pid])) == 3
+    run = open_run((runs / "latest").resolve())
+    stacks = list(read_profile(run.path(Files.PROFILE)).each_stack())
+    leaves = {stack.frames[-1] for stack in stacks}
+    assert leaves >= _BURNED, leaves
+    assert not [check for check in run.record.checks if check.name == "names"]
+    # What we see ourselves is not copied.
+    assert not run.path(Files.MAPPED).joinpath("usr").exists()
+    # Names stay when it is folded again, now that the target is gone.
+    again, _, _ = ioflame.run("analyse", run.directory)
+    anew = {stack.frames[-1] for stack in read_profile(run.path(Files.PROFILE)).each_stack()}
+    assert (again, anew) == (code, leaves), said + err
+
+
+@pytest.mark.needs("perf", "co-re")
+def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_path: Path) -> None:
+    """Its program, its library, the functions of both, its thread, and the command that counts are called secret."""
+    place, runs = tmp_path / "of-secret", tmp_path / "runs"
+    place.mkdir()
+    words = ["cc", "-O1", "-fno-omit-frame-pointer", "-DTURN=secret_turn"]
+    library = place / "libsecret.so"
+    subprocess.run([*words, "-shared", "-fPIC", "-o", library, "crank.c"], cwd=_SOURCES, check=True)
+    program = [*words, "-o", str(place / "secretd"), "statically.c", str(library)]
+    subprocess.run(program, cwd=_SOURCES, check=True)
+    with service([str(place / "secretd")]) as process:
+        count = f"--count=: secret; cut -d' ' -f14 /proc/{process.pid}/stat"
+        given = ("--seconds=8", "--freq=199", "--collect=perf,iolat,offcpu", "--redact", count, "--out", str(runs))
+        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *given)
+    run = open_run((runs / "latest").resolve())
+    assert run.path(Files.REPORT).exists() and run.path(Files.OFF_CPU_PROFILE).exists(), said + err
+    for path in (path for path in run.directory.rglob("*") if path.is_file()):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        assert b"secret" not in content and b"libsecret" not in path.name.encode(), path
+    assert "secret" not in said and "secret" not in run.directory.name
+    # Nothing is left that a name could be got back from.
+    assert not [name for name in (Files.PERF_DATA, Files.OFF_CPU_DATA, "redact.json") if run.path(name).exists()]
+    profile = read_profile(run.path(Files.PROFILE))
+    heaviest = max(profile.each_stack(), key=lambda stack: stack.weight)
+    turn = heaviest.frames[-1]
+    assert re.fullmatch("h[0-9a-f]{10}", turn) and any("_[k]" in frame for frame in profile.names)
+    for name in (Files.FOLDED, Files.SLICES, Files.FLAMEGRAPH, Files.REPORT):
+        assert turn in run.path(name).read_text(encoding="utf-8"), name
+    assert turn.encode() in gzip.decompress(run.path(Files.PPROF).read_bytes())
+    assert "__libc_start_call_main" in profile.names or "__libc_start_main_impl" in profile.names
+    code, _, err = ioflame.run("analyse", run.directory)
+    assert code == 2 and "is redacted: its recordings are not kept" in err
