@@ -25,7 +25,7 @@ __all__ = ("FORMATS", "SETTINGS", "Imported", "import_file", "settings_of")
 
 FORMATS = ("pprof", "otlp", "folded", "perf-data", "tsv")
 # What a file does not say of itself and `--set` may.
-SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps")
+SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps", "event")
 _BY_NAME = {".otlp": "otlp", ".tsv": "tsv", ".data": "perf-data", ".folded": "folded", ".txt": "folded", ".pb": "pprof",
             ".gz": "pprof", ".pprof": "pprof"}  # fmt: skip
 # benchmark.sh's names of what ioflame has a name for; its others keep theirs behind "report.".
@@ -90,10 +90,14 @@ def import_file(path: Path, settings: Mapping[str, str], form: str = "") -> Impo
     if kind == "otlp":
         found = read_otlp(read_whole(path))
         return Imported([_foreign(origin, one, str(number)) for number, one in enumerate(found)], [])
-    tables, frames = origin.tables(), FrameTable()
+    event = settings.get("event", "")
+    tables, frames = origin.tables(event), FrameTable()
     with scratch_directory() as place:
         argv = ["--kernel", "--slice-ms", "1000", "--input-format", kind, str(path)]
-        run_stackfold(argv, place / "profile.json").require("stackfold")
+        folded = run_stackfold([*argv, *(["--event", event] if event else [])], place / "profile.json")
+        if "several events" in folded.errors:
+            raise UsageError(f"{path}: {folded.errors}", means="nothing was added", mend="--set event=NAME, for each")
+        folded.require("stackfold")
         sample_rows(read_profile(place / "profile.json"), tables, frames)
     return Imported([_with(tables, frames)], [])
 
