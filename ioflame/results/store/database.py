@@ -112,9 +112,9 @@ class Store:
         self._open()
 
     def _open(self) -> None:
-        """A new connection with a view for each table, of the files that are there now."""
-        # What was added since is not in the views.
-        self._stale = False
+        """A new connection, and the files that are there now."""
+        # stale: files were added since; bound: the views are there, which take longer the more files there are
+        self._stale = self._bound = False
         settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         self._connection: duckdb.DuckDBPyConnection = self._duckdb.connect(":memory:", config=settings)
         self._connection.execute("CREATE SCHEMA form; USE form")
@@ -123,11 +123,15 @@ class Store:
         self._tables = [name for (name,) in found]
         self._connection.execute("USE memory.main")
         self._files = StoreFiles(self._root, self._tables, [one.path for one in self._damaged], self._files)
+
+    def _bind(self) -> None:
+        """A view for each table, and the ready views; what adds to a store needs none of them."""
         # A view is bound as it is made: runs, which others are joined to, comes first.
         for table in sorted(self._tables, key=lambda name: name != "runs"):
             self._view(table)
         stacks = self._source("stacks")
         self._connection.execute(f"CREATE VIEW every_stack AS FROM {stacks}; {stored_query('views.sql')}")
+        self._bound = True
 
     def _source(self, table: str) -> str:
         paths = self._files.by_table[table]
@@ -149,6 +153,8 @@ class Store:
             self._open()
         for _ in range(_TRIES):
             try:
+                if not self._bound:
+                    self._bind()
                 return self._ask(sql, parameters)
             except (self._duckdb.ParserException, self._duckdb.BinderException, self._duckdb.CatalogException) as error:
                 raise UsageError(
@@ -181,8 +187,9 @@ class Store:
 
     def check(self) -> list[str]:
         """Everything that is wrong with it, a line each; reads all of it."""
-        if self._find_damage():
-            self._open()
+        self._find_damage()
+        self._open()
+        self._bind()
         said = [f"skipped: {one.path}: {one.why}" for one in self.skipped]
         said += [f"left by a writer that was killed: {path}" for path in self._files.left]
         for table in self._tables:
@@ -195,7 +202,16 @@ class Store:
 
     # ---- writing -----------------------------------------------------------------------------------------------------
     def holds(self, run: str) -> bool:
-        return bool(self.query("SELECT 1 FROM runs WHERE run = ? OR starts_with(run, ? || '.')", [run, run]).rows)
+        if self._stale:
+            self._open()
+        stems = {path.stem for path in self._files.by_table["runs"]}
+        if run in stems:
+            return True
+        # A file of many runs: merged, or the rows of an imported table.
+        many = any(stem.startswith("merged-") or run.startswith(f"{stem}.") for stem in stems)
+        return many and bool(
+            self.query("SELECT 1 FROM runs WHERE run = ? OR starts_with(run, ? || '.')", [run, run]).rows
+        )
 
     def add(self, tables: RunTables) -> bool:
         """Whether it was new. HostError when the disk is full; what was written of it until then is taken away."""
@@ -237,7 +253,7 @@ class Store:
         columns = ", ".join(f"'{column}': '{kind}'" for column, kind, *_ in forms)
         read = f"read_ndjson({_quoted(file)}, columns={{{columns}}}, maximum_object_size={_LONGEST_ROW})"
         key = _KEYS[table] if table in DICTIONARIES else ""
-        known = f" ANTI JOIN {table} USING ({key})" if key else ""
+        known = f" ANTI JOIN {self._source(table)} known USING ({key})" if key else ""
         once = f"DISTINCT ON ({key})" if key else ""
         self._ask(f"INSERT INTO {name} SELECT {once} * FROM {read}{known}")
         return name
