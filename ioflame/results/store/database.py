@@ -126,7 +126,6 @@ class Store:
 
     def _bind(self) -> None:
         """A view for each table, and the ready views; what adds to a store needs none of them."""
-        # A view is bound as it is made: runs, which others are joined to, comes first.
         for table in sorted(self._tables, key=lambda name: name != "runs"):
             self._view(table)
         stacks = self._source("stacks")
@@ -140,7 +139,9 @@ class Store:
     def _view(self, table: str) -> None:
         key = _KEYS.get(table)
         once, joined = (f"DISTINCT ON ({key})", "") if key else ("", "SEMI JOIN runs USING (run)")
-        self._connection.execute(f"CREATE VIEW {table} AS SELECT {once} * FROM {self._source(table)} {joined}")
+        # Every other is joined to runs, whose files are many and small: it is read once.
+        kind = "TABLE" if table == "runs" else "VIEW"
+        self._connection.execute(f"CREATE {kind} {table} AS SELECT {once} * FROM {self._source(table)} {joined}")
 
     @property
     def skipped(self) -> list[Skipped]:

@@ -47,34 +47,33 @@ CREATE VIEW noise AS
         SELECT host, day, count(d) AS blocks, 100 * avg(d) AS twin_mean, 100 * stddev_samp(d) AS twin_sd FROM pairs GROUP BY ALL)
     SELECT * FROM of_windows LEFT JOIN of_twins USING (host, day) ORDER BY ALL;
 
--- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over the runs
+-- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over runs
 CREATE MACRO stack_costs(labels) AS TABLE
-    WITH chosen AS (
-        SELECT run, label, event, cpu_us, count(*) OVER (PARTITION BY label) AS runs
+    WITH chosen AS MATERIALIZED (
+        SELECT run, label, event, cpu_us / count(DISTINCT run) OVER (PARTITION BY label) AS us
         FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND list_contains(labels, label)),
-    weighed AS (
-        SELECT run, event, stack_hi, stack_lo, sum(weight) AS weight, sum(samples) AS samples
-        FROM samples SEMI JOIN chosen USING (run, event) GROUP BY ALL),
-    whole AS (SELECT run, sum(weight) AS whole FROM weighed GROUP BY ALL)
-    SELECT label, stack_hi, stack_lo, sum(cpu_us * weight / whole / runs) AS us, sum(samples) AS samples
-    FROM weighed JOIN whole USING (run) JOIN chosen USING (run, event) WHERE whole > 0 GROUP BY ALL;
+    own AS MATERIALIZED (
+        SELECT run, event, label, us, stack_hi, stack_lo, weight, samples FROM samples JOIN chosen USING (run, event)),
+    priced AS (SELECT run, event, us / sum(weight) AS us_of_one FROM own GROUP BY run, event, us HAVING sum(weight) > 0)
+    SELECT label, stack_hi, stack_lo, sum(weight * us_of_one) AS us, sum(samples) AS samples
+    FROM own JOIN priced USING (run, event) GROUP BY ALL;
 
 -- every function's own and total us per query in two versions, by canonical name; the largest change of `own` first.
 -- A change has no interval here: `ioflame compare` tells which of them are differences.
 CREATE MACRO frames_by_difference(base, arm) AS TABLE
-    WITH costs AS (FROM stack_costs([base, arm])),
-    placed AS (SELECT label, us, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
-    own AS (
-        SELECT label, frames[-1] AS frame, sum(us) AS own, 0.0 AS total, sum(samples) AS samples FROM placed GROUP BY ALL),
-    called AS (SELECT label, unnest(list_distinct(frames)) AS frame, us FROM placed),
-    total AS (SELECT label, frame, 0.0 AS own, sum(us) AS total, 0 AS samples FROM called GROUP BY ALL),
-    named AS (
-        SELECT label, canonical, sum(own) AS own, sum(total) AS total, sum(samples) AS samples
-        FROM (FROM own UNION ALL FROM total) JOIN frames USING (frame) GROUP BY ALL)
-    SELECT canonical AS "function", coalesce(sum(own) FILTER (label = base), 0) AS own_base, coalesce(sum(own) FILTER (label = arm), 0) AS own_arm,
-        own_arm - own_base AS own_change, coalesce(sum(total) FILTER (label = base), 0) AS total_base,
-        coalesce(sum(total) FILTER (label = arm), 0) AS total_arm, total_arm - total_base AS total_change, sum(samples) AS samples
-    FROM named GROUP BY ALL ORDER BY abs(own_change) DESC, "function";
+    WITH costs AS (
+        SELECT stack_hi, stack_lo, coalesce(sum(us) FILTER (label = base), 0) AS us_base, coalesce(sum(us) FILTER (label = arm), 0) AS us_arm,
+            sum(samples) AS samples
+        FROM stack_costs([base, arm]) GROUP BY ALL),
+    placed AS MATERIALIZED (SELECT us_base, us_arm, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
+    called AS (SELECT unnest(list_distinct(frames)) AS frame, us_base, us_arm FROM placed),
+    each AS (
+        SELECT frames[-1] AS frame, sum(us_base) AS own_base, sum(us_arm) AS own_arm, sum(samples) AS samples, 0.0 AS total_base, 0.0 AS total_arm
+        FROM placed GROUP BY ALL
+        UNION ALL SELECT frame, 0.0, 0.0, 0, sum(us_base), sum(us_arm) FROM called GROUP BY ALL)
+    SELECT canonical AS "function", sum(own_base) AS own_base, sum(own_arm) AS own_arm, sum(own_arm) - sum(own_base) AS own_change,
+        sum(total_base) AS total_base, sum(total_arm) AS total_arm, sum(total_arm) - sum(total_base) AS total_change, sum(samples) AS samples
+    FROM each JOIN frames USING (frame) GROUP BY ALL ORDER BY abs(own_change) DESC, "function";
 
 -- the stacks of a version that hold a function of that name, the most expensive first
 CREATE MACRO stacks_through(version, called) AS TABLE
