@@ -128,7 +128,7 @@ def _foreign(origin: _Origin, profile: ForeignProfile, part: str) -> RunTables:
         if profile.time_ns
         else {}
     )
-    types = json.dumps({"types": profile.types, "time_ns": profile.time_ns})
+    types = json.dumps({"types": profile.types, "time_ns": profile.time_ns, "duration_ns": profile.duration_ns})
     tables, frames = origin.tables(part, settings=types, **told), FrameTable()
     for sample in profile.samples:
         places = [frames.frame(one.name, one.object, one.file, one.line) for one in sample.frames]
