@@ -64,7 +64,7 @@ def add_parser(commands: Commands) -> None:
     add.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a directory of ours, or a file")
     add.add_argument("--format", choices=FORMATS, default="", help="of files whose names do not say it")
     add.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help=f"of a file: {', '.join(SETTINGS)}"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help=f"of a file or run: {', '.join(SETTINGS)}"
     )
     _rows(verb("ls", "list the runs", _ls))
     sql = _rows(verb("sql", "a query, over the tables and views of docs/store.md", _sql))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ioflame.analysis.fleet import Watch, watch_of
 from ioflame.errors import MeasurementError
 from ioflame.results.store.database import Store, stored_query
@@ -18,6 +20,6 @@ def watch_release(store: Store, base: str, arm: str) -> Watch:
         raise MeasurementError(
             f"{base} and {arm} cannot be compared by their hosts in {store.directory}",
             means="on one day, at least two hosts have to run each in the same test, on the same CPU and kernel",
-            mend=f'ioflame store sql {store.directory} "{_DAYS}"',
+            mend=shlex.join(["ioflame", "store", "sql", str(store.directory), _DAYS]),
         )
     return found

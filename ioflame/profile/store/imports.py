@@ -25,7 +25,7 @@ __all__ = ("FORMATS", "SETTINGS", "Imported", "import_file", "settings_of")
 
 FORMATS = ("pprof", "otlp", "folded", "perf-data", "tsv")
 # What a file does not say of itself and `--set` may.
-SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps", "event")
+SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps", "event", "probability")
 _BY_NAME = {".otlp": "otlp", ".tsv": "tsv", ".data": "perf-data", ".folded": "folded", ".txt": "folded", ".pb": "pprof",
             ".gz": "pprof", ".pprof": "pprof"}  # fmt: skip
 # benchmark.sh's names of what ioflame has a name for; its others keep theirs behind "report.".
@@ -45,14 +45,17 @@ class _Origin:
     def tables(self, part: str = "", **own: object) -> RunTables:
         """A run of its own for a part of the file, with its rows in `runs` and `artifacts`."""
         created = str(own.get("created", self.created))
-        tables = RunTables(run_name(created, self.path.stem, self.digest, part), created[:10])
         said = self.settings
+        # The same bytes of two hosts are two profiles.
+        of_host = [said["host"]] if "host" in said else []
+        tables = RunTables(run_name(created, self.path.stem, self.digest, part, *of_host), created[:10])
         label, workload = said.get("version", "unknown"), said.get("workload", self.path.stem)
         row: dict[str, object] = {
             "campaign": "", "arm": "", "base": "", "twin": False, "created": created, "engine": "",
             "workload": workload, "test": said.get("test", workload),
             "threads": int(said.get("threads", "1")), "factor": "", "label": label, "host": said.get("host", "unknown"),
-            "artifact": f"version {label}", "tree": "", "probability": 1.0, "source": "import",
+            "artifact": f"version {label}", "tree": "", "probability": float(said.get("probability", "1")),
+            "source": "import",
             "raw_path": str(self.path.resolve()), "raw_sha256": self.digest, "settings": "{}",
         }  # fmt: skip
         row |= own
@@ -202,7 +205,7 @@ def settings_of(given: Sequence[str]) -> dict[str, str]:
     unknown = [key for key in found if key not in SETTINGS]
     if unknown:
         raise UsageError(f"--set {unknown[0]} is not known", mend=f"--set {'|'.join(SETTINGS)}=VALUE")
-    for key in ("threads", "cpuPer", "qps"):
+    for key in ("threads", "cpuPer", "qps", "probability"):
         if key in found and _number(found[key]) is None:
             raise UsageError(f"--set {key}={found[key]} is no number")
     return found

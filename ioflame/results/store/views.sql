@@ -47,6 +47,16 @@ CREATE VIEW noise AS
         SELECT host, day, count(d) AS blocks, 100 * avg(d) AS twin_mean, 100 * stddev_samp(d) AS twin_sd FROM pairs GROUP BY ALL)
     SELECT * FROM of_windows LEFT JOIN of_twins USING (host, day) ORDER BY ALL;
 
+-- CPU of all hosts by test, version and day: a sample stands for 1/probability of its weight, profiles are drawn independently
+-- (Horvitz and Thompson 1952). sd: of the estimate. Of events in ns.
+CREATE VIEW cpu_hours AS
+    WITH profiled AS (
+        SELECT run, sum(weight) / 3.6e12 AS hours
+        FROM samples WHERE unit IN ('ns', 'nanoseconds') AND event NOT IN ('off-cpu', 'stopped') GROUP BY run)
+    SELECT test, label, date_trunc('day', created) AS day, count(DISTINCT host) AS hosts, count(*) AS profiles,
+        sum(hours / probability) AS hours, sqrt(sum((1 - probability) * (hours / probability) ** 2)) AS sd
+    FROM profiled JOIN runs USING (run) WHERE probability > 0 AND NOT coalesce(twin, false) GROUP BY ALL ORDER BY ALL;
+
 -- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over runs
 CREATE MACRO stack_costs(labels) AS TABLE
     WITH chosen AS MATERIALIZED (
