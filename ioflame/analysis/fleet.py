@@ -152,7 +152,8 @@ def watch_of(rows: Sequence[Mapping[str, Any]], rate: float = _RATE) -> Watch | 
     changes = {
         key: change
         for key, of in sides.items()
-        if samples[key] >= least and (change := change_of([(one[0], one[1]) for one in of.values()])) is not None
+        if (key == _TOTAL or samples[key] >= least)
+        and (change := change_of([(one[0], one[1]) for one in of.values()])) is not None
     }
     if _TOTAL not in changes:
         return None

@@ -129,7 +129,8 @@ class Store:
         for table in sorted(self._tables, key=lambda name: name != "runs"):
             self._view(table)
         stacks = self._source("stacks")
-        self._connection.execute(f"CREATE VIEW every_stack AS FROM {stacks}; {stored_query('views.sql')}")
+        ready = stored_query("dialect.duckdb.sql") + stored_query("views.sql")
+        self._connection.execute(f"CREATE VIEW every_stack AS FROM {stacks}; {ready}")
         self._bound = True
 
     def _source(self, table: str) -> str:

@@ -1,4 +1,5 @@
--- Ready views over the tables. A label is a version: the name of an arm, else the engine's version. Twins are controls and no version.
+-- Ready views over the tables, in the SQL that DuckDB and Spark share; what they call by different names is in dialect.duckdb.sql and
+-- dialect.spark.sql. A label is a version: the name of an arm, else the engine's version. Twins are controls and no version.
 
 CREATE VIEW latest AS
     SELECT * FROM runs QUALIFY row_number() OVER (PARTITION BY test, host, label ORDER BY created DESC, run DESC) = 1
@@ -41,7 +42,7 @@ CREATE VIEW noise AS
             100 * sqrt(sum(cpu * (n - 1)) / sum(n - 1)) AS cpu_sd
         FROM spread GROUP BY ALL),
     pairs AS (
-        SELECT host, day, avg(qps) FILTER (twin) - avg(qps) FILTER (is_base AND NOT twin) AS d
+        SELECT host, day, avg(qps) FILTER (WHERE twin) - avg(qps) FILTER (WHERE is_base AND NOT twin) AS d
         FROM plain WHERE campaign <> '' AND block IS NOT NULL GROUP BY host, day, campaign, session, block),
     of_twins AS (
         SELECT host, day, count(d) AS blocks, 100 * avg(d) AS twin_mean, 100 * stddev_samp(d) AS twin_sd FROM pairs GROUP BY ALL)
@@ -54,42 +55,43 @@ CREATE VIEW cpu_hours AS
         SELECT run, sum(weight) / 3.6e12 AS hours
         FROM samples WHERE unit IN ('ns', 'nanoseconds') AND event NOT IN ('off-cpu', 'stopped') GROUP BY run)
     SELECT test, label, date_trunc('day', created) AS day, count(DISTINCT host) AS hosts, count(*) AS profiles,
-        sum(hours / probability) AS hours, sqrt(sum((1 - probability) * (hours / probability) ** 2)) AS sd
+        sum(hours / probability) AS hours, sqrt(sum((1 - probability) * power(hours / probability, 2))) AS sd
     FROM profiled JOIN runs USING (run) WHERE probability > 0 AND NOT coalesce(twin, false) GROUP BY ALL ORDER BY ALL;
 
 -- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over runs
-CREATE MACRO stack_costs(labels) AS TABLE
-    WITH chosen AS MATERIALIZED (
-        SELECT run, label, event, cpu_us / count(DISTINCT run) OVER (PARTITION BY label) AS us
-        FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND list_contains(labels, label)),
-    own AS MATERIALIZED (
-        SELECT run, event, label, us, stack_hi, stack_lo, weight, samples FROM samples JOIN chosen USING (run, event)),
-    priced AS (SELECT run, event, us / sum(weight) AS us_of_one FROM own GROUP BY run, event, us HAVING sum(weight) > 0)
+CREATE MACRO stack_costs(base, arm) AS TABLE
+    WITH chosen AS (SELECT run, label, event, cpu_us FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND label IN (base, arm)),
+    of_label AS (SELECT label, count(DISTINCT run) AS runs FROM chosen GROUP BY label),
+    own AS (SELECT run, event, stack_hi, stack_lo, weight, samples FROM samples SEMI JOIN chosen USING (run, event)),
+    whole AS (SELECT run, event, sum(weight) AS weight FROM own GROUP BY run, event),
+    priced AS (
+        SELECT run, event, label, cpu_us / runs / weight AS us_of_one
+        FROM whole JOIN chosen USING (run, event) JOIN of_label USING (label) WHERE weight > 0)
     SELECT label, stack_hi, stack_lo, sum(weight * us_of_one) AS us, sum(samples) AS samples
-    FROM own JOIN priced USING (run, event) GROUP BY ALL;
+    FROM own JOIN priced USING (run, event) GROUP BY label, stack_hi, stack_lo;
 
 -- every function's own and total us per query in two versions, by canonical name; the largest change of `own` first.
 -- A change has no interval here: `ioflame compare` tells which of them are differences.
 CREATE MACRO frames_by_difference(base, arm) AS TABLE
     WITH costs AS (
-        SELECT stack_hi, stack_lo, coalesce(sum(us) FILTER (label = base), 0) AS us_base, coalesce(sum(us) FILTER (label = arm), 0) AS us_arm,
-            sum(samples) AS samples
-        FROM stack_costs([base, arm]) GROUP BY ALL),
-    placed AS MATERIALIZED (SELECT us_base, us_arm, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
-    called AS (SELECT unnest(list_distinct(frames)) AS frame, us_base, us_arm FROM placed),
-    each AS (
-        SELECT frames[-1] AS frame, sum(us_base) AS own_base, sum(us_arm) AS own_arm, sum(samples) AS samples, 0.0 AS total_base, 0.0 AS total_arm
-        FROM placed GROUP BY ALL
-        UNION ALL SELECT frame, 0.0, 0.0, 0, sum(us_base), sum(us_arm) FROM called GROUP BY ALL)
+        SELECT stack_hi, stack_lo, coalesce(sum(us) FILTER (WHERE label = base), 0) AS us_base,
+            coalesce(sum(us) FILTER (WHERE label = arm), 0) AS us_arm, sum(samples) AS samples
+        FROM stack_costs(base, arm) GROUP BY stack_hi, stack_lo),
+    placed AS (SELECT us_base, us_arm, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
+    called AS (SELECT unnest(array_distinct(frames)) AS frame, us_base, us_arm FROM placed),
+    each_frame AS (
+        SELECT last_of(frames) AS frame, sum(us_base) AS own_base, sum(us_arm) AS own_arm, sum(samples) AS samples, 0 AS total_base,
+            0 AS total_arm
+        FROM placed GROUP BY last_of(frames)
+        UNION ALL SELECT frame, 0, 0, 0, sum(us_base), sum(us_arm) FROM called GROUP BY frame)
     SELECT canonical AS "function", sum(own_base) AS own_base, sum(own_arm) AS own_arm, sum(own_arm) - sum(own_base) AS own_change,
         sum(total_base) AS total_base, sum(total_arm) AS total_arm, sum(total_arm) - sum(total_base) AS total_change, sum(samples) AS samples
-    FROM each JOIN frames USING (frame) GROUP BY ALL ORDER BY abs(own_change) DESC, "function";
+    FROM each_frame JOIN frames USING (frame) GROUP BY canonical ORDER BY abs(own_change) DESC, "function";
 
 -- the stacks of a version that hold a function of that name, the most expensive first
 CREATE MACRO stacks_through(version, called) AS TABLE
-    WITH wanted AS (SELECT list(frame) AS ids FROM frames WHERE canonical = called),
-    found AS (
-        SELECT us, samples, frames FROM stacks CROSS JOIN wanted JOIN (FROM stack_costs([version])) USING (stack_hi, stack_lo)
-        WHERE list_has_any(frames, ids)),
-    told AS (SELECT map(list(frame), list(name)) AS names FROM frames)
-    SELECT us, samples, array_to_string([names[id] FOR id IN found.frames], ';') AS stack FROM found CROSS JOIN told ORDER BY us DESC, stack;
+    WITH wanted AS (SELECT array_agg(frame) AS ids FROM frames WHERE canonical = called),
+    held AS (SELECT stack_hi, stack_lo, frames FROM stacks CROSS JOIN wanted WHERE overlap(frames, ids)),
+    found AS (SELECT us, samples, frames FROM held JOIN stack_costs(version, version) USING (stack_hi, stack_lo)),
+    told AS (SELECT map_of(array_agg(frame), array_agg(name)) AS names FROM frames)
+    SELECT us, samples, names_of(frames, names) AS stack FROM found CROSS JOIN told ORDER BY us DESC, stack;
