@@ -25,25 +25,42 @@ DAY = "2026-11-20"
 # Rows of an hour by table, of the host `h` and the run `run`; versions 9.0 and 9.9, as the questions name them.
 _RUNS = "(SELECT h, format('d{{:02}}-h{{:05}}', {hour}, h) AS run FROM range({hosts}) t(h))"
 TABLES = {
-    "runs": """SELECT run, '' AS campaign, false AS twin, TIMESTAMP '{day}' + INTERVAL {hour} HOUR AS created, 'serving' AS test,
-        CASE WHEN h % 2 = 0 THEN '9.0' ELSE '9.9' END AS label, format('h{{:05}}', h) AS host, 0.01 AS probability FROM {runs}""",
-    "hosts": """SELECT run, format('h{{:05}}', h) AS host, '{{"cpu": "' || (h // 2) % 4 || '", "kernel": "6.1"}}' AS facts FROM {runs}""",
-    "figures": """SELECT run, metric, CASE metric WHEN 'qps' THEN 1e5 ELSE 20 END * (0.97 + 0.06 * random()) AS value
+    "runs": """
+        SELECT run, '' AS campaign, false AS twin, TIMESTAMP '{day}' + INTERVAL {hour} HOUR AS created,
+            'serving' AS test, CASE WHEN h % 2 = 0 THEN '9.0' ELSE '9.9' END AS label, format('h{{:05}}', h) AS host,
+            0.01 AS probability
+        FROM {runs}""",
+    "hosts": """
+        SELECT run, format('h{{:05}}', h) AS host, '{{"cpu": "' || (h // 2) % 4 || '", "kernel": "6.1"}}' AS facts
+        FROM {runs}""",
+    "figures": """
+        SELECT run, metric, CASE metric WHEN 'qps' THEN 1e5 ELSE 20 END * (0.97 + 0.06 * random()) AS value
         FROM {runs} CROSS JOIN (VALUES ('qps'), ('cpuPer')) m(metric)""",
-    "windows": """SELECT run, w AS "window", 'plain' AS kind, w * 1000000000 AS start_ns, (w + 1) * 1000000000 AS end_ns,
-        1e5 * (0.9 + 0.2 * random()) AS queries, 1000000000 AS cpu_ns, '' AS dropped FROM {runs} CROSS JOIN range(12) t(w)""",
-    "categories": """SELECT run, 'cpu-clock' AS event, NULL AS second, 'owner' AS "view", 'c' || c AS category,
-        1 + (random() * 1e8)::BIGINT AS weight, 5 AS samples FROM {runs} CROSS JOIN range(20) t(c)""",
-    "samples": """SELECT run, 1 AS "window", (random() * 10)::INT AS second, 'cpu-clock' AS event, 'ns' AS unit, 'db' AS pool, '' AS state,
-        '' AS labels, hash(s)::UBIGINT >> 1 AS stack_hi, s AS stack_lo, 1000000 * (1 + (random() * 99)::BIGINT) AS weight, 1 AS samples
-        FROM (SELECT run, (random() * random() * {pool})::BIGINT % {pool} AS s FROM {runs} CROSS JOIN range({stacks}) t(i))
+    "windows": """
+        SELECT run, w AS "window", 'plain' AS kind, w * 1000000000 AS start_ns, (w + 1) * 1000000000 AS end_ns,
+            1e5 * (0.9 + 0.2 * random()) AS queries, 1000000000 AS cpu_ns, '' AS dropped
+        FROM {runs} CROSS JOIN range(12) t(w)""",
+    "categories": """
+        SELECT run, 'cpu-clock' AS event, NULL AS second, 'owner' AS "view", 'c' || c AS category,
+            1 + (random() * 1e8)::BIGINT AS weight, 5 AS samples
+        FROM {runs} CROSS JOIN range(20) t(c)""",
+    "samples": """
+        SELECT run, 1 AS "window", (random() * 10)::INT AS second, 'cpu-clock' AS event, 'ns' AS unit, 'db' AS pool,
+            '' AS state, '' AS labels, hash(s)::UBIGINT >> 1 AS stack_hi, s AS stack_lo,
+            1000000 * (1 + (random() * 99)::BIGINT) AS weight, 1 AS samples
+        FROM (SELECT run, (random() * random() * {pool})::BIGINT % {pool} AS s
+              FROM {runs} CROSS JOIN range({stacks}) t(i))
         ORDER BY stack_hi, stack_lo, second""",
 }
 DICTIONARIES = {
-    "stacks": """SELECT hash(s)::UBIGINT >> 1 AS stack_hi, s AS stack_lo,
-        [hash(s // 100, i)::UBIGINT % {frames} FOR i IN range(10 + s % 30)] AS frames FROM range({pool}) t(s)""",
-    "frames": """SELECT f AS frame, 'ns::f' || f AS name, 'ns::f' || f AS canonical, 'librocksdb.so.9' AS object, false AS kernel,
-        false AS inlined FROM range({frames}) t(f)""",
+    "stacks": """
+        SELECT hash(s)::UBIGINT >> 1 AS stack_hi, s AS stack_lo,
+            [hash(s // 100, i)::UBIGINT % {frames} FOR i IN range(10 + s % 30)] AS frames
+        FROM range({pool}) t(s)""",
+    "frames": """
+        SELECT f AS frame, 'ns::f' || f AS name, 'ns::f' || f AS canonical, 'librocksdb.so.9' AS object,
+            false AS kernel, false AS inlined
+        FROM range({frames}) t(f)""",
 }
 
 
@@ -54,7 +71,9 @@ def write(store: Path, hosts: int) -> None:
     def put(table: str, select: str, name: str) -> None:
         path = store / "v1" / table / f"day={DAY}" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        made.execute(f"CREATE OR REPLACE TEMP TABLE rows AS FROM {table} WHERE false; INSERT INTO rows BY NAME {select}")
+        made.execute(
+            f"CREATE OR REPLACE TEMP TABLE rows AS FROM {table} WHERE false; INSERT INTO rows BY NAME {select}"
+        )
         says = f"KV_METADATA {{ioflame_store: '{footer_words(table)}'}}"
         made.execute(f"COPY (FROM rows) TO '{path}' (FORMAT parquet, COMPRESSION zstd, {says})")
 

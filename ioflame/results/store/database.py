@@ -135,7 +135,7 @@ class Store:
 
     def _source(self, table: str) -> str:
         paths = self._files.by_table[table]
-        return f"read_parquet([{', '.join(map(_quoted, paths))}])" if paths else f"form.{table}"
+        return _read(paths) if paths else f"form.{table}"
 
     def _view(self, table: str) -> None:
         key = _KEYS.get(table)
@@ -180,7 +180,7 @@ class Store:
         found = False
         for path in (path for paths in self._files.by_table.values() for path in paths):
             try:
-                self._ask(f"SELECT bit_xor(hash(t)) FROM read_parquet({_quoted(path)}) t")
+                self._ask(f"SELECT bit_xor(hash(t)) FROM {_read([path])} t")
             except self._duckdb.Error as error:
                 if path.exists():
                     self._damaged.append(Skipped(path, f"it is damaged: {str(error).splitlines()[0]}"))
@@ -314,7 +314,7 @@ class Store:
             path.unlink(missing_ok=True)
         elif path.stem.startswith("merged-") or any(run.startswith(f"{path.stem}.") for run in runs):
             listed = ", ".join(_quoted(run) for run in runs)
-            source = f"read_parquet({_quoted(path)})"
+            source = _read([path])
             if self._ask(f"SELECT 1 FROM {source} WHERE run IN ({listed}) LIMIT 1").rows:
                 self._merge([path], f"SELECT * FROM {source} WHERE run NOT IN ({listed})", table)
 
@@ -329,9 +329,8 @@ class Store:
                     by_day.setdefault(path.parent, []).append(path)
                 for paths in by_day.values():
                     if len(paths) > 1:
-                        listed = ", ".join(map(_quoted, paths))
                         once = f"DISTINCT ON ({_KEYS[table]})" if table in _KEYS else ""
-                        self._merge(paths, f"SELECT {once} * FROM read_parquet([{listed}])", table)
+                        self._merge(paths, f"SELECT {once} * FROM {_read(paths)}", table)
                         fewer += len(paths) - 1
         self._stale = True
         return fewer
@@ -351,6 +350,11 @@ class Store:
 def stored_query(name: str) -> str:
     """A query that lies beside this module, as SQL."""
     return resources.files("ioflame.results.store").joinpath(name).read_text(encoding="utf-8")
+
+
+def _read(paths: Sequence[Path]) -> str:
+    """What to select from; without the day of their directories, which is no column of a table."""
+    return f"(SELECT * EXCLUDE (day) FROM read_parquet([{', '.join(map(_quoted, paths))}], hive_partitioning = true))"
 
 
 def _vanished(error: Exception) -> bool:

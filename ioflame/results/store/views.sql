@@ -59,24 +59,24 @@ CREATE VIEW cpu_hours AS
     FROM profiled JOIN runs USING (run) WHERE probability > 0 AND NOT coalesce(twin, false) GROUP BY ALL ORDER BY ALL;
 
 -- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over runs
-CREATE MACRO stack_costs(base, arm) AS TABLE
-    WITH chosen AS (SELECT run, label, event, cpu_us FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND label IN (base, arm)),
+CREATE MACRO stack_costs(of_base, of_arm) AS TABLE
+    WITH chosen AS (SELECT run, label, event, cpu_us FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND label IN (of_base, of_arm)),
     of_label AS (SELECT label, count(DISTINCT run) AS runs FROM chosen GROUP BY label),
-    own AS (SELECT run, event, stack_hi, stack_lo, weight, samples FROM samples SEMI JOIN chosen USING (run, event)),
-    whole AS (SELECT run, event, sum(weight) AS weight FROM own GROUP BY run, event),
+    whole AS (SELECT run, event, sum(weight) AS weight FROM samples SEMI JOIN chosen USING (run, event) GROUP BY run, event),
     priced AS (
-        SELECT run, event, label, cpu_us / runs / weight AS us_of_one
-        FROM whole JOIN chosen USING (run, event) JOIN of_label USING (label) WHERE weight > 0)
+        SELECT run, event, label, cpu_us / runs / whole.weight AS us_of_one
+        FROM whole JOIN chosen USING (run, event) JOIN of_label USING (label) WHERE whole.weight > 0)
     SELECT label, stack_hi, stack_lo, sum(weight * us_of_one) AS us, sum(samples) AS samples
-    FROM own JOIN priced USING (run, event) GROUP BY label, stack_hi, stack_lo;
+    FROM samples JOIN priced USING (run, event) GROUP BY label, stack_hi, stack_lo;
 
 -- every function's own and total us per query in two versions, by canonical name; the largest change of `own` first.
 -- A change has no interval here: `ioflame compare` tells which of them are differences.
-CREATE MACRO frames_by_difference(base, arm) AS TABLE
-    WITH costs AS (
-        SELECT stack_hi, stack_lo, coalesce(sum(us) FILTER (WHERE label = base), 0) AS us_base,
-            coalesce(sum(us) FILTER (WHERE label = arm), 0) AS us_arm, sum(samples) AS samples
-        FROM stack_costs(base, arm) GROUP BY stack_hi, stack_lo),
+CREATE MACRO frames_by_difference(of_base, of_arm) AS TABLE
+    WITH sided AS (
+        SELECT stack_hi, stack_lo, CASE WHEN label = of_base THEN us ELSE 0 END AS us_base, CASE WHEN label = of_arm THEN us ELSE 0 END AS us_arm, samples
+        FROM stack_costs(of_base, of_arm)),
+    costs AS (
+        SELECT stack_hi, stack_lo, sum(us_base) AS us_base, sum(us_arm) AS us_arm, sum(samples) AS samples FROM sided GROUP BY stack_hi, stack_lo),
     placed AS (SELECT us_base, us_arm, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
     called AS (SELECT unnest(array_distinct(frames)) AS frame, us_base, us_arm FROM placed),
     each_frame AS (
