@@ -44,11 +44,12 @@ class ForeignSample:
 
 @dataclass
 class ForeignProfile:
-    """types: name and unit of each value; time_ns: Unix, 0 where it is not told"""
+    """types: name and unit of each value; time_ns: of its begin, Unix; it and duration_ns 0 where they are not told"""
 
     types: list[tuple[str, str]]
     time_ns: int = 0
     samples: list[ForeignSample] = field(default_factory=list)
+    duration_ns: int = 0
 
 
 # ---- pprof -----------------------------------------------------------------------------------------------------------
@@ -70,6 +71,7 @@ _PPROF: Mapping[str, Mapping[str, tuple[int, str]]] = {
         "function": (5, "*Function"),
         "string_table": (6, "*bytes"),
         "time_nanos": (9, "int64"),
+        "duration_nanos": (10, "int64"),
     },
 }
 
@@ -136,7 +138,8 @@ def read_pprof(data: bytes) -> ForeignProfile:
             )
             for one in whole.location
         }
-        found = ForeignProfile([(strings[one.type], strings[one.unit]) for one in whole.sample_type], whole.time_nanos)
+        types = [(strings[one.type], strings[one.unit]) for one in whole.sample_type]
+        found = ForeignProfile(types, whole.time_nanos, duration_ns=whole.duration_nanos)
         for one in whole.sample:
             labels: list[tuple[str | int, ...]] = [
                 (strings[label.key], strings[label.str])
@@ -193,7 +196,7 @@ def encode_pprof(profile: ForeignProfile) -> bytes:
         functions.setdefault((frame.name, frame.file), len(functions) + 1)
         return places.setdefault(frame, len(places) + 1)
 
-    made = _pprof_class()(time_nanos=profile.time_ns)
+    made = _pprof_class()(time_nanos=profile.time_ns, duration_nanos=profile.duration_ns)
     for name, unit in profile.types:
         made.sample_type.add(type=text(name), unit=text(unit))
     for sample in profile.samples:

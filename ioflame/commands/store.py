@@ -18,10 +18,13 @@ from ioflame.commands.arguments import Commands
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
+from ioflame.profile.store.fleet import watch_release
 from ioflame.profile.store.imports import FORMATS, SETTINGS, settings_of
+from ioflame.profile.store.pyroscope import push_run
 from ioflame.results.store.database import Answer, Store
 from ioflame.text.progress import Reporter
 from ioflame.text.tsv import tsv
+from viz.terminal.fleet import render_watch
 
 __all__ = ("add_parser", "run")
 
@@ -35,7 +38,9 @@ _EXAMPLES = """examples:
   ioflame store sql S "FROM frames_by_difference('10.5', '10.6') LIMIT 20"
   ioflame store sql S "FROM stacks_through('10.6', 'rocksdb::Block::Iter::Seek')"
   ioflame store sql S 'FROM noise'
+  ioflame store fleet S 10.5 10.6             hosts as units: within strata, mix
   ioflame store export S RUN -o again/        the run directory; -o x.pb.gz, -o x.folded
+  ioflame store export S latest --pyroscope http://127.0.0.1:4040
 """
 _LS = "SELECT run, created, test, label, host, campaign, session, arm, source FROM runs ORDER BY created, run"
 
@@ -59,14 +64,20 @@ def add_parser(commands: Commands) -> None:
     add.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a directory of ours, or a file")
     add.add_argument("--format", choices=FORMATS, default="", help="of files whose names do not say it")
     add.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help=f"of a file: {', '.join(SETTINGS)}"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help=f"of a file or run: {', '.join(SETTINGS)}"
     )
     _rows(verb("ls", "list the runs", _ls))
     sql = _rows(verb("sql", "a query, over the tables and views of docs/store.md", _sql))
     sql.add_argument("query", metavar="SQL")
-    export = verb("export", "a run as its directory, as pprof or as folded stacks", _export)
-    export.add_argument("name", metavar="RUN")
-    export.add_argument("-o", "--out", type=Path, required=True, metavar="OUT", help="DIR, FILE.pb.gz or FILE.folded")
+    export = verb("export", "a run as its directory, as pprof or as folded stacks, or to a Pyroscope", _export)
+    export.add_argument("name", metavar="RUN", help="`latest`: the newest with stacks")
+    to = export.add_mutually_exclusive_group(required=True)
+    to.add_argument("-o", "--out", type=Path, metavar="OUT", help="DIR, FILE.pb.gz or FILE.folded")
+    to.add_argument("--pyroscope", metavar="URL", help="a profile for each event to its /ingest")
+    export.add_argument("--replace", action="store_true", help="FILE, if it is there: what a server of files hands out")
+    fleet = _rows(verb("fleet", "what a version costs its hosts more or less than another; docs/fleet.md", _fleet))
+    fleet.add_argument("base", metavar="BASE", help="a version")
+    fleet.add_argument("arm", metavar="VERSION", help="the one that is watched")
     remove = verb("rm", "take runs out of it", _remove)
     remove.add_argument("names", nargs="+", metavar="RUN")
     verb("compact", "merge the files of each day; no sum changes", _compact)
@@ -125,8 +136,21 @@ def _cell(value: object) -> str | int | float | None:
 
 
 def _export(store: Store, arguments: argparse.Namespace) -> int:
-    export_run(store, arguments.name, arguments.out)
-    print(f"wrote {arguments.out}")
+    if arguments.pyroscope:
+        for name in push_run(store, arguments.name, arguments.pyroscope):
+            print(f"sent:         {name}")
+    else:
+        export_run(store, arguments.name, arguments.out, replace=arguments.replace)
+        print(f"wrote {arguments.out}")
+    return EXIT_OK
+
+
+def _fleet(store: Store, arguments: argparse.Namespace) -> int:
+    found = watch_release(store, arguments.base, arguments.arm)
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        print(render_watch(found, arguments.base, arguments.arm))
     return EXIT_OK
 
 

@@ -263,6 +263,15 @@ def test_a_file_that_is_not_whole_is_named_and_left_out(store: Store, why: str) 
     assert any(str(broken) in line for line in again.check())
 
 
+def test_a_run_whose_own_row_is_damaged_is_left_out(store: Store) -> None:
+    before = weights(store)
+    broken = sorted(store.directory.glob("v1/runs/*/*.parquet"))[0]
+    _flip(broken)
+    again = Store(store.directory)
+    assert weights(again) == {run: sums for run, sums in before.items() if run != broken.stem}
+    assert [one.path for one in again.skipped] == [broken]
+
+
 def test_the_command_prints_rows_and_what_it_left_out(store: Store) -> None:
     broken = sorted(store.directory.glob("v1/samples/*/*.parquet"))[0]
     broken.write_bytes(b"")

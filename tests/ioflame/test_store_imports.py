@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ioflame.errors import MeasurementError, UsageError
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
 from ioflame.results.store.database import Store
+from tests.folding.recordings import record
 
 
 def foreign(profile: ForeignProfile) -> Counter[tuple[object, ...]]:
@@ -94,6 +97,27 @@ def test_otlp_of_the_reference_classes_reads_to_the_same_totals(tmp_path: Path) 
     (tmp_path / "q.otlp").write_bytes(otlp().SerializeToString() + b"\x7a\x01x")
     with pytest.raises(MeasurementError, match="of fields that are not known"):
         add_to_store(store, tmp_path / "q.otlp")
+
+
+@pytest.mark.needs("perf")
+def test_a_recording_of_perf_has_the_sums_of_perf_script(tmp_path: Path) -> None:
+    options = ["-e", "cpu-clock,page-faults", "-F", "999", "-g"]
+    data = record(tmp_path / "perf.data", options, sys.executable, "-c", "sum(range(2 * 10**7))")
+    argv = ["perf", "script", "-i", str(data), "-G", "-F", "comm,event,period"]
+    told = subprocess.run(argv, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    found = [line.split() for line in told.splitlines()]
+    events = {"cpu-clock": "ns", "page-faults": "events"}
+    store = Store(tmp_path / "store", create=True)
+    with pytest.raises(UsageError, match=r"several events[\s\S]*--set event=NAME"):
+        add_to_store(store, data)
+    for event, unit in events.items():
+        counted = [int(row[-2]) for row in found if row[-1] == f"{event}:"]
+        (name,) = add_to_store(store, data, {"event": event, "host": "h1"}).new
+        summed = "SELECT event, unit, sum(weight)::BIGINT, sum(samples)::BIGINT FROM samples WHERE run = ? GROUP BY ALL"
+        (row,) = store.query(summed, [name]).rows
+        assert row == (event, unit, sum(counted), len(counted)) and len(counted) > 0
+    assert store.query("SELECT 1 FROM frames WHERE kernel").rows and store.check() == []
+    assert add_to_store(store, data, {"event": "cpu-clock"}).new == []
 
 
 def test_rows_of_benchmark_sh_are_runs(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ __all__ = (
     "among_figures",
     "compare",
     "decide",
+    "discovery_bound",
     "false_discovery",
     "judged",
     "unpaired",
@@ -232,8 +233,7 @@ def false_discovery(decisions: Sequence[Decision], rate: float = 0.05) -> list[D
     The p of a cell is that of its look times the number of looks.
     """
     tested = [one.difference.p * one.looks for one in decisions if _is_tested(one) and one.difference]
-    ordered = sorted(tested)
-    bound = max((p for k, p in enumerate(ordered, 1) if p <= rate * k / len(ordered)), default=-1.0)
+    bound = discovery_bound(tested, rate)
     return [
         replace(one, outcome=Outcome.UNDECIDED, why=(f"chance, among the {len(tested)} cells of this table",))
         if one.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
@@ -242,6 +242,15 @@ def false_discovery(decisions: Sequence[Decision], rate: float = 0.05) -> list[D
         else one
         for one in decisions
     ]
+
+
+def discovery_bound(ps: Sequence[float], rate: float = 0.05) -> float:
+    """The largest p of several tests that is a discovery, of which at most a share of `rate` are chance.
+
+    Benjamini and Hochberg (1995); -1 where none is.
+    """
+    ordered = sorted(ps)
+    return max((p for k, p in enumerate(ordered, 1) if p <= rate * k / len(ordered)), default=-1.0)
 
 
 def among_figures(decisions: Mapping[str, Decision]) -> dict[str, Decision]:

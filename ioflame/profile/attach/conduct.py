@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from collectors.attached import AttachedWindows
 from collectors.counts import QueryCount
@@ -29,7 +29,7 @@ from ioflame.text.progress import Reporter
 from workloads.registry import DEFAULT_ENGINE, engine_named
 from workloads.service import rules_text
 
-__all__ = ("LEAST_SECONDS", "attach")
+__all__ = ("LEAST_SECONDS", "attach", "recorded_share")
 
 # Of all the seconds: how they are shared out. The CPU profile needs the most of them.
 _PARTS = {"perf": 4}
@@ -79,11 +79,20 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
     run.point_latest()
 
 
+def recorded_share(collect: Sequence[str]) -> float:
+    """Of all the seconds, the part in which perf records."""
+    return _PARTS["perf"] / _parts(collect) if "perf" in collect else 0.0
+
+
+def _parts(collect: Sequence[str]) -> int:
+    return len(collect) + 1 + sum(_PARTS.get(name, 1) for name in collect)
+
+
 def _run_windows(
     job: AttachJob, windows: AttachedWindows, run: Run, children: Children, cost: OwnCost, mapped: MappedFiles
 ) -> None:
     collect = job.options.collect
-    part = job.options.seconds / (len(collect) + 1 + sum(_PARTS.get(name, 1) for name in collect))
+    part = job.options.seconds / _parts(collect)
     missing = run.record.missing
     missing[:] = [f"plain and {', '.join(collect)} windows"]
     before = own_cpu_seconds()

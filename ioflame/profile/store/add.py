@@ -20,6 +20,10 @@ from ioflame.results.store.database import RunTables, Store
 __all__ = ("Added", "add_to_store")
 
 
+# Columns of `runs` by settings.
+_TOLD = {"workload": "workload", "test": "test", "label": "version", "host": "host"}
+
+
 @dataclass(frozen=True)
 class Added:
     """Names of runs in the store. known: that were there already; left_out: in words, rows that could not be read"""
@@ -49,7 +53,7 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
     if BisectRun.is_in(path):
         return Imported(_of_search(BisectRun.open(path)), [])
     if (path / Files.RECORD).is_file():
-        return Imported([run_tables(open_run(path))], [])
+        return Imported([_as_told(run_tables(open_run(path)), settings)], [])
     if ExperimentRun.is_in(path):
         steps = [step for step in ExperimentRun.open(path).record.steps if step.directory and step.status == "done"]
         return Imported([run_tables(open_run(path / step.directory)) for step in steps], [])
@@ -61,6 +65,16 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
         means="nothing was added",
         mend="ioflame store add STORE runs/latest",
     )
+
+
+def _as_told(tables: RunTables, settings: Mapping[str, str]) -> RunTables:
+    """What is said of a run stands in place of what it says of itself: of a service, which test and version it is."""
+    (row,) = tables.rows["runs"]
+    row |= {column: settings[key] for column, key in _TOLD.items() if key in settings}
+    for one in tables.rows["hosts"]:
+        one["host"] = row["host"]
+    row["probability"] = float(settings.get("probability", row["probability"]))
+    return tables
 
 
 def _of_search(going: BisectRun) -> list[RunTables]:

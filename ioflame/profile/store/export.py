@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof
 from ioflame.errors import MeasurementError, UsageError
 from ioflame.results.store.database import Store, stored_files
 from ioflame.system.atomic_files import check_new, write_whole
 
-__all__ = ("export_run",)
+__all__ = ("LATEST", "events_of", "export_run", "facts_of", "profile_of")
 
 _STACKS = """
     SELECT stack_hi, stack_lo, list({name: name, object: object, file: file, line: line} ORDER BY place)
@@ -21,20 +22,50 @@ _STACKS = """
     JOIN frames USING (frame) GROUP BY ALL"""
 _SAMPLES = """
     SELECT stack_hi, stack_lo, labels, pool, event, unit, sum(weight)::BIGINT, sum(samples)::BIGINT
-    FROM samples WHERE run = ? GROUP BY ALL ORDER BY ALL"""
+    FROM samples WHERE run = ? AND event IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL"""
+_FACTS = """
+    WITH observed AS (SELECT run, max(end_ns) - min(start_ns) AS lasted FROM windows GROUP BY run)
+    SELECT run, arm, host, artifact, workload, test, label, source, settings, epoch_ns(created) AS begun,
+        coalesce(lasted, 0) AS lasted
+    FROM runs LEFT JOIN observed USING (run) WHERE run = ?"""
+_LATEST = "SELECT run FROM runs SEMI JOIN samples USING (run) ORDER BY created DESC, run DESC LIMIT 1"
+LATEST = "latest"
+# What a sample of our own runs says of its run.
+_TOLD = ("run", "arm", "host", "artifact", "workload")
 
 
-def export_run(store: Store, run: str, out: Path) -> None:
-    """out: ends with .pb.gz or .folded, else the directory that is made. UsageError where it is there already."""
-    check_new(out, str(out), "another name")
-    if not store.holds(run):
-        raise UsageError(f"{store.directory} holds no run {run}", mend="ioflame store ls STORE")
-    if out.name.endswith(".pb.gz"):
-        write_whole(out, encode_pprof(_profile(store, run)))
-    elif out.suffix == ".folded":
-        write_whole(out, "".join(_folded(_profile(store, run))).encode())
+def export_run(store: Store, run: str, out: Path, *, replace: bool = False) -> None:
+    """run: `latest` is the newest that has stacks; out: ends with .pb.gz or .folded, else the directory that is made.
+
+    UsageError where it is there already, unless a file is to be replaced: whoever reads it has the old or the new one.
+    """
+    stacks = out.name.endswith(".pb.gz") or out.suffix == ".folded"
+    if not (replace and stacks):
+        check_new(out, str(out), "another name")
+    if stacks:
+        run = facts_of(store, run)["run"]
+        profile = profile_of(store, run, events_of(store, run))
+        data = encode_pprof(profile) if out.name.endswith(".pb.gz") else "".join(_folded(profile)).encode()
+        write_whole(out, data)
     else:
-        _directory(store, run, out)
+        _directory(store, facts_of(store, run)["run"], out)
+
+
+def facts_of(store: Store, run: str) -> dict[str, Any]:
+    """What its row in `runs` says; begun: Unix ns, lasted: ns from its first window to its last, 0 where none is known.
+
+    UsageError where the store does not hold it.
+    """
+    if run == LATEST:
+        run = next((name for (name,) in store.query(_LATEST).rows), run)
+    found = store.query(_FACTS, [run]).as_dicts()
+    if not found:
+        raise UsageError(f"{store.directory} holds no run {run}", mend="ioflame store ls STORE")
+    return found[0]
+
+
+def events_of(store: Store, run: str) -> list[str]:
+    return [name for (name,) in store.query("SELECT DISTINCT event FROM samples WHERE run = ? ORDER BY 1", [run]).rows]
 
 
 def _directory(store: Store, run: str, out: Path) -> None:
@@ -48,32 +79,38 @@ def _directory(store: Store, run: str, out: Path) -> None:
         write_whole(out / Path(name).name, data)
 
 
-def _profile(store: Store, run: str) -> ForeignProfile:
-    """The values of each stack and its labels: as they were imported; of our own runs, samples and weights by event."""
-    rows = store.query(_SAMPLES, [run]).rows
-    ((settings,),) = store.query("SELECT settings FROM runs WHERE run = ?", [run]).rows
-    imported = json.loads(settings)
+def profile_of(store: Store, run: str, events: Sequence[str], told: Sequence[str] = _TOLD) -> ForeignProfile:
+    """The values of each stack and its labels: as they were imported; of our own runs, samples and weights by event.
+
+    told: what a sample of our own runs says of its run
+    """
+    rows = store.query(_SAMPLES, [run, list(events)]).rows
+    facts = facts_of(store, run)
+    imported = json.loads(facts["settings"])
+    own = "types" not in imported
     stacks = {
         (high, low): tuple(
             ForeignFrame(one["name"], one["object"], one["file"] or "", one["line"] or 0) for one in frames
         )
         for high, low, frames in store.query(_STACKS, [run]).rows
     }
-    types = [(name, unit) for name, unit in imported.get("types", ())] or [("samples", "count")]
-    if "types" not in imported:
+    types = [("samples", "count")] if own else [(name, unit) for name, unit in imported["types"]]
+    if own:
         types += sorted({(event, unit) for _, _, _, _, event, unit, _, _ in rows})
+    of_run = [[name, facts[name]] for name in told if facts[name]] if own else []
     values: dict[tuple[int, int, str], list[int]] = defaultdict(lambda: [0] * len(types))
     for high, low, labels, pool, event, unit, weight, samples in rows:
-        told = labels or (json.dumps([["comm", pool]]) if pool else "")
-        of = values[high, low, told]
+        named = sorted([["comm", pool]] * bool(pool) + of_run)
+        of = values[high, low, labels or (json.dumps(named) if named else "")]
         of[types.index((event, unit))] += weight
-        if "types" not in imported:
+        if own:
             of[0] += samples or 0
-    made = ForeignProfile(types, imported.get("time_ns", 0))
+    begun, lasted = (facts["begun"], facts["lasted"]) if own else (imported["time_ns"], imported.get("duration_ns", 0))
+    made = ForeignProfile(types, begun, duration_ns=lasted)
     for (high, low, labels), counted in values.items():
-        named = tuple(tuple(one) for one in json.loads(labels)) if labels else ()
         # The empty stack has no row in `stacks`: nothing of it could be unnested.
-        made.samples.append(ForeignSample(stacks.get((high, low), ()), tuple(counted), named))
+        told_of = tuple(tuple(one) for one in json.loads(labels)) if labels else ()
+        made.samples.append(ForeignSample(stacks.get((high, low), ()), tuple(counted), told_of))
     return made
 
 

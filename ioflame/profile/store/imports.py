@@ -25,7 +25,7 @@ __all__ = ("FORMATS", "SETTINGS", "Imported", "import_file", "settings_of")
 
 FORMATS = ("pprof", "otlp", "folded", "perf-data", "tsv")
 # What a file does not say of itself and `--set` may.
-SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps")
+SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps", "event", "probability")
 _BY_NAME = {".otlp": "otlp", ".tsv": "tsv", ".data": "perf-data", ".folded": "folded", ".txt": "folded", ".pb": "pprof",
             ".gz": "pprof", ".pprof": "pprof"}  # fmt: skip
 # benchmark.sh's names of what ioflame has a name for; its others keep theirs behind "report.".
@@ -45,14 +45,17 @@ class _Origin:
     def tables(self, part: str = "", **own: object) -> RunTables:
         """A run of its own for a part of the file, with its rows in `runs` and `artifacts`."""
         created = str(own.get("created", self.created))
-        tables = RunTables(run_name(created, self.path.stem, self.digest, part), created[:10])
         said = self.settings
+        # The same bytes of two hosts are two profiles.
+        of_host = [said["host"]] if "host" in said else []
+        tables = RunTables(run_name(created, self.path.stem, self.digest, part, *of_host), created[:10])
         label, workload = said.get("version", "unknown"), said.get("workload", self.path.stem)
         row: dict[str, object] = {
             "campaign": "", "arm": "", "base": "", "twin": False, "created": created, "engine": "",
             "workload": workload, "test": said.get("test", workload),
             "threads": int(said.get("threads", "1")), "factor": "", "label": label, "host": said.get("host", "unknown"),
-            "artifact": f"version {label}", "tree": "", "probability": 1.0, "source": "import",
+            "artifact": f"version {label}", "tree": "", "probability": float(said.get("probability", "1")),
+            "source": "import",
             "raw_path": str(self.path.resolve()), "raw_sha256": self.digest, "settings": "{}",
         }  # fmt: skip
         row |= own
@@ -90,10 +93,14 @@ def import_file(path: Path, settings: Mapping[str, str], form: str = "") -> Impo
     if kind == "otlp":
         found = read_otlp(read_whole(path))
         return Imported([_foreign(origin, one, str(number)) for number, one in enumerate(found)], [])
-    tables, frames = origin.tables(), FrameTable()
+    event = settings.get("event", "")
+    tables, frames = origin.tables(event), FrameTable()
     with scratch_directory() as place:
         argv = ["--kernel", "--slice-ms", "1000", "--input-format", kind, str(path)]
-        run_stackfold(argv, place / "profile.json").require("stackfold")
+        folded = run_stackfold([*argv, *(["--event", event] if event else [])], place / "profile.json")
+        if "several events" in folded.errors:
+            raise UsageError(f"{path}: {folded.errors}", means="nothing was added", mend="--set event=NAME, for each")
+        folded.require("stackfold")
         sample_rows(read_profile(place / "profile.json"), tables, frames)
     return Imported([_with(tables, frames)], [])
 
@@ -124,7 +131,7 @@ def _foreign(origin: _Origin, profile: ForeignProfile, part: str) -> RunTables:
         if profile.time_ns
         else {}
     )
-    types = json.dumps({"types": profile.types, "time_ns": profile.time_ns})
+    types = json.dumps({"types": profile.types, "time_ns": profile.time_ns, "duration_ns": profile.duration_ns})
     tables, frames = origin.tables(part, settings=types, **told), FrameTable()
     for sample in profile.samples:
         places = [frames.frame(one.name, one.object, one.file, one.line) for one in sample.frames]
@@ -198,7 +205,7 @@ def settings_of(given: Sequence[str]) -> dict[str, str]:
     unknown = [key for key in found if key not in SETTINGS]
     if unknown:
         raise UsageError(f"--set {unknown[0]} is not known", mend=f"--set {'|'.join(SETTINGS)}=VALUE")
-    for key in ("threads", "cpuPer", "qps"):
+    for key in ("threads", "cpuPer", "qps", "probability"):
         if key in found and _number(found[key]) is None:
             raise UsageError(f"--set {key}={found[key]} is no number")
     return found

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError, error_of_system
-from ioflame.results.store.parquet_files import SCHEMA, Skipped, StoreFiles, footer_words, write_replaced
+from ioflame.results.store.parquet_files import (
+    DICTIONARIES,
+    SCHEMA,
+    Skipped,
+    StoreFiles,
+    footer_words,
+    locked,
+    put_in_place,
+    write_replaced,
+)
 from ioflame.system.scratch import scratch_directory
 
 if TYPE_CHECKING:
@@ -29,10 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ("DUCKDB", "Answer", "RunTables", "Store", "stored_files", "stored_query")
 
+# How often files may be merged or removed by another process while they are asked for.
+_TRIES = 3
 # The version that the tests run with.
 DUCKDB = "duckdb==2.0.0"
-# Written before all others, and shared: a run brings only what the store does not know yet.
-_DICTIONARIES = ("stacks", "frames")
 # What a row of these tables is known by: two writers may have written one at the same time.
 _KEYS = {"runs": "run", "stacks": "stack_hi, stack_lo", "frames": "frame"}
 # Of settings in JSON.
@@ -99,10 +108,13 @@ class Store:
                 mend=f"ioflame store add {shlex.quote(str(directory))} RUN   (makes one)",
             )
         self._damaged: list[Skipped] = []
+        self._files = StoreFiles(self._root, [])
         self._open()
 
     def _open(self) -> None:
-        """A new connection with a view for each table, of the files that are there now."""
+        """A new connection, and the files that are there now."""
+        # stale: files were added since; bound: the views are there, which take longer the more files there are
+        self._stale = self._bound = False
         settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         self._connection: duckdb.DuckDBPyConnection = self._duckdb.connect(":memory:", config=settings)
         self._connection.execute("CREATE SCHEMA form; USE form")
@@ -110,21 +122,27 @@ class Store:
         found = self._ask("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'form'").rows
         self._tables = [name for (name,) in found]
         self._connection.execute("USE memory.main")
-        self._files = StoreFiles(self._root, self._tables, [one.path for one in self._damaged])
-        # A view is bound as it is made: runs, which others are joined to, comes first.
+        self._files = StoreFiles(self._root, self._tables, [one.path for one in self._damaged], self._files)
+
+    def _bind(self) -> None:
+        """A view for each table, and the ready views; what adds to a store needs none of them."""
         for table in sorted(self._tables, key=lambda name: name != "runs"):
             self._view(table)
         stacks = self._source("stacks")
-        self._connection.execute(f"CREATE VIEW every_stack AS FROM {stacks}; {stored_query('views.sql')}")
+        ready = stored_query("dialect.duckdb.sql") + stored_query("views.sql")
+        self._connection.execute(f"CREATE VIEW every_stack AS FROM {stacks}; {ready}")
+        self._bound = True
 
     def _source(self, table: str) -> str:
         paths = self._files.by_table[table]
-        return f"read_parquet([{', '.join(map(_quoted, paths))}])" if paths else f"form.{table}"
+        return _read(paths) if paths else f"form.{table}"
 
     def _view(self, table: str) -> None:
         key = _KEYS.get(table)
         once, joined = (f"DISTINCT ON ({key})", "") if key else ("", "SEMI JOIN runs USING (run)")
-        self._connection.execute(f"CREATE VIEW {table} AS SELECT {once} * FROM {self._source(table)} {joined}")
+        # Every other is joined to runs, whose files are many and small: it is read once.
+        kind = "TABLE" if table == "runs" else "VIEW"
+        self._connection.execute(f"CREATE {kind} {table} AS SELECT {once} * FROM {self._source(table)} {joined}")
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -133,8 +151,12 @@ class Store:
     # ---- reading -----------------------------------------------------------------------------------------------------
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Answer:
         """UsageError for SQL that is none. A file whose inside is damaged is found, named and left out."""
-        for _ in range(3):
+        if self._stale:
+            self._open()
+        for _ in range(_TRIES):
             try:
+                if not self._bound:
+                    self._bind()
                 return self._ask(sql, parameters)
             except (self._duckdb.ParserException, self._duckdb.BinderException, self._duckdb.CatalogException) as error:
                 raise UsageError(
@@ -142,8 +164,8 @@ class Store:
                 ) from None
             except self._duckdb.Error as error:
                 failed = error
-                # Another process merged or removed files since they were listed, or one is damaged inside.
-                if not self._find_damage() and "No such file" not in str(error) and "No files found" not in str(error):
+                # Or one is damaged inside.
+                if not self._find_damage() and not _vanished(error):
                     break
                 self._open()
         raise MeasurementError(f"{self.directory}: the query failed: {failed}") from None
@@ -158,7 +180,7 @@ class Store:
         found = False
         for path in (path for paths in self._files.by_table.values() for path in paths):
             try:
-                self._ask(f"SELECT bit_xor(hash(t)) FROM read_parquet({_quoted(path)}) t")
+                self._ask(f"SELECT bit_xor(hash(t)) FROM {_read([path])} t")
             except self._duckdb.Error as error:
                 if path.exists():
                     self._damaged.append(Skipped(path, f"it is damaged: {str(error).splitlines()[0]}"))
@@ -167,12 +189,13 @@ class Store:
 
     def check(self) -> list[str]:
         """Everything that is wrong with it, a line each; reads all of it."""
-        if self._find_damage():
-            self._open()
+        self._find_damage()
+        self._open()
+        self._bind()
         said = [f"skipped: {one.path}: {one.why}" for one in self.skipped]
         said += [f"left by a writer that was killed: {path}" for path in self._files.left]
         for table in self._tables:
-            if table in ("runs", *_DICTIONARIES):
+            if table in ("runs", *DICTIONARIES):
                 continue
             orphans = self._ask(f"SELECT DISTINCT run FROM {self._source(table)} ANTI JOIN runs USING (run)").rows
             said += [f"{table} of {run}, which was never added whole: add it again" for (run,) in orphans]
@@ -181,28 +204,41 @@ class Store:
 
     # ---- writing -----------------------------------------------------------------------------------------------------
     def holds(self, run: str) -> bool:
-        return bool(self.query("SELECT 1 FROM runs WHERE run = ? OR starts_with(run, ? || '.')", [run, run]).rows)
+        if self._stale:
+            self._open()
+        stems = {path.stem for path in self._files.by_table["runs"]}
+        if run in stems:
+            return True
+        # A file of many runs: merged, or the rows of an imported table.
+        many = any(stem.startswith("merged-") or run.startswith(f"{stem}.") for stem in stems)
+        return many and bool(
+            self.query("SELECT 1 FROM runs WHERE run = ? OR starts_with(run, ? || '.')", [run, run]).rows
+        )
 
     def add(self, tables: RunTables) -> bool:
         """Whether it was new. HostError when the disk is full; what was written of it until then is taken away."""
         if self.holds(tables.run):
             return False
-        written: list[Path] = []
-        order = sorted(tables.rows, key=lambda name: (name == "runs", name not in _DICTIONARIES))
-        with scratch_directory() as place:
+        for _ in range(_TRIES - 1):
             try:
-                for table in order:
-                    source = self._staged(table, tables.rows[table], place)
-                    path = self._path(table, tables.day, tables.run)
-                    if self._ask(f"SELECT 1 FROM {source} LIMIT 1").rows:
-                        self._write(f"SELECT * FROM {source}", table, path)
-                        written += [] if table in _DICTIONARIES else [path]
-            except BaseException:
-                for path in written:
-                    path.unlink(missing_ok=True)
-                raise
-        self._open()
+                self._add(tables)
+                return True
+            except self._duckdb.Error as error:
+                if not _vanished(error):
+                    raise MeasurementError(f"{self.directory}: {tables.run} cannot be added: {error}") from None
+                self._open()
+        self._add(tables)
         return True
+
+    def _add(self, tables: RunTables) -> None:
+        order = sorted(tables.rows, key=lambda name: (name == "runs", name not in DICTIONARIES))
+        partial: dict[Path, Path] = {}
+        with scratch_directory() as place, self._written(partial):
+            for table in order:
+                source = self._staged(table, tables.rows[table], place)
+                if self._ask(f"SELECT 1 FROM {source} LIMIT 1").rows:
+                    self._write(f"SELECT * FROM {source}", table, self._path(table, tables.day, tables.run), partial)
+        self._stale = True
 
     def _staged(self, table: str, rows: Sequence[Mapping[str, Any]], place: Path) -> str:
         """The rows as something to select from; of a dictionary those that the store does not know."""
@@ -218,8 +254,8 @@ class Store:
         forms = self._ask(f"DESCRIBE form.{table}").rows
         columns = ", ".join(f"'{column}': '{kind}'" for column, kind, *_ in forms)
         read = f"read_ndjson({_quoted(file)}, columns={{{columns}}}, maximum_object_size={_LONGEST_ROW})"
-        key = _KEYS[table] if table in _DICTIONARIES else ""
-        known = f" ANTI JOIN {table} USING ({key})" if key else ""
+        key = _KEYS[table] if table in DICTIONARIES else ""
+        known = f" ANTI JOIN {self._source(table)} known USING ({key})" if key else ""
         once = f"DISTINCT ON ({key})" if key else ""
         self._ask(f"INSERT INTO {name} SELECT {once} * FROM {read}{known}")
         return name
@@ -227,32 +263,36 @@ class Store:
     def _path(self, table: str, day: str, stem: str) -> Path:
         return self._root / table / f"day={day}" / f"{stem}.parquet"
 
-    def _write(self, select: str, table: str, path: Path) -> None:
-        """A file of the store, whole: written beside its place, brought to the disk, and only then given its name."""
-        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    def _write(self, select: str, table: str, path: Path, partial: dict[Path, Path]) -> None:
+        """A file beside its place, for `_written` to put there."""
+        partial[path] = beside = path.with_name(f"{path.name}.{os.getpid()}.part")
         order = f" ORDER BY {_SORTED[table]}" if table in _SORTED else ""
         says = f"KV_METADATA {{ioflame_store: '{footer_words(table)}'}}"
         form = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, {says}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._ask(f"COPY ({select}{order}) TO {_quoted(partial)} ({form})")
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
-            partial.replace(path)
-            held = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(held)
-            finally:
-                os.close(held)
+            self._ask(f"COPY ({select}{order}) TO {_quoted(beside)} ({form})")
         except (self._duckdb.Error, OSError) as error:
+            if _vanished(error):
+                raise
             raise self._refused(error, path) from None
+
+    @contextlib.contextmanager
+    def _written(self, partial: dict[Path, Path]) -> Iterator[None]:
+        """Files that are written within, beside their places, get their names when all are whole; else none is left."""
+        try:
+            yield
+            put_in_place(partial)
+        except OSError as error:
+            raise self._refused(error, self._root) from None
         finally:
-            with contextlib.suppress(OSError):
-                partial.unlink()
+            for path in partial.values():
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
     def _refused(self, error: Exception, path: Path) -> IoflameError:
         if isinstance(error, OSError):
-            return error_of_system(error, path)
+            return error_of_system(error, Path(error.filename or path))
         if "No space left" in str(error):
             return error_of_system(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)))
         return MeasurementError(f"{path} cannot be written: {error}")
@@ -262,38 +302,46 @@ class Store:
         unknown = [run for run in runs if not self.holds(run)]
         if unknown:
             raise UsageError(f"{self.directory} holds no run {unknown[0]}", mend="ioflame store ls STORE")
-        for table in sorted(set(self._tables) - set(_DICTIONARIES), key=lambda name: name != "runs"):
-            for path in self._files.by_table[table]:
-                if path.stem in runs:
-                    path.unlink(missing_ok=True)
-                elif path.stem.startswith("merged-") or any(run.startswith(f"{path.stem}.") for run in runs):
-                    listed = ", ".join(_quoted(run) for run in runs)
-                    source = f"read_parquet({_quoted(path)})"
-                    if self._ask(f"SELECT 1 FROM {source} WHERE run IN ({listed}) LIMIT 1").rows:
-                        self._merge([path], f"SELECT * FROM {source} WHERE run NOT IN ({listed})", table)
-        self._open()
+        with locked(self._root):
+            self._open()
+            for table in sorted(set(self._tables) - set(DICTIONARIES), key=lambda name: name != "runs"):
+                for path in self._files.by_table[table]:
+                    self._remove_from(path, table, runs)
+        self._stale = True
+
+    def _remove_from(self, path: Path, table: str, runs: Sequence[str]) -> None:
+        if path.stem in runs:
+            path.unlink(missing_ok=True)
+        elif path.stem.startswith("merged-") or any(run.startswith(f"{path.stem}.") for run in runs):
+            listed = ", ".join(_quoted(run) for run in runs)
+            source = _read([path])
+            if self._ask(f"SELECT 1 FROM {source} WHERE run IN ({listed}) LIMIT 1").rows:
+                self._merge([path], f"SELECT * FROM {source} WHERE run NOT IN ({listed})", table)
 
     def compact(self) -> int:
         """Merges the files of each day of each table into one; how many fewer there are. Sums stay as they are."""
         fewer = 0
-        for table in self._tables:
-            by_day: dict[Path, list[Path]] = {}
-            for path in self._files.by_table[table]:
-                by_day.setdefault(path.parent, []).append(path)
-            for paths in by_day.values():
-                if len(paths) > 1:
-                    listed = ", ".join(map(_quoted, paths))
-                    once = f"DISTINCT ON ({_KEYS[table]})" if table in _KEYS else ""
-                    self._merge(paths, f"SELECT {once} * FROM read_parquet([{listed}])", table)
-                    fewer += len(paths) - 1
-        self._open()
+        with locked(self._root):
+            self._open()
+            for table in self._tables:
+                by_day: dict[Path, list[Path]] = {}
+                for path in self._files.by_table[table]:
+                    by_day.setdefault(path.parent, []).append(path)
+                for paths in by_day.values():
+                    if len(paths) > 1:
+                        once = f"DISTINCT ON ({_KEYS[table]})" if table in _KEYS else ""
+                        self._merge(paths, f"SELECT {once} * FROM {_read(paths)}", table)
+                        fewer += len(paths) - 1
+        self._stale = True
         return fewer
 
     def _merge(self, paths: Sequence[Path], select: str, table: str) -> None:
         named = hashlib.blake2b("\n".join(path.name for path in paths).encode(), digest_size=8).hexdigest()
         merged = paths[0].with_name(f"merged-{named}.parquet")
         write_replaced(merged, paths)
-        self._write(select, table, merged)
+        partial: dict[Path, Path] = {}
+        with self._written(partial):
+            self._write(select, table, merged, partial)
         for path in paths:
             path.unlink(missing_ok=True)
             path.with_suffix(".replaces.json").unlink(missing_ok=True)
@@ -302,6 +350,16 @@ class Store:
 def stored_query(name: str) -> str:
     """A query that lies beside this module, as SQL."""
     return resources.files("ioflame.results.store").joinpath(name).read_text(encoding="utf-8")
+
+
+def _read(paths: Sequence[Path]) -> str:
+    """What to select from; without the day of their directories, which is no column of a table."""
+    return f"(SELECT * EXCLUDE (day) FROM read_parquet([{', '.join(map(_quoted, paths))}], hive_partitioning = true))"
+
+
+def _vanished(error: Exception) -> bool:
+    """Another process merged or removed files since they were listed."""
+    return "No such file" in str(error) or "No files found" in str(error)
 
 
 def _quoted(value: Path | str) -> str:

@@ -7,20 +7,36 @@ those that the list beside it names: a reader that sees it leaves them out, whet
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from ioflame.errors import MeasurementError
+from ioflame.errors import MeasurementError, error_of_system
 from ioflame.system.atomic_files import read_json, write_json
 
-__all__ = ("SCHEMA", "Skipped", "StoreFiles", "footer_words", "write_replaced")
+__all__ = (
+    "DICTIONARIES",
+    "SCHEMA",
+    "Skipped",
+    "StoreFiles",
+    "footer_words",
+    "locked",
+    "put_in_place",
+    "write_replaced",
+)
 
 SCHEMA = 1
+# Written before all others, and shared: a run brings only what the store does not know yet, and others rely on it.
+DICTIONARIES = ("stacks", "frames")
+_LOCK = "merging.lock"
+_AT_ONCE = 16
 _MAGIC = b"PAR1"
 _SAYS = re.compile(rb"ioflame_store.{1,8}?v(\d+):(\w+);", re.DOTALL)
 _LARGEST_FOOTER = 64 << 20
@@ -41,9 +57,16 @@ def footer_words(table: str) -> str:
 
 class StoreFiles:
     """What lies in a store now. by_table: the files that are read; skipped: those that are not; left: of writers that
-    were killed."""
+    were killed.
 
-    def __init__(self, root: Path, tables: Sequence[str], without: Sequence[Path] = ()) -> None:
+    without: damaged inside; before: what was seen then is not looked at again, for a file is never changed
+    """
+
+    def __init__(
+        self, root: Path, tables: Sequence[str], without: Sequence[Path] = (), before: StoreFiles | None = None
+    ) -> None:
+        self._good: set[Path] = set()
+        self._seen = before._good if before else self._good
         self.by_table: dict[str, list[Path]] = {}
         self.skipped: list[Skipped] = []
         self.left: list[Path] = []
@@ -59,11 +82,12 @@ class StoreFiles:
         good = []
         for path in paths:
             if path.suffix == ".parquet":
-                why = _why_not(path, table)
+                why = "" if path in self._seen else _why_not(path, table)
                 if why:
                     self.skipped.append(Skipped(path, why))
                 else:
                     good.append(path)
+                    self._good.add(path)
         replaced = {name for path in good if path.stem.startswith("merged-") for name in _replaced(path)}
         yield from (path for path in good if path.name not in replaced)
 
@@ -111,6 +135,55 @@ def _replaced(merged: Path) -> list[str]:
         return list(read_json(merged.with_suffix(".replaces.json"), dict[str, list[str]])["files"])
     except (MeasurementError, KeyError, msgspec.ValidationError):
         return []
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """One process at a time merges or removes: two that merged the same files would leave their rows twice."""
+    try:
+        with (root / _LOCK).open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise error_of_system(error, Path(error.filename or root)) from None
+
+
+def put_in_place(partial: Mapping[Path, Path]) -> None:
+    """Gives files their names once all of them are on the disk; the last one's makes them a run, so it comes last.
+
+    OSError where that fails; then those that have their names are taken away again, but for the dictionaries'.
+    """
+    if not partial:
+        return
+    *others, last = partial
+    _sync(partial.values())
+    try:
+        for path in others:
+            partial[path].replace(path)
+        _sync({place for path in partial for place in (path.parent, path.parent.parent)})
+        partial[last].replace(last)
+    except BaseException:
+        for path in others:
+            if path.parent.parent.name not in DICTIONARIES:
+                path.unlink(missing_ok=True)
+        raise
+    _sync([last.parent])
+
+
+def _sync(paths: Collection[Path]) -> None:
+    """Brings files and directories to the disk, all at once: the file system commits them together, where one after
+    another each waits for a commit of its own.
+    """
+
+    def sync(path: Path) -> None:
+        held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
+
+    with ThreadPoolExecutor(min(len(paths), _AT_ONCE)) as pool:
+        list(pool.map(sync, paths))
 
 
 def write_replaced(merged: Path, replaced: Sequence[Path]) -> None:

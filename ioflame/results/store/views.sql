@@ -1,4 +1,5 @@
--- Ready views over the tables. A label is a version: the name of an arm, else the engine's version. Twins are controls and no version.
+-- Ready views over the tables. What DuckDB alone has is in dialect.duckdb.sql, so that another engine can take the rest as it is.
+-- A label is a version: the name of an arm, else the engine's version. Twins are controls and no version.
 
 CREATE VIEW latest AS
     SELECT * FROM runs QUALIFY row_number() OVER (PARTITION BY test, host, label ORDER BY created DESC, run DESC) = 1
@@ -41,46 +42,56 @@ CREATE VIEW noise AS
             100 * sqrt(sum(cpu * (n - 1)) / sum(n - 1)) AS cpu_sd
         FROM spread GROUP BY ALL),
     pairs AS (
-        SELECT host, day, avg(qps) FILTER (twin) - avg(qps) FILTER (is_base AND NOT twin) AS d
+        SELECT host, day, avg(qps) FILTER (WHERE twin) - avg(qps) FILTER (WHERE is_base AND NOT twin) AS d
         FROM plain WHERE campaign <> '' AND block IS NOT NULL GROUP BY host, day, campaign, session, block),
     of_twins AS (
         SELECT host, day, count(d) AS blocks, 100 * avg(d) AS twin_mean, 100 * stddev_samp(d) AS twin_sd FROM pairs GROUP BY ALL)
     SELECT * FROM of_windows LEFT JOIN of_twins USING (host, day) ORDER BY ALL;
 
--- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over the runs
-CREATE MACRO stack_costs(labels) AS TABLE
-    WITH chosen AS (
-        SELECT run, label, event, cpu_us, count(*) OVER (PARTITION BY label) AS runs
-        FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND list_contains(labels, label)),
-    weighed AS (
-        SELECT run, event, stack_hi, stack_lo, sum(weight) AS weight, sum(samples) AS samples
-        FROM samples SEMI JOIN chosen USING (run, event) GROUP BY ALL),
-    whole AS (SELECT run, sum(weight) AS whole FROM weighed GROUP BY ALL)
-    SELECT label, stack_hi, stack_lo, sum(cpu_us * weight / whole / runs) AS us, sum(samples) AS samples
-    FROM weighed JOIN whole USING (run) JOIN chosen USING (run, event) WHERE whole > 0 GROUP BY ALL;
+-- CPU of all hosts by test, version and day: a sample stands for 1/probability of its weight, profiles are drawn independently
+-- (Horvitz and Thompson 1952). sd: of the estimate. Of events in ns.
+CREATE VIEW cpu_hours AS
+    WITH profiled AS (
+        SELECT run, sum(weight) / 3.6e12 AS hours
+        FROM samples WHERE unit IN ('ns', 'nanoseconds') AND event NOT IN ('off-cpu', 'stopped') GROUP BY run)
+    SELECT test, label, date_trunc('day', created) AS day, count(DISTINCT host) AS hosts, count(*) AS profiles,
+        sum(hours / probability) AS hours, sqrt(sum((1 - probability) * power(hours / probability, 2))) AS sd
+    FROM profiled JOIN runs USING (run) WHERE probability > 0 AND NOT coalesce(twin, false) GROUP BY ALL ORDER BY ALL;
+
+-- what a stack of each version costs a query: its share of a run's samples times the run's CPU per query, the mean over runs
+CREATE MACRO stack_costs(of_base, of_arm) AS TABLE
+    WITH chosen AS (SELECT run, label, event, cpu_us FROM runs JOIN cpu_per_query USING (run) WHERE NOT twin AND label IN (of_base, of_arm)),
+    of_label AS (SELECT label, count(DISTINCT run) AS runs FROM chosen GROUP BY label),
+    whole AS (SELECT run, event, sum(weight) AS weight FROM samples SEMI JOIN chosen USING (run, event) GROUP BY run, event),
+    priced AS (
+        SELECT run, event, label, cpu_us / runs / whole.weight AS us_of_one
+        FROM whole JOIN chosen USING (run, event) JOIN of_label USING (label) WHERE whole.weight > 0)
+    SELECT label, stack_hi, stack_lo, sum(weight * us_of_one) AS us, sum(samples) AS samples
+    FROM samples JOIN priced USING (run, event) GROUP BY label, stack_hi, stack_lo;
 
 -- every function's own and total us per query in two versions, by canonical name; the largest change of `own` first.
 -- A change has no interval here: `ioflame compare` tells which of them are differences.
-CREATE MACRO frames_by_difference(base, arm) AS TABLE
-    WITH costs AS (FROM stack_costs([base, arm])),
-    placed AS (SELECT label, us, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
-    own AS (
-        SELECT label, frames[-1] AS frame, sum(us) AS own, 0.0 AS total, sum(samples) AS samples FROM placed GROUP BY ALL),
-    called AS (SELECT label, unnest(list_distinct(frames)) AS frame, us FROM placed),
-    total AS (SELECT label, frame, 0.0 AS own, sum(us) AS total, 0 AS samples FROM called GROUP BY ALL),
-    named AS (
-        SELECT label, canonical, sum(own) AS own, sum(total) AS total, sum(samples) AS samples
-        FROM (FROM own UNION ALL FROM total) JOIN frames USING (frame) GROUP BY ALL)
-    SELECT canonical AS "function", coalesce(sum(own) FILTER (label = base), 0) AS own_base, coalesce(sum(own) FILTER (label = arm), 0) AS own_arm,
-        own_arm - own_base AS own_change, coalesce(sum(total) FILTER (label = base), 0) AS total_base,
-        coalesce(sum(total) FILTER (label = arm), 0) AS total_arm, total_arm - total_base AS total_change, sum(samples) AS samples
-    FROM named GROUP BY ALL ORDER BY abs(own_change) DESC, "function";
+CREATE MACRO frames_by_difference(of_base, of_arm) AS TABLE
+    WITH sided AS (
+        SELECT stack_hi, stack_lo, CASE WHEN label = of_base THEN us ELSE 0 END AS us_base, CASE WHEN label = of_arm THEN us ELSE 0 END AS us_arm, samples
+        FROM stack_costs(of_base, of_arm)),
+    costs AS (
+        SELECT stack_hi, stack_lo, sum(us_base) AS us_base, sum(us_arm) AS us_arm, sum(samples) AS samples FROM sided GROUP BY stack_hi, stack_lo),
+    placed AS (SELECT us_base, us_arm, samples, frames FROM costs JOIN stacks USING (stack_hi, stack_lo)),
+    called AS (SELECT unnest(array_distinct(frames)) AS frame, us_base, us_arm FROM placed),
+    each_frame AS (
+        SELECT last_of(frames) AS frame, sum(us_base) AS own_base, sum(us_arm) AS own_arm, sum(samples) AS samples, 0 AS total_base,
+            0 AS total_arm
+        FROM placed GROUP BY last_of(frames)
+        UNION ALL SELECT frame, 0, 0, 0, sum(us_base), sum(us_arm) FROM called GROUP BY frame)
+    SELECT canonical AS "function", sum(own_base) AS own_base, sum(own_arm) AS own_arm, sum(own_arm) - sum(own_base) AS own_change,
+        sum(total_base) AS total_base, sum(total_arm) AS total_arm, sum(total_arm) - sum(total_base) AS total_change, sum(samples) AS samples
+    FROM each_frame JOIN frames USING (frame) GROUP BY canonical ORDER BY abs(own_change) DESC, "function";
 
 -- the stacks of a version that hold a function of that name, the most expensive first
 CREATE MACRO stacks_through(version, called) AS TABLE
-    WITH wanted AS (SELECT list(frame) AS ids FROM frames WHERE canonical = called),
-    found AS (
-        SELECT us, samples, frames FROM stacks CROSS JOIN wanted JOIN (FROM stack_costs([version])) USING (stack_hi, stack_lo)
-        WHERE list_has_any(frames, ids)),
-    told AS (SELECT map(list(frame), list(name)) AS names FROM frames)
-    SELECT us, samples, array_to_string([names[id] FOR id IN found.frames], ';') AS stack FROM found CROSS JOIN told ORDER BY us DESC, stack;
+    WITH wanted AS (SELECT array_agg(frame) AS ids FROM frames WHERE canonical = called),
+    held AS (SELECT stack_hi, stack_lo, frames FROM stacks CROSS JOIN wanted WHERE overlap(frames, ids)),
+    found AS (SELECT us, samples, frames FROM held JOIN stack_costs(version, version) USING (stack_hi, stack_lo)),
+    told AS (SELECT map_of(array_agg(frame), array_agg(name)) AS names FROM frames)
+    SELECT us, samples, names_of(frames, names) AS stack FROM found CROSS JOIN told ORDER BY us DESC, stack;

@@ -1,0 +1,206 @@
+"""Two versions in a fleet: what differs within strata, and what is another mix of hosts. The host is the unit.
+
+Kitagawa (1955), "Components of a difference between two rates": with a and b the shares of the strata in the hosts of
+the two versions, and u their means, the whole difference is exactly
+sum((a + b) / 2 * (u_arm - u_base)) within strata, and sum((b - a) * (u_base + u_arm) / 2), which is mix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from ioflame.analysis.compare.verdict import discovery_bound
+from ioflame.analysis.quantiles import t_quantile, t_tail
+from ioflame.results.interval import Interval
+
+__all__ = ("Change", "Hosts", "Part", "Watch", "change_of", "watch_of")
+
+
+# Of both versions together: below it, neither the test nor the reader has anything to go by.
+_LEAST_SAMPLES = 30
+# Of what is reported, at most this share is chance: a little below the 5 % that are promised.
+_RATE = 0.04
+_ROUNDING = 1e-12
+# A gain and a loss in one class that cancel to this part of the larger were moved.
+_CANCELS = 0.2
+_KINDS = ("total", "category", "function")
+_TOTAL = ("total", "all")
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The hosts of a version in a stratum: their number, and the sums of a figure of each and of its square."""
+
+    hosts: int
+    total: float
+    squares: float
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.hosts if self.hosts else 0.0
+
+    @property
+    def scatter(self) -> float:
+        """The sum of squared deviations from the mean; 0 where the sums are too coarse to tell."""
+        left = self.squares - self.hosts * self.mean**2 if self.hosts else 0.0
+        return left if left > _ROUNDING * self.squares else 0.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """base, arm: the mean over the hosts of each version; arm - base = within + mix; p: two-sided, of within"""
+
+    base: float
+    arm: float
+    within: Interval
+    mix: Interval
+    p: float
+
+
+_NOBODY = Hosts(0, 0.0, 0.0)
+
+
+def change_of(strata: Sequence[tuple[Hosts, Hosts]]) -> Change | None:
+    """Hosts of the base and of the arm by stratum. A stratum that only one of them has is mix.
+
+    None where no stratum has both, or none two hosts of a version. Welch's t; a single host of a version in a stratum
+    is taken to differ from its like as hosts of that version do in the other strata.
+    """
+    counts = [sum(stratum[side].hosts for stratum in strata) for side in (0, 1)]
+    common = [stratum for stratum in strata if all(one.hosts for one in stratum)]
+    freedoms = [sum(stratum[side].hosts - 1 for stratum in common) for side in (0, 1)]
+    if not common or not all(freedoms):
+        return None
+    pooled = [sum(one[side].scatter for one in common) / freedoms[side] for side in (0, 1)]
+    within = mix = variance = spread = of_mix = 0.0
+    for stratum in common:
+        shares = [one.hosts / count for one, count in zip(stratum, counts, strict=True)]
+        weight, shift = sum(shares) / 2, shares[1] - shares[0]
+        within += weight * (stratum[1].mean - stratum[0].mean)
+        mix += shift * (stratum[0].mean + stratum[1].mean) / 2
+        for one, alike, freedom in zip(stratum, pooled, freedoms, strict=True):
+            own = one.hosts > 1
+            part = (one.scatter / (one.hosts - 1) if own else alike) / one.hosts
+            variance += weight**2 * part
+            spread += weight**4 * part**2 / (one.hosts - 1 if own else freedom)
+            of_mix += (shift / 2) ** 2 * part
+    base, arm = (
+        sum(stratum[side].total for stratum in strata) / count if count else 0.0 for side, count in enumerate(counts)
+    )
+    alone = arm - base - within - mix
+    # Rounded down, so that the quantile of many parts is computed once.
+    welch = max(1, int(variance**2 / spread)) if spread else sum(freedoms)
+    if abs(within) < _ROUNDING * (abs(base) + abs(arm)):
+        within = 0.0
+    error, t = math.sqrt(variance), t_quantile(0.95, welch)
+    p = t_tail(within / error, welch) if error else float(within == 0)
+    hosts = sum(counts)
+    half = t * math.sqrt(of_mix)
+    return Change(
+        base, arm, Interval(within, within - t * error, within + t * error, hosts),
+        Interval(mix + alone, mix + alone - half, mix + alone + half, hosts), p,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """kind: total, category or function; verdict: regressed, improved, moved, mix or "" for nothing seen
+
+    cores: of the arm's hosts, that the change within strata takes; None where no run knows how many it used
+    """
+
+    kind: str
+    name: str
+    change: Change
+    verdict: str
+    cores: float | None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """unit: of every figure; hosts: of base and arm; days: on which both ran; tested: parts that were tested
+
+    parts: the total, every category, and of the functions what was found, the largest change first
+    """
+
+    unit: str
+    hosts: tuple[int, int]
+    strata: int
+    days: int
+    tested: int
+    parts: list[Part]
+
+
+def watch_of(rows: Sequence[Mapping[str, Any]], rate: float = _RATE) -> Watch | None:
+    """rows: of fleet.sql; rate: of what is reported as found, at most this share is chance
+
+    None where no stratum has hosts of both versions, or none two of one of them.
+    """
+    sides: dict[_Key, dict[str, list[Hosts]]] = defaultdict(lambda: defaultdict(lambda: [_NOBODY, _NOBODY]))
+    samples: dict[_Key, int] = defaultdict(int)
+    for row in rows:
+        key = row["kind"], row["name"]
+        sides[key][row["stratum"]][row["is_arm"]] = Hosts(row["hosts"], row["total"], row["squares"])
+        samples[key] += int(row["samples"])
+    # Of other programs' profiles numbers of samples may not be known: then every part is tested.
+    least = _LEAST_SAMPLES if any(samples.values()) else 0
+    changes = {
+        key: change
+        for key, of in sides.items()
+        if (key == _TOTAL or samples[key] >= least)
+        and (change := change_of([(one[0], one[1]) for one in of.values()])) is not None
+    }
+    if _TOTAL not in changes:
+        return None
+    tested = {key: one for key, one in changes.items() if key[0] in ("category", "function")}
+    bound = discovery_bound([one.p for one in tested.values()], rate)
+    found = {key for key, one in tested.items() if one.p <= bound}
+    per_query = bool(rows[0]["per_query"])
+    shown = [key for key in changes if key in found or key[0] == "category" or (key == _TOTAL and per_query)]
+    cores = _cores(rows, changes[_TOTAL])
+    parts = [
+        Part(*key, changes[key], _verdict(key, changes[key], found, changes),
+             None if cores is None else changes[key].within.estimate * cores)
+        for key in sorted(shown, key=lambda key: (_KINDS.index(key[0]), -abs(changes[key].within.estimate)))
+    ]  # fmt: skip
+    strata = sides[_TOTAL].values()
+    hosts = [sum(one[side].hosts for one in strata) for side in (0, 1)]
+    return Watch(
+        "us per query" if per_query else "% of CPU", (hosts[0], hosts[1]),
+        sum(all(one.hosts for one in of) for of in strata), rows[0]["days"], len(tested), parts,
+    )  # fmt: skip
+
+
+def _verdict(key: _Key, change: Change, found: Set[_Key], changes: Mapping[_Key, Change]) -> str:
+    kind, name = key
+    differs = change.within.leaves_zero if kind == "total" else key in found
+    if differs and kind == "function" and _moved(name, found, changes):
+        return "moved"
+    if differs:
+        return "regressed" if change.within.estimate > 0 else "improved"
+    return "mix" if change.mix.leaves_zero else ""
+
+
+def _moved(name: str, found: Set[_Key], changes: Mapping[_Key, Change]) -> bool:
+    """Whether the class of a function has both gains and losses, which cancel: then its code was split or joined."""
+    of, within = name.rpartition("::")[0], changes.get(("class", name.rpartition("::")[0]))
+    if not of or within is None or within.within.leaves_zero:
+        return False
+    sizes = [
+        changes[kind, one].within.estimate
+        for kind, one in found
+        if kind == "function" and one.rpartition("::")[0] == of
+    ]
+    largest = max(map(abs, sizes))
+    return min(sizes) < 0 < max(sizes) and abs(within.within.estimate) < _CANCELS * largest
+
+
+def _cores(rows: Sequence[Mapping[str, Any]], total: Change) -> float | None:
+    """The cores of the arm's hosts that a unit of the figure stands for."""
+    used = [row["cores"] for row in rows if row["kind"] == "total" and row["is_arm"]]
+    return sum(used) / total.arm if used and None not in used and total.arm else None

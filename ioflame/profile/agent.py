@@ -1,0 +1,221 @@
+"""Services of a host profiled now and then, into a store: each at a time and with a chance that a hash decides.
+
+Of all hosts of a service as many profiles are taken in a period as give the samples that were asked for. When a host
+wakes, and whether it takes one, follows from a hash of host, service and period, so hosts need not know of each other.
+The probability with which a moment of CPU time was recorded is kept with each profile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import struct
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ioflame.errors import IoflameError, MeasurementError, UsageError
+from ioflame.profile.attach.conduct import recorded_share
+from ioflame.profile.attach.continuous import parse_duration, remove_old
+from ioflame.profile.store.add import add_to_store
+from ioflame.results.run import open_run
+from ioflame.results.store.database import Store
+from ioflame.system.atomic_files import read_text, write_whole
+from ioflame.system.host import host_facts
+from ioflame.system.process import Children, capture
+from ioflame.system.scratch import scratch_directory
+from ioflame.text.progress import Reporter
+
+__all__ = ("Agent", "Service", "Turn", "read_agent", "run_agent", "turn_of")
+
+# What `ioflame attach` is asked for where the service does not say.
+_ATTACH: Mapping[str, str | int | float] = {"collect": "perf", "freq": 49}
+_ANSWER_SECONDS = 300.0
+_VERSION_SECONDS = 30.0
+# Of a run beyond its seconds: then its analysis hangs.
+_ANALYSIS_SECONDS = 1800.0
+
+
+class Service(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """cgroup, container: what `ioflame attach` watches, or pprof: an address that hands out a profile; one of them
+
+    version: as it is called in the store; version_command: prints it instead
+    seconds: of a profile; samples: that are wanted of all hosts in a period
+    hosts: that have this service; cores: that it uses on one, 0: as many as the host has
+    attach: options of `ioflame attach`: {collect = "perf", budget = "0.5%"}
+    """
+
+    name: str
+    cgroup: str = ""
+    container: str = ""
+    pprof: str = ""
+    version: str = ""
+    version_command: str = ""
+    seconds: float = 20.0
+    samples: int = 40_000
+    hosts: int = 1
+    cores: float = 0.0
+    attach: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+
+
+class Agent(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """store: its directory; out: where run directories go, for `keep`; host: what it is called, "" for a hash of its
+    machine-id; every: the period
+    """
+
+    store: str
+    service: list[Service]
+    out: str = "runs"
+    keep: str = "1d"
+    every: str = "1h"
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """after: seconds from the period's begin; taken: whether a profile is; chance: that one is"""
+
+    after: float
+    taken: bool
+    chance: float
+
+
+def read_agent(path: Path) -> Agent:
+    """UsageError where it is no TOML, or has a word or a value that makes no sense; it names the place."""
+    try:
+        agent = msgspec.toml.decode(read_text(path), type=Agent)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path}: {error}", means="nothing was started", mend="docs/fleet.md has an example") from None
+    for one in agent.service:
+        named = [key for key in ("cgroup", "container", "pprof") if getattr(one, key)]
+        if len(named) != 1:
+            raise UsageError(
+                f"{path}: the service {one.name} has {' and '.join(named) or 'no target'}",
+                mend="one of cgroup, container, pprof",
+            )
+        period = parse_duration("every", agent.every)
+        if not 0 < one.seconds < period or one.samples < 1 or one.hosts < 1 or one.cores < 0:
+            raise UsageError(
+                f"{path}: the service {one.name} has values out of range",
+                mend="seconds below those of every; samples and hosts from 1, cores from 0",
+            )
+    if len({one.name for one in agent.service}) < len(agent.service):
+        raise UsageError(f"{path}: two services have one name", mend="a name for each")
+    return agent
+
+
+def turn_of(service: Service, host: str, period: int, every: float) -> Turn:
+    """When this host wakes in a period for the service, and whether it takes a profile: the same whenever it is asked.
+
+    every: seconds of a period
+    """
+    hashed = hashlib.blake2b(f"{host}\0{service.name}\0{period}".encode(), digest_size=16).digest()
+    after, draw = (number / 2**64 for number in struct.unpack("<2Q", hashed))
+    cores = service.cores or len(os.sched_getaffinity(0))
+    options = {**_ATTACH, **service.attach}
+    share = 1.0 if service.pprof else recorded_share(str(options["collect"]).replace(",", " ").split())
+    of_profile = float(options["freq"]) * cores * service.seconds * share
+    chance = min(1.0, service.samples / (service.hosts * of_profile)) if of_profile else 1.0
+    return Turn(after * (every - service.seconds), draw < chance, chance)
+
+
+def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
+    """Period after period until it is interrupted, or one that begins now; how many profiles failed.
+
+    One profile at a time. What fails is told and the others go on.
+    """
+    every, keep = parse_duration("every", agent.every), parse_duration("keep", agent.keep)
+    host = agent.host or host_facts()["host_id"]
+    if host == "unknown":
+        raise UsageError(
+            "/etc/machine-id names no machine", means="all such hosts would wake at once", mend="host = NAME"
+        )
+    Store(Path(agent.store), create=True)
+    begun, failed = time.time(), 0
+    period = int(begun // every)
+    start = begun if once else period * every
+    with Children() as children:
+        while True:
+            turns = [(turn_of(one, host, period, every), one) for one in agent.service]
+            for turn, service in sorted(turns, key=lambda pair: pair[0].after):
+                due = start + turn.after
+                # What came before we were started is nobody's.
+                if not turn.taken or due < begun:
+                    continue
+                time.sleep(max(0.0, due - time.time()))
+                try:
+                    _profile(agent, service, host, turn.chance / every, keep, children)
+                except IoflameError as error:
+                    failed += 1
+                    reporter.warn(f"{service.name}: {error}")
+            if once:
+                return failed
+            period += 1
+            start = period * every
+            time.sleep(max(0.0, start - time.time()))
+
+
+def _profile(agent: Agent, service: Service, host: str, rate: float, keep: float, children: Children) -> None:
+    """rate: the probability of a moment to be recorded, for each second that a profile records"""
+    version = _version(service)
+    said = {"test": service.name, "workload": service.name, "host": host} | ({"version": version} if version else {})
+    if service.pprof:
+        with scratch_directory() as place:
+            path = place / f"{service.name}.pb.gz"
+            write_whole(path, _fetched(service.pprof))
+            said |= {"probability": repr(min(1.0, rate * service.seconds))}
+            add_to_store(Store(Path(agent.store)), path, said, "pprof")
+    else:
+        out = Path(agent.out) / service.name
+        run = _attached(service, out, children)
+        recorded = sum(window.seconds for window in open_run(run).record.windows if window.kind == "perf")
+        if not recorded:
+            raise MeasurementError(f"{run} holds no recording of perf", mend=shlex.join(["ioflame", "show", str(run)]))
+        add_to_store(Store(Path(agent.store)), run, said | {"probability": repr(min(1.0, rate * recorded))})
+        remove_old(out, _asked(service), keep)
+
+
+def _asked(service: Service) -> str:
+    return f"--cgroup {service.cgroup}" if service.cgroup else f"--container {service.container}"
+
+
+def _attached(service: Service, out: Path, children: Children) -> Path:
+    """A run of `ioflame attach`, which is a process of its own; its directory."""
+    words = [*_asked(service).split(" ", 1), "--seconds", f"{service.seconds:g}", "--out", str(out), "--quiet"]
+    words += [f"--{name}={value}" for name, value in {**_ATTACH, **service.attach}.items()]
+    out.mkdir(parents=True, exist_ok=True)
+    latest, log = out / "latest", out / "attach.log"
+    before = latest.resolve()
+    child = children.start("ioflame attach", [sys.executable, "-m", "ioflame.cli", "attach", *words], stdout=log)
+    if child.wait(service.seconds + _ANALYSIS_SECONDS) is None:
+        child.stop()
+    # Exit code 1: measured, while a check failed, which the store holds as well.
+    if child.returncode not in (0, 1) or latest.resolve() == before:
+        raise MeasurementError(f"ioflame attach ended with {child.describe_end()}", mend=shlex.join(["less", str(log)]))
+    return latest.resolve()
+
+
+def _fetched(address: str) -> bytes:
+    try:
+        with urllib.request.urlopen(address, timeout=_ANSWER_SECONDS) as answer:
+            return bytes(answer.read())
+    except (OSError, ValueError) as error:
+        raise MeasurementError(
+            f"{address} hands out no profile: {error}", mend=shlex.join(["curl", "-o", "x.pb.gz", address])
+        ) from None
+
+
+def _version(service: Service) -> str:
+    if not service.version_command:
+        return service.version
+    done = capture(["sh", "-c", service.version_command], timeout=_VERSION_SECONDS).require("the version's command")
+    words = done.text.partition("\n")[0].strip()
+    if not words:
+        raise MeasurementError(f"the version's command prints none: {service.version_command}")
+    return words

@@ -1,0 +1,25 @@
+"""A release watched over the hosts of a store: what its hosts pay more or less for, and what is another mix of them."""
+
+from __future__ import annotations
+
+import shlex
+
+from ioflame.analysis.fleet import Watch, watch_of
+from ioflame.errors import MeasurementError
+from ioflame.results.store.database import Store, stored_query
+
+__all__ = ("watch_release",)
+
+_DAYS = "SELECT label, created::DATE AS day, count(DISTINCT host) AS hosts FROM runs GROUP BY ALL ORDER BY ALL"
+
+
+def watch_release(store: Store, base: str, arm: str) -> Watch:
+    """Two versions on the hosts that ran them, on the days on which both ran. MeasurementError where there are none."""
+    found = watch_of(store.query(stored_query("fleet.sql"), [base, arm]).as_dicts())
+    if found is None:
+        raise MeasurementError(
+            f"{base} and {arm} cannot be compared by their hosts in {store.directory}",
+            means="on one day, at least two hosts have to run each in the same test, on the same CPU and kernel",
+            mend=shlex.join(["ioflame", "store", "sql", str(store.directory), _DAYS]),
+        )
+    return found

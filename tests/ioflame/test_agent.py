@@ -1,0 +1,208 @@
+"""The agent: when a host wakes and with what chance it profiles, and many of them beside each other in one store."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof
+from ioflame import cli
+from ioflame.profile.agent import Service, turn_of
+from ioflame.results.run import open_run
+from ioflame.results.store.database import RunTables, Store
+from ioflame.results.store.ids import FrameTable
+
+HOUR = 3600.0
+
+
+def test_hosts_wake_all_over_the_hour_and_each_by_itself() -> None:
+    service = Service("db", pprof="http://127.0.0.1/", seconds=60)
+    turns = [turn_of(service, f"h{number}", 7, HOUR) for number in range(2000)]
+    assert all(0 <= turn.after <= HOUR - 60 for turn in turns)
+    # By tenths of the hour: 200 each, with a deviation of 13.
+    tenths = Counter(int(turn.after * 10 / (HOUR - 60)) for turn in turns)
+    assert len(tenths) == 10 and all(140 < count < 260 for count in tenths.values())
+    assert turn_of(service, "h1", 7, HOUR) == turns[1]
+    assert turn_of(service, "h1", 8, HOUR).after != turns[1].after
+
+
+def test_as_many_hosts_profile_as_give_the_samples_that_were_asked_for() -> None:
+    # 20 s of 49 Hz on four cores are 3,920 samples: 40,000 of them take 10 of 2,000 hosts.
+    service = Service("db", pprof="http://127.0.0.1/", seconds=20, samples=40_000, hosts=2000, cores=4)
+    turns = [turn_of(service, f"h{host}", hour, HOUR) for host in range(2000) for hour in range(24)]
+    assert turns[0].chance == pytest.approx(40_000 / (2000 * 3920))
+    taken = sum(turn.taken for turn in turns)
+    assert taken * 3920 == pytest.approx(24 * 40_000, rel=0.3)
+    # perf records in four of the six parts of an attached run with one observer.
+    attached = turn_of(Service("db", cgroup="db", samples=1, cores=1), "h", 0, HOUR)
+    assert attached.chance == pytest.approx(1 / (49 * 20 * 4 / 6))
+    assert turn_of(Service("db", pprof="x"), "h", 0, HOUR).chance == 1
+
+
+def test_the_weighed_sum_of_1000_uneven_hosts_holds_the_true_one(tmp_path: Path) -> None:
+    """Ten times as much CPU on some as on others, which have a tenth of the chance; a day of hours."""
+    dice, truth = random.Random(11), 0.0
+    tables, frames = RunTables("fleet", "2026-11-20"), FrameTable()
+    high, low = frames.stack([frames.frame("main")])
+    for number in range(1000):
+        cores = 1 + 9 * (number % 10 == 0)
+        service = Service("db", pprof="x", seconds=20, samples=200_000, hosts=1000, cores=cores)
+        for hour in range(24):
+            used = cores * dice.uniform(0.3, 0.7)
+            truth += used
+            turn = turn_of(service, f"h{number}", hour, HOUR)
+            if turn.taken:
+                name = f"fleet.{number:04}{hour:02}"
+                created, host = f"2026-11-20T{hour:02}:00:00", f"h{number}"
+                row = {"run": name, "created": created, "test": "db", "label": "1", "host": host}
+                tables.rows.setdefault("runs", []).append({**row, "probability": turn.chance * 20 / HOUR})
+                sample = {"run": name, "event": "cpu-clock", "unit": "ns", "stack_hi": high, "stack_lo": low}
+                tables.rows.setdefault("samples", []).append({**sample, "weight": round(used * 20e9), "samples": 1})
+    tables.rows["frames"], tables.rows["stacks"] = list(frames.frames.values()), list(frames.stacks.values())
+    store = Store(tmp_path / "s", create=True)
+    store.add(tables)
+    (found,) = store.query("FROM cpu_hours").as_dicts()
+    assert abs(found["hours"] - truth) < 1.96 * found["sd"] and found["sd"] < 0.1 * truth
+    # Without the probabilities the large hosts would count a tenth of what they use.
+    (plain,) = store.query("SELECT sum(weight) / count(*) / 20e9 * 24000 FROM samples").rows[0]
+    assert abs(plain - truth) > 5 * found["sd"]
+    assert math.isclose(found["profiles"], len(tables.rows["runs"])) and found["hosts"] <= 1000
+
+
+def agent(place: Path, store: Path, host: str, *services: str) -> Path:
+    config = place / f"{host}.toml"
+    head = f'store = "{store}"\nout = "{place}/runs"\nevery = "1s"\nhost = "{host}"\n'
+    config.write_text(head + "".join(f"[[service]]\n{one}\n" for one in services))
+    return config
+
+
+def start(config: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "ioflame.cli", "agent", "--once", "--config", str(config)]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def profile(number: int) -> bytes:
+    frames = [ForeignFrame(f"f{i}") for i in range(6)]
+    dice = random.Random(number)
+    samples = [
+        ForeignSample((frames[0], frames[one]), (count := dice.randrange(1, 90), count * 10**7)) for one in (1, 2, 3)
+    ]
+    types = [("samples", "count"), ("cpu", "nanoseconds")]
+    return encode_pprof(ForeignProfile(types, 1_700_000_000 * 10**9, samples, duration_ns=10**8))
+
+
+def test_50_agents_write_one_store_while_others_merge_it(tmp_path: Path) -> None:
+    """Two services each: what is stored is what was handed out, to the unit."""
+    store, agents = tmp_path / "s", []
+    for number in range(50):
+        (tmp_path / f"{number}.pb.gz").write_bytes(profile(number // 2))
+        url = (tmp_path / f"{number}.pb.gz").as_uri()
+        services = [f'name = "{name}"\npprof = "{url}"\nseconds = 0.1\nversion = "1"' for name in ("a", "b")]
+        agents.append(start(agent(tmp_path, store, f"h{number}", *services)))
+    while len(list(store.glob("v1/runs/*/*.parquet"))) < 5:
+        assert any(one.poll() is None for one in agents)
+        time.sleep(0.05)
+    merge = [sys.executable, "-m", "ioflame.cli", "store", "compact", str(store)]
+    merging = [subprocess.Popen(merge, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in [*agents, *merging]:
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+    whole = Store(store)
+    assert whole.check() == [] and whole.query("SELECT count(*), count(DISTINCT host) FROM runs").rows == [(100, 50)]
+    expected: Counter[str] = Counter()
+    for number in range(50):
+        dice = random.Random(number // 2)
+        for one in (1, 2, 3):
+            expected[f"f{one}"] += 2 * dice.randrange(1, 90)
+    sums = """SELECT name, sum(weight)::BIGINT FROM samples JOIN stacks USING (stack_hi, stack_lo)
+              JOIN frames ON frame = frames[-1] WHERE event = 'samples' GROUP BY name"""
+    assert dict(whole.query(sums).rows) == dict(expected)
+    # A tenth of a second in each second, in all of them.
+    assert whole.query("SELECT DISTINCT probability, label, test FROM runs ORDER BY test").rows == [
+        (pytest.approx(0.1), "1", "a"), (pytest.approx(0.1), "1", "b"),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def group(burner: subprocess.Popen[str]) -> Iterator[Path]:
+    """A control group that a busy process is in."""
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+    place = next(Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup"))
+    made = place / f"ioflame-test-{os.getpid()}"
+    try:
+        made.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group may be made here: {error}")
+    try:
+        (made / "cgroup.procs").write_text(str(burner.pid), encoding="ascii")
+        yield made
+    finally:
+        burner.kill()
+        burner.wait()
+        while (made / "cgroup.procs").read_text():
+            time.sleep(0.01)
+        made.rmdir()
+
+
+@pytest.mark.needs("perf")
+def test_a_service_is_watched_by_perf_and_stored_with_its_probability(group: Path, tmp_path: Path) -> None:
+    config = agent(tmp_path, tmp_path / "s", "h", f'name = "db"\nversion = "10.6"\ncgroup = "{group}"\nseconds = 6')
+    config.write_text(config.read_text().replace('every = "1s"', 'every = "7s"'))
+    done = start(config)
+    _, err = done.communicate(timeout=300)
+    assert done.returncode == 0, err + (tmp_path / "runs" / "db" / "attach.log").read_text()
+    record = open_run((tmp_path / "runs" / "db" / "latest").resolve()).record
+    store = Store(tmp_path / "s")
+    (row,) = store.query("SELECT test, label, host, probability FROM runs SEMI JOIN hosts USING (run, host)").rows
+    recorded = sum(window.seconds for window in record.windows if window.kind == "perf")
+    assert row == ("db", "10.6", "h", pytest.approx(recorded / 7)) and record.profile is not None
+    assert store.query("SELECT sum(weight)::BIGINT FROM samples").rows == [(record.profile.weight,)]
+    # As much CPU as was recorded, times the seconds that were not.
+    (hours,) = store.query("SELECT hours FROM cpu_hours").rows[0]
+    assert hours == pytest.approx(record.profile.weight / 3.6e12 * 7 / recorded)
+
+
+def test_what_fails_is_told_and_the_other_services_go_on(tmp_path: Path) -> None:
+    (tmp_path / "good.pb.gz").write_bytes(profile(1))
+    good = f'pprof = "{(tmp_path / "good.pb.gz").as_uri()}"\nseconds = 0.1'
+    config = agent(
+        tmp_path, tmp_path / "s", "h",
+        f'name = "gone"\npprof = "{(tmp_path / "none").as_uri()}"\nseconds = 0.1',
+        f'name = "mute"\nversion_command = "true"\n{good}',
+        f'name = "good"\nversion_command = "echo 10.6.2"\n{good}',
+    )  # fmt: skip
+    done = start(config)
+    _, err = done.communicate(timeout=120)
+    assert done.returncode == 1 and "gone: file://" in err and "hands out no profile" in err
+    assert "mute: the version's command prints none: true" in err
+    assert Store(tmp_path / "s").query("SELECT test, label, host FROM runs").rows == [("good", "10.6.2", "h")]
+
+
+@pytest.mark.parametrize(
+    ("service", "words"),
+    [
+        ('name = "a"', "the service a has no target"),
+        ('name = "a"\ncgroup = "x"\npprof = "y"', "the service a has cgroup and pprof"),
+        ('name = "a"\ncgroup = "x"\nseconds = 5.0', "values out of range"),
+        ('name = "a"\ncgroup = "x"\nsample = 5', "unknown field `sample` - at `$.service[0]`"),
+        ('name = "a"\npprof = "x"\nseconds = 0.1\n[[service]]\nname = "a"\npprof = "y"\nseconds = 0.1', "one name"),
+        ("name = ", "Invalid value"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused_by_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], service: str, words: str
+) -> None:
+    config = agent(tmp_path, tmp_path / "s", "h", service)
+    assert cli.main(["agent", "--config", str(config)]) == 2
+    err = capsys.readouterr().err
+    assert words in err and str(config) in err
+    assert not (tmp_path / "s").exists()
