@@ -94,6 +94,14 @@ def fill_in(name: str, printed: str) -> None:
     README.write_text(filled, encoding="utf-8")
 
 
+def shortened(compared: str) -> str:
+    """The budget of the change, and the verdict, of what a comparison prints."""
+    lines = compared.strip("\n").splitlines()
+    begin = next(at for at, line in enumerate(lines) if line.startswith("where the change"))
+    end = next(at for at, line in enumerate(lines) if line.startswith("comparison:"))
+    return "\n".join([*lines[begin:end], "", lines[-1]])
+
+
 def picture(browser: Browser, view: View, address: str) -> Path:
     """Takes the picture, with its colours brought down to 256; its path."""
     context = browser.new_context(viewport={"width": WIDTH, "height": 1600}, color_scheme=view.theme)
@@ -150,7 +158,7 @@ def main() -> None:
         sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
     fill_in("summary", printed)
     compared = subprocess.run([ioflame, "compare", comparison], check=True, capture_output=True, text=True).stdout
-    fill_in("comparison", compared.strip("\n"))
+    fill_in("comparison", shortened(compared))
 
 
 if __name__ == "__main__":
