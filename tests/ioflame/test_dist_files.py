@@ -74,7 +74,7 @@ def test_every_command_has_a_page_with_all_its_options(share: Path, capsys: pyte
     below = {
         "ebpf": ("iolat", "ladder", "offcpu", "runqlat"),
         "rules": ("check",),
-        "store": ("add", "check", "compact", "export", "ls", "rm", "sql"),
+        "store": ("add", "check", "compact", "export", "fleet", "ls", "rm", "sql"),
     }
     verbs = {f"ioflame-{name}-{verb}" for name, listed in below.items() for verb in listed}
     assert set(found) == {"ioflame", *verbs, *(f"ioflame-{name}" for name in about)}
