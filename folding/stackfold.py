@@ -55,9 +55,9 @@ def fold(
         tool_path("perf", "linux-perf")
         argv.append("--check")
     profile = directory / Files.PROFILE
-    argv += ["--input-format", "perf-data", str(perf_data)]
     if rules and without:
         argv += ["--without-views", ",".join(without)]
+    argv += ["--input-format", "perf-data", str(perf_data)]
     run_stackfold(argv, profile, rules).require("stackfold")
     found = read_profile(profile)
     if found.check is not None:
