@@ -94,7 +94,9 @@ def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_p
     profile = read_profile(run.path(Files.PROFILE))
     heaviest = max(profile.each_stack(), key=lambda stack: stack.weight)
     turn = heaviest.frames[-1]
-    assert re.fullmatch("h[0-9a-f]{10}", turn) and any("_[k]" in frame for frame in profile.names)
+    # Whether the kernel was sampled at all is chance, in a program that computes.
+    assert re.fullmatch("h[0-9a-f]{10}", turn)
+    assert not any(re.fullmatch(r"h[0-9a-f]{10}_\[k\]", frame) for frame in profile.names)
     for name in (Files.FOLDED, Files.SLICES, Files.FLAMEGRAPH, Files.REPORT):
         assert turn in run.path(name).read_text(encoding="utf-8"), name
     assert turn.encode() in gzip.decompress(run.path(Files.PPROF).read_bytes())
