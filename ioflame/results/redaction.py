@@ -122,7 +122,7 @@ class Redaction:
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             head, tab, stack = line.rpartition("\t")
             frames, blank, weight = (stack, "", "") if tab else stack.rpartition(" ")
-            words = (shown.get(frame, self.hidden(frame)) for frame in frames.split(";"))
+            words = (shown[frame] if frame in shown else self.hidden(frame) for frame in frames.split(";"))
             yield f"{head}{tab}{';'.join(words)}{blank}{weight}\n"
 
 

@@ -76,7 +76,7 @@ def _post(url: str, body: bytes, address: str) -> None:
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS):
             pass
-    except (OSError, ValueError, urllib.error.URLError) as error:
+    except (OSError, ValueError) as error:
         said = error.read(500).decode("utf-8", "replace") if isinstance(error, urllib.error.HTTPError) else ""
         raise MeasurementError(
             f"{address} does not take the profile: {error} {said}".rstrip(),
