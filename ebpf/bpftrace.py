@@ -30,6 +30,7 @@ from ioflame.system.held_process import HeldProcess
 from ioflame.system.process import Child, Children, capture
 
 __all__ = (
+    "SHORTEST_BELOW",
     "BpftraceObserver",
     "BpftraceRun",
     "Edge",
@@ -49,6 +50,8 @@ _READY_SECONDS = 60.0
 _SETTLE_SECONDS = 1.0
 _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
+# min() of bpftrace 0.17 keeps nothing above 2^32 - 1: `_shortest` maps hold how far below this the shortest is, ns.
+SHORTEST_BELOW = 1 << 62
 
 _Seen = TypeVar("_Seen")
 
@@ -223,14 +226,14 @@ def read_totals(maps: Mapping[str, MapRows]) -> dict[str, int]:
 
 
 def read_histograms(maps: Mapping[str, MapRows], name: str) -> dict[int, Histogram]:
-    """Rows that a script counted by number: buckets in the map `name`, the rest in `name`_sum, _min and _max."""
+    """Rows that a script counted by number: buckets in the map `name`, the rest in `name`_sum, _shortest and _max."""
     counts: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for (row, bucket), count in maps.get(name, []):
         counts[int(row)][int(bucket)] += count
-    parts = {
-        part: {int(row): value for (row,), value in maps.get(f"{name}_{part}", [])} for part in ("sum", "min", "max")
-    }
-    return {row: histogram(held, *(parts[part][row] for part in ("sum", "min", "max"))) for row, held in counts.items()}
+    sums, below, most = (
+        {int(row): value for (row,), value in maps.get(f"{name}_{part}", [])} for part in ("sum", "shortest", "max")
+    )
+    return {row: histogram(held, sums[row], SHORTEST_BELOW - below[row], most[row]) for row, held in counts.items()}
 
 
 class _Pairs(list[tuple[str, Any]]):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ebpf.bpftrace import (
+    SHORTEST_BELOW,
     BpftraceObserver,
     BpftraceRun,
     Edge,
@@ -158,8 +159,11 @@ def _histograms(maps: Mapping[str, MapRows], stage: str) -> dict[tuple[str, str]
             values[_operation(rwbs)[0], _OWNERS[own]].append(value)
         return values
 
-    sums, least, most = folded("sum"), folded("min"), folded("max")
-    return {key: histogram(held, sum(sums[key]), min(least[key]), max(most[key])) for key, held in counts.items()}
+    sums, below, most = folded("sum"), folded("shortest"), folded("max")
+    return {
+        key: histogram(held, sum(sums[key]), SHORTEST_BELOW - max(below[key]), max(most[key]))
+        for key, held in counts.items()
+    }
 
 
 def _buckets(counts: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
