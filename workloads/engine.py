@@ -119,6 +119,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     data_files:  the files with its data, as a glob
     direct_flag: true where reads bypass the page cache; "" where there is no such flag
     block_cache: it has one of its own, beside the page cache
+    counts_stalls: its statistics state for how long writers were held back
     block_reads: the workload that reads a block at a time
     filters:     the category of its filters' work
     cache_types: kinds of block cache, as the client calls them; the first is the default
@@ -139,6 +140,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     background_threads: dict[str, str]
     other_clients: tuple[str, ...] = ()
     block_cache: bool = True
+    counts_stalls: bool = True
     advice: dict[str, str] = {}
 
 

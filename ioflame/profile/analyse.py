@@ -119,7 +119,7 @@ def _proofs(run: Run, engine: Engine, categories: Categories | None) -> list[Che
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     proofs = [
         *tree_proofs(record, engine.compacted_gb(text)),
-        *write_proofs(record, queries_each_second(run, engine), engine.thread_totals(text)),
+        *write_proofs(record, queries_each_second(run, engine), engine.thread_totals(text), engine.about.counts_stalls),
     ]
     if record.expected.filters == "unused" and categories is not None:
         proofs.append(filter_proof(categories.rows, engine.about.filters))

@@ -72,7 +72,9 @@ def test_a_writers_operations_are_no_queries(tmp_path: Path) -> None:
     assert queries_by_second([15_000, 14_000, 13_000], lines) == [11_000, 10_000]
 
 
-def proofs(closing: float, rates: list[int], writer: int, seconds: float = 10.0, calls: int = 2) -> dict[str, Verdict]:
+def proofs(
+    closing: float, rates: list[int], writer: int, seconds: float = 10.0, calls: int = 2, counts_stalls: bool = True
+) -> dict[str, Verdict]:
     record = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 1, {}, Expectation(tree="changing", write_rate=2 << 20))
     record.database = {"data_bytes": "420000", "num_keys": "1000"}
     record.engine_result = {"operations": closing}
@@ -81,7 +83,7 @@ def proofs(closing: float, rates: list[int], writer: int, seconds: float = 10.0,
     record.windows = [window("plain", 1.0, roles=roles)]  # type: ignore[arg-type]
     totals = {0: [(seconds, writer)], 1: [(seconds, int(closing) - 500)]}
     queries = queries_by_second(rates, totals[0])
-    return {check.name: check.verdict for check in write_proofs(record, queries, totals)}
+    return {check.name: check.verdict for check in write_proofs(record, queries, totals, counts_stalls)}
 
 
 def test_what_a_writing_workload_has_to_prove() -> None:
@@ -96,7 +98,12 @@ def test_what_a_writing_workload_has_to_prove() -> None:
     assert proofs(100_000, [14_993] * 10, 49_930, seconds=12.0)["write rate"] is Verdict.WARN
     assert proofs(100_000, [14_993] * 10, 49_930, calls=40_000)["the writer's thread"] is Verdict.FAILED
     reading = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 1, {})
-    assert list(write_proofs(reading, [1], {})) == []
+    assert list(write_proofs(reading, [1], {}, True)) == []
+
+
+def test_stalls_are_asked_of_an_engine_that_counts_them() -> None:
+    quiet, silent = (proofs(100_000, [14_993] * 10, 49_930, counts_stalls=counts) for counts in (True, False))
+    assert (quiet["stalls"], silent["stalls"]) == (Verdict.OK, Verdict.NOTE)
 
 
 def test_the_waits_of_a_query_are_those_of_its_threads() -> None:

@@ -19,11 +19,13 @@ _FEW_CALLS = 0.01
 
 
 def write_proofs(
-    record: RunRecord, rates: Sequence[int], totals: Mapping[int, Sequence[tuple[float, int]]]
+    record: RunRecord, rates: Sequence[int], totals: Mapping[int, Sequence[tuple[float, int]]], counts_stalls: bool
 ) -> Iterator[Check]:
     """Nothing for a workload that only reads.
 
-    rates: queries of each second, the writer's operations left out; totals: by thread, seconds and operations so far
+    rates:         queries of each second, the writer's operations left out
+    totals:        by thread, seconds and operations so far
+    counts_stalls: the engine states for how long it held its writers back
     """
     if record.expected.tree == "unchanged":
         return
@@ -32,7 +34,7 @@ def write_proofs(
         yield _rate_check(record, writer)
         yield _count_check(record, rates, totals)
         yield _thread_check(record)
-    yield _stall_check(record)
+    yield _stall_check(record, counts_stalls)
     if "debt_seconds" in record.writes:
         written = f"{record.writes['debt_gb']:.2f} GB written in " if "debt_gb" in record.writes else ""
         yield Check(
@@ -89,7 +91,14 @@ def _thread_check(record: RunRecord) -> Check:
     )
 
 
-def _stall_check(record: RunRecord) -> Check:
+def _stall_check(record: RunRecord, counts_stalls: bool) -> Check:
+    if not counts_stalls:
+        return Check(
+            "stalls",
+            Verdict.NOTE,
+            f"{record.engine} counts none",
+            "COLLECT='perf offcpu' shows where its writers wait",
+        )
     stalled, uptime = record.writes.get("stall_seconds"), record.writes.get("uptime", 0.0)
     if stalled is None:
         return Check("stalls", Verdict.WARN, "not stated", "the closing statistics in the log have none")
