@@ -193,6 +193,16 @@ def ioflame() -> Iterator[Ioflame]:
 
 
 @pytest.fixture
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A file system of the size that the test is parametrized with, in a directory whose name a shell would split."""
+    disk = tmp_path / "small disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={request.param}", "ioflame-test", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture
 def burner() -> Iterator[subprocess.Popen[str]]:
     """A process that does nothing but burn CPU in a function of its own; it says so once it has begun."""
     code = "import sys\ndef burn():\n  n = 0\n  while True: n += 1\nprint('burning', flush=True)\nburn()"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ioflame.errors import EXIT_HOST
 from ioflame.results.cells import CellsRun
 from ioflame.results.run import open_run
 from tests.conftest import Ioflame
+from tests.e2e.test_faults import wait_for
 
 pytestmark = pytest.mark.needs("perf", "db_bench")
 
@@ -134,3 +139,66 @@ def test_a_memory_limit_that_may_not_be_set_is_refused_before_anything_is_loaded
     assert "no memory limit:" in err
     assert "Traceback" not in err
     assert not list(tmp_path.rglob("*.sst"))
+
+
+LOADS = """
+about = "two loads"
+shows = "what a full disk leaves"
+cannot = "anything"
+steps = ["load"]
+holds = []
+[scale.smoke]
+about = "seconds"
+num_keys = 1_000_000
+[layout]
+database = "own"
+[[cells]]
+name = "one"
+[[cells]]
+name = "two"
+cache = 0.5
+[[columns]]
+name = "ops/sec"
+about = "rows a second of the load"
+part = ["load.ops_per_second"]
+"""
+
+
+@pytest.fixture
+def file_system(tmp_path: Path) -> Iterator[Path]:
+    """An ext4 of 4 GiB on a loop device over a file with nothing in it."""
+    image, place = tmp_path / "image", tmp_path / "mounted"
+    with image.open("wb") as file:
+        file.truncate(4 << 30)
+    place.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.needs("loop")
+def test_a_disk_that_fills_in_a_load_is_named_and_what_is_left_is_measured_when_there_is_room(
+    ioflame: Ioflame, file_system: Path, tmp_path: Path
+) -> None:
+    """Somebody else fills it after it was looked at."""
+    own, filling, out = tmp_path / "own.toml", file_system / "filling", tmp_path / "out"
+    own.write_text(LOADS)
+    command: list[str | Path] = ["experiment", own, "--scale=smoke", "--db-dir", file_system / "db", "--out", out]
+    process = ioflame.start(*command)
+    wait_for(process, "load 1,000,000 keys")
+    wait_for(process, "load 1,000,000 keys")
+    space = os.statvfs(file_system)
+    with filling.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, space.f_bavail * space.f_frsize - (16 << 20))
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == EXIT_HOST and f"the disk of {file_system}/db/two is full" in err, err
+    (directory,) = out.iterdir()
+    assert f"--resume {directory}" in err
+    status = {run.cell: run.status for run in CellsRun.open(directory).record.runs}
+    assert status == {"one": "done", "two": "failed"}
+    filling.unlink()
+    code, _, err = ioflame.run(*command, f"--resume={directory}")
+    assert code == 0, err
+    assert err.count("load 1,000,000 keys") == 1
+    assert {run.status for run in CellsRun.open(directory).record.runs} == {"done"}

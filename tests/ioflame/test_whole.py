@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,17 +74,8 @@ def test_a_recording_with_copies_of_stacks_is_its_owners_alone(tmp_path: Path) -
     assert data.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB, in a directory whose name a shell would split."""
-    disk = tmp_path / "small disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "ioflame-test", str(disk)], check=True)
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
 @pytest.mark.needs("unshare")
+@pytest.mark.parametrize("small_disk", ["64k"], indirect=True)
 def test_a_full_disk_leaves_what_was_there_and_is_named_with_the_command_that_shows_it(small_disk: Path) -> None:
     write_whole(small_disk / "file", b"old")
     with pytest.raises(HostError, match="file: No space left on device") as caught:
@@ -96,6 +86,7 @@ def test_a_full_disk_leaves_what_was_there_and_is_named_with_the_command_that_sh
 
 
 @pytest.mark.needs("unshare")
+@pytest.mark.parametrize("small_disk", ["64k"], indirect=True)
 def test_a_command_on_a_full_disk_ends_with_that_error(ioflame: Ioflame, small_disk: Path) -> None:
     run = Run.create(small_disk, record())
     code, _, err = ioflame.run("report", run.directory)  # a page of some hundred KB

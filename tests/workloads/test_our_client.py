@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,16 +208,8 @@ def test_damage_is_named_in_the_engines_words(engine: str, tmp_path: Path) -> No
     assert words[engine] in done.errors, done.errors
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    disk = tmp_path / "small disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "ioflame-test", str(disk)], check=True)
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
 @pytest.mark.needs("set_tid")
+@pytest.mark.parametrize("small_disk", ["6m"], indirect=True)
 def test_a_full_disk_is_named_and_what_was_written_stays(engine: str, small_disk: Path, tmp_path: Path) -> None:
     place = small_disk / "db"
     flags = ("--num=1000000", "--value_size=1000", *(("--map_size=67108864",) if engine == "lmdb" else ()))
