@@ -15,11 +15,15 @@ from tests.collectors.sampler import Sampler, with_frame
 @pytest.mark.parametrize("mode", ["calls", "filtered", "signals"])
 def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_path: Path, mode: str) -> None:
     with subprocess.Popen(
-        [str(calls_binary), mode, "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [str(calls_binary), mode, "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as target:
         sampler = Sampler(target.pid, tmp_path, "--hz=99", "--callgraph=fp")
         try:
+            sampler.until_open()
             # It ends by itself while it is sampled, unless a thread of it stands still.
+            while sampler.process.poll() is None and sampler.samples_file.stat().st_size < 1_000_000:
+                time.sleep(0.01)
+            target.terminate()
             out, errors = target.communicate(timeout=60)
         finally:
             target.kill()

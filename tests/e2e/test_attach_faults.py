@@ -226,7 +226,9 @@ def programs_of(pids: list[int]) -> set[int]:
 
 def tries_the_kernel(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"probe" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        # One that ends loses its memory, and its command line with it, before it closes its files.
+        return not command or b"probe" in command.split(b"\0")
     return True
 
 
