@@ -63,7 +63,7 @@ PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGI
 	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT) $(call option,--store,STORE)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-long lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-long test-by-hand lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -111,8 +111,17 @@ test: setup-dev lint unit ## lint, types, Rust, Python, perf, a browser (10 min)
 # IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
 PYTEST = $(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all) --durations 10
 
-test-long: setup-dev ## what `make test` has no time for: whole experiments
-	$(PYTEST) -m long
+# $(1): which. Those that may run beside one another, then those that have the machine for themselves.
+define run_pytest
+	$(PYTEST) -m '$(1) and not alone and not by_hand' -n auto --dist worksteal
+	$(PYTEST) -m '$(1) and alone and not by_hand'
+endef
+
+test-long: setup-dev ## services, engines, comparisons, experiments, what goes wrong (11 min); CI runs both
+	$(call run_pytest,long)
+
+test-by-hand: setup-dev ## what takes an hour, or a quiet machine
+	$(PYTEST) -m by_hand
 
 # clippy links nothing: any file that is there stands for libFuzzer, which need not be compiled then.
 lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
@@ -128,8 +137,7 @@ lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck
 
 unit: setup-dev ## the tests alone: cargo test, pytest
 	$(CARGO) test -q --locked --workspace
-	$(PYTEST) -m 'not alone and not long' -n auto --dist worksteal
-	$(PYTEST) -m 'alone and not long'
+	$(call run_pytest,not long)
 
 # BENCH: options of the benchmarks, such as '--runs 9' (bench) or '--rounds 5' (bench-observers).
 bench: setup-dev ## stackfold, analysis, report page, samplers; goals (17 min)

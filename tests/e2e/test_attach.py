@@ -34,6 +34,8 @@ from ioflame.system.target import Target
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
 
+pytestmark = pytest.mark.long
+
 # Bytes of a recording: more than its head.
 _SAMPLED = 100_000
 

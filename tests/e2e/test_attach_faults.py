@@ -173,6 +173,8 @@ def test_a_target_that_does_nothing_is_told_from_one_that_works(ioflame: Ioflame
 
 _THREADS = """
 import threading
+
+pytestmark = pytest.mark.long
 threading.stack_size(65536)
 for _ in range(2000):
     threading.Thread(target=threading.Event().wait, daemon=True).start()

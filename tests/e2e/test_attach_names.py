@@ -16,6 +16,8 @@ from ioflame.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
 
+pytestmark = pytest.mark.long
+
 _SOURCES = Path(__file__).parent / "namespaced"
 # On file systems that only the target sees; what was mapped has no other name.
 _STARTED = """

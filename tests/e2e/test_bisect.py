@@ -38,7 +38,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.mark.alone
-@pytest.mark.long
+@pytest.mark.by_hand
 def test_the_commit_that_spins_is_named(
     ioflame: Ioflame, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

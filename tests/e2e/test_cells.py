@@ -15,7 +15,7 @@ from ioflame.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 OWN = """
 about = "mmap against pread, mixgraph's keys in place of readrandom's"

@@ -22,7 +22,7 @@ from tests.e2e.test_faults import wait_for
 # Nanoseconds in each read call; the first is the base.
 SPINS = {"plain": 0, "zero": 0, "half": 500, "two": 2000}
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_an_arm_that_cannot_open_the_tree_is_not_comparable(
 
 
 @pytest.mark.alone
-@pytest.mark.long
+@pytest.mark.by_hand
 class TestKnownFaults:
     """A library that is preloaded into the client makes it slower by a known time."""
 

@@ -11,7 +11,7 @@ from ioflame.results.files import Files
 from ioflame.results.run import open_run
 from tests.conftest import Ioflame
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 
 # The cache has to be full before the windows: a warm-up is as long as the CPU that it gets.

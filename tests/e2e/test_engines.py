@@ -16,6 +16,8 @@ from ioflame.results.run import open_run
 from tests.conftest import Ioflame
 from workloads.registry import engine_named
 
+pytestmark = pytest.mark.long
+
 # Where the CPU of a Get has to be seen, and what none of them does.
 _ROWS = {
     "leveldb": ({"libc+k", "checksm", "IBI+DBI:Sk", "LRU", "bloom"}, {"compaction", "WAL", "decomp"}),

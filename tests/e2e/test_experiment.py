@@ -18,7 +18,7 @@ from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 from viz.export.benchmark_tsv import HEADER
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 OWN = """
 about = "small enough for a test"
@@ -58,7 +58,7 @@ def the_tables_are_those_of_the_steps(out: str, steps: list[StepRecord], readran
     assert sum(us) == pytest.approx(readrandom.metrics["cpuPer"], abs=0.05)
 
 
-@pytest.mark.long
+@pytest.mark.by_hand
 def test_an_experiment_that_is_killed_goes_on_where_it_was(ioflame: Ioflame, tmp_path: Path) -> None:
     own = tmp_path / "small.toml"
     own.write_text(OWN)

@@ -24,7 +24,7 @@ from ioflame.system.held_process import HeldProcess
 from tests.conftest import ROOT, Ioflame
 from tests.ioflame.test_held_process import ran_ns
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 # Makes the kernel refuse perf_event_open with EACCES to us and all our children, as perf_event_paranoid=3 does for an
 # ordinary user: perf itself runs, and says what it says on such a host.

@@ -20,7 +20,7 @@ from ioflame.results.checks import Verdict
 from ioflame.results.run import Run, open_run
 from tests.conftest import Ioflame
 
-pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "co-re")]
+pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.needs("perf", "co-re")]
 
 _PG = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
 _SECONDS = 12

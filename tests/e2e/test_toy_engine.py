@@ -166,7 +166,7 @@ def test_a_cell_is_measured_window_by_window_and_leads_to_its_run(
     assert f"report:       {directory / Files.EXPERIMENT}" in out
 
 
-@pytest.mark.long
+@pytest.mark.by_hand
 @pytest.mark.alone
 @pytest.mark.needs("perf")
 def test_the_build_that_was_made_slower_is_found_in_its_row_and_the_same_one_again_is_not(

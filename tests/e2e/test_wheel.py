@@ -16,7 +16,7 @@ from ioflame import __version__
 from ioflame.results.run import open_run
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.needs("perf", "db_bench", "co-re", "fio")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re", "fio")]
 
 COMPILERS = ("cargo", "rustc", "clang", "cc", "gcc", "c++", "g++", "make")
 

@@ -17,7 +17,7 @@ from ioflame.system.descendants import having_open
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import held, wait_for
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 
 def script(path: Path, text: str) -> Path:

@@ -18,7 +18,7 @@ from ioflame.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 KEYS = "60000"
 

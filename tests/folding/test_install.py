@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.long
+@pytest.mark.by_hand
 def test_stackfold_installs_from_elsewhere_and_runs(tmp_path: Path) -> None:
     # Into the workspace's own target directory: what other tests have built is not built again.
     install = ["cargo", "install", "--quiet", "--locked", "--debug", "--target-dir", str(ROOT / "target")]
