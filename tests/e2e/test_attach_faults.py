@@ -27,6 +27,8 @@ from tests.conftest import Ioflame
 from tests.e2e.test_attach import endpoint, service
 from tests.ebpf.conftest import compiled
 
+pytestmark = pytest.mark.long
+
 _SLEEP = ["sleep", "3600"]
 _BURN = [sys.executable, "-c", "while True: sum(range(1000))"]
 # Hours: a test ends what it watches.
@@ -173,8 +175,6 @@ def test_a_target_that_does_nothing_is_told_from_one_that_works(ioflame: Ioflame
 
 _THREADS = """
 import threading
-
-pytestmark = pytest.mark.long
 threading.stack_size(65536)
 for _ in range(2000):
     threading.Thread(target=threading.Event().wait, daemon=True).start()
