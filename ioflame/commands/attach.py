@@ -15,7 +15,7 @@ from ioflame.profile.attach.job import AttachOptions, new_record, resolve
 from ioflame.results.run import Run
 from ioflame.system.groups import container_group, named_group
 from ioflame.system.held_process import process_number
-from ioflame.system.process import interruptible
+from ioflame.system.process import Children, interruptible
 from ioflame.system.target import Target
 from ioflame.text.progress import Reporter
 from ioflame.text.settings import of_attached, renamed
@@ -97,8 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
         arguments.seconds = parse_duration("--for", arguments.lasting)
-    options = _options(arguments)
-    with interruptible():
+    with interruptible(), Children() as counting:
+        options = _options(arguments, counting)
         if arguments.every:
             how = Repetition(parse_duration("--every", arguments.every), parse_duration("--keep", arguments.keep))
             repeat(_once(arguments), options.pids, options.asked, options.out, how, reporter)
@@ -124,8 +124,8 @@ def _once(arguments: argparse.Namespace) -> list[str]:
     return words
 
 
-def _options(arguments: argparse.Namespace) -> AttachOptions:
-    """The checked options. UsageError for a value that makes no sense."""
+def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions:
+    """The checked options. UsageError for a value that makes no sense. counting: what is asked for the count"""
     named = [name for name in ("pid", "cgroup", "container") if getattr(arguments, name)]
     if len(named) > 1:
         raise UsageError(
@@ -153,7 +153,7 @@ def _options(arguments: argparse.Namespace) -> AttachOptions:
         seconds=arguments.seconds,
         engine=arguments.engine,
         rules=arguments.rules,
-        count=QueryCount(count) if (count := _count(arguments)) is not None else None,
+        count=QueryCount(count) if (count := _count(arguments, counting)) is not None else None,
         symbol=arguments.count_symbol,
         event=event_name(arguments.event),
         frequency=number("--freq", arguments.freq, int, 1, 20_000),
@@ -174,20 +174,20 @@ def _group(arguments: argparse.Namespace) -> Path | None:
     return container_group(arguments.container) if arguments.container else None
 
 
-def _count(arguments: argparse.Namespace) -> Count | None:
+def _count(arguments: argparse.Namespace, counting: Children) -> Count | None:
     options = ("count", "count_prometheus", "count_preset", "count_symbol")
     given = [option for option in options if getattr(arguments, option)]
     if len(given) > 1:
         names = " and ".join(f"--{option.replace('_', '-')}" for option in given)
         raise UsageError(f"{names} each count the queries", means="nothing was attached", mend="one of them")
     if arguments.count:
-        return command_count(arguments.count)
+        return command_count(arguments.count, counting)
     if arguments.count_prometheus:
         return prometheus_count(*arguments.count_prometheus)
-    return _preset(arguments.count_preset) if arguments.count_preset else None
+    return _preset(arguments.count_preset, counting) if arguments.count_preset else None
 
 
-def _preset(name: str) -> Count:
+def _preset(name: str, counting: Children) -> Count:
     """That of any service: `SERVICE:NAME`, or NAME where one service has it."""
     services = {name: service_named(name) for name in service_names()}
     known = {f"{name}:{preset}": one for name, service in services.items() for preset, one in service.count.items()}
@@ -195,7 +195,7 @@ def _preset(name: str) -> Count:
     if len(fitting) != 1:
         listed = "; ".join(f"{full}: {one.about}" for full, one in known.items())
         raise UsageError(f"--count-preset {name} is not one of: {listed}", mend="--count-preset <one of them>")
-    return command_count(known[fitting[0]].command)
+    return command_count(known[fitting[0]].command, counting)
 
 
 def _budget(text: str | None) -> float | None:
