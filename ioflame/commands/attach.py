@@ -12,6 +12,7 @@ from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
 from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.profile.attach.job import AttachOptions, new_record, resolve
+from ioflame.profile.attach.redact import forget_abandoned
 from ioflame.results.run import Run
 from ioflame.system.groups import container_group, named_group
 from ioflame.system.held_process import process_number
@@ -103,6 +104,8 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
             how = Repetition(parse_duration("--every", arguments.every), parse_duration("--keep", arguments.keep))
             repeat(_once(arguments), options.pids, options.asked, options.out, how, reporter)
             return EXIT_OK
+        for directory in forget_abandoned(options.out):
+            reporter.warn(f"{directory}: killed before its names were hashed (--redact); what held any is removed")
         job = resolve(options, Target(options.pids, options.group), reporter)
         made = Run.create(options.out, new_record(job))
         if not measured(lambda: attach(job, made, reporter), made, reporter, "nothing of ours is left in the target"):

@@ -10,6 +10,7 @@ class Files:
 
     RECORD = "run.json"
     RULES = "rules.toml"
+    SALT = "redact.json"
     MAPPED = "mapped"
     PERF_DATA = "perf.data"
     PROFILE = "profile.json"

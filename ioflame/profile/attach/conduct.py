@@ -14,7 +14,7 @@ from collectors.target_counters import TargetProbe
 from ioflame.errors import IoflameError, MeasurementError
 from ioflame.profile.analyse import analyse
 from ioflame.profile.attach.job import AttachJob
-from ioflame.profile.attach.redact import forget_recordings, hide_in_record, hide_waits
+from ioflame.profile.attach.redact import hide_in_record, hide_waits, redacted
 from ioflame.profile.measure import commands_of, recorded
 from ioflame.profile.observers import Watched, observer_named
 from ioflame.results.files import Files
@@ -46,11 +46,8 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
     record = run.record
     assert record.target is not None
     write_whole(run.path(Files.RULES), rules_text(job.rules).encode())
-    redaction = job.redaction
-    if redaction is not None:
-        redaction.begin(run.directory)
     count = job.options.count
-    with recorded(run, Children()) as children:
+    with redacted(job, run), recorded(run, Children()) as children:
         probe = TargetProbe(job.target, job.device, job.group_of)
         windows = AttachedWindows(probe, count, reporter)
         mapped = MappedFiles(run.path(Files.MAPPED))
@@ -65,17 +62,14 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
             record.target.cost = cost
             record.target.names = list(mapped.checks())
             record.commands = commands_of(children)
-            if redaction is not None:
-                hide_in_record(job, run, redaction)
-                hide_waits(run, redaction)
+            if job.redaction is not None:
+                hide_in_record(job, run, job.redaction)
+                hide_waits(run, job.redaction)
             run.save()
         record.missing.clear()
         # What follows may take its time: the service goes first.
         os.nice(10)
         analyse(run, reporter)
-    if redaction is not None:
-        forget_recordings(run, own_rules=job.options.rules is not None)
-        redaction.end(run.directory)
     run.point_latest()
 
 

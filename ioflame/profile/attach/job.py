@@ -97,6 +97,12 @@ class AttachJob:
         group = self.service.group_of(thread, _title(process))
         return self.shown(group) if group not in {known.name for known in self.service.group} else group
 
+    @property
+    def count(self) -> str:
+        """What tells the number of queries; "" without a count."""
+        what = self.options.count.count.what if self.options.count is not None else ""
+        return self.redaction.hidden(what) if what and self.redaction is not None else what
+
     def shown(self, name: str) -> str:
         """Of a thread, or of a command."""
         return name if self.redaction is None else self.redaction.thread(name)
@@ -227,8 +233,6 @@ def new_record(job: AttachJob) -> RunRecord:
         host={**host_facts(), **(disk_facts(device.major, device.minor) if device is not None else {})},
         tools={"perf": perf_version(), "engine": f"in {program}", "engine_binary": program},
         database=database,
-        target=records.Target(
-            options.asked, program, job.target.pids, count=options.count.count.what if options.count is not None else ""
-        ),
+        target=records.Target(options.asked, program, job.target.pids, count=job.count),
         missing=["windows: none was measured yet"],
     )
