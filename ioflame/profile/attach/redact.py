@@ -48,8 +48,12 @@ def redacted(job: AttachJob, run: Run) -> Iterator[None]:
 
 def forget_abandoned(out: Path) -> list[str]:
     """The run directories in which somebody was killed before names were hashed: what held any is removed."""
-    found = []
-    for directory in sorted(out.iterdir()) if out.exists() else ():
+    found: list[str] = []
+    try:
+        directories = sorted(out.iterdir())
+    except OSError:  # there is none yet, or it is said elsewhere that it is nobody's to write to
+        return found
+    for directory in directories:
         # Another user's, or one that ends now, is none of ours.
         with contextlib.suppress(OSError, IoflameError):
             if not directory.is_symlink() and is_abandoned(directory):
