@@ -70,6 +70,14 @@ def add_parser(commands: Commands) -> None:
     add("--engine", metavar="NAME", help=f"whose rules: {', '.join(service_names())} (default: what its files tell)")
     add("--rules", type=Path, metavar="FILE", help="categories of your own, instead")
     add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
+    add(
+        "--count-of",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("KIND", "CMD"),
+        help="the same of one kind of operation: get 'CMD'; several kinds have a table each",
+    )
     add("--count-prometheus", nargs=2, metavar=("URL", "METRIC"), help="the same by an endpoint of Prometheus' format")
     add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
@@ -116,6 +124,7 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
 def _once(arguments: argparse.Namespace) -> list[str]:
     """The words of one run of several."""
     words = [word for pid in arguments.pid for word in ("--pid", str(pid))] + ["--seconds", str(arguments.seconds)]
+    words += [word for kind, command in arguments.count_of for word in ("--count-of", kind, command)]
     for name in _OWN_WORDS:
         value = getattr(arguments, name)
         if value is True:
@@ -156,7 +165,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         seconds=arguments.seconds,
         engine=arguments.engine,
         rules=arguments.rules,
-        count=QueryCount(count) if (count := _count(arguments, counting)) is not None else None,
+        counts={kind: QueryCount(count) for kind, count in _counts(arguments, counting).items()},
         symbol=arguments.count_symbol,
         event=event_name(arguments.event),
         frequency=number("--freq", arguments.freq, int, 1, 20_000),
@@ -177,17 +186,20 @@ def _group(arguments: argparse.Namespace) -> Path | None:
     return container_group(arguments.container) if arguments.container else None
 
 
-def _count(arguments: argparse.Namespace, counting: Children) -> Count | None:
-    options = ("count", "count_prometheus", "count_preset", "count_symbol")
+def _counts(arguments: argparse.Namespace, counting: Children) -> dict[str, Count]:
+    """By kind of operation; "" for all kinds together."""
+    options = ("count", "count_of", "count_prometheus", "count_preset", "count_symbol")
     given = [option for option in options if getattr(arguments, option)]
     if len(given) > 1:
         names = " and ".join(f"--{option.replace('_', '-')}" for option in given)
         raise UsageError(f"{names} each count the queries", means="nothing was attached", mend="one of them")
     if arguments.count:
-        return command_count(arguments.count, counting)
+        return {"": command_count(arguments.count, counting)}
     if arguments.count_prometheus:
-        return prometheus_count(*arguments.count_prometheus)
-    return _preset(arguments.count_preset, counting) if arguments.count_preset else None
+        return {"": prometheus_count(*arguments.count_prometheus)}
+    if arguments.count_preset:
+        return {"": _preset(arguments.count_preset, counting)}
+    return {kind: command_count(command, counting) for kind, command in arguments.count_of}
 
 
 def _preset(name: str, counting: Children) -> Count:

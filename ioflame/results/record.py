@@ -104,6 +104,7 @@ class Counters:
     host:            what all CPUs did; None in older runs
     roles:           by what its threads do: `reader`, `writer`, `flush` ...; empty where nothing writes
     groups:          of a target that was attached to: by the names of its threads
+    operations:      of a target: how many of each kind it finished, those kinds whose count covers the window
     """
 
     queries: float | None
@@ -129,6 +130,7 @@ class Counters:
     host: HostTimes | None = None
     roles: dict[str, RoleCounters] = field(default_factory=dict)
     groups: dict[str, RoleCounters] = field(default_factory=dict)
+    operations: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass

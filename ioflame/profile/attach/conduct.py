@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 
 from collectors.attached import AttachedWindows
-from collectors.counts import QueryCount
 from collectors.mapped_files import MappedFiles
 from collectors.symbol_count import calls_in
 from collectors.target_counters import TargetProbe
@@ -46,10 +45,10 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
     record = run.record
     assert record.target is not None
     write_whole(run.path(Files.RULES), rules_text(job.rules).encode())
-    count = job.options.count
+    counts = job.options.counts
     with redacted(job, run), recorded(run, Children()) as children:
         probe = TargetProbe(job.target, job.device, job.group_of)
-        windows = AttachedWindows(probe, count, reporter)
+        windows = AttachedWindows(probe, counts, reporter)
         mapped = MappedFiles(run.path(Files.MAPPED))
         cost = OwnCost({}, 0.0, job.options.budget)
         try:
@@ -57,7 +56,7 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
         finally:
             record.windows = windows.windows()
             run.save_series(windows.series())
-            _note_target(job, record.target, probe, count, windows.ended)
+            _note_target(job, record.target, probe, windows.ended)
             cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
             record.target.cost = cost
             record.target.names = list(mapped.checks())
@@ -172,12 +171,13 @@ def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
     return next((process.pid for process in _busiest_first(windows, job)), job.target.pids[0])
 
 
-def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, count: QueryCount | None, ended: bool) -> None:
+def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, ended: bool) -> None:
     """Into the record: who was seen, and what became of them."""
     # No sample of a number tells whose it was.
     told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
     told.groups = probe.groups()
-    told.count_failed = count.failed if count is not None else ""
+    failed = {kind: count.failed for kind, count in job.options.counts.items() if count.failed}
+    told.count_failed = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
     told.notes = list(_what_happened(job, ended))
 
 
