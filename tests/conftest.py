@@ -45,6 +45,11 @@ def _makes_memory_groups() -> bool:
         return False
 
 
+def _makes_cpu_groups() -> bool:
+    code = "from ioflame.system.cpu_limit import limited_cpus\nwith limited_cpus(1.0) as why: exit(bool(why))"
+    return _runs(sys.executable, "-c", code)
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "node": lambda: shutil.which("node") is not None,
@@ -70,6 +75,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
     "memory_group": _makes_memory_groups,
+    "cpu_group": _makes_cpu_groups,
     "x86_64": lambda: os.uname().machine == "x86_64",
     "seccomp": lambda: sys.platform == "linux" and os.uname().machine == "x86_64",
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from functools import partial
 from pathlib import Path
 
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
@@ -14,6 +16,7 @@ from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.profile.attach.job import AttachOptions, new_record, resolve
 from ioflame.profile.attach.redact import forget_abandoned
 from ioflame.results.run import Run
+from ioflame.system.cpu_limit import limited_cpus
 from ioflame.system.groups import container_group, named_group
 from ioflame.system.held_process import process_number
 from ioflame.system.process import Children, interruptible
@@ -43,6 +46,8 @@ _QUIET = ("perf", "iolat", "offcpu")
 # These write names, and text with names, that --redact does not reach.
 _NAMING = ("ladder", "pmp", "runqlat")
 _MOST_SECONDS = 86_400.0
+# That we and what we start may use at once, where such a bound may be set.
+_CPUS = 1.0
 # What each run of several is given as we were.
 _OWN_WORDS = ("cgroup", "container", "engine", "rules", "count", "count_prometheus", "count_symbol", "count_preset",
               "collect", "event", "freq", "callgraph", "device", "budget", "redact")  # fmt: skip
@@ -106,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
         arguments.seconds = parse_duration("--for", arguments.lasting)
-    with interruptible(), Children() as counting:
+    with interruptible(), _bounded(arguments) as unlimited, Children() as counting:
         options = _options(arguments, counting)
         if arguments.every:
             how = Repetition(parse_duration("--every", arguments.every), parse_duration("--keep", arguments.keep))
@@ -116,9 +121,19 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
             reporter.warn(f"{directory}: killed before its names were hashed (--redact); what held any is removed")
         job = resolve(options, Target(options.pids, options.group), reporter)
         made = Run.create(options.out, new_record(job))
-        if not measured(lambda: attach(job, made, reporter), made, reporter, "nothing of ours is left in the target"):
+        attached = partial(attach, job, made, reporter, unlimited)
+        if not measured(attached, made, reporter, "nothing of ours is left in the target"):
             return EXIT_INTERRUPTED
     return print_outcome(made, arguments.verbose)
+
+
+def _bounded(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[str]:
+    """What bounds our CPU; why it does not, or "" where it does."""
+    if arguments.every:  # each run has its own
+        return contextlib.nullcontext("")
+    if "pmp" in (collectors(arguments.collect) or ()):
+        return contextlib.nullcontext("pmp might be held up while it holds a thread")
+    return limited_cpus(_CPUS)
 
 
 def _once(arguments: argparse.Namespace) -> list[str]:

@@ -242,11 +242,13 @@ class OwnCost:
     """What watching a target took of CPU: our own processes while the windows lasted, by kind of window, s.
 
     target_seconds: CPU of the target meanwhile; budget: the share of it that was allowed, None without one
+    unlimited: why no control group bounded our CPU; "" where one did
     """
 
     seconds: dict[str, float]
     target_seconds: float
     budget: float | None = None
+    unlimited: str = ""
 
 
 @dataclass

@@ -37,9 +37,10 @@ LEAST_SECONDS = 5.0
 _LARGER = "a longer --seconds, or a larger --budget"
 
 
-def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
+def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "") -> None:
     """Watches the target, and analyses what was recorded, all into `run`; `latest` points to it then.
 
+    unlimited: why our processes are in no control group that bounds their CPU; "" where they are
     MeasurementError where nothing could be seen at all; a target that ends sooner leaves what was seen until then.
     """
     record = run.record
@@ -50,7 +51,7 @@ def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
         probe = TargetProbe(job.target, job.device, job.group_of)
         windows = AttachedWindows(probe, counts, reporter)
         mapped = MappedFiles(run.path(Files.MAPPED))
-        cost = OwnCost({}, 0.0, job.options.budget)
+        cost = OwnCost({}, 0.0, job.options.budget, unlimited)
         try:
             _run_windows(job, windows, run, children, cost, mapped)
         finally:
