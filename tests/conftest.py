@@ -28,6 +28,8 @@ settings.register_profile("ioflame", deadline=None)
 settings.load_profile("ioflame")
 
 ROOT = Path(__file__).parent.parent
+# As `make setup-dev` leaves it.
+ROCKSDBJNI = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ioflame" / "rocksdbjni.jar"
 DEV_TOOLS = ROOT / "target" / "dev-tools" / "bin"
 
 
@@ -59,6 +61,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "clang": lambda: shutil.which("clang++") is not None,
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
     "myrocks": lambda: bool(shutil.which("sysbench")) and Path("/usr/lib/mysql/plugin/ha_rocksdb.so").exists(),
+    "rocksdbjni": lambda: shutil.which("javac") is not None and ROCKSDBJNI.exists(),
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
     "fio": lambda: shutil.which("fio") is not None,
