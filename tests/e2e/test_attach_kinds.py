@@ -41,7 +41,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     reads[-1], writes[-1] = f"--report_file={place}/get.csv", f"--report_file={place}/write.csv"
     quiet = {"stderr": subprocess.DEVNULL}
     with service(reads, **quiet) as reader, service(writes, **quiet) as writer:
-        words = [f"--pid={reader.pid}", f"--pid={writer.pid}", "--seconds=12", "--collect=perf", "--freq=499", "-v"]
+        words = [f"--pid={reader.pid}", f"--pid={writer.pid}", "--seconds=8", "--collect=perf", "--freq=499", "-v"]
         for kind in ("get", "write"):
             report = place / f"{kind}.csv"
             while not report.exists() or report.read_text(encoding="ascii").count("\n") < 3:
@@ -53,7 +53,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     yield Both(reader.pid, writer.pid, open_run((place / "runs" / "latest").resolve()), out)
 
 
-pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "db_bench")]
+pytestmark = pytest.mark.needs("perf", "db_bench")
 
 
 def test_stacks_tell_the_kind_that_each_process_is_known_to_do(both: Both) -> None:
