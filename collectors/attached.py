@@ -25,13 +25,14 @@ class AttachedWindows(Windows):
     """ended: whether all of the target has; a window that it ended in is as long as it lived.
 
     limit: CPU seconds (`own_cpu_seconds`) at which a window ends before its time; None without one
+    counts: of queries, by their kind; "" is all kinds together
     rate:  queries a second, where they were counted for a while and not window by window
     """
 
-    def __init__(self, probe: TargetProbe, count: QueryCount | None, reporter: Reporter) -> None:
+    def __init__(self, probe: TargetProbe, counts: Mapping[str, QueryCount], reporter: Reporter) -> None:
         super().__init__(reporter)
         self._probe = probe
-        self._count = count
+        self._counts = counts
         self.ended = False
         self.limit: float | None = None
         self.rate: float | None = None
@@ -54,15 +55,15 @@ class AttachedWindows(Windows):
 
     def _window(self, kind: str, seconds: float) -> None:
         # The count is asked at both edges, so that no moment of the window is outside of its answers.
-        if self._count is not None:
-            self._count.ask()
+        for count in self._counts.values():
+            count.ask()
         super()._window(kind, seconds)
 
     def _snapshot(self) -> Snapshot:
         begun = time.monotonic_ns()
         snapshot = self._probe.snapshot()
-        if self._count is not None:
-            self._count.ask()
+        for count in self._counts.values():
+            count.ask()
         # A target of thousands of threads, or a count that is dear, is looked at less often.
         self._slice_ns = max(self._slice_ns, int((time.monotonic_ns() - begun) / _LOOKING))
         return snapshot
@@ -70,7 +71,9 @@ class AttachedWindows(Windows):
     def _finished_at(self, moment_ns: int) -> float | None:
         if self.rate is not None:
             return self.rate * moment_ns / 1e9
-        return self._count.at(moment_ns) if self._count is not None else None
+        finished = [count.at(moment_ns) for count in self._counts.values()]
+        known = [one for one in finished if one is not None]
+        return sum(known) if known and len(known) == len(finished) else None
 
     def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
         return snapshot.names()
@@ -79,4 +82,8 @@ class AttachedWindows(Windows):
         window = super()._between(kind, first, last, note)
         # Whose threads they are, by their names: a thread called "writer" is not a client's role.
         window.counters.groups, window.counters.roles = window.counters.roles, {}
+        for operation, count in self._counts.items():
+            begun, ended = count.at(first.at_ns), count.at(last.at_ns)
+            if operation and begun is not None and ended is not None:
+                window.counters.operations[operation] = ended - begun
         return window

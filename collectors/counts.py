@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ioflame.errors import MeasurementError, UsageError
-from ioflame.system.process import capture
+from ioflame.system.process import Children
+from ioflame.system.repeated_command import RepeatedCommand
 
 __all__ = ("Count", "QueryCount", "command_count", "prometheus_count")
 
@@ -31,11 +32,12 @@ class Count:
     read: Callable[[], float]
 
 
-def command_count(command: str) -> Count:
-    """A command for the shell that prints one growing number."""
+def command_count(command: str, children: Children) -> Count:
+    """A command for the shell that prints one growing number. children: what runs it is one of them"""
+    repeated = RepeatedCommand(children, "count", command)
 
     def read() -> float:
-        done = capture(["sh", "-c", command], timeout=_ANSWER_SECONDS).require(f"the count ({command})")
+        done = repeated.run(_ANSWER_SECONDS).require(f"the count ({command})")
         words = done.text.split()
         try:
             (value,) = map(float, words)

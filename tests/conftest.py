@@ -28,6 +28,8 @@ settings.register_profile("ioflame", deadline=None)
 settings.load_profile("ioflame")
 
 ROOT = Path(__file__).parent.parent
+# As `make setup-dev` leaves it.
+ROCKSDBJNI = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ioflame" / "rocksdbjni.jar"
 DEV_TOOLS = ROOT / "target" / "dev-tools" / "bin"
 
 
@@ -45,6 +47,11 @@ def _makes_memory_groups() -> bool:
         return False
 
 
+def _makes_cpu_groups() -> bool:
+    code = "from ioflame.system.cpu_limit import limited_cpus\nwith limited_cpus(1.0) as why: exit(bool(why))"
+    return _runs(sys.executable, "-c", code)
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "node": lambda: shutil.which("node") is not None,
@@ -54,6 +61,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "clang": lambda: shutil.which("clang++") is not None,
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
     "myrocks": lambda: bool(shutil.which("sysbench")) and Path("/usr/lib/mysql/plugin/ha_rocksdb.so").exists(),
+    "rocksdbjni": lambda: shutil.which("javac") is not None and ROCKSDBJNI.exists(),
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
     "fio": lambda: shutil.which("fio") is not None,
@@ -70,6 +78,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
     "memory_group": _makes_memory_groups,
+    "cpu_group": _makes_cpu_groups,
     "x86_64": lambda: os.uname().machine == "x86_64",
     "seccomp": lambda: sys.platform == "linux" and os.uname().machine == "x86_64",
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from functools import partial
 from pathlib import Path
 
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
@@ -12,10 +14,12 @@ from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
 from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.profile.attach.job import AttachOptions, new_record, resolve
+from ioflame.profile.attach.redact import forget_abandoned
 from ioflame.results.run import Run
+from ioflame.system.cpu_limit import limited_cpus
 from ioflame.system.groups import container_group, named_group
 from ioflame.system.held_process import process_number
-from ioflame.system.process import interruptible
+from ioflame.system.process import Children, interruptible
 from ioflame.system.target import Target
 from ioflame.text.progress import Reporter
 from ioflame.text.settings import of_attached, renamed
@@ -42,6 +46,8 @@ _QUIET = ("perf", "iolat", "offcpu")
 # These write names, and text with names, that --redact does not reach.
 _NAMING = ("ladder", "pmp", "runqlat")
 _MOST_SECONDS = 86_400.0
+# That we and what we start may use at once, where such a bound may be set.
+_CPUS = 1.0
 # What each run of several is given as we were.
 _OWN_WORDS = ("cgroup", "container", "engine", "rules", "count", "count_prometheus", "count_symbol", "count_preset",
               "collect", "event", "freq", "callgraph", "device", "budget", "redact")  # fmt: skip
@@ -69,6 +75,14 @@ def add_parser(commands: Commands) -> None:
     add("--engine", metavar="NAME", help=f"whose rules: {', '.join(service_names())} (default: what its files tell)")
     add("--rules", type=Path, metavar="FILE", help="categories of your own, instead")
     add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
+    add(
+        "--count-of",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("KIND", "CMD"),
+        help="the same of one kind of operation: get 'CMD'; several kinds have a table each",
+    )
     add("--count-prometheus", nargs=2, metavar=("URL", "METRIC"), help="the same by an endpoint of Prometheus' format")
     add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
@@ -97,22 +111,35 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
         arguments.seconds = parse_duration("--for", arguments.lasting)
-    options = _options(arguments)
-    with interruptible():
+    with interruptible(), _bounded(arguments) as unlimited, Children() as counting:
+        options = _options(arguments, counting)
         if arguments.every:
             how = Repetition(parse_duration("--every", arguments.every), parse_duration("--keep", arguments.keep))
             repeat(_once(arguments), options.pids, options.asked, options.out, how, reporter)
             return EXIT_OK
+        for directory in forget_abandoned(options.out):
+            reporter.warn(f"{directory}: killed before its names were hashed (--redact); what held any is removed")
         job = resolve(options, Target(options.pids, options.group), reporter)
         made = Run.create(options.out, new_record(job))
-        if not measured(lambda: attach(job, made, reporter), made, reporter, "nothing of ours is left in the target"):
+        attached = partial(attach, job, made, reporter, unlimited)
+        if not measured(attached, made, reporter, "nothing of ours is left in the target"):
             return EXIT_INTERRUPTED
     return print_outcome(made, arguments.verbose)
+
+
+def _bounded(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[str]:
+    """What bounds our CPU; why it does not, or "" where it does."""
+    if arguments.every:  # each run has its own
+        return contextlib.nullcontext("")
+    if "pmp" in (collectors(arguments.collect) or ()):
+        return contextlib.nullcontext("pmp might be held up while it holds a thread")
+    return limited_cpus(_CPUS)
 
 
 def _once(arguments: argparse.Namespace) -> list[str]:
     """The words of one run of several."""
     words = [word for pid in arguments.pid for word in ("--pid", str(pid))] + ["--seconds", str(arguments.seconds)]
+    words += [word for kind, command in arguments.count_of for word in ("--count-of", kind, command)]
     for name in _OWN_WORDS:
         value = getattr(arguments, name)
         if value is True:
@@ -124,8 +151,8 @@ def _once(arguments: argparse.Namespace) -> list[str]:
     return words
 
 
-def _options(arguments: argparse.Namespace) -> AttachOptions:
-    """The checked options. UsageError for a value that makes no sense."""
+def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions:
+    """The checked options. UsageError for a value that makes no sense. counting: what is asked for the count"""
     named = [name for name in ("pid", "cgroup", "container") if getattr(arguments, name)]
     if len(named) > 1:
         raise UsageError(
@@ -153,7 +180,7 @@ def _options(arguments: argparse.Namespace) -> AttachOptions:
         seconds=arguments.seconds,
         engine=arguments.engine,
         rules=arguments.rules,
-        count=QueryCount(count) if (count := _count(arguments)) is not None else None,
+        counts={kind: QueryCount(count) for kind, count in _counts(arguments, counting).items()},
         symbol=arguments.count_symbol,
         event=event_name(arguments.event),
         frequency=number("--freq", arguments.freq, int, 1, 20_000),
@@ -174,20 +201,23 @@ def _group(arguments: argparse.Namespace) -> Path | None:
     return container_group(arguments.container) if arguments.container else None
 
 
-def _count(arguments: argparse.Namespace) -> Count | None:
-    options = ("count", "count_prometheus", "count_preset", "count_symbol")
+def _counts(arguments: argparse.Namespace, counting: Children) -> dict[str, Count]:
+    """By kind of operation; "" for all kinds together."""
+    options = ("count", "count_of", "count_prometheus", "count_preset", "count_symbol")
     given = [option for option in options if getattr(arguments, option)]
     if len(given) > 1:
         names = " and ".join(f"--{option.replace('_', '-')}" for option in given)
         raise UsageError(f"{names} each count the queries", means="nothing was attached", mend="one of them")
     if arguments.count:
-        return command_count(arguments.count)
+        return {"": command_count(arguments.count, counting)}
     if arguments.count_prometheus:
-        return prometheus_count(*arguments.count_prometheus)
-    return _preset(arguments.count_preset) if arguments.count_preset else None
+        return {"": prometheus_count(*arguments.count_prometheus)}
+    if arguments.count_preset:
+        return {"": _preset(arguments.count_preset, counting)}
+    return {kind: command_count(command, counting) for kind, command in arguments.count_of}
 
 
-def _preset(name: str) -> Count:
+def _preset(name: str, counting: Children) -> Count:
     """That of any service: `SERVICE:NAME`, or NAME where one service has it."""
     services = {name: service_named(name) for name in service_names()}
     known = {f"{name}:{preset}": one for name, service in services.items() for preset, one in service.count.items()}
@@ -195,7 +225,7 @@ def _preset(name: str) -> Count:
     if len(fitting) != 1:
         listed = "; ".join(f"{full}: {one.about}" for full, one in known.items())
         raise UsageError(f"--count-preset {name} is not one of: {listed}", mend="--count-preset <one of them>")
-    return command_count(known[fitting[0]].command)
+    return command_count(known[fitting[0]].command, counting)
 
 
 def _budget(text: str | None) -> float | None:

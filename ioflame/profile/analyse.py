@@ -6,7 +6,7 @@ Replaces its own outputs only: stacks, categories, flame graph, summary, report,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from collectors.perf import recorded_events
@@ -19,6 +19,7 @@ from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.findings import Waits, findings, read_rules
 from ioflame.analysis.metrics import cpu_profiled, intervals_of, metrics_of, weight_by_time
 from ioflame.analysis.observer_costs import observer_costs
+from ioflame.analysis.operations import OPERATIONS_VIEW, operations_of
 from ioflame.analysis.roles import WRITES_VIEW, cpu_of_all_roles, query_role
 from ioflame.errors import MeasurementError
 from ioflame.profile.observers import show_observed
@@ -32,8 +33,9 @@ from ioflame.results.files import Files
 from ioflame.results.findings import Findings
 from ioflame.results.ladder import read_ladder
 from ioflame.results.off_cpu import read_off_cpu
+from ioflame.results.operations import Operation
 from ioflame.results.profile import Comparison, Folded, read_profile
-from ioflame.results.record import ProfileFacts
+from ioflame.results.record import ProfileFacts, Window
 from ioflame.results.run import Run
 from ioflame.system.atomic_files import write_json, write_whole
 from ioflame.system.host import describe_host
@@ -41,6 +43,7 @@ from ioflame.text.progress import Reporter
 from ioflame.text.settings import of_attached
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
+from viz.terminal.operations import operations_text
 from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
 from viz.weights import scaled_weight
@@ -50,6 +53,8 @@ from workloads.registry import engine_named
 __all__ = ("analyse", "of_queries")
 
 _OWNER, _LEAF = "owner", "leaf"
+# Views with a part of the summary that is made for them.
+_OF_THEIR_OWN = (_OWNER, _LEAF, WRITES_VIEW, OPERATIONS_VIEW)
 
 
 def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None = None, *, pages: bool = True) -> None:
@@ -80,6 +85,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     if folded is not None:
         folded = of_queries(run, folded)
     views = _write_categories(run, folded) if folded is not None else {}
+    kinds = _write_operations(run, folded, plain) if folded is not None else []
     categories = views.get(_OWNER)
     with reporter.stage("account for what the other observers saw"):
         observed = show_observed(run)
@@ -106,8 +112,8 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     with reporter.stage("draw the flame graph and the report"):
         if folded is not None and categories is not None:
             _draw(run, whole or folded, categories)
-        further = [table for name, table in views.items() if name not in (_OWNER, _LEAF, WRITES_VIEW)]
-        shown_parts = [role_table(record, whole), *(shown.text for shown in observed)]
+        further = [table for name, table in views.items() if name not in _OF_THEIR_OWN]
+        shown_parts = [operations_text(kinds), role_table(record, whole), *(shown.text for shown in observed)]
         text = render_summary(record, categories, found, shown_parts, further=further)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
         write_report(run.directory, run.path(Files.REPORT))
@@ -148,7 +154,8 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     events = recorded_events(data)
     if len(events) != 1:
         raise MeasurementError(f"{data} holds {len(events)} events ({', '.join(events)}); a profile has one")
-    without = () if run.record.roles else (WRITES_VIEW,)
+    writes = run.record.roles or any(window.counters.operations for window in run.record.windows)
+    without = () if writes else (WRITES_VIEW,)
     pids = run.record.target.pids if run.record.target is not None else [run.record.pid]
     folded = fold(data, run.directory, pids, rules=rules_of(run).categories, check=True, without=without)
     stats = folded.statistics
@@ -193,6 +200,14 @@ def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
     for view, table in tables.items():
         write_json(run.path(Files.of_view(view)), table)
     return {view: categories_of(table) for view, table in tables.items()} if folded.statistics.weight else {}
+
+
+def _write_operations(run: Run, folded: Folded, plain: Sequence[Window]) -> list[Operation]:
+    assert run.record.profile is not None
+    found = operations_of(folded, plain, run.record.profile.mode)
+    if found:
+        write_json(run.path(Files.OPERATIONS), found)
+    return found
 
 
 def _self_weight_check(comparison: Comparison) -> Check:

@@ -16,6 +16,7 @@ from ioflame.results.histogram import Histogram
 from ioflame.results.io_latency import read_io_latency
 from ioflame.results.ladder import CLASSES, STAGES, Rung, read_ladder
 from ioflame.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
+from ioflame.results.operations import read_operations
 from ioflame.results.pmp import LockSite, read_locks, read_pmp
 from ioflame.results.run import Run
 from ioflame.text.tsv import Row
@@ -74,6 +75,30 @@ def _windows(run: Run) -> Tables:
     ]  # fmt: skip
     lost: list[Row] = [{"window": one.kind, "why": one.why, "mend": one.mend} for one in run.record.unobserved]
     return {"windows": windows, "costs": costs, "unobserved": lost}
+
+
+def _operations(run: Run) -> Tables:
+    """Those of kinds, and a table for each kind that is counted."""
+    found = read_operations(run.directory)
+    rows: list[Row] = [
+        {
+            "operation": one.name, "share_percent": one.share,
+            "share_low_percent": one.interval.low if one.interval else None,
+            "share_high_percent": one.interval.high if one.interval else None,
+            "samples": one.samples, "cores": one.cores, "per_second": one.per_second, "us": one.us, "about": one.label,
+        }
+        for one in found
+    ]  # fmt: skip
+    of_kinds: dict[str, Sequence[Row]] = {
+        f"operations_{one.name}": [
+            {"category": row.name, "weight": row.weight, "share_percent": row.share, "samples": row.samples,
+             "us": row.us_per_query, "about": row.label}
+            for row in one.categories.rows
+        ]
+        for one in found
+        if one.categories is not None
+    }  # fmt: skip
+    return {"operations": rows, **of_kinds}
 
 
 def _latency(run: Run) -> Tables:
@@ -184,6 +209,7 @@ def _durations(histogram: Histogram) -> Row:
 
 _TABLES: Mapping[str, Callable[[Run], Tables]] = {
     "windows": _windows,
+    "operations": _operations,
     "latency": _latency,
     "iolat": _io_latency,
     "ladder": _ladder,

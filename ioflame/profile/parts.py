@@ -14,12 +14,14 @@ from ioflame.results.findings import read_findings
 from ioflame.results.io_latency import IoLatency, read_io_latency
 from ioflame.results.ladder import Ladder, read_ladder
 from ioflame.results.off_cpu import read_off_cpu, read_wall_clock
+from ioflame.results.operations import read_operations
 from ioflame.results.pmp import read_locks, read_pmp
 from ioflame.results.run import Run
 from ioflame.system.atomic_files import read_text
 from viz.terminal.latency_layers import Layer, layers_text
 from viz.terminal.latency_layers import latency_layers as layers_of
 from viz.terminal.off_cpu import off_cpu_table, wall_clock_table
+from viz.terminal.operations import operations_text
 from viz.terminal.pmp import render_locks, render_pmp
 from viz.terminal.summary import categories_table, render_screen, windows_table
 
@@ -84,6 +86,10 @@ def _categories(run: Run) -> Categories | None:
     return read_categories(run.directory) if run.path(Files.CATEGORIES).exists() else None
 
 
+def _operations(run: Run) -> str:
+    return operations_text(read_operations(run.directory))
+
+
 def _waits(run: Run) -> str:
     return (
         off_cpu_table(read_off_cpu(run.path(Files.OFF_CPU)))
@@ -94,6 +100,7 @@ def _waits(run: Run) -> str:
 
 PARTS: Mapping[str, Part] = {
     "windows": Part("window by window, and what each cost", Files.RECORD, lambda run: windows_table(run.record, 100)),
+    "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations),
     "latency": Part("from the engine to the device", Files.RECORD, layers),
     "iolat": Part(
         "requests of the device", Files.IO_LATENCY, lambda run: show_io_latency(run.path(Files.IO_LATENCY)).text

@@ -19,6 +19,7 @@ from ioflame.profile.rules import rules_of
 from ioflame.results.categories import Categories, read_categories
 from ioflame.results.files import Files
 from ioflame.results.findings import read_findings
+from ioflame.results.operations import read_operations
 from ioflame.results.profile import Folded
 from ioflame.results.run import Run, open_run
 from ioflame.system.atomic_files import read_whole
@@ -80,6 +81,7 @@ def _view(run: Run) -> RunView:
         view.leaf_of = {stack.frames: stack.category for stack in stacks_of(profile, _LEAF)}
         tables = {name: _categories(run, profile, name) for name in profile.views}
         view.owner, view.leaf = tables[_OWNER], tables[_LEAF]
+        view.operations = read_operations(run.directory)
         view.further = {name: found for name, found in tables.items() if name not in (_OWNER, _LEAF)}
         total = sum(stack.weight for stack in view.stacks)
         if not total:

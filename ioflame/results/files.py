@@ -10,6 +10,7 @@ class Files:
 
     RECORD = "run.json"
     RULES = "rules.toml"
+    SALT = "redact.json"
     MAPPED = "mapped"
     PERF_DATA = "perf.data"
     PROFILE = "profile.json"
@@ -20,6 +21,7 @@ class Files:
     FOLD_STATS = "stacks.stats.json"
     FOLD_CHECK = "stacks.check.json"
     CATEGORIES = "categories.json"
+    OPERATIONS = "operations.json"
     FINDINGS = "findings.json"
     SERIES = "series.json"
     IO_LATENCY = "iolat.json"

@@ -232,7 +232,14 @@ class Folded:
 
     def of_threads(self, tids: Collection[int]) -> Folded:
         """The profile of these threads alone: their stacks, slices, and tables of the views."""
-        kept = [i for i, thread in enumerate(self.stacks.thread) if self.threads.tid[thread] in tids]
+        return self._of([i for i, thread in enumerate(self.stacks.thread) if self.threads.tid[thread] in tids])
+
+    def of_row(self, view: str, name: str) -> Folded:
+        """The profile of the stacks of one row of a view."""
+        place = [row["name"] for row in self.views[view].report["rows"]].index(name)
+        return self._of([i for i, row in enumerate(self.views[view].row) if row == place])
+
+    def _of(self, kept: Sequence[int]) -> Folded:
         place = {stack: i for i, stack in enumerate(kept)}
         columns = {name: [column[i] for i in kept] for name, column in vars(self.stacks).items()}
         views = {name: self._view_of(view, kept) for name, view in self.views.items()}

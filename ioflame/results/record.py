@@ -104,6 +104,7 @@ class Counters:
     host:            what all CPUs did; None in older runs
     roles:           by what its threads do: `reader`, `writer`, `flush` ...; empty where nothing writes
     groups:          of a target that was attached to: by the names of its threads
+    operations:      of a target: how many of each kind it finished, those kinds whose count covers the window
     """
 
     queries: float | None
@@ -129,6 +130,7 @@ class Counters:
     host: HostTimes | None = None
     roles: dict[str, RoleCounters] = field(default_factory=dict)
     groups: dict[str, RoleCounters] = field(default_factory=dict)
+    operations: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -240,11 +242,13 @@ class OwnCost:
     """What watching a target took of CPU: our own processes while the windows lasted, by kind of window, s.
 
     target_seconds: CPU of the target meanwhile; budget: the share of it that was allowed, None without one
+    unlimited: why no control group bounded our CPU; "" where one did
     """
 
     seconds: dict[str, float]
     target_seconds: float
     budget: float | None = None
+    unlimited: str = ""
 
 
 @dataclass

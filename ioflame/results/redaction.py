@@ -1,13 +1,17 @@
 """Names of a target that nobody else is to read, as hashes: of its functions, files, threads and commands.
 
 What is kept is known to everybody: names of the kernel, of the C and C++ libraries and allocators, and of the engine.
-One name has one hash within a run; the salt is a file of the run until all is written, and then nowhere.
+One name has one hash within a run; the salt is a file of the run until all is written, and then nowhere. Until then who
+hashes, and what it started, holds a lock on the directory, which the kernel takes back from a process that was killed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
@@ -15,11 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ioflame.results.files import Files
 from ioflame.system.atomic_files import read_json, write_json, write_whole
+from ioflame.system.process import inherited
 
-__all__ = ("Redaction", "read_redaction")
+__all__ = ("Redaction", "end_redaction", "is_abandoned", "read_redaction")
 
-_FILE = "redact.json"
 _KERNEL = "_[k]"
 _NAMELESS = ("[unknown]", "[no frames]")
 _MARK = re.compile(r"_\[[kij]\]$")
@@ -46,13 +51,12 @@ class Redaction:
     frames: list[str] = field(default_factory=list)
     threads: list[str] = field(default_factory=list)
 
-    def begin(self, directory: Path) -> None:
-        """From now on profiles that are folded into the directory are redacted."""
-        write_json(directory / _FILE, self)
-
-    def end(self, directory: Path) -> None:
-        """All is written: nothing can be hashed again."""
-        (directory / _FILE).unlink(missing_ok=True)
+    @contextlib.contextmanager
+    def within(self, directory: Path) -> Iterator[None]:
+        """Within, and until `end_redaction`: profiles that are folded into the directory are redacted."""
+        with _locked(directory) as lock, inherited(lock):
+            write_json(directory / Files.SALT, self)
+            yield
 
     def hidden(self, name: str) -> str:
         return (
@@ -128,8 +132,35 @@ class Redaction:
 
 def read_redaction(directory: Path) -> Redaction | None:
     """That of a run directory; None where its names are to be read by all, or all is written."""
-    path = directory / _FILE
+    path = directory / Files.SALT
     return read_json(path, Redaction) if path.exists() else None
+
+
+def is_abandoned(directory: Path) -> bool:
+    """Whether a run directory holds names that were to be hashed, by somebody who is gone."""
+    if not (directory / Files.SALT).exists():
+        return False
+    try:
+        with _locked(directory):
+            return (directory / Files.SALT).exists()
+    except BlockingIOError:
+        return False
+
+
+def end_redaction(directory: Path) -> None:
+    """All that holds a name is gone. Nothing can be hashed again."""
+    (directory / Files.SALT).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[int]:
+    """The descriptor that holds the lock; BlockingIOError where somebody else has it."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _matches(patterns: Iterable[str], name: str) -> bool:

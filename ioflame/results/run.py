@@ -19,6 +19,7 @@ import msgspec
 from ioflame.errors import MeasurementError, UsageError, error_of_system
 from ioflame.results.files import Files
 from ioflame.results.record import SCHEMA, RunRecord, Window
+from ioflame.results.redaction import is_abandoned
 from ioflame.system.atomic_files import read_json, write_json, write_whole
 
 __all__ = ("Run", "check_writable", "new_directory", "open_run")
@@ -106,7 +107,7 @@ def _unwritable(out: Path, error: OSError) -> UsageError:
 
 def open_run(directory: Path) -> Run:
     """The run in `directory`; UsageError when there is none, MeasurementError when its record is broken or of another
-    schema."""
+    schema, or where it holds names that nobody hashes any more."""
     path = directory / Files.RECORD
     try:
         path.stat()
@@ -116,6 +117,12 @@ def open_run(directory: Path) -> Run:
             means=f"{directory} is no run directory: each has its record in {Files.RECORD}",
             mend=f"give the directory of a run, such as {shlex.quote(_nearest_runs(directory))}",
         ) from None
+    if is_abandoned(directory):
+        raise MeasurementError(
+            f"{directory} is of an ioflame attach --redact that was killed: names in it are not hashed",
+            means="the next ioflame attach with the same --out removes what holds any",
+            mend=shlex.join(["rm", "-r", str(directory)]),
+        )
     record = read_json(path, RunRecord, f"a run record of schema {SCHEMA}")
     if record.schema != SCHEMA:
         raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")

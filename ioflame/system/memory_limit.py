@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ioflame.errors import HostError
+from ioflame.system.own_groups import hierarchy_of, own_name, remove_abandoned
 from ioflame.text.units import format_bytes
 
 __all__ = ("limited_memory",)
-
-_NAME = "ioflame-"
 
 
 @contextlib.contextmanager
@@ -27,8 +26,8 @@ def limited_memory(limit: int) -> Iterator[list[str]]:
     HostError where there may be none.
     """
     parent, bound = _parent()
-    group = parent / f"{_NAME}{os.getpid()}"
-    _remove_abandoned(parent)
+    group = parent / own_name()
+    remove_abandoned(parent)
     try:
         group.mkdir()
         (group / bound).write_text(f"{limit}\n", encoding="ascii")
@@ -49,37 +48,13 @@ def limited_memory(limit: int) -> Iterator[list[str]]:
 
 def _parent() -> tuple[Path, str]:
     """The directory in which a group can be made, and the file of its bound."""
-    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
-    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines())
-    for words in mounts:
-        mount, kind, options = Path(words[4]), words[words.index("-") + 1], words[-1].split(",")
-        if kind == "cgroup" and "memory" in options:
-            return _within(mount, own.get("memory", "/")), "memory.limit_in_bytes"
-        if kind == "cgroup2" and "memory" in _controllers(mount):
-            # Below the root a group that holds processes has no groups of its own with bounds: beside ours then.
-            return _within(mount, own.get("", "/")).parent if own.get("", "/") != "/" else mount, "memory.max"
-    raise _refused("no memory controller is mounted (cgroup version 1 or 2)")
-
-
-def _within(mount: Path, own: str) -> Path:
-    """Our own group where this mount shows it, else its top."""
-    place = mount / own.lstrip("/")
-    return place if place.is_dir() else mount
-
-
-def _controllers(mount: Path) -> list[str]:
-    with contextlib.suppress(OSError):
-        return (mount / "cgroup.controllers").read_text(encoding="ascii").split()
-    return []
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Groups of ioflames that were killed: those that still hold a process stay."""
-    for group in parent.glob(f"{_NAME}*"):
-        pid = group.name.removeprefix(_NAME)
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            with contextlib.suppress(OSError):
-                group.rmdir()
+    found = hierarchy_of("memory")
+    if found is None:
+        raise _refused("no memory controller is mounted (cgroup version 1 or 2)")
+    if not found.unified:
+        return found.own, "memory.limit_in_bytes"
+    # Below the root a group that holds processes has no groups of its own with bounds: beside ours then.
+    return found.own if found.own == found.mount else found.own.parent, "memory.max"
 
 
 def _refused(why: str) -> HostError:

@@ -25,7 +25,7 @@ from ioflame.errors import HostError, MeasurementError, UsageError
 from ioflame.system import supervisor
 from ioflame.system.descendants import descendants
 
-__all__ = ("Child", "Children", "Output", "capture", "interruptible", "tool_path")
+__all__ = ("Child", "Children", "Output", "capture", "inherited", "interruptible", "tool_path")
 
 _T = TypeVar("_T")
 
@@ -101,6 +101,19 @@ def captures() -> Iterator[list[Captured]]:
         _captured.reset(token)
 
 
+_inherited: ContextVar[tuple[int, ...]] = ContextVar("inherited", default=())
+
+
+@contextlib.contextmanager
+def inherited(descriptor: int) -> Iterator[None]:
+    """Within, whatever is started keeps it open until its end: a lock is held on to by those who outlive us."""
+    token = _inherited.set((*_inherited.get(), descriptor))
+    try:
+        yield
+    finally:
+        _inherited.reset(token)
+
+
 def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Output:
     """Run a short helper command to its end and keep what it prints.
 
@@ -116,6 +129,7 @@ def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) 
             stderr=subprocess.PIPE,
             env=_environment(),
             process_group=0,
+            pass_fds=_inherited.get(),
         )
     except OSError as error:
         raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from None
@@ -317,7 +331,7 @@ def _supervised(
             stderr=err,
             env=_environment(environment),
             process_group=0,
-            pass_fds=(*fds, command, ready_write),
+            pass_fds=(*fds, *_inherited.get(), command, ready_write),
         )
     except BaseException:
         os.close(ready)

@@ -30,6 +30,7 @@ from ioflame.results.record import RunRecord
 from ioflame.results.record import Target as TargetRecord
 from ioflame.results.run import Run, open_run
 from ioflame.system.groups import container_group, named_group
+from ioflame.system.process import Children
 from ioflame.system.target import Target
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
@@ -217,7 +218,7 @@ def test_an_endpoint_that_hangs_is_said_and_waited_for_no_longer(monkeypatch: py
         prometheus_count("ftp://x", "y")
 
 
-def test_a_counter_that_goes_down_counts_no_more() -> None:
+def test_a_counter_that_goes_down_counts_no_more(tmp_path: Path) -> None:
     answers = iter((10.0, 30.0, 7.0, 50.0))
     count = QueryCount(Count("test", lambda: next(answers)))
     before = time.monotonic_ns()
@@ -225,8 +226,13 @@ def test_a_counter_that_goes_down_counts_no_more() -> None:
         count.ask()
     assert count.failed == "it went down, from 30 to 7: it is no count, or began anew"
     assert count.asked == 2 and count.at(before) is None and count.at(time.monotonic_ns()) is None
-    with pytest.raises(MeasurementError, match="printed 'a b', which is no number"):
-        command_count("echo a b").read()
+    with Children() as children:
+        with pytest.raises(MeasurementError, match="printed 'a b', which is no number"):
+            command_count("echo a b", children).read()
+        with pytest.raises(MeasurementError, match="failed with exit code 3: no server"):
+            command_count("echo no server >&2; exit 3", children).read()
+        growing = command_count(f"echo warning >&2; printf . >>{tmp_path}/n; wc -c <{tmp_path}/n", children)
+        assert [growing.read() for _ in range(11)] == list(range(1, 12))
 
 
 def test_what_cannot_be_a_target_is_refused_with_its_reason(ioflame: Ioflame, tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ import ctypes
 import errno
 import os
 import re
+import shlex
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,10 +44,13 @@ class Asked:
     def __init__(self) -> None:
         self.times = 0
         self.value = 1000
+        self.answers = threading.Event()
+        self.answers.set()
 
     def __call__(self) -> bytes:
         self.times += 1
         self.value += 1
+        self.answers.wait()
         return f"q_total {self.value}\n".encode()
 
     def again(self, watching: subprocess.Popen[str]) -> None:
@@ -145,6 +151,27 @@ def test_a_group_that_vanishes_is_watched_on_and_a_counter_that_goes_down_fails(
     assert "its control group was removed; the processes that were in it were watched on" in notes(run)
     (count,) = (check for check in run.record.checks if check.name == "count")
     assert count.verdict is Verdict.FAILED and "it went down, from 1,0" in count.value
+
+
+@pytest.mark.needs("perf")
+def test_an_endpoint_that_hangs_is_refused_and_later_fails_the_count_alone(ioflame: Ioflame, tmp_path: Path) -> None:
+    asked = Asked()
+    with service(_BURN) as process, endpoint(asked) as url:
+        words = (f"--pid={process.pid}", _LONG, "--collect=null", "--out", str(tmp_path / "runs"))
+        with socket.create_server(("127.0.0.1", 0)) as accepts_and_no_more:
+            silent = f"http://127.0.0.1:{accepts_and_no_more.getsockname()[1]}/metrics"
+            code, _, err = ioflame.run("attach", *words, "--count-prometheus", silent, "q_total")
+        assert code == 2 and f"the count does not count: {silent} does not answer: timed out" in err
+        assert not list((tmp_path / "runs").glob(f"*/{Files.RECORD}"))
+        watching = ioflame.start("attach", *words, "--count-prometheus", url, "q_total")
+        until(lambda: asked.times > 1, watching)  # its first window has begun
+        asked.answers.clear()
+        process.kill()  # it is asked at the end of the window
+        code, said, run = outcome(watching, tmp_path / "runs")
+        asked.answers.set()
+    (count,) = (check for check in run.record.checks if check.name == "count")
+    assert (code, count.verdict) == (1, Verdict.FAILED), said
+    assert count.value == f"{url} does not answer: timed out" and "not known to the end" in count.means
 
 
 @pytest.fixture
@@ -258,16 +285,38 @@ _WATCHERS = {
     "pmp": ("--collect=pmp",),
     "iolat": ("--collect=iolat",),
     "offcpu": ("--collect=offcpu",),
-    "count": ("--count-symbol=Py_BytesMain", "--collect=null"),
+    "ladder": ("--collect=ladder",),
+    "runqlat": ("--collect=runqlat",),
+    "calls": ("--count-symbol=Py_BytesMain", "--collect=null"),
+    "hanging count": ("--collect=null",),
 }
+# It answers twice; then what it started waits for hours, in a session of its own and in ours.
+_HANGS = (
+    "cd {} && echo >>asked; wc -l <asked; test $(wc -l <asked) -lt 3 || {{ setsid sleep 9999 & >hung; sleep 9999; }}"
+)
+
+
+@pytest.fixture(scope="module")
+def standin(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A command line of queries of RocksDB without an end, as the ladder knows them, once it reads "go"."""
+    data = tmp_path_factory.mktemp("data") / "data"
+    data.write_bytes(bytes(1 << 20))
+    return [str(compiled(tmp_path_factory, "standin.cc", "-DSHAPE=1", "-pthread")), str(data)]
 
 
 @pytest.mark.needs("perf", "co-re", "bpftrace")
 @pytest.mark.parametrize("watcher", _WATCHERS)
-def test_nothing_of_ours_is_left_when_ioflame_is_killed(ioflame: Ioflame, tmp_path: Path, watcher: str) -> None:
-    with service(_BURN) as process:
+def test_nothing_of_ours_is_left_when_ioflame_is_killed(
+    ioflame: Ioflame, tmp_path: Path, watcher: str, request: pytest.FixtureRequest
+) -> None:
+    argv: list[str] = request.getfixturevalue("standin") if watcher == "ladder" else _BURN
+    with service(argv, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
         groups = Path(f"/proc/{process.pid}/cgroup").read_bytes()
-        words = ("--seconds=40", *_WATCHERS[watcher], "--out", str(tmp_path))
+        words = ["--seconds=24", *_WATCHERS[watcher], "--out", str(tmp_path)]
+        words += [f"--count={_HANGS.format(shlex.quote(str(tmp_path)))}"] if watcher == "hanging count" else []
         watching = ioflame.start("attach", "--pid", str(process.pid), *words)
 
         def at_work() -> bool:
@@ -275,6 +324,8 @@ def test_nothing_of_ours_is_left_when_ioflame_is_killed(ioflame: Ioflame, tmp_pa
                 return any(path.stat().st_size > 20_000 for path in tmp_path.glob(f"*/{Files.PERF_DATA}"))
             if watcher == "pmp":
                 return tracer(process.pid) != 0
+            if watcher == "hanging count":
+                return (tmp_path / "hung").exists()
             # What tries the kernel before (`ioflame-ebpf probe`) has programs for a moment, too.
             return bool(programs_of([pid for pid in descendants([watching.pid])[1:] if not tries_the_kernel(pid)]))
 
@@ -288,9 +339,9 @@ def test_nothing_of_ours_is_left_when_ioflame_is_killed(ioflame: Ioflame, tmp_pa
         until(lambda: not any(is_loaded(program) for program in programs))
         threads = HeldProcess(process.pid).threads()
         until(lambda: not {(HeldProcess(process.pid).stat(tid) or [b"X"])[0] for tid in threads} & {b"T", b"t"})
-        assert len(held) > 1 and bool(programs) == (watcher in ("iolat", "offcpu", "count"))
+        assert len(held) > 1 and bool(programs) == (watcher not in ("perf", "pmp", "hanging count"))
         assert tracer(process.pid) == 0
         assert Path(f"/proc/{process.pid}/cgroup").read_bytes() == groups
         events = Path("/sys/kernel/tracing/uprobe_events")
-        assert not events.exists() or sys.executable not in events.read_text(encoding="utf-8")
+        assert not events.exists() or argv[0] not in events.read_text(encoding="utf-8")
         assert process.poll() is None

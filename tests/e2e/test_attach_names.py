@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ioflame.results.run import open_run
 from ioflame.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
+from tests.e2e.test_attach_faults import until
 
 pytestmark = pytest.mark.long
 
@@ -71,28 +73,37 @@ def test_names_of_what_only_the_target_saw_are_kept(ioflame: Ioflame, tmp_path: 
     assert (again, anew) == (code, leaves), said + err
 
 
-@pytest.mark.needs("perf", "co-re")
-def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_path: Path) -> None:
-    """Its program, its library, the functions of both, its thread, and the command that counts are called secret."""
-    place, runs = tmp_path / "of-secret", tmp_path / "runs"
-    place.mkdir()
+@pytest.fixture(scope="module")
+def secretd(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program that computes. It, its library, the functions of both and its thread are called secret."""
+    place = tmp_path_factory.mktemp("of-secret")
     words = ["cc", "-O1", "-fno-omit-frame-pointer", "-DTURN=secret_turn"]
     library = place / "libsecret.so"
     subprocess.run([*words, "-shared", "-fPIC", "-o", library, "crank.c"], cwd=_SOURCES, check=True)
     program = [*words, "-o", str(place / "secretd"), "statically.c", str(library)]
     subprocess.run(program, cwd=_SOURCES, check=True)
-    with service([str(place / "secretd")]) as process:
+    return str(place / "secretd")
+
+
+def check_nothing_is_told(directory: Path) -> None:
+    """No name of the target's own, and nothing that one could be got back from."""
+    for path in (path for path in directory.rglob("*") if path.is_file()):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        assert b"secret" not in content and b"libsecret" not in path.name.encode(), path
+    assert not [name for name in (Files.PERF_DATA, Files.OFF_CPU_DATA, Files.SALT) if (directory / name).exists()]
+
+
+@pytest.mark.needs("perf", "co-re")
+def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_path: Path, secretd: str) -> None:
+    runs = tmp_path / "runs"
+    with service([secretd]) as process:
         count = f"--count=: secret; cut -d' ' -f14 /proc/{process.pid}/stat"
         given = ("--seconds=8", "--freq=199", "--collect=perf,iolat,offcpu", "--redact", count, "--out", str(runs))
         code, said, err = ioflame.run("attach", "--pid", str(process.pid), *given)
     run = open_run((runs / "latest").resolve())
     assert run.path(Files.REPORT).exists() and run.path(Files.OFF_CPU_PROFILE).exists(), said + err
-    for path in (path for path in run.directory.rglob("*") if path.is_file()):
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        assert b"secret" not in content and b"libsecret" not in path.name.encode(), path
+    check_nothing_is_told(run.directory)
     assert "secret" not in said and "secret" not in run.directory.name
-    # Nothing is left that a name could be got back from.
-    assert not [name for name in (Files.PERF_DATA, Files.OFF_CPU_DATA, "redact.json") if run.path(name).exists()]
     profile = read_profile(run.path(Files.PROFILE))
     heaviest = max(profile.each_stack(), key=lambda stack: stack.weight)
     turn = heaviest.frames[-1]
@@ -105,3 +116,38 @@ def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_p
     assert "__libc_start_call_main" in profile.names or "__libc_start_main_impl" in profile.names
     code, _, err = ioflame.run("analyse", run.directory)
     assert code == 2 and "is redacted: its recordings are not kept" in err
+
+
+# A file, and bytes: of a recording more than its head.
+_RECORDING, _FOLDING = (f"*/{Files.PERF_DATA}", 20_000), (f"*/{Files.PROFILE}", 0)
+
+
+@pytest.mark.needs("perf")
+@pytest.mark.parametrize(
+    ("signal_", "made"), [(signal.SIGINT, _RECORDING), (signal.SIGINT, _FOLDING), (signal.SIGKILL, _RECORDING)]
+)
+def test_a_redacted_run_that_is_interrupted_or_killed_leaves_no_name_either(
+    ioflame: Ioflame, tmp_path: Path, secretd: str, signal_: signal.Signals, made: tuple[str, int]
+) -> None:
+    with service([secretd]) as process:
+        count = f"--count=: secret; cut -d' ' -f14 /proc/{process.pid}/stat"
+        seconds = "--seconds=5" if made == _FOLDING else "--seconds=24"
+        words = (seconds, "--freq=999", "--collect=perf", "--redact", count, "--out", str(tmp_path))
+        watching = ioflame.start("attach", "--pid", str(process.pid), *words)
+        until(lambda: any(path.stat().st_size > made[1] for path in tmp_path.glob(made[0])), watching)
+        watching.send_signal(signal_)
+        _, err = watching.communicate(timeout=120)
+    (directory,) = (path for path in tmp_path.iterdir() if not path.is_symlink())
+    if signal_ == signal.SIGKILL:
+        until(lambda: not ioflame.left_behind())
+        assert (directory / Files.PERF_DATA).exists() and (directory / Files.SALT).exists()
+        code, _, err = ioflame.run("show", directory)
+        assert code == 1 and "names in it are not hashed" in err
+        code, _, err = ioflame.run("attach", "--pid", str(process.pid), "--out", tmp_path)
+        assert code == 2 and f"{directory.name}: killed before its names were hashed" in " ".join(err.split())
+    check_nothing_is_told(directory)
+    # Where it came to its end before the signal, nothing is missing.
+    missing = open_run(directory).record.missing
+    assert watching.returncode == 0 or missing == [
+        "profile, tables and pages: what was recorded held names (--redact), and was removed"
+    ]

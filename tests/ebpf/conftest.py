@@ -99,10 +99,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compiled(tmp_path_factory: pytest.TempPathFactory, source: str, *flags: str) -> Path:
-    """The program of a C file beside this one."""
+    """The program of a file beside this one, of C or C++."""
     path = Path(__file__).with_name(source)
     out = tmp_path_factory.mktemp(path.stem) / path.stem
-    _run("cc", "-O1", "-Wall", "-Werror", *flags, "-o", str(out), str(path))
+    _run("g++" if path.suffix == ".cc" else "cc", "-O1", "-Wall", "-Werror", *flags, "-o", str(out), str(path))
     return out
 
 

@@ -16,8 +16,11 @@ import pytest
 from ioflame.cli import main
 from ioflame.errors import EXIT_OK
 from ioflame.profile.parts import PARTS
+from ioflame.results.categories import read_categories
 from ioflame.results.files import Files
+from ioflame.results.operations import Operation
 from ioflame.results.pmp import write
+from ioflame.system.atomic_files import write_json
 from ioflame.text.tsv import Row, tsv
 from tests.ioflame.test_older_runs import KEPT
 from tests.viz.observers import locks, pmp
@@ -32,6 +35,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = base / "run-0.1.0"
     write(pmp(), directory / Files.PMP)
     write(locks(), directory / Files.LOCKS)
+    own = read_categories(directory)
+    write_json(directory / Files.OPERATIONS, [Operation("get", "one key", 100.0, 31, 0.5, None, 9.0, 5.5, own)])
     return directory
 
 

@@ -15,7 +15,7 @@ from viz.page.wilson import wilson
 from viz.svg.share_bar import share_bar
 from viz.weights import exact_weight, percentages
 
-__all__ = ("further", "leaf", "matrix", "owner")
+__all__ = ("further", "leaf", "matrix", "operations", "owner")
 
 _OVER_SECONDS = (
     "95 %: interval of the share by bootstrap over the seconds of the window; "
@@ -73,6 +73,20 @@ def further(view: RunView) -> Markup:
     return made
 
 
+def operations(view: RunView) -> Markup:
+    """A table for each kind of operation that is counted, folded up."""
+    made = Markup("")
+    for one in view.operations:
+        if one.categories is not None and one.categories.total_weight:
+            legend = (
+                f"{one.label}, by the {one.categories.view} view: {one.per_second:,.0f} a second, {one.us:.2f} us of "
+                f"CPU each. us/query: of one of them. {_interval_legend(one.categories)}"
+            )
+            content = _view(view, one.categories, one.name, legend, _heaviest_first(one.categories), each_us=one.us)
+            made += render("further.html", name=f"one {one.name}", content=content)
+    return made
+
+
 def _heaviest_first(categories: Categories) -> list[tuple[int, Category]]:
     """Place and row of those with weight."""
     places = [(place, row) for place, row in enumerate(categories.rows) if row.weight]
@@ -86,13 +100,17 @@ def _view(
     legend: str,
     places: Sequence[tuple[int, Category]],
     hues: Sequence[int] | None = None,
+    each_us: float | None = None,
 ) -> Markup:
+    """each_us: CPU of what the table is of, where that is not the run's query"""
     shares = percentages([row.weight for row in categories.rows])
     counted = [row.samples for row in categories.rows]
     n = sum(count or 0 for count in counted) if all(count is not None for count in counted) else 0
     # Of a target the cores stand where nothing counts its queries.
     cores = view.cpu[0] is None and view.record.target is not None
     per_query, per_read = (view.record.metrics.get("cores"), view.cpu[1]) if cores else view.cpu
+    if each_us is not None:
+        cores, per_query, per_read = False, each_us, None
     measured = []
     for place, row in places:
         share = row.weight / categories.total_weight if categories.total_weight else 0.0

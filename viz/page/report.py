@@ -15,7 +15,7 @@ from markupsafe import Markup
 from viz.figures import where_it_goes
 from viz.flame.palette import hue_places
 from viz.flame.stacks import Stack
-from viz.page.categories import further, leaf, matrix, owner
+from viz.page.categories import further, leaf, matrix, operations, owner
 from viz.page.comparison import comparison
 from viz.page.document import page
 from viz.page.flame_graphs import flame_data, flame_graphs, graphs, weighs
@@ -69,7 +69,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
     sections = (
         ("What ran", "what", lambda: what_ran(view) + verdict(view, f"trust-{index}")),
         *_found(view, index),
-        (where_it_goes(record), "where", lambda: owner(view, hues)),
+        (where_it_goes(record), "where", lambda: owner(view, hues) + operations(view)),
         ("Flame graph", "graph", lambda: graphs(profile, view.observed, view.title)),
         ("What the CPU was doing", "leaf", lambda: leaf(view) + matrix(view) + further(view)),
         ("Where the rest of the time goes", "waits", lambda: waits(view.observed, record.metrics)),

@@ -12,6 +12,7 @@ from ioflame.results.frame_differences import FrameDifferences
 from ioflame.results.io_latency import IoLatency
 from ioflame.results.ladder import Ladder
 from ioflame.results.off_cpu import OffCpu, OffStack, RunQueue, WallClock
+from ioflame.results.operations import Operation
 from ioflame.results.pmp import Locks, Pmp
 from ioflame.results.record import RunRecord, Window
 from viz.flame.stacks import Stack
@@ -60,6 +61,7 @@ class RunView:
     stacks:   with their owner category, and with threads and objects where known
     leaf_of:  the leaf category of each stack, empty without a leaf view
     further:  the other views of the engine's rules, by name
+    operations: the CPU by kind of operation, where the rules tell kinds apart
     rates:    queries of each second, by the engine's report
     series:   the counters second by second
     notes:    what could not be shown, and why
@@ -79,6 +81,7 @@ class RunView:
     notes: list[str] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     further: Mapping[str, Categories] = field(default_factory=dict)
+    operations: Sequence[Operation] = ()
     observed: Observed = field(default_factory=Observed)
     frames: FrameDifferences | None = None
 

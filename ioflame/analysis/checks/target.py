@@ -48,6 +48,8 @@ def _cost_check(cost: OwnCost) -> Check:
     share = own / cost.target_seconds if cost.target_seconds else 0.0
     parts = ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in cost.seconds.items())
     value = f"{own:.2f} s of CPU in our processes, {share:.1%} of the target's {cost.target_seconds:.1f} s ({parts})"
+    if cost.unlimited:
+        value += f"; no control group bounded it ({cost.unlimited})"
     if cost.budget is None:
         return Check("cost", Verdict.OK, value, "without what the kernel does in the target's own time")
     within = share <= cost.budget

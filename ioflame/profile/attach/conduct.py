@@ -7,14 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 
 from collectors.attached import AttachedWindows
-from collectors.counts import QueryCount
 from collectors.mapped_files import MappedFiles
 from collectors.symbol_count import calls_in
 from collectors.target_counters import TargetProbe
 from ioflame.errors import IoflameError, MeasurementError
 from ioflame.profile.analyse import analyse
 from ioflame.profile.attach.job import AttachJob
-from ioflame.profile.attach.redact import forget_recordings, hide_in_record, hide_waits
+from ioflame.profile.attach.redact import hide_in_record, hide_waits, redacted
 from ioflame.profile.measure import commands_of, recorded
 from ioflame.profile.observers import Watched, observer_named
 from ioflame.results.files import Files
@@ -38,44 +37,39 @@ LEAST_SECONDS = 5.0
 _LARGER = "a longer --seconds, or a larger --budget"
 
 
-def attach(job: AttachJob, run: Run, reporter: Reporter) -> None:
+def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "") -> None:
     """Watches the target, and analyses what was recorded, all into `run`; `latest` points to it then.
 
+    unlimited: why our processes are in no control group that bounds their CPU; "" where they are
     MeasurementError where nothing could be seen at all; a target that ends sooner leaves what was seen until then.
     """
     record = run.record
     assert record.target is not None
     write_whole(run.path(Files.RULES), rules_text(job.rules).encode())
-    redaction = job.redaction
-    if redaction is not None:
-        redaction.begin(run.directory)
-    count = job.options.count
-    with recorded(run, Children()) as children:
+    counts = job.options.counts
+    with redacted(job, run), recorded(run, Children()) as children:
         probe = TargetProbe(job.target, job.device, job.group_of)
-        windows = AttachedWindows(probe, count, reporter)
+        windows = AttachedWindows(probe, counts, reporter)
         mapped = MappedFiles(run.path(Files.MAPPED))
-        cost = OwnCost({}, 0.0, job.options.budget)
+        cost = OwnCost({}, 0.0, job.options.budget, unlimited)
         try:
             _run_windows(job, windows, run, children, cost, mapped)
         finally:
             record.windows = windows.windows()
             run.save_series(windows.series())
-            _note_target(job, record.target, probe, count, windows.ended)
+            _note_target(job, record.target, probe, windows.ended)
             cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
             record.target.cost = cost
             record.target.names = list(mapped.checks())
             record.commands = commands_of(children)
-            if redaction is not None:
-                hide_in_record(job, run, redaction)
-                hide_waits(run, redaction)
+            if job.redaction is not None:
+                hide_in_record(job, run, job.redaction)
+                hide_waits(run, job.redaction)
             run.save()
         record.missing.clear()
         # What follows may take its time: the service goes first.
         os.nice(10)
         analyse(run, reporter)
-    if redaction is not None:
-        forget_recordings(run, own_rules=job.options.rules is not None)
-        redaction.end(run.directory)
     run.point_latest()
 
 
@@ -178,12 +172,13 @@ def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
     return next((process.pid for process in _busiest_first(windows, job)), job.target.pids[0])
 
 
-def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, count: QueryCount | None, ended: bool) -> None:
+def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, ended: bool) -> None:
     """Into the record: who was seen, and what became of them."""
     # No sample of a number tells whose it was.
     told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
     told.groups = probe.groups()
-    told.count_failed = count.failed if count is not None else ""
+    failed = {kind: count.failed for kind, count in job.options.counts.items() if count.failed}
+    told.count_failed = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
     told.notes = list(_what_happened(job, ended))
 
 

@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from collectors.perf import Plan, perf_version, plan_recording
 from collectors.symbol_count import probe_of
 from folding.stackfold import stackfold_binary
 from ioflame import __version__
+from ioflame.analysis.operations import OPERATIONS_VIEW
 from ioflame.errors import HostError, UsageError
 from ioflame.profile.attach.rules import own_rules
 from ioflame.results import record as records
@@ -47,7 +48,7 @@ class AttachOptions:
     seconds:  of all windows together
     engine:   of `service_names`; None: what its files tell
     rules:    a file of the user's own
-    count:    what tells the number of its queries; None without one
+    counts:   what tells the number of its queries, by kind; "" for all kinds together; empty without one
     symbol:   a function that runs once a query, to be counted for a second now and then; None without one
     device:   a directory on the device that it uses; None: what its files tell
     budget:   CPU that we may use, as a share of the target's; None without a bound
@@ -60,7 +61,7 @@ class AttachOptions:
     seconds: float
     engine: str | None
     rules: Path | None
-    count: QueryCount | None
+    counts: Mapping[str, QueryCount]
     symbol: str | None
     event: str
     frequency: int
@@ -97,6 +98,13 @@ class AttachJob:
         group = self.service.group_of(thread, _title(process))
         return self.shown(group) if group not in {known.name for known in self.service.group} else group
 
+    @property
+    def count(self) -> str:
+        """What tells the number of queries; "" without a count."""
+        of_kinds = self.options.counts.items()
+        what = "; ".join(f"{kind}: {count.count.what}" if kind else count.count.what for kind, count in of_kinds)
+        return self.redaction.hidden(what) if what and self.redaction is not None else what
+
     def shown(self, name: str) -> str:
         """Of a thread, or of a command."""
         return name if self.redaction is None else self.redaction.thread(name)
@@ -110,16 +118,17 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
     target.check_readable()
     check_writable(options.out)
     stackfold_binary()
-    if options.count is not None:
-        options.count.ask()
-        if options.count.failed:
-            raise UsageError(f"the count does not count: {options.count.failed}", means="nothing was attached")
+    for count in options.counts.values():
+        count.ask()
+        if count.failed:
+            raise UsageError(f"the count does not count: {count.failed}", means="nothing was attached")
     with reporter.stage("look at the target and the host", 3):
         processes = target.processes[:_LOOKED_AT]
         found = _told_by_files(processes)
         engine = options.engine or found or DEFAULT_ENGINE
         service = service_named(engine)
         rules = service_rules(engine) if options.rules is None else own_rules(options.rules)
+        _check_kinds(options.counts, rules)
         plan = plan_recording(options.event, options.frequency, options.callgraph)
         plan = _for_threads(plan, sum(len(process.threads()) for process in target.processes))
         device = _device(options.device, processes)
@@ -128,6 +137,19 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
         plan = replace(plan, why=(*plan.why, f"no file of a known service is mapped; by the rules of {service.title}"))
     redaction = _redaction(service, engine) if options.redact else None
     return AttachJob(options, target, service, engine, rules, device, plan, probe, redaction)
+
+
+def _check_kinds(asked: Iterable[str], rules: Mapping[str, Any]) -> None:
+    """UsageError for a kind of operation that the rules do not tell from others."""
+    rows = rules["view"].get(OPERATIONS_VIEW, {"category": []})["category"]
+    known = list(dict.fromkeys(row["name"] for row in rows))
+    for kind in asked:
+        if kind and kind not in known:
+            raise UsageError(
+                f"--count-of {kind}: the rules tell no such operation from others, but {', '.join(known) or 'none'}",
+                means="nothing was attached",
+                mend="--count-of <one of them> CMD, or a view `operations` of your own: --rules FILE",
+            )
 
 
 def _redaction(service: Service, engine: str) -> Redaction:
@@ -227,8 +249,6 @@ def new_record(job: AttachJob) -> RunRecord:
         host={**host_facts(), **(disk_facts(device.major, device.minor) if device is not None else {})},
         tools={"perf": perf_version(), "engine": f"in {program}", "engine_binary": program},
         database=database,
-        target=records.Target(
-            options.asked, program, job.target.pids, count=options.count.count.what if options.count is not None else ""
-        ),
+        target=records.Target(options.asked, program, job.target.pids, count=job.count),
         missing=["windows: none was measured yet"],
     )

@@ -2,19 +2,78 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
+from ioflame.errors import IoflameError
 from ioflame.profile.attach.job import AttachJob
 from ioflame.results.files import Files
-from ioflame.results.redaction import Redaction
+from ioflame.results.record import RunRecord
+from ioflame.results.redaction import Redaction, end_redaction, is_abandoned
 from ioflame.results.run import Run
-from ioflame.system.atomic_files import write_whole
+from ioflame.system.atomic_files import read_json, write_whole
 
-__all__ = ("forget_recordings", "hide_in_record", "hide_waits")
+__all__ = ("forget_abandoned", "hide_in_record", "hide_waits", "redacted")
 
 # Addresses, copies of stacks, paths, libraries with their names, and what our own programs said.
 _RECORDINGS = (Files.PERF_DATA, Files.OFF_CPU_DATA, Files.CALL_COUNT)
+
+
+# Numbers alone, and names that were hashed before they were written.
+_HASHED = (Files.RECORD, Files.SERIES)
+_MISSING = "profile, tables and pages: what was recorded held names (--redact), and was removed"
+
+
+@contextlib.contextmanager
+def redacted(job: AttachJob, run: Run) -> Iterator[None]:
+    """Within, all that is made of the recordings is hashed, where that was asked for; after it they are gone.
+
+    Where it is left by an exception, so is what was made of them so far: nobody knows how much of that was hashed.
+    """
+    if job.redaction is None:
+        yield
+        return
+    with job.redaction.within(run.directory):
+        try:
+            yield
+        except BaseException:
+            _forget_all(run)
+            raise
+        _forget_recordings(run, own_rules=job.options.rules is not None)
+        end_redaction(run.directory)
+
+
+def forget_abandoned(out: Path) -> list[str]:
+    """The run directories in which somebody was killed before names were hashed: what held any is removed."""
+    found: list[str] = []
+    try:
+        directories = sorted(out.iterdir())
+    except OSError:  # there is none yet, or it is said elsewhere that it is nobody's to write to
+        return found
+    for directory in directories:
+        # Another user's, or one that ends now, is none of ours.
+        with contextlib.suppress(OSError, IoflameError):
+            if not directory.is_symlink() and is_abandoned(directory):
+                _forget_all(Run(directory, read_json(directory / Files.RECORD, RunRecord)))
+                found.append(str(directory))
+    return found
+
+
+def _forget_all(run: Run) -> None:
+    for path in run.directory.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in (*_HASHED, Files.SALT):
+            path.unlink()
+    run.record.commands, run.record.unobserved = [], []
+    run.record.missing = [_MISSING]
+    assert run.record.target is not None
+    run.record.target.redacted = True
+    run.save()
+    end_redaction(run.directory)
 
 
 def hide_in_record(job: AttachJob, run: Run, redaction: Redaction) -> None:
@@ -22,7 +81,8 @@ def hide_in_record(job: AttachJob, run: Run, redaction: Redaction) -> None:
     record, target = run.record, run.record.target
     assert target is not None
     record.commands = []
-    target.count = redaction.hidden(target.count) if target.count else ""
+    if job.probe is not None:
+        target.count = redaction.hidden(target.count)
     target.count_failed = "it went down, or did not answer" if target.count_failed else ""
     for pid, programs in job.target.became.items():
         hidden = (redaction.file(program) for program in programs)
@@ -42,7 +102,7 @@ def hide_waits(run: Run, redaction: Redaction) -> None:
         write_whole(path, json.dumps(content).encode())
 
 
-def forget_recordings(run: Run, own_rules: bool) -> None:
+def _forget_recordings(run: Run, own_rules: bool) -> None:
     """All that a name could be got back from. own_rules: they name functions of the target"""
     for name in (*_RECORDINGS, *([Files.RULES] if own_rules else [])):
         run.path(name).unlink(missing_ok=True)

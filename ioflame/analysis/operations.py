@@ -1,0 +1,50 @@
+"""The CPU of each kind of operation, where stacks tell the kinds apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioflame.analysis.categories import categories_of, category_file
+from ioflame.analysis.roles import WRITES_VIEW
+from ioflame.results.operations import Operation
+from ioflame.results.profile import Folded
+from ioflame.results.record import Window
+
+__all__ = ("OPERATIONS_VIEW", "operations_of")
+
+# The view of a service's rules whose rows are kinds of operation.
+OPERATIONS_VIEW = "operations"
+# Percent in `other`, above which a view is none of this kind.
+_UNKNOWN = 50
+_CPU = {"all": "cpu_ns", "user": "user_ns", "kernel": "system_ns"}
+
+
+def operations_of(folded: Folded, plain: Sequence[Window], mode: str) -> list[Operation]:
+    """Every kind, in the order of the rules; none where these tell none apart, or nothing was sampled.
+
+    plain: windows with nothing attached, whose CPU and counts are shared out; mode: what of the CPU was sampled
+    """
+    if OPERATIONS_VIEW not in folded.views or not folded.statistics.weight or not plain:
+        return []
+    cpu_us = sum(getattr(window.counters, _CPU[mode]) for window in plain) / 1e3
+    seconds = sum(window.seconds for window in plain)
+    counted = {
+        kind: sum(window.counters.operations.get(kind, 0.0) for window in plain)
+        for kind in plain[0].counters.operations
+        if all(kind in window.counters.operations for window in plain)
+    }
+    found = []
+    for row in categories_of(category_file(folded, OPERATIONS_VIEW)).rows:
+        count, own_us = counted.get(row.name), cpu_us * row.share / 100
+        us = own_us / count if count else None
+        table = None
+        if us is not None:
+            own = folded.of_row(OPERATIONS_VIEW, row.name)
+            table = categories_of(category_file(own, "owner", (us, None)))
+            # The owner view is of reads: it knows next to nothing of a write.
+            if table.rows[-1].share > _UNKNOWN and WRITES_VIEW in own.views:
+                table = categories_of(category_file(own, WRITES_VIEW, (us, None)))
+        per_second = None if count is None else count / seconds
+        cores = own_us / 1e6 / seconds
+        found.append(Operation(row.name, row.label, row.share, row.samples, cores, row.interval, per_second, us, table))
+    return found
