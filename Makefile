@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh .ci/run folding/fuzz/seeds.sh
+SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh .ci/run folding/fuzz/seeds.sh tests/setup_by_hand.sh
 
 # Quoting below takes bash: a line feed in a value is $'\n'.
 SHELL := bash
@@ -120,7 +120,8 @@ endef
 test-long: setup-dev ## services, engines, comparisons, experiments, what goes wrong (11 min); CI runs both
 	$(call run_pytest,long)
 
-test-by-hand: setup-dev ## what takes an hour, or a quiet machine
+test-by-hand: setup-dev ## what takes an hour, a quiet machine, or half a gigabyte of others' programs
+	tests/setup_by_hand.sh
 	$(PYTEST) -m by_hand
 
 # clippy links nothing: any file that is there stands for libFuzzer, which need not be compiled then.

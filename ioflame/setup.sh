@@ -9,9 +9,6 @@ MINIMUM_PYTHON="3.11"
 MINIMUM_RUST="1.88"
 # rustc's packer of split debug information: the one that takes DWARF 5 of gcc.
 THORIN_VERSION="0.10.1"
-# RocksDB for Java, as Maven Central has it: version and sha256.
-JNI_VERSION="9.10.0"
-JNI_SUM="d68a10df820c811020ca27a332718e823cf577086f2eda9512b5f8e77bd17525"
 dev=0
 again="make setup"
 if [[ "${1:-}" == "--dev" ]]; then
@@ -82,7 +79,6 @@ if ((dev)); then
   servers=$((${#missing[@]} - before))
   [[ -e /usr/lib/mysql/plugin/ha_rocksdb.so ]] || missing+=(mariadb-plugin-rocksdb)
   need sysbench sysbench
-  need javac default-jdk-headless
 fi
 
 as_root=()
@@ -212,23 +208,6 @@ if ! sha256sum --status -c "$stamp" 2>/dev/null; then
   # Who has what the tests need has what a profile needs, too.
   sha256sum requirements.txt pyproject.toml >.venv/ioflame-requirements.stamp
   if ((dev)); then sha256sum requirements.txt "$requirements" pyproject.toml >"$stamp"; fi
-fi
-
-if ((dev)); then
-  # 72 MB that every checkout shares.
-  cache="${XDG_CACHE_HOME:-$HOME/.cache}/ioflame"
-  jar="$cache/rocksdbjni.jar"
-  if ! sha256sum --status -c - <<<"$JNI_SUM  $jar" 2>/dev/null; then
-    say "fetching rocksdbjni $JNI_VERSION into $cache"
-    mkdir -p "$cache"
-    jni="org/rocksdb/rocksdbjni/$JNI_VERSION/rocksdbjni-$JNI_VERSION.jar"
-    if curl -fsSL -m 300 -o "$jar.$$" "https://repo1.maven.org/maven2/$jni" && sha256sum --status -c - <<<"$JNI_SUM  $jar.$$"; then
-      mv "$jar.$$" "$jar"
-    else
-      rm -f "$jar.$$"
-      say "rocksdbjni could not be fetched: the test of a JVM is skipped"
-    fi
-  fi
 fi
 
 wait "$building" || exit

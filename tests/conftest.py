@@ -28,7 +28,7 @@ settings.register_profile("ioflame", deadline=None)
 settings.load_profile("ioflame")
 
 ROOT = Path(__file__).parent.parent
-# As `make setup-dev` leaves it.
+# As `make test-by-hand` leaves it.
 ROCKSDBJNI = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ioflame" / "rocksdbjni.jar"
 DEV_TOOLS = ROOT / "target" / "dev-tools" / "bin"
 

@@ -35,6 +35,7 @@ def about_names(run: Run) -> list[Check]:
     return [check for check in run.record.checks if check.name == "names"]
 
 
+@pytest.mark.by_hand
 @pytest.mark.needs("perf", "unshare", "rocksdbjni")
 def test_the_engine_within_a_jvm_is_told_by_category_and_its_callers_are_named_or_said_to_be_lost(
     ioflame: Ioflame, tmp_path: Path
