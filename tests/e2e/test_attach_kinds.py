@@ -53,7 +53,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     yield Both(reader.pid, writer.pid, open_run((place / "runs" / "latest").resolve()), out)
 
 
-pytestmark = pytest.mark.needs("perf", "db_bench")
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 
 def test_stacks_tell_the_kind_that_each_process_is_known_to_do(both: Both) -> None:
