@@ -111,7 +111,9 @@ test: setup-dev lint unit ## lint, types, Rust, Python, perf, a browser (10 min)
 # IOFLAME_REQUIRE_ALL=1 turns a test that would skip for a missing capability into a failure.
 PYTEST = $(BIN)/pytest $(if $(IOFLAME_REQUIRE_ALL),--require-all) --durations 10
 
-test-long: setup-dev ## what `make test` has no time for: whole experiments
+# Spark is here alone: everybody would fetch half a GB for one test of a minute.
+test-long: setup-dev ## what `make test` has no time for: whole experiments, Spark
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-spark.txt
 	$(PYTEST) -m long
 
 # clippy links nothing: any file that is there stands for libFuzzer, which need not be compiled then.
@@ -132,11 +134,12 @@ unit: setup-dev ## the tests alone: cargo test, pytest
 	$(PYTEST) -m 'alone and not long'
 
 # BENCH: options of the benchmarks, such as '--runs 9' (bench) or '--rounds 5' (bench-observers).
-bench: setup-dev ## stackfold, analysis, report page, samplers; goals (17 min)
+bench: setup-dev ## stackfold, analysis, report page, samplers; goals (20 min)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@$(BIN)/python -m tests.bench.frames $(BENCH)
 	@$(BIN)/python -m tests.bench.analysis $(BENCH)
 	@$(BIN)/python -m tests.bench.store $(BENCH)
+	@$(BIN)/python -m tests.bench.fleet $(BENCH)
 	@python3 -m tests.bench.stackfold $(BENCH)
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 	@$(BIN)/python -m tests.bench.client $(BENCH)
