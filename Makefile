@@ -141,11 +141,12 @@ unit: setup-dev ## the tests alone: cargo test, pytest
 	$(call run_pytest,not long)
 
 # BENCH: options of the benchmarks, such as '--runs 9' (bench) or '--rounds 5' (bench-observers).
-bench: setup-dev ## stackfold, analysis, report page, samplers; goals (17 min)
+bench: setup-dev ## stackfold, analysis, report page, samplers; goals (20 min)
 	@$(BIN)/python -m tests.bench.report_page $(BENCH)
 	@$(BIN)/python -m tests.bench.frames $(BENCH)
 	@$(BIN)/python -m tests.bench.analysis $(BENCH)
 	@$(BIN)/python -m tests.bench.store $(BENCH)
+	@$(BIN)/python -m tests.bench.fleet $(BENCH)
 	@python3 -m tests.bench.stackfold $(BENCH)
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 	@$(BIN)/python -m tests.bench.client $(BENCH)

@@ -6,6 +6,7 @@ A test whose capability is missing is skipped; with --require-all (CI) it fails,
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -76,6 +77,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "bpftool": lambda: _runs("bpftool", "prog", "list"),
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
+    "spark": lambda: importlib.util.find_spec("pyspark") is not None and _runs("java", "-XX:-UsePerfData", "-version"),
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
     "memory_group": _makes_memory_groups,
     "cpu_group": _makes_cpu_groups,

@@ -12,6 +12,9 @@ from tests.conftest import Ioflame
 
 ENGINES = Path(__file__).parent.parent / "engines"
 COMMITS, SPINS = 16, 6
+BUILD = "g++ -O1 -g -fno-omit-frame-pointer -pthread toy_bench.cc -o toy_bench"
+SIZE = ["--engine=toy", "--scale=smoke", "--config=through_cache", "--duration=1", "--num-keys=20000"]
+SEARCH = ["--schedule=frozen", "--sessions=4", "--blocks=1", "--cache-size=1M"]
 
 
 def git(repository: Path, *arguments: str) -> None:
@@ -43,12 +46,9 @@ def test_the_commit_that_spins_is_named(
     ioflame: Ioflame, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IOFLAME_ENGINES", str(ENGINES))
-    build = "g++ -O1 -g -fno-omit-frame-pointer -pthread toy_bench.cc -o toy_bench"
-    what = [f"--repo={repository}", "--good=v0", f"--bad=v{COMMITS - 1}", f"--build={build}", "--binary=toy_bench"]
-    place = ["--engine=toy", f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs", f"--store={tmp_path}/store"]
-    size = ["--scale=smoke", "--duration=1", "--num-keys=20000", "--cache-size=1M", "--config=through_cache"]
-    asked = [*what, *place, *size, "--symptom=cpuPer", "--schedule=frozen", "--sessions=4", "--blocks=1"]
-    code, out, err = ioflame.run("bisect", *asked, seconds=1800)
+    what = [f"--repo={repository}", "--good=v0", f"--bad=v{COMMITS - 1}", f"--build={BUILD}", "--binary=toy_bench"]
+    place = [f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs", f"--store={tmp_path}/store"]
+    code, out, err = ioflame.run("bisect", *what, *place, *SIZE, *SEARCH, "--symptom=cpuPer", seconds=1800)
     assert code == 0, err + out
     outcome = out.splitlines()[-1]
     assert f"(commit {SPINS}), " in outcome and "unexplained" in outcome, outcome
@@ -61,3 +61,25 @@ def test_the_commit_that_spins_is_named(
     assert len(list(directory.glob("*/compare.html"))) == 1
     code, out, err = ioflame.run("store", "sql", tmp_path / "store", "SELECT count(DISTINCT campaign) FROM runs")
     assert (code, out.split()[-1]) == (0, str(len(comparisons))), err
+
+
+@pytest.mark.alone
+@pytest.mark.by_hand
+def test_a_category_that_costs_more_is_followed_through_a_list(
+    ioflame: Ioflame, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four binaries the third sums three times where the first two sum once."""
+    monkeypatch.setenv("IOFLAME_ENGINES", str(ENGINES))
+    lines = []
+    for number in (0, SPINS - 1, SPINS, COMMITS - 1):
+        git(repository, "checkout", "-q", f"v{number}")
+        subprocess.run(["sh", "-c", BUILD], cwd=repository, check=True)
+        program = tmp_path / f"v{number}" / "toy_bench"
+        program.parent.mkdir()
+        lines.append(f"v{number}={(repository / 'toy_bench').rename(program)}\n")
+    (tmp_path / "list.txt").write_text("".join(lines))
+    place = [f"--arms={tmp_path}/list.txt", f"--db-dir={tmp_path}/db", f"--out={tmp_path}/runs"]
+    code, out, err = ioflame.run("bisect", *place, *SIZE, *SEARCH, "--symptom=category:toy sum", seconds=1800)
+    assert code == 0, err + out
+    outcome = out.splitlines()[-1]
+    assert outcome.startswith(f"v{SPINS} ") and "category:toy sum of the ends +" in outcome, outcome

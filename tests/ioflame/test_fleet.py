@@ -116,7 +116,7 @@ class Fleet:
         self.runs = 0
 
     def run(self, host: str, version: str, samples: Mapping[str, int], cost: float | None = 20.0, *, cpu: str = "A",
-            day: str = "2026-11-20", probability: float = 1.0) -> None:  # fmt: skip
+            day: str = "2026-11-20", probability: float = 1.0, service: str = "serving") -> None:  # fmt: skip
         name = f"fleet.{self.runs:05}"
         self.runs += 1
         rows = self.tables.rows
@@ -124,7 +124,7 @@ class Fleet:
         def add(table: str, **row: object) -> None:
             rows.setdefault(table, []).append({"run": name, **row})
 
-        add("runs", created=f"{day}T00:00:00", twin=False, test="serving", label=version, host=host, campaign="",
+        add("runs", created=f"{day}T00:00:00", twin=False, test=service, label=version, host=host, campaign="",
             probability=probability)  # fmt: skip
         add("hosts", host=host, facts=json.dumps({"cpu": cpu, "kernel": "6.1"}))
         add("windows", window=0, kind="plain", start_ns=0, end_ns=10**9, cpu_ns=3 * 10**9)

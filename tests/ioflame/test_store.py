@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 import shutil
@@ -27,7 +28,7 @@ from ioflame.results.comparison import ComparisonRun
 from ioflame.results.profile import read_profile
 from ioflame.results.record import ProfileFacts
 from ioflame.results.run import Run, open_run
-from ioflame.results.store.database import Store
+from ioflame.results.store.database import RunTables, Store
 from ioflame.system.atomic_files import write_json
 from tests.viz import compared
 from tests.viz.compared import RATES, fold
@@ -179,10 +180,8 @@ def test_merged_and_removed_runs_keep_the_sums_of_the_others(runs: list[Run], st
         store.remove(["nobody"])
 
 
-@pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_comparison(directory: Path) -> Path:
     """Six sessions of A, B and a twin of A, of which B takes 5 % longer; in the last block something was disturbed."""
-    directory = tmp_path_factory.mktemp("comparison")
     made = compared.record(1.05, host={"host_id": "h1", "boot_id": "b1"})
     made.sessions[-1].blocks[-1].dropped = "repeated: steal"
     start = itertools.count(10**9, 10**9)
@@ -200,6 +199,26 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_json(directory / "comparison.json", made)
     verdicts_of(ComparisonRun.open(directory))
     return directory
+
+
+def test_a_merge_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
+    """Of more bytes, which cannot be made smaller."""
+    store, sums = Store(tmp_path / "store", create=True), {}
+    for number in range(20):
+        tables, dice = RunTables(f"run{number}", "2026-11-20"), random.Random(number)
+        tables.add("runs", label="1.0")
+        for file in range(15):
+            data = dice.randbytes(1 << 20)
+            tables.add("files", name=f"{file}.json", data=data)
+            sums[tables.run, f"{file}.json"] = hashlib.sha256(data).hexdigest()
+        store.add(tables)
+    assert Store(store.directory, memory=300 << 20).compact() == 38
+    assert {(run, name): of for run, name, of in store.query("SELECT run, name, sha256(data) FROM files").rows} == sums
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_comparison(tmp_path_factory.mktemp("comparison"))
 
 
 def test_a_comparison_is_its_processes_with_their_blocks_and_its_verdicts(comparison: Path, tmp_path: Path) -> None:

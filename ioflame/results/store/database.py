@@ -12,6 +12,8 @@ import hashlib
 import os
 import shlex
 import sys
+import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -46,6 +48,8 @@ DUCKDB = "duckdb==2.0.0"
 _KEYS = {"runs": "run", "stacks": "stack_hi, stack_lo", "frames": "frame"}
 # Of settings in JSON.
 _LONGEST_ROW = 64 << 20
+# Rows that are written together are in memory together, and those of `files` are whole files.
+_GROUPS = {"files": f", ROW_GROUP_SIZE_BYTES {4 << 20}"}
 _SORTED = {"samples": "stack_hi, stack_lo, second", "stacks": "stack_hi, stack_lo", "frames": "frame"}
 
 
@@ -90,11 +94,13 @@ def _engine() -> Any:
 class Store:
     """The store in a directory, as it is when it is opened. HostError without DuckDB.
 
+    memory: bytes that it may take, beyond which it spills into TMPDIR; None: those of the host, or of its control group
     skipped: files that are not read, and why
     """
 
-    def __init__(self, directory: Path, *, create: bool = False) -> None:
+    def __init__(self, directory: Path, *, create: bool = False, memory: int | None = None) -> None:
         self.directory = directory
+        self._memory = memory
         self._root = directory / f"v{SCHEMA}"
         self._duckdb = _engine()
         if create:
@@ -116,6 +122,11 @@ class Store:
         # stale: files were added since; bound: the views are there, which take longer the more files there are
         self._stale = self._bound = False
         settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+        # Made on need, named as a scratch directory: what a killed command leaves the next one takes away.
+        settings["temp_directory"] = f"{tempfile.gettempdir()}/ioflame-{os.getpid()}-{uuid.uuid4().hex}"
+        if self._memory:
+            # Not all that it takes counts: of the host's, too, DuckDB takes four fifths for its limit.
+            settings["memory_limit"] = f"{self._memory * 4 // 5}B"
         self._connection: duckdb.DuckDBPyConnection = self._duckdb.connect(":memory:", config=settings)
         self._connection.execute("CREATE SCHEMA form; USE form")
         self._connection.execute(stored_query("schema.sql"))
@@ -263,12 +274,12 @@ class Store:
     def _path(self, table: str, day: str, stem: str) -> Path:
         return self._root / table / f"day={day}" / f"{stem}.parquet"
 
-    def _write(self, select: str, table: str, path: Path, partial: dict[Path, Path]) -> None:
-        """A file beside its place, for `_written` to put there."""
+    def _write(self, select: str, table: str, path: Path, partial: dict[Path, Path], groups: str = "") -> None:
+        """A file beside its place, for `_written` to put there. groups: how large those of its rows are"""
         partial[path] = beside = path.with_name(f"{path.name}.{os.getpid()}.part")
         order = f" ORDER BY {_SORTED[table]}" if table in _SORTED else ""
         says = f"KV_METADATA {{ioflame_store: '{footer_words(table)}'}}"
-        form = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, {says}"
+        form = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false{groups}, {says}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._ask(f"COPY ({select}{order}) TO {_quoted(beside)} ({form})")
@@ -340,8 +351,10 @@ class Store:
         merged = paths[0].with_name(f"merged-{named}.parquet")
         write_replaced(merged, paths)
         partial: dict[Path, Path] = {}
+        # What groups by their size take.
+        self._ask("SET preserve_insertion_order = false")
         with self._written(partial):
-            self._write(select, table, merged, partial)
+            self._write(select, table, merged, partial, _GROUPS.get(table, ""))
         for path in paths:
             path.unlink(missing_ok=True)
             path.with_suffix(".replaces.json").unlink(missing_ok=True)

@@ -1,5 +1,5 @@
--- Ready views over the tables. What DuckDB alone has is in dialect.duckdb.sql, so that another engine can take the rest as it is.
--- A label is a version: the name of an arm, else the engine's version. Twins are controls and no version.
+-- Ready views over the tables, in the SQL that DuckDB and Spark share; what they call by different names is in dialect.duckdb.sql and
+-- dialect.spark.sql. A label is a version: the name of an arm, else the engine's version. Twins are controls and no version.
 
 CREATE VIEW latest AS
     SELECT * FROM runs QUALIFY row_number() OVER (PARTITION BY test, host, label ORDER BY created DESC, run DESC) = 1
