@@ -214,6 +214,21 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 
 @pytest.fixture
+def group() -> Iterator[Path]:
+    """A control group of our own, with nothing in it."""
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+    place = next(Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup"))
+    group = place / f"ioflame-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group may be made here: {error}")
+    yield group
+    if group.exists():
+        group.rmdir()
+
+
+@pytest.fixture
 def burner() -> Iterator[subprocess.Popen[str]]:
     """A process that does nothing but burn CPU in a function of its own; it says so once it has begun."""
     code = "import sys\ndef burn():\n  n = 0\n  while True: n += 1\nprint('burning', flush=True)\nburn()"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from ioflame.results.differences import BudgetRow
@@ -32,20 +32,30 @@ def beside(caption: str, cells: Mapping[str, Mapping[str, float]]) -> Breakdown:
 
 
 def against_base(
-    caption: str, base: str, build: str, rows: Sequence[BudgetRow], sessions: int, moved: Mapping[str, str]
+    caption: str,
+    base: str,
+    build: str,
+    rows: Sequence[BudgetRow],
+    sessions: int,
+    moved: Mapping[str, str],
+    known: Mapping[str, Container[str]],
 ) -> Breakdown:
-    """sessions: rounds that the intervals rest on; of one alone nothing is called a difference. moved: words by row"""
+    """sessions: rounds that the intervals rest on; of one alone nothing is called a difference. moved: words by row
+
+    known: rows that each of both can have; what the other one alone has is no change
+    """
     shown = []
     for row in rows:
         if not row.base and not row.arm:
             continue
-        said = "seen" if row.seen else "none seen"
-        interval = f"[{row.low:+.3f}, {row.high:+.3f}]"
+        change, interval = f"{row.change:+.3f}", f"[{row.low:+.3f}, {row.high:+.3f}]"
+        said = moved.get(row.name, "seen" if row.seen else "none seen")
         if sessions < 2:
-            said, interval = "?", ""
-        shown.append([
-            row.name, f"{row.base:.3f}", f"{row.arm:.3f}", f"{row.change:+.3f}", interval, moved.get(row.name, said),
-        ])  # fmt: skip
+            said, interval = moved.get(row.name, "?"), ""
+        sides = [f"{us:.3f}" if row.name in known[name] else "-" for name, us in ((base, row.base), (build, row.arm))]
+        if "-" in sides:
+            change, interval, said = "-", "", "no such row"
+        shown.append([row.name, *sides, change, interval, said])
     words = [
         f"us per query; intervals of the change hold for all rows at once with 95 %, over {sessions} rounds"
         if sessions > 1

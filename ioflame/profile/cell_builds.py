@@ -164,8 +164,18 @@ def _against_base(
         moved = {} if asked.by == ROLE or cells.engines else moved_rows(
             rows, base_inlines=inlines[base], arm_inlines=inlines[build]
         )  # fmt: skip
-        found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), moved))
+        sides = {name: [run for one in rounds for run in one.get(name, ())] for name in (base, build)}
+        known = {name: _known_rows(runs, rows, asked.by) for name, runs in sides.items()}
+        found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), moved, known))
     return found
+
+
+def _known_rows(runs: Sequence[Run], rows: Sequence[BudgetRow], by: str) -> set[str]:
+    """Those that the rules of these runs' engine have; all rows that are no categories."""
+    known = {row.name for row in rows if by == ROLE or row.kind != "category"}
+    return (
+        known if by == ROLE else known.union(*({r.name for r in read_categories(x.directory, by).rows} for x in runs))
+    )
 
 
 def _runs_by_build(

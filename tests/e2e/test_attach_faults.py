@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,21 +172,6 @@ def test_an_endpoint_that_hangs_is_refused_and_later_fails_the_count_alone(iofla
     (count,) = (check for check in run.record.checks if check.name == "count")
     assert (code, count.verdict) == (1, Verdict.FAILED), said
     assert count.value == f"{url} does not answer: timed out" and "not known to the end" in count.means
-
-
-@pytest.fixture
-def group() -> Iterator[Path]:
-    """A control group of our own, with nothing in it."""
-    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
-    place = next(Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup"))
-    group = place / f"ioflame-test-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no control group may be made here: {error}")
-    yield group
-    if group.exists():
-        group.rmdir()
 
 
 @pytest.mark.needs("perf")

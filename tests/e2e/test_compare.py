@@ -166,8 +166,9 @@ class TestKnownFaults:
     ) -> None:
         shims = [f"--arm={name}=LD_PRELOAD={shim} SHIM_SPIN_NS={spun} db_bench" for name, spun in SPINS.items()]
         arms = ["--arm=plain=db_bench", *shims[1:]]
-        options = ["--duration=2", "--sessions=4", "--no-twin", "--json"]
-        code, out, err = ioflame.run(*compare, *arms, *options, seconds=1200)
+        # Two microseconds are 6 % of the CPU of a query: of four sessions an interval is too wide for them.
+        options = ["--duration=2", "--sessions=12", "--blocks=2", "--no-twin", "--json"]
+        code, out, err = ioflame.run(*compare, *arms, *options, seconds=2700)
         assert code == 0, err
         found = {arm["arm"]: arm for arm in json.loads(out)["arms"]}
         rows = {name: {row["name"]: row for row in arm["budget"]["rows"]} for name, arm in found.items()}
