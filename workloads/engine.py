@@ -27,15 +27,7 @@ from ioflame.system.binaries import built_binary
 from workloads.definitions import check_definition
 from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
 
-__all__ = (
-    "OUR_CLIENT",
-    "About",
-    "Engine",
-    "EngineBuild",
-    "EngineResult",
-    "LevelSize",
-    "Tree",
-)
+__all__ = ("OUR_CLIENT", "About", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree")
 
 
 @dataclass(frozen=True)
