@@ -36,37 +36,39 @@ def threaded() -> list[Stack]:
     ]
 
 
+# Its command line gives its own server half a second to start.
+@pytest.mark.alone
 @pytest.mark.needs("node")
 def test_the_firefox_profiler_reads_our_file(npm_package: NpmPackage, tmp_path: Path) -> None:
     package = npm_package("@firefox-devtools/profiler-cli", "0.10.0", SHA512)
     given = threaded()
     (tmp_path / "x.json").write_text(firefox_profile(given, "ours", "ns"))
 
-    command = ["node", str(package / "dist" / "profiler-cli.js")]
-    own = {**os.environ, "HOME": str(tmp_path), "PROFILER_CLI_SESSION_DIR": str(tmp_path / "sessions")}
-    (tmp_path / "sessions").mkdir()
+    def ask(*words: str) -> str:
+        argv = ["node", str(package / "dist" / "profiler-cli.js"), *words]
+        done = subprocess.run(
+            argv,
+            cwd=tmp_path,
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-    def ask(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = [*command, *words, "--session", "ours", "--json"]
-        return subprocess.run(argv, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120, check=False)
-
-    # Its `load` gives what serves the file half a second to start, which a busy host has not.
-    argv = [*command, "--daemon", "x.json", "--session", "ours"]
-    with subprocess.Popen(argv, cwd=tmp_path, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as serving:
-        try:
-            while (listed := ask("thread", "list")).returncode:
-                assert serving.poll() is None, listed.stderr
-            threads = json.loads(listed.stdout)["threads"]
-            handles = {f"{one['name']}/{one['tid']}": one["threadHandle"] for one in threads}
-            assert set(handles) == {stack.thread for stack in given}
-            for thread, handle in handles.items():
-                done = ask("thread", "functions", "--thread", handle, "--limit", "0")
-                assert done.returncode == 0, done.stderr
-                told = json.loads(done.stdout)
-                assert told["weightType"] == "tracing-ms"
-                check([stack for stack in given if stack.thread == thread], told["functions"])
-        finally:
-            serving.kill()
+    try:
+        ask("load", "x.json")
+        listed = json.loads(ask("thread", "list", "--json"))["threads"]
+        handles = {f"{one['name']}/{one['tid']}": one["threadHandle"] for one in listed}
+        assert set(handles) == {stack.thread for stack in given}
+        for thread, handle in handles.items():
+            told = json.loads(ask("thread", "functions", "--thread", handle, "--limit", "0", "--json"))
+            assert told["weightType"] == "tracing-ms"
+            check([stack for stack in given if stack.thread == thread], told["functions"])
+    finally:
+        ask("stop", "--all")
 
 
 def check(mine: list[Stack], functions: list[dict[str, Any]]) -> None:
