@@ -38,21 +38,22 @@ def against_base(
     rows: Sequence[BudgetRow],
     sessions: int,
     moved: Mapping[str, str],
-    known: Mapping[str, Container[str]],
+    lacks: Mapping[str, Container[str]],
 ) -> Breakdown:
     """sessions: rounds that the intervals rest on; of one alone nothing is called a difference. moved: words by row
 
-    known: rows that each of both can have; what the other one alone has is no change
+    lacks: rows that each of both cannot have; what the other one alone has is no change
     """
     shown = []
     for row in rows:
         if not row.base and not row.arm:
             continue
-        change, interval = f"{row.change:+.3f}", f"[{row.low:+.3f}, {row.high:+.3f}]"
-        said = moved.get(row.name, "seen" if row.seen else "none seen")
+        sides = ["-" if row.name in lacks[name] else f"{us:.3f}" for name, us in ((base, row.base), (build, row.arm))]
+        change = f"{row.change:+.3f}"
+        interval, said = f"[{row.low:+.3f}, {row.high:+.3f}]", "seen" if row.seen else "none seen"
         if sessions < 2:
-            said, interval = moved.get(row.name, "?"), ""
-        sides = [f"{us:.3f}" if row.name in known[name] else "-" for name, us in ((base, row.base), (build, row.arm))]
+            interval, said = "", "?"
+        said = moved.get(row.name, said)
         if "-" in sides:
             change, interval, said = "-", "", "no such row"
         shown.append([row.name, *sides, change, interval, said])

@@ -15,6 +15,7 @@ from ioflame.results.record import Counters, ProfileFacts, RoleCounters, RunReco
 
 __all__ = (
     "LEGEND",
+    "MODE_COUNTER",
     "MODE_METRIC",
     "cpu_profiled",
     "figures",
@@ -52,6 +53,8 @@ _OWN_READS = 0.5
 
 # The CPU per query that the weights of an event are a part of, by the mode the event counts.
 MODE_METRIC = {"all": "cpuPer", "user": "usPer", "kernel": "syPer"}
+# The same of a window's counters, ns.
+MODE_COUNTER = {"all": "cpu_ns", "user": "user_ns", "kernel": "system_ns"}
 
 
 def cpu_profiled(metrics: Mapping[str, float], mode: str) -> tuple[float | None, float | None]:
@@ -76,8 +79,7 @@ def weight_by_time(profile: ProfileFacts, windows: Iterable[Window]) -> tuple[fl
     A weight in ns is a part of that time; a weight in cycles is the clock's rate. None where it is neither.
     """
     counted = [w.counters for w in windows if w.kind == "perf"]
-    parts = {"all": "cpu_ns", "user": "user_ns", "kernel": "system_ns"}
-    cpu_ns = sum(getattr(counters, parts[profile.mode]) for counters in counted)
+    cpu_ns = sum(getattr(counters, MODE_COUNTER[profile.mode]) for counters in counted)
     ratio = profile.weight / cpu_ns if cpu_ns else None
     return (ratio if profile.unit == "ns" else None), (ratio if profile.unit == "cycles" else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ioflame.analysis.categories import categories_of, category_file
+from ioflame.analysis.metrics import MODE_COUNTER
 from ioflame.analysis.roles import WRITES_VIEW
 from ioflame.results.operations import Operation
 from ioflame.results.profile import Folded
@@ -16,7 +17,6 @@ __all__ = ("OPERATIONS_VIEW", "operations_of")
 OPERATIONS_VIEW = "operations"
 # Percent in `other`, above which a view is none of this kind.
 _UNKNOWN = 50
-_CPU = {"all": "cpu_ns", "user": "user_ns", "kernel": "system_ns"}
 
 
 def operations_of(folded: Folded, plain: Sequence[Window], mode: str) -> list[Operation]:
@@ -26,7 +26,7 @@ def operations_of(folded: Folded, plain: Sequence[Window], mode: str) -> list[Op
     """
     if OPERATIONS_VIEW not in folded.views or not folded.statistics.weight or not plain:
         return []
-    cpu_us = sum(getattr(window.counters, _CPU[mode]) for window in plain) / 1e3
+    cpu_us = sum(getattr(window.counters, MODE_COUNTER[mode]) for window in plain) / 1e3
     seconds = sum(window.seconds for window in plain)
     counted = {
         kind: sum(window.counters.operations.get(kind, 0.0) for window in plain)

@@ -11,7 +11,7 @@ from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios
 from ioflame.analysis.cells import Judged, column_value
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 from ioflame.analysis.metrics import slice_columns
-from ioflame.results.categories import read_categories
+from ioflame.results.categories import Categories, read_categories
 from ioflame.results.cells import CellOutcome, CellsRecord, CellsRun
 from ioflame.results.differences import BudgetRow, RelativeTable
 from ioflame.results.files import Files
@@ -158,24 +158,20 @@ def _against_base(
         pairs = [(one[base], one[build]) for one in rounds if {base, build} <= one.keys()]
         if not pairs:
             continue
-        rows = _by_role(pairs) if asked.by == ROLE else _by_category(pairs, asked.by)
+        runs = [[run for pair in pairs for run in pair[side]] for side in (0, 1)]
+        tables = {} if asked.by == ROLE else {
+            run.directory: read_categories(run.directory, asked.by) for side in runs for run in side
+        }  # fmt: skip
+        rows = _by_category(pairs, tables) if tables else _by_role(pairs)
         inlines = {name: going.record.builds[name].get(_INLINES[0]) == _INLINES[1] for name in (base, build)}
         # Engines have other functions: what one of them lacks is not inlined.
         moved = {} if asked.by == ROLE or cells.engines else moved_rows(
             rows, base_inlines=inlines[base], arm_inlines=inlines[build]
         )  # fmt: skip
-        sides = {name: [run for one in rounds for run in one.get(name, ())] for name in (base, build)}
-        known = {name: _known_rows(runs, rows, asked.by) for name, runs in sides.items()}
-        found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), moved, known))
+        has = [{row.name for run in side if tables for row in tables[run.directory].rows} for side in runs]
+        lacks = {base: has[1] - has[0], build: has[0] - has[1]}
+        found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), moved, lacks))
     return found
-
-
-def _known_rows(runs: Sequence[Run], rows: Sequence[BudgetRow], by: str) -> set[str]:
-    """Those that the rules of these runs' engine have; all rows that are no categories."""
-    known = {row.name for row in rows if by == ROLE or row.kind != "category"}
-    return (
-        known if by == ROLE else known.union(*({r.name for r in read_categories(x.directory, by).rows} for x in runs))
-    )
 
 
 def _runs_by_build(
@@ -212,8 +208,8 @@ def _roles(run: Run) -> list[dict[str, float]]:
     ]  # fmt: skip
 
 
-def _by_category(pairs: Pairs, view: str) -> list[BudgetRow]:
-    tables = {run.directory: read_categories(run.directory, view) for pair in pairs for side in pair for run in side}
+def _by_category(pairs: Pairs, tables: Mapping[Path, Categories]) -> list[BudgetRow]:
+    """tables: of all these runs, by their directories"""
     seen = {row.name for table in tables.values() for row in table.rows if row.weight}
     names = [name for name in dict.fromkeys(row.name for t in tables.values() for row in t.rows) if name in seen]
 
