@@ -100,8 +100,6 @@ def _run_cells(arguments: argparse.Namespace, options: ProfileOptions, reporter:
                 means="nothing was started",
                 mend=f"leave {name} out, or change a copy of the experiment's file",
             )
-    if arguments.store:
-        raise UsageError("STORE says nothing to an experiment of cells, which leaves no runs", mend="leave STORE out")
     rounds = None if arguments.repeats is None else counts("REPEATS", arguments.repeats)[0]
     with interruptible():
         engine = engine_named(options.engine, own_definitions(arguments.name), options.client)
@@ -114,10 +112,10 @@ def _run_cells(arguments: argparse.Namespace, options: ProfileOptions, reporter:
                 refuse_others(going, record)
             else:
                 going = CellsRun.create(options.out, record)
-            return _conduct_cells(job, going, reporter)
+            return _conduct_cells(job, going, reporter, arguments.store)
 
 
-def _conduct_cells(job: CellsJob, going: CellsRun, reporter: Reporter) -> int:
+def _conduct_cells(job: CellsJob, going: CellsRun, reporter: Reporter, store: str | None) -> int:
     if not resumable(lambda: conduct_cells(job, going, reporter), going.directory, reporter):
         return EXIT_INTERRUPTED
     view = cells_view(job.cells, going)
@@ -129,6 +127,7 @@ def _conduct_cells(job: CellsJob, going: CellsRun, reporter: Reporter) -> int:
     _print_places(going.directory, write_experiment_page(view, going.directory))
     if job.shares:
         print(f"database:     {shown_path(job.directory(job.cells.cells[0]))}   (kept: the next run needs no load)")
+    add_to_asked_store(store, going.directory, reporter)
     missed = any(one.holds is False for _, one in view.judged)
     return EXIT_CHECK_FAILED if unfinished or missed or view.amiss else EXIT_OK
 

@@ -96,8 +96,9 @@ def test_cells_of_factors_share_a_database_and_what_the_engine_lacks_is_left_out
     own = tmp_path / "own.toml"
     own.write_text(OWN)
     code, out, err = ioflame.run(
-        "experiment", own, "--scale=smoke", "--db-dir", tmp_path / "db", "--out", tmp_path / "out"
-    )
+        "experiment", own, "--scale=smoke", "--db-dir", tmp_path / "db", "--out", tmp_path / "out",
+        "--store", tmp_path / "store",
+    )  # fmt: skip
     assert code == 0, err + out
     (directory,) = (tmp_path / "out").iterdir()
     record = CellsRun.open(directory).record
@@ -114,6 +115,7 @@ def test_cells_of_factors_share_a_database_and_what_the_engine_lacks_is_left_out
     assert list((tmp_path / "db").rglob("*.sst"))
     limited = {run.cell: open_run(directory / run.runs["mixed"]).record for run in record.runs if run.runs}
     assert all(one.database["memory_limit"] == str(200 << 20) for one in limited.values())
+    assert len(list((tmp_path / "store").glob("v1/runs/*/*.parquet"))) == len(limited)
     levels = {one.database[name] for one in limited.values() for name in ("levels", "levels_after")}
     assert len(levels) == 1
     (mmap, pread) = (limited[f"{name}, limited"] for name in ("mmap", "pread"))
