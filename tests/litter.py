@@ -22,6 +22,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from ioflame.system.scratch import scratch_directory
+
 __all__ = ("Session",)
 
 # perf writes the kernel's vDSO there, whatever TMPDIR is, and removes it at its own end: not where a test kills it.
@@ -95,6 +97,9 @@ class Session:
     def left(self) -> list[str]:
         """What the session made and has not removed, or touched that it did not make: a line each."""
         _await_ends([pid for pid, _ in _processes(self._mark.encode())])
+        # A command that was killed leaves its directory to the next one, and the last test may have killed one.
+        with scratch_directory():
+            pass
         lines = [f"process {pid}: {words}" for pid, words in _processes(self._mark.encode())]
         lines += [f"mount {mount}" for mount in sorted(_mounts() - self._mounts)]
         lines += [f"loop device {line}" for line in _loops(self.directory, self._short)]

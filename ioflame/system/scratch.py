@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ("scratch_directory",)
+__all__ = ("scratch_directory", "scratch_prefix")
 
-_NAME = re.compile(r"ioflame-(\d+)-\w+")
+_NAME = re.compile(r"ioflame-(\d+)-(\d+)-\w+")
 
 
 @contextlib.contextmanager
@@ -23,8 +23,26 @@ def scratch_directory() -> Iterator[Path]:
     A process that is killed cannot remove its own: the next one does. It is locked while its owner lives.
     """
     _remove_left()
-    with tempfile.TemporaryDirectory(prefix=f"ioflame-{os.getpid()}-") as name, _locked(Path(name)):
+    with tempfile.TemporaryDirectory(prefix=scratch_prefix()) as name, _locked(Path(name)):
         yield Path(name)
+
+
+def scratch_prefix() -> str:
+    """How the name of a directory begins that goes with the next command once this process has ended.
+
+    The process's number alone would not do: numbers come round again, and a directory would stay for as long as another
+    process has its owner's.
+    """
+    return f"ioflame-{os.getpid()}-{_began(os.getpid())}-"
+
+
+def _began(pid: int) -> str | None:
+    """When a process was started, in clock ticks since boot; None where it is no more."""
+    try:
+        # After the name, which may hold anything: field 22 of proc(5).
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+    except OSError:
+        return None
 
 
 def _remove_left() -> None:
@@ -35,8 +53,8 @@ def _remove_left() -> None:
         entries = list(Path(tempfile.gettempdir()).iterdir())
     for entry in entries:
         match = _NAME.fullmatch(entry.name)
-        # The lock is taken a moment after the directory is made: until then the number in its name stands for it.
-        if match is None or Path("/proc", match[1]).exists():
+        # The lock is taken a moment after the directory is made: until then the numbers in its name stand for it.
+        if match is None or _began(int(match[1])) == match[2]:
             continue
         # Locked: its owner's number is of another pid namespace. A link, or another user's: not for us to touch.
         with contextlib.suppress(OSError), _locked(entry) as held:

@@ -236,14 +236,14 @@ def test_what_a_killed_command_left_goes_with_the_next(
     assert any("counting" in line for line in iter(killed.stderr.readline, ""))
     (left,) = place.iterdir()
     # Another one at the same time leaves it alone; so does everything that is not ours.
-    others = [place / name for name in ("ioflame-notes", "ioflame-1-x.txt", "else")]
+    others = [place / name for name in ("ioflame-notes", "ioflame-1-1-x.txt", "else")]
     for path in others:
         path.mkdir()
-    (place / "ioflame-4194304-link").symlink_to(others[0])
+    (place / "ioflame-4194304-1-link").symlink_to(others[0])
     assert ioflame.run("ebpf", "runqlat", "--pid", str(pid), "--seconds", "0.1")[0] == 0
     assert left.exists()
     killed.kill()
     killed.communicate()
     assert left.exists()
     assert ioflame.run("ebpf", "runqlat", "--pid", str(pid), "--seconds", "0.1")[0] == 0
-    assert {path.name for path in place.iterdir()} == {*(path.name for path in others), "ioflame-4194304-link"}
+    assert {path.name for path in place.iterdir()} == {*(path.name for path in others), "ioflame-4194304-1-link"}

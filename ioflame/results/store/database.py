@@ -33,7 +33,7 @@ from ioflame.results.store.parquet_files import (
     put_in_place,
     write_replaced,
 )
-from ioflame.system.scratch import scratch_directory
+from ioflame.system.scratch import scratch_directory, scratch_prefix
 
 if TYPE_CHECKING:
     import duckdb
@@ -123,7 +123,7 @@ class Store:
         self._stale = self._bound = False
         settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         # Made on need, named as a scratch directory: what a killed command leaves the next one takes away.
-        settings["temp_directory"] = f"{tempfile.gettempdir()}/ioflame-{os.getpid()}-{uuid.uuid4().hex}"
+        settings["temp_directory"] = f"{tempfile.gettempdir()}/{scratch_prefix()}{uuid.uuid4().hex}"
         if self._memory:
             # Not all that it takes counts: of the host's, too, DuckDB takes four fifths for its limit.
             settings["memory_limit"] = f"{self._memory * 4 // 5}B"
