@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ioflame.commands.arguments import Commands
+from ioflame.commands.arguments import Commands, add_memory, memory_of
 from ioflame.errors import EXIT_OK, MeasurementError
 from ioflame.profile.store.history import read_history, write_otava
 from ioflame.results.store.database import Store
@@ -22,11 +22,12 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="its directory (`ioflame store --help`)")
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: STORE/history.html")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="a CSV for each test and host, for Apache Otava")
+    add_memory(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    store = Store(arguments.store)
+    store = Store(arguments.store, memory=memory_of(arguments))
     with Reporter.on_terminal().stage("read the versions and look for steps"):
         history = read_history(store)
     if not history.series:
