@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,9 +109,20 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
 
 
 def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
-    (path, *_) = write_otava(made(1, 1, 2, None), tmp_path / "csv")
-    head, *rows = path.read_text().splitlines()
-    assert head == "time,version,qps,cpuPer" and len(rows) == 40
-    assert [row.split(",")[1] for row in rows] == VERSIONS
-    times = [row.split(",")[0] for row in rows]
-    assert times == sorted(set(times))
+    """As Otava reads them: no cell is empty, times are in order, and a configuration names every file."""
+    history = made(1, 1, 2, None)
+    lacking = replace(history.series[1], labels=VERSIONS[:-1], created=history.series[1].created[:-1])
+    for series, heads, rows in (
+        (history.series, ["time,version,qps,cpuPer"], [40]),
+        ([history.series[0], lacking], ["time,version,qps", "time,version,cpuPer"], [40, 39]),
+    ):
+        config = json.loads(write_otava(replace(history, series=series), tmp_path / f"csv{len(rows)}").read_text())
+        tests = config["tests"]
+        assert config["test_groups"]["all"] == list(tests)
+        metrics = {name: of["direction"] for one in tests.values() for name, of in one["metrics"].items()}
+        assert metrics == {"qps": 1, "cpuPer": -1}
+        for one, head, count in zip(tests.values(), heads, rows, strict=True):
+            first, *lines = Path(one["file"]).read_text().splitlines()
+            assert first == head and [line.split(",")[1] for line in lines] == VERSIONS[:count]
+            times = [line.split(",")[0] for line in lines]
+            assert times == sorted(set(times)) and not any(",," in line or line.endswith(",") for line in lines)
