@@ -78,6 +78,27 @@ def test_two_versions_beside_each_other_and_the_address_keeps_them(chromium_page
     assert page.locator("[data-part=pair] tbody tr").first.inner_text().endswith("none seen")
 
 
+def test_what_is_no_longer_measured_is_said(chromium_page: Opener) -> None:
+    whole = made(2, 1, 3, 25)
+    short = [
+        replace(one, labels=VERSIONS[:35], fit=replace(one.fit, versions=one.fit.versions[:35]))
+        if one.test == "test1" else one
+        for one in whole.series
+    ]  # fmt: skip
+    history = replace(whole, series=short)
+    page = chromium_page.html(render_history(history, "store"))
+    assert page.locator(".banner.note").inner_text() == "Not measured in 9.9.0: test1 on host0 (last: 9.4.0)."
+    assert page.locator("[aria-labelledby=table] th", has_text="test1, host0, until 9.4.0").count() == 2
+    assert render_steps(history).splitlines()[-1] == "ended     test1, host0: last measured in 9.4.0"
+    assert "test0 on host0" in page.locator(".verdict").inner_text()
+    # The newest versions are in view, where the steps are, and the names of the rows stay.
+    scroll = page.locator("[aria-labelledby=table] .scroll").first
+    edge, newest = scroll.bounding_box(), scroll.locator("thead th").last.bounding_box()
+    name = scroll.locator("tbody th").first.bounding_box()
+    assert edge and newest and newest["x"] + newest["width"] <= edge["x"] + edge["width"] + 1
+    assert name and name["x"] >= edge["x"]
+
+
 def test_where_nothing_changes_no_cell_has_colour(chromium_page: Opener) -> None:
     page = chromium_page.html(render_history(made(1, 1, 3, None), "store"))
     assert "No step is seen" in page.locator(".verdict").inner_text()
