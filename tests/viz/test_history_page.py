@@ -87,7 +87,7 @@ def test_what_is_no_longer_measured_is_said(chromium_page: Opener) -> None:
     ]  # fmt: skip
     history = replace(whole, series=short)
     page = chromium_page.html(render_history(history, "store"))
-    assert page.locator(".banner.note").inner_text() == "Not measured in 9.9.0: test1 on host0 (last: 9.4.0)."
+    assert page.locator(".banner.note").inner_text() == "Not measured after 9.4.0: test1 on host0."
     assert page.locator("[aria-labelledby=table] th", has_text="test1, host0, until 9.4.0").count() == 2
     assert render_steps(history).splitlines()[-1] == "ended     test1, host0: last measured in 9.4.0"
     assert "test0 on host0" in page.locator(".verdict").inner_text()

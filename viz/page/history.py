@@ -75,22 +75,30 @@ def _largest(history: History) -> str:
 
 def _ended(history: History) -> list[str]:
     """What the newest version says nothing of."""
-    gone = [f"{test} on {host} (last: {label})" for (test, host), label in ended(history).items()]
-    more = f", and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-    return [f"Not measured in {history.versions[-1]}: {', '.join(gone[:_NAMED])}{more}."] if gone else []
+    by_last: dict[str, list[str]] = {}
+    for (test, host), label in ended(history).items():
+        by_last.setdefault(label, []).append(f"{test} on {host}")
+    notes = []
+    for label in (label for label in history.versions if label in by_last):
+        names = by_last[label]
+        more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        notes.append(f"Not measured after {label}: {', '.join(names[:_NAMED])}{more}.")
+    return notes
 
 
 # ---- tests by versions ---------------------------------------------------------------------------------------------
 def _tables(history: History) -> Markup:
     parts = []
     for metric in dict.fromkeys(one.metric for one in history.series):
+        series = [one for one in history.series if one.metric == metric]
+        measured = {label for one in series for label in one.labels}
+        versions = [label for label in history.versions if label in measured]
         rows = []
-        for one in history.series:
-            if one.metric == metric:
-                cells = {label: _cell(one, at) for at, label in enumerate(one.labels)}
-                until = "" if one.labels[-1] == history.versions[-1] else f", until {one.labels[-1]}"
-                rows.append((f"{one.test}, {one.host}{until}", [cells.get(label) for label in history.versions]))
-        parts.append(render("history_table.html", metric=metric, heads=["test, host", *history.versions], rows=rows))
+        for one in series:
+            cells = {label: _cell(one, at) for at, label in enumerate(one.labels)}
+            until = "" if one.labels[-1] == history.versions[-1] else f", until {one.labels[-1]}"
+            rows.append((f"{one.test}, {one.host}{until}", [cells.get(label) for label in versions]))
+        parts.append(render("history_table.html", metric=metric, heads=["test, host", *versions], rows=rows))
     return Markup("").join(parts) or absent("No test has two versions: there is no history yet.")
 
 
