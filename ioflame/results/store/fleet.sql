@@ -18,12 +18,13 @@ known AS (SELECT run, max(value) AS cpu FROM figures WHERE metric = 'cpuPer' GRO
 worked AS (SELECT run, sum(cpu_ns) / sum(end_ns - start_ns) AS cores FROM windows WHERE kind = 'plain' AND end_ns > start_ns GROUP BY run),
 chosen AS MATERIALIZED (
     SELECT run, event, day, times, weight * times AS weight, cpu, cores, stratum, is_arm,
-        dense_rank() OVER (ORDER BY host, stratum, is_arm) AS host_no, dense_rank() OVER (ORDER BY day) AS day_no
-    FROM candidates SEMI JOIN both_days USING (day) JOIN of_event USING (run) LEFT JOIN known USING (run) LEFT JOIN worked USING (run)),
+        dense_rank() OVER (ORDER BY host, stratum, is_arm) AS host_no,
+        CASE WHEN many THEN dense_rank() OVER (ORDER BY day) ELSE 0 END AS day_no
+    FROM candidates SEMI JOIN both_days USING (day) CROSS JOIN (SELECT count(*) > 1 AS many FROM both_days) JOIN of_event USING (run) LEFT JOIN known USING (run) LEFT JOIN worked USING (run)),
 facts AS (SELECT bool_and(cpu IS NOT NULL) AS per_query, count(DISTINCT day) AS days FROM chosen),
 -- period 0: all days
 periods AS (SELECT DISTINCT day_no, 0 AS period, NULL::DATE AS of_day FROM chosen
-    UNION ALL SELECT DISTINCT day_no, day_no, day FROM chosen CROSS JOIN facts WHERE days > 1),
+    UNION ALL SELECT DISTINCT day_no, day_no, day FROM chosen WHERE day_no > 0),
 -- a host, of one version in one stratum
 units AS MATERIALIZED (
     SELECT host_no, period, of_day, stratum, is_arm, sum(weight) AS whole, avg(cores) AS cores,
@@ -34,11 +35,12 @@ names AS MATERIALIZED (
 leaves AS (
     SELECT stack_hi, stack_lo, id
     FROM (SELECT stack_hi, stack_lo, frames[-1] AS frame FROM stacks) JOIN frames USING (frame) JOIN names ON canonical = names.name),
-each_day AS (
+each_day AS MATERIALIZED (
     SELECT host_no, day_no, id, sum(samples.weight * times) AS weight, sum(samples) AS samples
     FROM samples JOIN chosen USING (run, event) JOIN leaves USING (stack_hi, stack_lo) GROUP BY host_no, day_no, id),
-own AS MATERIALIZED (
-    SELECT host_no, period, id, sum(weight) AS weight, sum(samples) AS samples FROM each_day JOIN periods USING (day_no) GROUP BY host_no, period, id),
+own AS NOT MATERIALIZED (
+    SELECT host_no, day_no AS period, id, weight, samples FROM each_day
+    UNION ALL SELECT host_no, 0, id, sum(weight), sum(samples) FROM each_day WHERE day_no > 0 GROUP BY host_no, id),
 sorted AS MATERIALIZED (
     SELECT host_no, period, category, sum(categories.weight * times) AS weight, sum(samples) AS samples
     FROM categories JOIN chosen USING (run, event) JOIN periods USING (day_no) WHERE "view" = 'owner' GROUP BY host_no, period, category),
