@@ -155,21 +155,22 @@ def _replaced(merged: Path) -> list[str]:
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
     """One process at a time merges or removes: two that merged the same files would leave their rows twice."""
-    with _held(root / _LOCK, fcntl.LOCK_EX):
+    with _held(root / _LOCK, os.O_RDWR, fcntl.LOCK_EX):
         yield
 
 
 @contextlib.contextmanager
 def writing(root: Path) -> Iterator[None]:
     """Within: what we have written in part is ours, and nobody takes it for what a killed writer left."""
-    with _held(root / _WRITING, fcntl.LOCK_SH):
+    # Of another user, who made it, it may be ours to read alone.
+    with _held(root / _WRITING, os.O_RDONLY, fcntl.LOCK_SH):
         yield
 
 
 @contextlib.contextmanager
-def _held(lock: Path, how: int) -> Iterator[None]:
+def _held(lock: Path, access: int, how: int) -> Iterator[None]:
     try:
-        with lock.open("w") as file:
+        with os.fdopen(os.open(lock, access | os.O_CREAT | os.O_CLOEXEC, 0o666), "rb") as file:
             fcntl.flock(file, how)
             yield
     except OSError as error:
@@ -179,14 +180,17 @@ def _held(lock: Path, how: int) -> Iterator[None]:
 @contextlib.contextmanager
 def _nobody_writing(root: Path) -> Iterator[bool]:
     """Within, where it is True: no process writes; one that begins waits."""
-    try:
-        with (root / _WRITING).open("rb") as file:
+    with contextlib.ExitStack() as held:
+        try:
+            file = held.enter_context((root / _WRITING).open("rb"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield True
-    except FileNotFoundError:
-        yield True
-    except BlockingIOError:
-        yield False
+            nobody = True
+        except FileNotFoundError:
+            nobody = True
+        except OSError:
+            # Somebody has it, or it cannot be told.
+            nobody = False
+        yield nobody
 
 
 def writing_now(root: Path) -> bool:
