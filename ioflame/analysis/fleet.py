@@ -8,27 +8,32 @@ sum((a + b) / 2 * (u_arm - u_base)) within strata, and sum((b - a) * (u_base + u
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from ioflame.analysis.compare.verdict import discovery_bound
 from ioflame.analysis.quantiles import t_quantile, t_tail
 from ioflame.results.interval import Interval
 
-__all__ = ("Change", "Hosts", "Part", "Watch", "change_of", "watch_of")
+__all__ = ("Away", "Change", "Hosts", "Part", "Watch", "change_of", "watch_of")
 
 
 # Of both versions together: below it, neither the test nor the reader has anything to go by.
 _LEAST_SAMPLES = 30
 # Of what is reported, at most this share is chance: a little below the 5 % that are promised.
 _RATE = 0.04
+# Of that, for what is found on single days.
+_RATE_OF_DAYS = 0.01
 _ROUNDING = 1e-12
 # A gain and a loss in one class that cancel to this part of the larger were moved.
 _CANCELS = 0.2
 _KINDS = ("total", "category", "function")
 _TOTAL = ("total", "all")
+_TESTED = ("category", "function")
 _Key = tuple[str, str]
 
 
@@ -108,10 +113,26 @@ def change_of(strata: Sequence[tuple[Hosts, Hosts]]) -> Change | None:
 
 
 @dataclass(frozen=True)
+class Away:
+    """A difference within strata that was seen on some days and is no more.
+
+    first, last: the days on which it was seen, YYYY-MM-DD; days: from the one to the other, both counted
+    change: its mean over those days; since: over the days after them
+    """
+
+    first: str
+    last: str
+    days: int
+    change: Interval
+    since: Interval
+
+
+@dataclass(frozen=True)
 class Part:
-    """kind: total, category or function; verdict: regressed, improved, moved, mix or "" for nothing seen
+    """kind: total, category or function; verdict: regressed, improved, moved, went away, mix or "" for nothing seen
 
     cores: of the arm's hosts, that the change within strata takes; None where no run knows how many it used
+    away: where the verdict is that
     """
 
     kind: str
@@ -119,6 +140,7 @@ class Part:
     change: Change
     verdict: str
     cores: float | None
+    away: Away | None = None
 
 
 @dataclass(frozen=True)
@@ -141,39 +163,109 @@ def watch_of(rows: Sequence[Mapping[str, Any]], rate: float = _RATE) -> Watch | 
 
     None where no stratum has hosts of both versions, or none two of one of them.
     """
-    sides: dict[_Key, dict[str, list[Hosts]]] = defaultdict(lambda: defaultdict(lambda: [_NOBODY, _NOBODY]))
-    samples: dict[_Key, int] = defaultdict(int)
+    whole = [row for row in rows if row["day"] is None]
+    of_day: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        key = row["kind"], row["name"]
-        sides[key][row["stratum"]][row["is_arm"]] = Hosts(row["hosts"], row["total"], row["squares"])
-        samples[key] += int(row["samples"])
-    # Of other programs' profiles numbers of samples may not be known: then every part is tested.
-    least = _LEAST_SAMPLES if any(samples.values()) else 0
-    changes = {
-        key: change
-        for key, of in sides.items()
-        if (key == _TOTAL or samples[key] >= least)
-        and (change := change_of([(one[0], one[1]) for one in of.values()])) is not None
-    }
+        if row["day"] is not None:
+            of_day[row["day"]].append(row)
+    sides = _by_stratum(whole)
+    changes = _changes(whole, sides)
     if _TOTAL not in changes:
         return None
-    tested = {key: one for key, one in changes.items() if key[0] in ("category", "function")}
-    bound = discovery_bound([one.p for one in tested.values()], rate)
+    tested = {key: one for key, one in changes.items() if key[0] in _TESTED}
+    of_days = _RATE_OF_DAYS / _RATE * rate if of_day else 0.0
+    bound = discovery_bound([one.p for one in tested.values()], rate - of_days)
     found = {key for key, one in tested.items() if one.p <= bound}
-    per_query = bool(rows[0]["per_query"])
-    shown = [key for key in changes if key in found or key[0] == "category" or (key == _TOTAL and per_query)]
-    cores = _cores(rows, changes[_TOTAL])
+    away = _went_away({day: _changes(of, _by_stratum(of)) for day, of in of_day.items()}, of_days)
+    per_query = bool(whole[0]["per_query"])
+    shown = [
+        key for key in changes if key in found | away.keys() or key[0] == "category" or (key == _TOTAL and per_query)
+    ]
+    cores = _cores(whole, changes[_TOTAL])
     parts = [
-        Part(*key, changes[key], _verdict(key, changes[key], found, changes),
-             None if cores is None else changes[key].within.estimate * cores)
+        Part(*key, changes[key], "went away" if key in away else _verdict(key, changes[key], found, changes),
+             None if cores is None else changes[key].within.estimate * cores, away.get(key))
         for key in sorted(shown, key=lambda key: (_KINDS.index(key[0]), -abs(changes[key].within.estimate)))
     ]  # fmt: skip
     strata = sides[_TOTAL].values()
     hosts = [sum(one[side].hosts for one in strata) for side in (0, 1)]
     return Watch(
         "us per query" if per_query else "% of CPU", (hosts[0], hosts[1]),
-        sum(all(one.hosts for one in of) for of in strata), rows[0]["days"], len(tested), parts,
+        sum(all(one.hosts for one in of) for of in strata), whole[0]["days"], len(tested), parts,
     )  # fmt: skip
+
+
+def _by_stratum(rows: Sequence[Mapping[str, Any]]) -> dict[_Key, dict[str, list[Hosts]]]:
+    """By part and stratum the hosts of the base and of the arm."""
+    sides: dict[_Key, dict[str, list[Hosts]]] = defaultdict(lambda: defaultdict(lambda: [_NOBODY, _NOBODY]))
+    for row in rows:
+        of = sides[row["kind"], row["name"]][row["stratum"]]
+        of[row["is_arm"]] = Hosts(row["hosts"], row["total"], row["squares"])
+    return sides
+
+
+def _changes(
+    rows: Sequence[Mapping[str, Any]], sides: Mapping[_Key, Mapping[str, Sequence[Hosts]]]
+) -> dict[_Key, Change]:
+    """Of the parts that have samples enough, and hosts of both versions."""
+    samples: dict[_Key, int] = defaultdict(int)
+    for row in rows:
+        samples[row["kind"], row["name"]] += int(row["samples"])
+    # Of other programs' profiles numbers of samples may not be known: then every part is tested.
+    least = _LEAST_SAMPLES if any(samples.values()) else 0
+    return {
+        key: change
+        for key, of in sides.items()
+        if (key == _TOTAL or samples[key] >= least)
+        and (change := change_of([(one[0], one[1]) for one in of.values()])) is not None
+    }
+
+
+def _went_away(by_day: Mapping[str, Mapping[_Key, Change]], rate: float) -> dict[_Key, Away]:
+    """What was seen on some day, while the days after the last such day differ from those before and not from zero.
+
+    Each day is tested by itself: a part's p is that of its clearest day times the number of its days. Hosts are the
+    same ones on many days, so the error of a mean over days is taken to be that of one day.
+    """
+    series: dict[_Key, dict[str, Change]] = defaultdict(dict)
+    for day in sorted(by_day):
+        for key, change in by_day[day].items():
+            if key[0] in _TESTED:
+                series[key][day] = change
+    ps = {key: len(of) * min(one.p for one in of.values()) for key, of in series.items()}
+    bound = discovery_bound(list(ps.values()), rate)
+    discovered = [key for key, p in ps.items() if p <= bound]
+    enough = rate * len(discovered) / max(1, len(ps))
+    seen = {
+        day: {key for key in discovered if key in changes and len(series[key]) * changes[key].p <= enough}
+        for day, changes in by_day.items()
+    }
+    found = {}
+    for key in discovered:
+        on = [
+            day
+            for day in series[key]
+            if key in seen[day] and not (key[0] == "function" and _moved(key[1], seen[day], by_day[day]))
+        ]
+        after = [one.within for day, one in series[key].items() if on and day > on[-1]]
+        if not after:
+            continue
+        then = _mean([one.within for day, one in series[key].items() if on[0] <= day <= on[-1]])
+        since = _mean(after)
+        ended = abs(then.estimate - since.estimate) > math.hypot(_half(then), _half(since))
+        if ended and then.leaves_zero and not since.leaves_zero:
+            days = (date.fromisoformat(on[-1]) - date.fromisoformat(on[0])).days + 1
+            found[key] = Away(on[0], on[-1], days, then, since)
+    return found
+
+
+def _half(of: Interval) -> float:
+    return (of.high - of.low) / 2
+
+
+def _mean(days: Sequence[Interval]) -> Interval:
+    estimate, half = statistics.fmean(one.estimate for one in days), statistics.fmean(map(_half, days))
+    return Interval(estimate, estimate - half, estimate + half, max(one.n for one in days))
 
 
 def _verdict(key: _Key, change: Change, found: Set[_Key], changes: Mapping[_Key, Change]) -> str:

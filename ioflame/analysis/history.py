@@ -11,7 +11,10 @@ from ioflame.analysis.change_points import Feature, Fit, Run, fit_history
 from ioflame.analysis.compare.figures import METRICS
 from ioflame.results.differences import Outcome
 
-__all__ = ("Category", "History", "Measured", "Noise", "Series", "history_of", "in_order", "verdict_at", "worse")
+__all__ = (
+    "Category", "History", "Measured", "Noise", "Series", "ended", "history_of", "in_order", "largest_step",
+    "verdict_at", "worse",
+)  # fmt: skip
 
 _VERSION = re.compile(r"\d+\.\d+")
 # A rate is better when it is higher.
@@ -129,3 +132,18 @@ def verdict_at(series: Series, at: int) -> Outcome:
 
 def worse(series: Series, feature: Feature) -> bool:
     return (feature.ratio > 1) == series.higher_is_worse
+
+
+def ended(history: History) -> dict[tuple[str, str], str]:
+    """Tests and hosts that are no longer measured: the last version of each that lacks the newest of all."""
+    last: dict[tuple[str, str], str] = {}
+    for one in history.series:
+        where, order = (one.test, one.host), history.versions.index
+        last[where] = max(last.get(where, one.labels[-1]), one.labels[-1], key=order)
+    return {where: label for where, label in last.items() if label != history.versions[-1]}
+
+
+def largest_step(history: History) -> tuple[Series, Feature] | None:
+    """A candidate only where there is no other; None where nothing was found."""
+    found = [(one, feature) for one in history.series for feature in one.fit.features]
+    return max(found, key=lambda pair: (not pair[1].candidate, abs(math.log(pair[1].ratio))), default=None)

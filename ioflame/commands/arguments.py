@@ -14,8 +14,8 @@ from ioflame.text.units import parse_bytes, parse_count
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (
-    "CALLGRAPHS", "COLLECTORS", "Commands", "add_profile_arguments", "add_repetition", "collectors", "counts",
-    "event_name", "number", "profile_options",
+    "CALLGRAPHS", "COLLECTORS", "Commands", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
+    "counts", "event_name", "memory_of", "number", "profile_options",
 )  # fmt: skip
 
 CALLGRAPHS = ("auto", "fp", "dwarf")
@@ -138,6 +138,16 @@ def number(name: str, text: str, parse: Callable[[str], int], least: int, most: 
 
 def _optional(name: str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
     return None if not text else number(name, text, parse, least, most)
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Of what asks a store."""
+    parser.add_argument("--memory", metavar="SIZE", help="at most, the rest on disk in TMPDIR (default: the host's)")
+
+
+def memory_of(arguments: argparse.Namespace) -> int | None:
+    """Bytes; None where nothing was said."""
+    return _optional("--memory", arguments.memory, parse_bytes, 1 << 28, 1 << 50)
 
 
 def collectors(text: str) -> tuple[str, ...] | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
-from ioflame.commands.arguments import Commands
+from ioflame.commands.arguments import Commands, add_memory, memory_of
 from ioflame.errors import EXIT_OK, MeasurementError
 from ioflame.profile.store.history import read_history, write_otava
 from ioflame.results.store.database import Store
@@ -21,12 +22,15 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("history", help="versions of an engine: what changed, since when", description=__doc__)
     parser.add_argument("store", type=Path, metavar="STORE", help="its directory (`ioflame store --help`)")
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="default: STORE/history.html")
-    parser.add_argument("--csv", type=Path, metavar="DIR", help="a CSV for each test and host, for Apache Otava")
+    parser.add_argument(
+        "--csv", type=Path, metavar="DIR", help="a CSV for each test and host, and its configuration, for Apache Otava"
+    )
+    add_memory(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    store = Store(arguments.store)
+    store = Store(arguments.store, memory=memory_of(arguments))
     with Reporter.on_terminal().stage("read the versions and look for steps"):
         history = read_history(store)
     if not history.series:
@@ -39,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     write_page(render_history(history, arguments.store.resolve().name), out)
     print(render_steps(history))
     if arguments.csv:
-        print(f"csv:          {len(write_otava(history, arguments.csv))} files in {shown_path(arguments.csv)}")
+        config = shlex.quote(str(write_otava(history, arguments.csv)))
+        # Otava leaves out what is older than a year.
+        print(f"csv:          otava analyze --config-file {config} --since 2000-01-01 all")
     print(f"history:      {shown_path(out.absolute())}   ({out.stat().st_size / 1e6:.2f} MB; open it in a browser)")
     return EXIT_OK

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ioflame.commands.arguments import Commands, number
+from ioflame.commands.arguments import Commands, add_memory, memory_of
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
@@ -24,7 +24,6 @@ from ioflame.profile.store.pyroscope import push_run
 from ioflame.results.store.database import Answer, Store
 from ioflame.text.progress import Reporter
 from ioflame.text.tsv import tsv
-from ioflame.text.units import parse_bytes
 from viz.terminal.fleet import render_watch
 
 __all__ = ("add_parser", "run")
@@ -58,7 +57,7 @@ def add_parser(commands: Commands) -> None:
     def verb(name: str, about: str, run_verb: Any) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=about, description=about)
         made.add_argument("store", type=Path, metavar="STORE", help="its directory")
-        made.add_argument("--memory", metavar="SIZE", help="at most, the rest on disk in TMPDIR (default: the host's)")
+        add_memory(made)
         made.set_defaults(run=run, verb=run_verb)
         return made
 
@@ -92,8 +91,7 @@ def _rows(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    memory = number("--memory", arguments.memory, parse_bytes, 1 << 28, 1 << 50) if arguments.memory else None
-    store = Store(arguments.store, create=arguments.verb is _add, memory=memory)
+    store = Store(arguments.store, create=arguments.verb is _add, memory=memory_of(arguments))
     code: int = arguments.verb(store, arguments)
     if arguments.verb is not _check:
         # After the query: one whose inside is damaged is found by reading it.

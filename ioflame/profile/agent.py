@@ -14,15 +14,22 @@ import struct
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from ioflame.errors import IoflameError, MeasurementError, UsageError
 from ioflame.profile.attach.conduct import recorded_share
-from ioflame.profile.attach.continuous import parse_duration, remove_old
+from ioflame.profile.attach.continuous import (
+    RECENT_SECONDS,
+    keep_recent,
+    keep_requests,
+    parse_duration,
+    remove_old,
+    tell_kept,
+)
 from ioflame.profile.store.add import add_to_store
 from ioflame.results.run import open_run
 from ioflame.results.store.database import Store
@@ -40,6 +47,8 @@ _ANSWER_SECONDS = 300.0
 _VERSION_SECONDS = 30.0
 # Of a run beyond its seconds: then its analysis hangs.
 _ANALYSIS_SECONDS = 1800.0
+_LOOK_SECONDS = 0.5
+_RECORDER = "recorder"
 
 
 class Service(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -48,6 +57,7 @@ class Service(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     version: as it is called in the store; version_command: prints it instead
     seconds: of a profile; samples: that are wanted of all hosts in a period
     hosts: that have this service; cores: that it uses on one, 0: as many as the host has
+    recorder: from start to start of the runs of its flight recorder; "" for none
     attach: options of `ioflame attach`: {collect = "perf", budget = "0.5%"}
     """
 
@@ -61,6 +71,7 @@ class Service(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     samples: int = 40_000
     hosts: int = 1
     cores: float = 0.0
+    recorder: str = ""
     attach: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
@@ -105,6 +116,12 @@ def read_agent(path: Path) -> Agent:
                 f"{path}: the service {one.name} has values out of range",
                 mend="seconds below those of every; samples and hosts from 1, cores from 0",
             )
+        if one.recorder and (one.pprof or parse_duration("recorder", one.recorder) <= one.seconds):
+            raise UsageError(
+                f"{path}: the service {one.name} cannot have a recorder of every {one.recorder}",
+                means="its runs are of ioflame attach, one after the other",
+                mend="recorder above seconds, and a cgroup or container",
+            )
     if len({one.name for one in agent.service}) < len(agent.service):
         raise UsageError(f"{path}: two services have one name", mend="a name for each")
     return agent
@@ -128,7 +145,8 @@ def turn_of(service: Service, host: str, period: int, every: float) -> Turn:
 def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
     """Period after period until it is interrupted, or one that begins now; how many profiles failed.
 
-    One profile at a time. What fails is told and the others go on.
+    One profile at a time. What fails is told and the others go on. Between them the flight recorders run, and SIGUSR1
+    keeps the runs of the last 15 minutes of all services for good.
     """
     every, keep = parse_duration("every", agent.every), parse_duration("keep", agent.keep)
     host = agent.host or host_facts()["host_id"]
@@ -140,7 +158,8 @@ def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
     begun, failed = time.time(), 0
     period = int(begun // every)
     start = begun if once else period * every
-    with Children() as children:
+    with keep_requests() as requested, Children() as children:
+        recorders = _Recorders(agent, children, reporter, requested)
         while True:
             turns = [(turn_of(one, host, period, every), one) for one in agent.service]
             for turn, service in sorted(turns, key=lambda pair: pair[0].after):
@@ -148,7 +167,7 @@ def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
                 # What came before we were started is nobody's.
                 if not turn.taken or due < begun:
                     continue
-                time.sleep(max(0.0, due - time.time()))
+                recorders.until(due)
                 try:
                     _profile(agent, service, host, turn.chance / every, keep, children)
                 except IoflameError as error:
@@ -158,7 +177,55 @@ def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
                 return failed
             period += 1
             start = period * every
-            time.sleep(max(0.0, start - time.time()))
+            recorders.until(start)
+
+
+@dataclass
+class _Recorders:
+    """What a host does between its profiles: the runs of flight recorders, none of which goes into the store.
+
+    due: when a service's next is
+    """
+
+    agent: Agent
+    children: Children
+    reporter: Reporter
+    requested: Callable[[], bool]
+    due: dict[str, float] = field(default_factory=dict)
+
+    def until(self, end: float) -> None:
+        """Waits; a run that has begun by then is waited for."""
+        while True:
+            if self.requested():
+                self._keep()
+            now = time.time()
+            if now >= end:
+                return
+            ready = [one for one in self.agent.service if one.recorder and self.due.get(one.name, 0.0) <= now]
+            for service in ready[:1]:
+                self.due[service.name] = now + parse_duration("recorder", service.recorder)
+                self._record(service)
+            if not ready:
+                time.sleep(min(_LOOK_SECONDS, end - now))
+
+    def _record(self, service: Service) -> None:
+        out = _out(self.agent, service) / _RECORDER
+        try:
+            _attached(service, out, self.children)
+        except IoflameError as error:
+            self.reporter.warn(f"{service.name}, recorder: {error}")
+        remove_old(out, _asked(service), RECENT_SECONDS)
+
+    def _keep(self) -> None:
+        kept = []
+        for service in (one for one in self.agent.service if not one.pprof):
+            for out in (_out(self.agent, service), _out(self.agent, service) / _RECORDER):
+                kept += [str(out / name) for name in keep_recent(out, _asked(service))] if out.is_dir() else []
+        tell_kept(kept, self.reporter)
+
+
+def _out(agent: Agent, service: Service) -> Path:
+    return Path(agent.out) / service.name
 
 
 def _profile(agent: Agent, service: Service, host: str, rate: float, keep: float, children: Children) -> None:
@@ -172,7 +239,7 @@ def _profile(agent: Agent, service: Service, host: str, rate: float, keep: float
             said |= {"probability": repr(min(1.0, rate * service.seconds))}
             add_to_store(Store(Path(agent.store)), path, said, "pprof")
     else:
-        out = Path(agent.out) / service.name
+        out = _out(agent, service)
         run = _attached(service, out, children)
         recorded = sum(window.seconds for window in open_run(run).record.windows if window.kind == "perf")
         if not recorded:

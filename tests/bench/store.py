@@ -75,14 +75,17 @@ def main() -> int:
         took = []
         for number in range(count):
             made = tables(number, stacks, dice)
-            begin = time.perf_counter()
+            begin, cpu = time.perf_counter(), time.process_time()
             store.add(made)
-            took.append(time.perf_counter() - begin)
+            took.append((time.perf_counter() - begin, time.process_time() - cpu))
         size = sum(path.stat().st_size for path in Path(place).rglob("*.parquet"))
         print(f"{count} runs of {STACKS:,} stacks: {size / 1e6:,.0f} MB")
-        usual = statistics.median(took)
-        print(f"  add: median {usual:.2f} s, last {took[-1]:.2f} s, worst {max(took):.2f} s a run (goal {ADD_S:.0f} s)")
-        missed += max(usual, took[-1]) > ADD_S
+        walls, cpus = zip(*took, strict=True)
+        usual, worst = statistics.median(walls), max(walls)
+        print(f"  add: median {usual:.2f} s, last {walls[-1]:.2f} s, worst {worst:.2f} s a run (goal {ADD_S:.0f} s),")
+        # What a busy host keeps us waiting for is in the worst alone.
+        print(f"    of CPU: median {statistics.median(cpus):.2f} s, largest {max(cpus):.2f} s")
+        missed += max(usual, walls[-1]) > ADD_S
         for state in ("as added", "merged"):
             if state == "merged":
                 begin = time.perf_counter()
@@ -92,11 +95,11 @@ def main() -> int:
             reader = Store(Path(place))
             print(f"  {state}: opened in {time.perf_counter() - begin:.2f} s")
             for name, sql in QUESTIONS.items():
-                begin = time.perf_counter()
+                begin, cpu = time.perf_counter(), time.process_time()
                 rows = len(reader.query(sql).rows)
-                seconds = time.perf_counter() - begin
+                seconds, of_cpu = time.perf_counter() - begin, time.process_time() - cpu
                 missed += seconds > ASK_S
-                print(f"    {name}: {seconds:.2f} s, {rows} rows (goal {ASK_S:.0f} s)")
+                print(f"    {name}: {seconds:.2f} s, {of_cpu:.2f} s of CPU, {rows} rows (goal {ASK_S:.0f} s)")
     print(f"  largest memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
     return int(missed > 0)
 

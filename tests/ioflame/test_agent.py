@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -164,6 +167,31 @@ def test_a_service_is_watched_by_perf_and_stored_with_its_probability(busy_group
     assert hours == pytest.approx(record.profile.weight / 3.6e12 * 7 / recorded)
 
 
+@pytest.mark.needs("perf")
+def test_the_last_minutes_of_a_recorder_are_kept_on_a_signal(busy_group: Path, tmp_path: Path) -> None:
+    service = f'name = "db"\ncgroup = "{busy_group}"\nseconds = 5\nrecorder = "6s"\nattach = {{ collect = "null" }}'
+    config = agent(tmp_path, tmp_path / "s", "h", service)
+    config.write_text(config.read_text().replace('every = "1s"', 'every = "9d"'))
+    argv = [sys.executable, "-m", "ioflame.cli", "agent", "--config", str(config)]
+    watching = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    runs = tmp_path / "runs" / "db" / "recorder"
+    while not (runs / "latest").exists():
+        assert watching.poll() is None
+        time.sleep(0.1)
+    first = (runs / "latest").resolve()
+    # One that is older than the 15 minutes is let go, and never kept.
+    old = shutil.copytree(first, runs / "old")
+    os.utime(old / "run.json", (time.time() - 1000,) * 2)
+    watching.send_signal(signal.SIGUSR1)
+    while not (first / "kept").exists() or old.exists():
+        assert watching.poll() is None
+        time.sleep(0.1)
+    watching.terminate()
+    _, err = watching.communicate(timeout=60)
+    assert f"kept for good: {first}" in err and "old" not in err
+    assert Store(tmp_path / "s").query("SELECT count(*) FROM runs").rows == [(0,)]
+
+
 def test_what_fails_is_told_and_the_other_services_go_on(tmp_path: Path) -> None:
     (tmp_path / "good.pb.gz").write_bytes(profile(1))
     good = f'pprof = "{(tmp_path / "good.pb.gz").as_uri()}"\nseconds = 0.1'
@@ -188,6 +216,7 @@ def test_what_fails_is_told_and_the_other_services_go_on(tmp_path: Path) -> None
         ('name = "a"\ncgroup = "x"\nseconds = 5.0', "values out of range"),
         ('name = "a"\ncgroup = "x"\nsample = 5', "unknown field `sample` - at `$.service[0]`"),
         ('name = "a"\npprof = "x"\nseconds = 0.1\n[[service]]\nname = "a"\npprof = "y"\nseconds = 0.1', "one name"),
+        ('name = "a"\npprof = "x"\nrecorder = "1m"\nseconds = 0.1', "cannot have a recorder"),
         ("name = ", "Invalid value"),
     ],
 )

@@ -60,21 +60,21 @@ SAMPLES_OF_HOST = 20_000
 SCATTER = 0.1
 
 
-def simulated(dice: random.Random, slower: float) -> list[dict[str, Any]]:
+def simulated(dice: random.Random, slower: float, samples: float = SAMPLES_OF_HOST) -> list[dict[str, Any]]:
     """Rows as of fleet.sql: 400 of 800 hosts run the new version, in two strata of which one costs half as much."""
     rows: list[dict[str, Any]] = []
     for name, share in enumerate(SHARES):
         for stratum, cheaper, count in (("small", 1.0, 250), ("large", 0.5, 150)):
             for is_arm in (False, True):
                 mean = share * cheaper * (1 + slower * (is_arm and name == 0))
-                spread = math.hypot(SCATTER * mean, math.sqrt(mean * (100 - mean) / SAMPLES_OF_HOST))
+                spread = math.hypot(SCATTER * mean, math.sqrt(mean * (100 - mean) / samples))
                 # The sums of as many normal figures: theirs is normal, their scatter that of chi-squared.
                 total = dice.gauss(count * mean, math.sqrt(count) * spread)
                 scatter = spread**2 * dice.gammavariate((count - 1) / 2, 2)
                 rows.append({
                     "kind": "function", "name": f"f{name}", "stratum": stratum, "is_arm": is_arm, "hosts": count,
                     "total": total, "squares": scatter + total**2 / count, "samples": 1000, "cores": 800.0,
-                    "per_query": False, "days": 1,
+                    "per_query": False, "day": None, "days": 1,
                 })  # fmt: skip
     whole = [(one["hosts"], one) for one in rows[:4]]
     return rows + [{**one, "kind": "total", "name": "all", "total": 100.0 * n, "squares": 1e4 * n} for n, one in whole]
@@ -104,6 +104,53 @@ def test_where_nothing_changed_nothing_is_found() -> None:
     dice, repeats = random.Random(7), 400
     alarms = sum(bool(told(simulated(dice, 0.0))) for _ in range(repeats))
     assert alarms <= 0.05 * repeats
+
+
+DAYS = [f"2026-11-{day:02}" for day in range(10, 20)]
+
+
+def simulated_days(dice: random.Random, slower: Sequence[float]) -> list[dict[str, Any]]:
+    """Those fleets day by day, and all days together. slower: of the new version on each day.
+
+    A host is as far from the others on every day; what is drawn anew each day are its samples.
+    """
+    rows: list[dict[str, Any]] = []
+    for one in simulated(dice, 0.0, math.inf):
+        count, mean = one["hosts"], one["total"] / one["hosts"]
+        drawn = count * mean * (100 - mean) / SAMPLES_OF_HOST if one["kind"] == "function" else 0.0
+        ours = one["is_arm"] and one["name"] == "f0"
+        totals = [one["total"] * (1 + more * ours) + dice.gauss(0, math.sqrt(drawn)) for more in slower]
+        kept = one["squares"] - one["total"] ** 2 / count
+        for day, total, of in [*((*pair, drawn) for pair in zip(DAYS, totals, strict=True)),
+                               (None, statistics.mean(totals), drawn / len(DAYS))]:  # fmt: skip
+            rows.append({**one, "day": day, "total": total, "squares": kept + of + total**2 / count, "days": len(DAYS)})
+    return rows
+
+
+def test_a_regression_that_ends_is_said_to_have_gone_away() -> None:
+    """10 % of one function on the third to the seventh of ten days."""
+    dice, repeats = random.Random(5), 25
+    found = [told(simulated_days(dice, [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1, 0, 0, 0])) for _ in range(repeats)]
+    away = [part.away for one in found if (part := one.get("f0")) and part.away and part.verdict == "went away"]
+    exact = [one for one in away if (one.first, one.last, one.days) == ("2026-11-12", "2026-11-16", 5)]
+    assert len(exact) >= 0.9 * repeats
+    # Of 400 hosts: 10 % of 1 % of the CPU of 250, of half of that of 150.
+    assert statistics.mean(one.change.estimate for one in exact) == pytest.approx(
+        (250 * 0.1 + 150 * 0.05) / 400, rel=0.1
+    )
+    assert (
+        sum(part.verdict == "went away" for one in found for name, part in one.items() if name != "f0")
+        <= 0.05 * repeats
+    )
+
+
+def test_what_stays_or_never_was_does_not_go_away() -> None:
+    dice, repeats = random.Random(6), 25
+    stays = [told(simulated_days(dice, [0, 0, *[0.1] * 8])) for _ in range(repeats)]
+    assert sum(one["f0"].verdict == "regressed" for one in stays if "f0" in one) >= 0.9 * repeats
+    assert sum(part.away is not None for one in stays for part in one.values()) <= 0.05 * repeats
+    never = [told(simulated_days(dice, [0.0] * 10)) for _ in range(repeats)]
+    assert sum(map(bool, never)) <= 0.1 * repeats
 
 
 # ---- through a store -------------------------------------------------------------------------------------------------
@@ -196,6 +243,25 @@ def test_another_mix_of_hosts_is_told_as_mix(tmp_path: Path, capsys: pytest.Capt
     assert of["arm"] - of["base"] == pytest.approx(of["within"]["estimate"] + of["mix"]["estimate"])
     assert {one["verdict"] for one in parts.values()} == {"mix"}
     assert "nothing found" in text.splitlines()[-1] and "2 strata that both have" in text
+
+
+def test_days_are_told_apart_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dice, fleet = random.Random(9), Fleet()
+    for day in range(18, 22):
+        for number in range(40):
+            version = ("1.0", "2.0")[number % 2]
+            slower = 1.3 if version == "2.0" and day < 20 else 1.0
+            samples = {"Cache::Lookup": round(dice.gauss(1000, 30) * slower), "Db::Get": 9000}
+            fleet.run(f"h{number}", version, samples, sum(samples.values()) / 500, day=f"2026-11-{day}")
+    parts, text = watched(fleet.store(tmp_path / "s"), capsys)
+    found = parts["function", "Cache::Lookup"]
+    assert (found["verdict"], found["away"]["first"], found["away"]["last"], found["away"]["days"]) == (
+        "went away", "2026-11-18", "2026-11-19", 2,
+    )  # fmt: skip
+    assert found["away"]["change"]["estimate"] == pytest.approx(0.6, abs=0.05)
+    assert abs(found["away"]["since"]["estimate"]) < 0.05
+    assert "went away after 2 days, 2026-11-18 to 2026-11-19: +0." in text
+    assert "2 went away" in text.splitlines()[-1] and "4 days on which both ran" in text
 
 
 def test_what_moved_between_functions_of_a_class_is_no_regression(

@@ -29,6 +29,7 @@ from ioflame.results.profile import read_profile
 from ioflame.results.record import ProfileFacts
 from ioflame.results.run import Run, open_run
 from ioflame.results.store.database import RunTables, Store
+from ioflame.results.store.parquet_files import writing
 from ioflame.system.atomic_files import write_json
 from tests.viz import compared
 from tests.viz.compared import RATES, fold
@@ -331,9 +332,60 @@ def test_killed_in_the_middle_of_an_add(runs: list[Run], tmp_path: Path) -> None
     assert told and all("never added whole" in line or "was killed" in line for line in told)
     add_to_store(after, runs[1].directory)
     assert len(weights(after)) == 2
-    for path in tables.glob("*/*/*.part"):
-        path.unlink()
-    assert Store(store.directory).check() == []
+    after.compact()
+    assert len(weights(after)) == 2 and Store(store.directory).check() == []
+
+
+# Where a merge is killed: before its first file has its name, and before the first that it replaced is gone.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ioflame.results.store import database
+die, unlink = lambda *_: os.kill(os.getpid(), signal.SIGKILL), Path.unlink
+if sys.argv[2] == "before":
+    database.put_in_place = die
+else:
+    Path.unlink = lambda path, missing_ok=False: die() if path.suffix == ".parquet" else unlink(path, missing_ok)
+database.Store(Path(sys.argv[1])).compact()
+"""
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_what_a_killed_merge_leaves_is_named_and_taken_away_by_the_next(store: Store, point: str) -> None:
+    before, tables = weights(store), store.directory / "v1"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(store.directory), point], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    again = Store(store.directory)
+    left = {line.rpartition(": ")[2] for line in again.check() if "writer that was killed" in line}
+    (listed,) = tables.rglob("*.replaces.json")
+    if point == "before":
+        assert left == {str(path) for path in (listed, *tables.rglob("*.part"))} and len(left) == 2
+    else:
+        assert left == {str(path) for path in listed.parent.glob("*.parquet") if not path.stem.startswith("merged-")}
+    assert weights(again) == before
+    # One that writes now has not been killed.
+    with writing(tables):
+        assert again.check() == []
+    again.compact()
+    assert weights(again) == before and again.check() == []
+    assert not list(tables.rglob("*.part"))
+    again.compact()
+    assert weights(Store(store.directory)) == before
+
+
+def test_what_is_copied_again_after_merges_counts_once(store: Store, tmp_path: Path) -> None:
+    """A host's store is copied into one of many, every night, and merged there."""
+    central = Store(shutil.copytree(store.directory, tmp_path / "central"))
+    expected = weights(store)
+    for night in range(3):
+        central.compact()
+        (name,) = add_to_store(central, made_run(tmp_path / "more", 200 + night).directory).new
+        expected[name] = weights(central)[name]
+        shutil.copytree(store.directory, central.directory, dirs_exist_ok=True)
+        again = Store(central.directory)
+        assert weights(again) == expected
+    again.compact()
+    assert weights(again) == expected and again.check() == []
 
 
 @pytest.mark.needs("unshare")

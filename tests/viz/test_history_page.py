@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,27 @@ def test_two_versions_beside_each_other_and_the_address_keeps_them(chromium_page
     assert page.locator("[data-part=pair] tbody tr").first.inner_text().endswith("none seen")
 
 
+def test_what_is_no_longer_measured_is_said(chromium_page: Opener) -> None:
+    whole = made(2, 1, 3, 25)
+    short = [
+        replace(one, labels=VERSIONS[:35], fit=replace(one.fit, versions=one.fit.versions[:35]))
+        if one.test == "test1" else one
+        for one in whole.series
+    ]  # fmt: skip
+    history = replace(whole, series=short)
+    page = chromium_page.html(render_history(history, "store"))
+    assert page.locator(".banner.note").inner_text() == "Not measured after 9.4.0: test1 on host0."
+    assert page.locator("[aria-labelledby=table] th", has_text="test1, host0, until 9.4.0").count() == 2
+    assert render_steps(history).splitlines()[-1] == "ended     test1, host0: last measured in 9.4.0"
+    assert "test0 on host0" in page.locator(".verdict").inner_text()
+    # The newest versions are in view, where the steps are, and the names of the rows stay.
+    scroll = page.locator("[aria-labelledby=table] .scroll").first
+    edge, newest = scroll.bounding_box(), scroll.locator("thead th").last.bounding_box()
+    name = scroll.locator("tbody th").first.bounding_box()
+    assert edge and newest and newest["x"] + newest["width"] <= edge["x"] + edge["width"] + 1
+    assert name and name["x"] >= edge["x"]
+
+
 def test_where_nothing_changes_no_cell_has_colour(chromium_page: Opener) -> None:
     page = chromium_page.html(render_history(made(1, 1, 3, None), "store"))
     assert "No step is seen" in page.locator(".verdict").inner_text()
@@ -107,9 +130,20 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
 
 
 def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
-    (path, *_) = write_otava(made(1, 1, 2, None), tmp_path / "csv")
-    head, *rows = path.read_text().splitlines()
-    assert head == "time,version,qps,cpuPer" and len(rows) == 40
-    assert [row.split(",")[1] for row in rows] == VERSIONS
-    times = [row.split(",")[0] for row in rows]
-    assert times == sorted(set(times))
+    """As Otava reads them: no cell is empty, times are in order, and a configuration names every file."""
+    history = made(1, 1, 2, None)
+    lacking = replace(history.series[1], labels=VERSIONS[:-1], created=history.series[1].created[:-1])
+    for series, heads, rows in (
+        (history.series, ["time,version,qps,cpuPer"], [40]),
+        ([history.series[0], lacking], ["time,version,qps", "time,version,cpuPer"], [40, 39]),
+    ):
+        config = json.loads(write_otava(replace(history, series=series), tmp_path / f"csv{len(rows)}").read_text())
+        tests = config["tests"]
+        assert config["test_groups"]["all"] == list(tests)
+        metrics = {name: of["direction"] for one in tests.values() for name, of in one["metrics"].items()}
+        assert metrics == {"qps": 1, "cpuPer": -1}
+        for one, head, count in zip(tests.values(), heads, rows, strict=True):
+            first, *lines = Path(one["file"]).read_text().splitlines()
+            assert first == head and [line.split(",")[1] for line in lines] == VERSIONS[:count]
+            times = [line.split(",")[0] for line in lines]
+            assert times == sorted(set(times)) and not any(",," in line or line.endswith(",") for line in lines)

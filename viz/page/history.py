@@ -14,7 +14,7 @@ from functools import partial
 from markupsafe import Markup
 
 from ioflame.analysis.change_points import Feature, Fit
-from ioflame.analysis.history import Category, History, Series, verdict_at, worse
+from ioflame.analysis.history import Category, History, Series, ended, largest_step, verdict_at, worse
 from ioflame.analysis.quantiles import t_quantile
 from ioflame.results.differences import MARKS, Outcome
 from viz.flame.palette import hue_places
@@ -29,6 +29,8 @@ _KIND = {Outcome.REGRESSED: "warn", Outcome.IMPROVED: "note"}
 # What matters, drawn as a band around the first level.
 _BAND = 0.02
 _SHOWN_FREEDOM = 60
+# Of the tests that are no longer measured.
+_NAMED = 8
 
 
 def render_history(history: History, name: str) -> str:
@@ -47,7 +49,8 @@ def render_history(history: History, name: str) -> str:
     tests, hosts = ({getattr(one, of) for one in history.series} for of in ("test", "host"))
     kind, sentence = _verdict(told, len(found) - told)
     content = render(
-        "compare.html", label="history", verdict=sentence, kind=kind, bars=[], notes=[], sections=made,
+        "compare.html", label="history", verdict=sentence + _largest(history), kind=kind, bars=[],
+        notes=_ended(history), sections=made,
         about=f"{len(history.versions)} versions, {len(tests)} tests, {len(hosts)} hosts",
     )  # fmt: skip
     return page(f"history of {name}", content, ("history.js",))
@@ -61,16 +64,41 @@ def _verdict(steps: int, candidates: int) -> tuple[str, str]:
     return "warn" if steps else "note" if candidates else "ok", sentence
 
 
+def _largest(history: History) -> str:
+    largest = largest_step(history)
+    if largest is None:
+        return ""
+    one, step = largest
+    between = f"{one.labels[step.at - 1]} to {one.labels[step.at]}"
+    return f". The largest: {one.metric} of {one.test} on {one.host} {100 * (step.ratio - 1):+.1f} %, {between}"
+
+
+def _ended(history: History) -> list[str]:
+    """What the newest version says nothing of."""
+    by_last: dict[str, list[str]] = {}
+    for (test, host), label in ended(history).items():
+        by_last.setdefault(label, []).append(f"{test} on {host}")
+    notes = []
+    for label in (label for label in history.versions if label in by_last):
+        names = by_last[label]
+        more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        notes.append(f"Not measured after {label}: {', '.join(names[:_NAMED])}{more}.")
+    return notes
+
+
 # ---- tests by versions ---------------------------------------------------------------------------------------------
 def _tables(history: History) -> Markup:
     parts = []
     for metric in dict.fromkeys(one.metric for one in history.series):
+        series = [one for one in history.series if one.metric == metric]
+        measured = {label for one in series for label in one.labels}
+        versions = [label for label in history.versions if label in measured]
         rows = []
-        for one in history.series:
-            if one.metric == metric:
-                cells = {label: _cell(one, at) for at, label in enumerate(one.labels)}
-                rows.append((f"{one.test}, {one.host}", [cells.get(label) for label in history.versions]))
-        parts.append(render("history_table.html", metric=metric, heads=["test, host", *history.versions], rows=rows))
+        for one in series:
+            cells = {label: _cell(one, at) for at, label in enumerate(one.labels)}
+            until = "" if one.labels[-1] == history.versions[-1] else f", until {one.labels[-1]}"
+            rows.append((f"{one.test}, {one.host}{until}", [cells.get(label) for label in versions]))
+        parts.append(render("history_table.html", metric=metric, heads=["test, host", *versions], rows=rows))
     return Markup("").join(parts) or absent("No test has two versions: there is no history yet.")
 
 
@@ -133,7 +161,7 @@ def _with_it(history: History, series: Series, step: Feature) -> str:
 # ---- plots ---------------------------------------------------------------------------------------------------------
 def _lines(history: History) -> Markup:
     parts = []
-    for series in history.series:
+    for series in sorted(history.series, key=lambda one: not one.fit.features):
         fit = series.fit
         dots = []
         for at, (label, version) in enumerate(zip(series.labels, fit.versions, strict=True)):
@@ -145,8 +173,8 @@ def _lines(history: History) -> Markup:
     if not parts:
         return absent("No test has two versions.")
     legend = (
-        "Dots: versions, with their 95 % intervals. Line: the level; it steps where a step was found. "
-        f"Band: {100 * _BAND:g} % around the first level."
+        "Those with a step come first. Dots: versions, with their 95 % intervals. Line: the level; it steps where a "
+        f"step was found. Band: {100 * _BAND:g} % around the first level."
     )
     return Markup("").join([element("p", legend, class_="legend-note"), *parts])
 

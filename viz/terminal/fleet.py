@@ -8,7 +8,8 @@ from ioflame.text.columns import pad
 
 __all__ = ("render_watch",)
 
-_MARKS = {"regressed": "-", "improved": "+", "moved": "~", "mix": "m", "": " "}
+_MARKS = {"regressed": "-", "improved": "+", "moved": "~", "went away": "0", "mix": "m", "": " "}
+_TOLD = ("regressed", "improved", "moved", "went away")
 
 
 def render_watch(watch: Watch, base: str, arm: str) -> str:
@@ -16,13 +17,23 @@ def render_watch(watch: Watch, base: str, arm: str) -> str:
     hosts = f"{watch.hosts[0]:,} hosts of {base}, {watch.hosts[1]:,} of {arm}"
     lines = [f"{hosts}, {watch.days} days on which both ran, {watch.strata} strata that both have; {watch.unit}", ""]
     heads = f"{'':2}{base:>9} {arm:>9}  {'within strata':>27}  {'mix':>9}  {'cores':>8}  part"
-    lines += [heads, *(_line(part) for part in watch.parts), ""]
+    lines += [heads, *(line for part in watch.parts for line in _lines(part)), ""]
     lines += [
         "- regressed, + improved: within strata of one test, CPU and kernel; ~ moved between functions of a class;",
-        "m mix: other hosts, not another cost. Intervals of 95 %, hosts are the units; cores: of all hosts of it.",
+        "0 went away: seen on the days that are named, and no more; m mix: other hosts, not another cost.",
+        "Intervals of 95 %, hosts are the units; cores: of all hosts of it.",
         _last(watch, arm),
     ]
     return "\n".join(lines)
+
+
+def _lines(part: Part) -> list[str]:
+    lines, gone = [_line(part)], part.away
+    if gone is not None:
+        when = f"{gone.first} to {gone.last}" if gone.last > gone.first else f"on {gone.last}"
+        after = f"went away after {gone.days} day{'s' * (gone.days > 1)}, {when}"
+        lines.append(f"    {after}: {_interval(gone.change)} then, {_interval(gone.since)} since")
+    return lines
 
 
 def _line(part: Part) -> str:
@@ -40,9 +51,9 @@ def _interval(of: Interval) -> str:
 
 
 def _last(watch: Watch, arm: str) -> str:
-    told = [part for part in watch.parts if part.verdict in ("regressed", "improved", "moved") and part.kind != "total"]
+    told = [part for part in watch.parts if part.verdict in _TOLD and part.kind != "total"]
     among = f"among {watch.tested:,} functions and categories, of what is found at most 5 % by chance"
     if not told:
         return f"nothing found, {among}"
-    counts = {word: sum(part.verdict == word for part in told) for word in ("regressed", "improved", "moved")}
+    counts = {word: sum(part.verdict == word for part in told) for word in _TOLD}
     return f"{arm}: " + ", ".join(f"{count} {word}" for word, count in counts.items() if count) + f"; {among}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ioflame.analysis.history import History, worse
+from ioflame.analysis.history import History, ended, worse
 from ioflame.text.columns import pad
 
 __all__ = ("render_steps",)
 
 
 def render_steps(history: History) -> str:
-    """A line for each step: where, between which versions, how large, and whether it went away."""
+    """A line for each step: where, between which versions, how large, and whether it went away; then what is no longer
+    measured."""
     lines = []
     for series in history.series:
         for one in series.fit.features:
@@ -21,4 +22,8 @@ def render_steps(history: History) -> str:
             between = f"{series.labels[one.at - 1]} to {series.labels[one.at]}"
             where = f"{series.test}, {series.host}, {series.metric}"
             lines.append(f"{pad(kind, 10)}{where}: {between}  {size}{away}")
-    return "\n".join(lines) or f"no step in {len(history.series)} series"
+    lines = lines or [f"no step in {len(history.series)} series"]
+    lines += [
+        f"{pad('ended', 10)}{test}, {host}: last measured in {label}" for (test, host), label in ended(history).items()
+    ]
+    return "\n".join(lines)

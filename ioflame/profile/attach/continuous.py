@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,21 @@ from ioflame.system.held_process import HeldProcess
 from ioflame.system.process import Child, Children
 from ioflame.text.progress import Reporter
 
-__all__ = ("Repetition", "keep_recent", "parse_duration", "remove_old", "repeat")
+__all__ = (
+    "RECENT_SECONDS",
+    "Repetition",
+    "keep_recent",
+    "keep_requests",
+    "parse_duration",
+    "remove_old",
+    "repeat",
+    "tell_kept",
+)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LOOK_SECONDS = 0.5
 # What a signal keeps: the runs of so many seconds.
-_RECENT_SECONDS = 900.0
+RECENT_SECONDS = 900.0
 _KEPT = "kept"
 _LOG = "attach.log"
 
@@ -54,28 +63,41 @@ def repeat(
     pids: held on to, so that none that gets their number is watched; none for a group
     """
     held = [HeldProcess(pid) for pid in pids]
+    with keep_requests() as requested, Children() as children:
+        while not held or any(process.alive for process in held):
+            due = time.monotonic() + how.every
+            child = _start(children, words, out)
+            while child.running or time.monotonic() < due:
+                time.sleep(_LOOK_SECONDS)
+                if not child.running and requested():
+                    tell_kept(keep_recent(out, asked), reporter)
+                if not child.running and held and not any(process.alive for process in held):
+                    break
+            if child.returncode not in (0, 1):
+                reporter.warn(f"a run ended with {child.describe_end()}: {out / _LOG} says why")
+            remove_old(out, asked, how.keep)
+    reporter.warn("every process of the target has ended")
+
+
+@contextlib.contextmanager
+def keep_requests() -> Iterator[Callable[[], bool]]:
+    """Within, SIGUSR1 asks to keep the last runs: whether it has come since that was last looked at."""
     asks: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda signum, _: asks.append(signum))
+
+    def requested() -> bool:
+        came = bool(asks)
+        asks.clear()
+        return came
+
     try:
-        with Children() as children:
-            while not held or any(process.alive for process in held):
-                due = time.monotonic() + how.every
-                child = _start(children, words, out)
-                while child.running or time.monotonic() < due:
-                    time.sleep(_LOOK_SECONDS)
-                    if asks and not child.running:
-                        asks.clear()
-                        reporter.warn(
-                            f"kept for good: {', '.join(keep_recent(out, asked)) or 'nothing, there is none yet'}"
-                        )
-                    if not child.running and held and not any(process.alive for process in held):
-                        break
-                if child.returncode not in (0, 1):
-                    reporter.warn(f"a run ended with {child.describe_end()}: {out / _LOG} says why")
-                remove_old(out, asked, how.keep)
+        yield requested
     finally:
         signal.signal(signal.SIGUSR1, before)
-    reporter.warn("every process of the target has ended")
+
+
+def tell_kept(names: Sequence[str], reporter: Reporter) -> None:
+    reporter.warn(f"kept for good: {', '.join(names) or 'nothing, there is none yet'}")
 
 
 def _start(children: Children, words: Sequence[str], out: Path) -> Child:
@@ -86,7 +108,7 @@ def _start(children: Children, words: Sequence[str], out: Path) -> Child:
 
 def keep_recent(out: Path, asked: str) -> list[str]:
     """Marks the runs of the last 15 minutes, so that they are never removed; their names."""
-    recent = [run for run in _runs(out, asked) if _age(run) <= _RECENT_SECONDS]
+    recent = [run for run in _runs(out, asked) if _age(run) <= RECENT_SECONDS]
     for run in recent:
         (run / _KEPT).touch()
     return [run.name for run in recent]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from ioflame.analysis.history import Category, History, Measured, Noise, history_of
+from ioflame.analysis.history import Category, History, Measured, Noise, Series, history_of
 from ioflame.results.store.database import Store, stored_query
-from ioflame.system.atomic_files import write_whole
+from ioflame.system.atomic_files import write_json, write_whole
 
 __all__ = ("read_history", "write_otava")
 
@@ -27,27 +28,41 @@ def read_history(store: Store) -> History:
     return history_of(measured, categories, [Noise(*row) for row in store.query(_NOISE).rows])
 
 
-def write_otava(history: History, directory: Path) -> list[Path]:
-    """A file for each test and host, with a row a version: `time`, `version`, and a column a figure, for the CSV
-    importer of Apache Otava. Its time is that of the version's first run; where versions were not measured in their
-    order, a time that keeps it, since Otava reads in the order of time.
+def write_otava(history: History, directory: Path) -> Path:
+    """Files for the CSV importer of Apache Otava, and the configuration that names them, which is returned.
+
+    A file for each test and host, with a row a version: `time`, `version`, and a column a figure. Otava takes no empty
+    cell, so figures that other versions have are in a file of their own. Its time is that of the version's first run;
+    where versions were not measured in their order, a time that keeps it, since Otava reads in the order of time.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    written = []
-    for test, host in dict.fromkeys((one.test, one.host) for one in history.series):
-        series = [one for one in history.series if (one.test, one.host) == (test, host)]
-        created = {label: when for one in series for label, when in zip(one.labels, one.created, strict=True)}
-        labels = [label for label in history.versions if label in created]
-        times = [created[label] for label in labels]
-        if times != sorted(set(times)):
-            times = [f"2000-01-01 00:{place // 60:02}:{place % 60:02}" for place in range(len(labels))]
-        text = io.StringIO()
-        rows = csv.writer(text)
-        rows.writerow(["time", "version", *(one.metric for one in series)])
-        for label, when in zip(labels, times, strict=True):
-            values = [repr(one.value(one.labels.index(label))) if label in one.labels else "" for one in series]
-            rows.writerow([when, label, *values])
-        path = directory / (re.sub(r"[^\w.-]+", "_", f"{test}-{host}") + ".csv")
-        write_whole(path, text.getvalue().encode())
-        written.append(path)
-    return written
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Series]] = {}
+    for one in history.series:
+        groups.setdefault((one.test, one.host, tuple(one.labels)), []).append(one)
+    tests: dict[str, dict[str, object]] = {}
+    for (test, host, labels), series in groups.items():
+        name = re.sub(r"[^\w.-]+", "_", f"{test}-{host}")
+        if name in tests:
+            name += "".join(f"-{one.metric}" for one in series)
+        path = directory.absolute() / f"{name}.csv"
+        write_whole(path, _otava_rows(labels, series).encode())
+        tests[name] = {
+            "type": "csv", "file": str(path), "time_column": "time", "attributes": ["version"],
+            "metrics": {one.metric: {"direction": -1 if one.higher_is_worse else 1} for one in series},
+        }  # fmt: skip
+    config = directory / "otava.yaml"
+    # JSON is YAML.
+    write_json(config, {"tests": tests, "test_groups": {"all": list(tests)}})
+    return config
+
+
+def _otava_rows(labels: Sequence[str], series: Sequence[Series]) -> str:
+    times = [min(moments) for moments in zip(*(one.created for one in series), strict=True)]
+    if times != sorted(set(times)):
+        times = [f"2000-01-01 00:{place // 60:02}:{place % 60:02}" for place in range(len(labels))]
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(["time", "version", *(one.metric for one in series)])
+    for at, (label, when) in enumerate(zip(labels, times, strict=True)):
+        rows.writerow([when, label, *(repr(one.value(at)) for one in series)])
+    return text.getvalue()

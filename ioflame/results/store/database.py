@@ -31,7 +31,10 @@ from ioflame.results.store.parquet_files import (
     footer_words,
     locked,
     put_in_place,
+    remove_left,
     write_replaced,
+    writing,
+    writing_now,
 )
 from ioflame.system.scratch import scratch_directory, scratch_prefix
 
@@ -204,7 +207,9 @@ class Store:
         self._open()
         self._bind()
         said = [f"skipped: {one.path}: {one.why}" for one in self.skipped]
-        said += [f"left by a writer that was killed: {path}" for path in self._files.left]
+        if not writing_now(self._root):
+            left = [*self._files.left, *self._files.merged_away]
+            said += [f"left by a writer that was killed, until the next compact: {path}" for path in left]
         for table in self._tables:
             if table in ("runs", *DICTIONARIES):
                 continue
@@ -244,7 +249,7 @@ class Store:
     def _add(self, tables: RunTables) -> None:
         order = sorted(tables.rows, key=lambda name: (name == "runs", name not in DICTIONARIES))
         partial: dict[Path, Path] = {}
-        with scratch_directory() as place, self._written(partial):
+        with scratch_directory() as place, writing(self._root), self._written(partial):
             for table in order:
                 source = self._staged(table, tables.rows[table], place)
                 if self._ask(f"SELECT 1 FROM {source} LIMIT 1").rows:
@@ -315,6 +320,7 @@ class Store:
             raise UsageError(f"{self.directory} holds no run {unknown[0]}", mend="ioflame store ls STORE")
         with locked(self._root):
             self._open()
+            remove_left(self._root, self._files)
             for table in sorted(set(self._tables) - set(DICTIONARIES), key=lambda name: name != "runs"):
                 for path in self._files.by_table[table]:
                     self._remove_from(path, table, runs)
@@ -327,13 +333,15 @@ class Store:
             listed = ", ".join(_quoted(run) for run in runs)
             source = _read([path])
             if self._ask(f"SELECT 1 FROM {source} WHERE run IN ({listed}) LIMIT 1").rows:
-                self._merge([path], f"SELECT * FROM {source} WHERE run NOT IN ({listed})", table)
+                self._merge([path], f"SELECT * FROM {source} WHERE run NOT IN ({listed})", table, runs)
 
     def compact(self) -> int:
-        """Merges the files of each day of each table into one; how many fewer there are. Sums stay as they are."""
-        fewer = 0
+        """Merges the files of each day of each table into one, and takes away what killed writers left; how many files
+        fewer there are. Sums stay as they are.
+        """
         with locked(self._root):
             self._open()
+            fewer = remove_left(self._root, self._files)
             for table in self._tables:
                 by_day: dict[Path, list[Path]] = {}
                 for path in self._files.by_table[table]:
@@ -346,18 +354,19 @@ class Store:
         self._stale = True
         return fewer
 
-    def _merge(self, paths: Sequence[Path], select: str, table: str) -> None:
+    def _merge(self, paths: Sequence[Path], select: str, table: str, removed: Sequence[str] = ()) -> None:
         named = hashlib.blake2b("\n".join(path.name for path in paths).encode(), digest_size=8).hexdigest()
         merged = paths[0].with_name(f"merged-{named}.parquet")
-        write_replaced(merged, paths)
         partial: dict[Path, Path] = {}
         # What groups by their size take.
         self._ask("SET preserve_insertion_order = false")
-        with self._written(partial):
-            self._write(select, table, merged, partial, _GROUPS.get(table, ""))
-        for path in paths:
-            path.unlink(missing_ok=True)
-            path.with_suffix(".replaces.json").unlink(missing_ok=True)
+        with writing(self._root):
+            write_replaced(merged, paths, removed)
+            with self._written(partial):
+                self._write(select, table, merged, partial, _GROUPS.get(table, ""))
+            for path in paths:
+                path.unlink(missing_ok=True)
+                path.with_suffix(".replaces.json").unlink(missing_ok=True)
 
 
 def stored_query(name: str) -> str:

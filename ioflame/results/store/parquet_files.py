@@ -29,13 +29,19 @@ __all__ = (
     "footer_words",
     "locked",
     "put_in_place",
+    "remove_left",
     "write_replaced",
+    "writing",
+    "writing_now",
 )
 
 SCHEMA = 1
 # Written before all others, and shared: a run brings only what the store does not know yet, and others rely on it.
 DICTIONARIES = ("stacks", "frames")
 _LOCK = "merging.lock"
+# Held by every writer, together with others: what was left while nobody holds it was left by one that was killed.
+_WRITING = "writing.lock"
+_LIST = ".replaces.json"
 _AT_ONCE = 16
 _MAGIC = b"PAR1"
 _SAYS = re.compile(rb"ioflame_store.{1,8}?v(\d+):(\w+);", re.DOTALL)
@@ -56,8 +62,9 @@ def footer_words(table: str) -> str:
 
 
 class StoreFiles:
-    """What lies in a store now. by_table: the files that are read; skipped: those that are not; left: of writers that
-    were killed.
+    """What lies in a store now. by_table: the files that are read; skipped: those that are not.
+
+    left: of writers that were killed, or are at work; merged_away: what a merged file holds as well, and lists of none
 
     without: damaged inside; before: what was seen then is not looked at again, for a file is never changed
     """
@@ -70,6 +77,7 @@ class StoreFiles:
         self.by_table: dict[str, list[Path]] = {}
         self.skipped: list[Skipped] = []
         self.left: list[Path] = []
+        self.merged_away: list[Path] = []
         for table in tables:
             found: list[Path] = []
             for directory in _days(root / table):
@@ -89,6 +97,13 @@ class StoreFiles:
                     good.append(path)
                     self._good.add(path)
         replaced = {name for path in good if path.stem.startswith("merged-") for name in _replaced(path)}
+        names = {path.name for path in paths} - replaced
+        self.merged_away += [path for path in good if path.name in replaced]
+        self.merged_away += [
+            path
+            for path in paths
+            if path.name.endswith(_LIST) and f"{path.name.removesuffix(_LIST)}.parquet" not in names
+        ]
         yield from (path for path in good if path.name not in replaced)
 
 
@@ -132,7 +147,7 @@ def _footer(path: Path) -> bytes | None:
 
 def _replaced(merged: Path) -> list[str]:
     try:
-        return list(read_json(merged.with_suffix(".replaces.json"), dict[str, list[str]])["files"])
+        return list(read_json(merged.with_suffix(_LIST), dict[str, list[str]])["files"])
     except (MeasurementError, KeyError, msgspec.ValidationError):
         return []
 
@@ -140,12 +155,57 @@ def _replaced(merged: Path) -> list[str]:
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
     """One process at a time merges or removes: two that merged the same files would leave their rows twice."""
+    with _held(root / _LOCK, os.O_RDWR, fcntl.LOCK_EX):
+        yield
+
+
+@contextlib.contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Within: what we have written in part is ours, and nobody takes it for what a killed writer left."""
+    # Of another user, who made it, it may be ours to read alone.
+    with _held(root / _WRITING, os.O_RDONLY, fcntl.LOCK_SH):
+        yield
+
+
+@contextlib.contextmanager
+def _held(lock: Path, access: int, how: int) -> Iterator[None]:
     try:
-        with (root / _LOCK).open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with os.fdopen(os.open(lock, access | os.O_CREAT | os.O_CLOEXEC, 0o666), "rb") as file:
+            fcntl.flock(file, how)
             yield
     except OSError as error:
-        raise error_of_system(error, Path(error.filename or root)) from None
+        raise error_of_system(error, Path(error.filename or lock.parent)) from None
+
+
+@contextlib.contextmanager
+def _nobody_writing(root: Path) -> Iterator[bool]:
+    """Within, where it is True: no process writes; one that begins waits."""
+    with contextlib.ExitStack() as held:
+        try:
+            file = held.enter_context((root / _WRITING).open("rb"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            nobody = True
+        except FileNotFoundError:
+            nobody = True
+        except OSError:
+            # Somebody has it, or it cannot be told.
+            nobody = False
+        yield nobody
+
+
+def writing_now(root: Path) -> bool:
+    with _nobody_writing(root) as nobody:
+        return not nobody
+
+
+def remove_left(root: Path, files: StoreFiles) -> int:
+    """Within `locked`: takes away what merges left that were killed, and other writers, unless one is at work now; how
+    many files that were."""
+    with _nobody_writing(root) as nobody:
+        left = files.merged_away + (files.left if nobody else [])
+        for path in left:
+            path.unlink(missing_ok=True)
+    return len(left)
 
 
 def put_in_place(partial: Mapping[Path, Path]) -> None:
@@ -186,6 +246,16 @@ def _sync(paths: Collection[Path]) -> None:
         list(pool.map(sync, paths))
 
 
-def write_replaced(merged: Path, replaced: Sequence[Path]) -> None:
-    """Written before `merged` is there, so that nobody ever counts what both hold twice."""
-    write_json(merged.with_suffix(".replaces.json"), {"files": [path.name for path in replaced]})
+def write_replaced(merged: Path, replaced: Sequence[Path], removed: Collection[str] = ()) -> None:
+    """Written before `merged` is there, so that nobody ever counts what both hold twice. What those replaced stays
+    named, for a copy of a store may bring it back; but for runs that are removed, which may be added again.
+
+    A dictionary needs none: what two of its files hold is one row.
+    """
+    if merged.parent.parent.name in DICTIONARIES:
+        return
+    names = {name for path in replaced for name in (path.name, *_replaced(path))} - {merged.name}
+    stems = {run.rpartition(".")[0] for run in removed} | set(removed)
+    write_json(
+        merged.with_suffix(_LIST), {"files": sorted(n for n in names if n.removesuffix(".parquet") not in stems)}
+    )
