@@ -153,6 +153,7 @@ bench: setup-dev ## stackfold, analysis, report page, samplers; goals (20 min)
 
 bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
+	@$(BIN)/python -m tests.bench.attach_cost $(BENCH)
 
 EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp')
 LATEST = $(if $(strip $(value OUT)),$(call quoted,OUT),runs)/latest
