@@ -25,6 +25,7 @@ class AttachedWindows(Windows):
     """ended: whether all of the target has; a window that it ended in is as long as it lived.
 
     limit: CPU seconds (`own_cpu_seconds`) at which a window ends before its time; None without one
+    over_limit: whether the last window ended so
     counts: of queries, by their kind; "" is all kinds together
     rate:  queries a second, where they were counted for a while and not window by window
     """
@@ -35,6 +36,7 @@ class AttachedWindows(Windows):
         self._counts = counts
         self.ended = False
         self.limit: float | None = None
+        self.over_limit = False
         self.rate: float | None = None
         self._looked = 0.0
 
@@ -45,15 +47,13 @@ class AttachedWindows(Windows):
     def _step(self, at_most: float) -> bool:
         time.sleep(min(_POLL_SECONDS, at_most))
         self.ended = self.ended or not self._probe.target.alive
-        return not self.ended and not self._over_limit()
-
-    def _over_limit(self) -> bool:
-        if self.limit is None or time.monotonic() - self._looked < _LIMIT_SECONDS:
-            return False
-        self._looked = time.monotonic()
-        return own_cpu_seconds() >= self.limit
+        if self.limit is not None and time.monotonic() - self._looked >= _LIMIT_SECONDS:
+            self._looked = time.monotonic()
+            self.over_limit = own_cpu_seconds() >= self.limit
+        return not self.ended and not self.over_limit
 
     def _window(self, kind: str, seconds: float) -> None:
+        self.over_limit = False
         # The count is asked at both edges, so that no moment of the window is outside of its answers.
         for count in self._counts.values():
             count.ask()
