@@ -30,7 +30,7 @@ __all__ = ("add_parser", "run")
 _EXAMPLES = """examples:
   ioflame attach --pid 4711 --seconds 60              a service, and the children it has and will have
   ioflame attach --cgroup tikv.service                all that a unit, or --container ID, holds
-  ioflame attach --pid 4711 --count-preset queries    us per query, by the service's own statistics
+  ioflame attach --pid 4711 --count-preset selects    us per query, by the service's own statistics
   ioflame attach --pid 4711 --count 'CMD'             by a command that prints one growing number
   ioflame attach --pid 4711 --rules my.toml           categories of your own
   ioflame attach --pid 4711 --collect perf,pmp        what watches; what stops threads only where it is named
