@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 
 from collectors.counters import Snapshot
 from collectors.counts import QueryCount
 from collectors.target_counters import TargetProbe
-from collectors.windows import Windows
+from collectors.windows import SLICE_NS, Windows
 from ioflame.results.record import Window
 from ioflame.system.own_cpu import own_cpu_seconds
 from ioflame.text.progress import Reporter
@@ -39,6 +40,7 @@ class AttachedWindows(Windows):
         self.over_limit = False
         self.rate: float | None = None
         self._looked = 0.0
+        self._looks: deque[int] = deque(maxlen=3)
 
     def cpu_by_process(self) -> Mapping[int, int]:
         """Ticks of CPU of each process since it is watched."""
@@ -64,8 +66,11 @@ class AttachedWindows(Windows):
         snapshot = self._probe.snapshot()
         for count in self._counts.values():
             count.ask()
-        # A target of thousands of threads, or a count that is dear, is looked at less often.
-        self._slice_ns = max(self._slice_ns, int((time.monotonic_ns() - begun) / _LOOKING))
+        # A target of thousands of threads, or a count that is dear, is looked at less often; not so where a single look
+        # was held up by a busy host.
+        self._looks.append(time.monotonic_ns() - begun)
+        if len(self._looks) == self._looks.maxlen:
+            self._slice_ns = max(SLICE_NS, int(min(self._looks) / _LOOKING))
         return snapshot
 
     def _finished_at(self, moment_ns: int) -> float | None:
