@@ -151,7 +151,7 @@ bench: setup-dev ## stackfold, analysis, report page, samplers; goals (20 min)
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 	@$(BIN)/python -m tests.bench.client $(BENCH)
 
-bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
+bench-observers: setup-dev ## what each observer, and attach, costs servers (25 min, root)
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
 	@$(BIN)/python -m tests.bench.attach_cost $(BENCH)
 
