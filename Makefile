@@ -151,8 +151,9 @@ bench: setup-dev ## stackfold, analysis, report page, samplers; goals (20 min)
 	@$(BIN)/python -m tests.bench.pmp_stops $(BENCH)
 	@$(BIN)/python -m tests.bench.client $(BENCH)
 
-bench-observers: setup-dev ## what each observer costs db_bench (15 min, root)
+bench-observers: setup-dev ## what each observer, and attach, costs servers (25 min, root)
 	@$(BIN)/python -m tests.bench.observers $(BENCH)
+	@$(BIN)/python -m tests.bench.attach_cost $(BENCH)
 
 EVERY_OBSERVER = $(if $(value COLLECT),,--collect 'perf iolat ladder offcpu runqlat pmp')
 LATEST = $(if $(strip $(value OUT)),$(call quoted,OUT),runs)/latest

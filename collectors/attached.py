@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 
 from collectors.counters import Snapshot
 from collectors.counts import QueryCount
 from collectors.target_counters import TargetProbe
-from collectors.windows import Windows
+from collectors.windows import SLICE_NS, Windows
 from ioflame.results.record import Window
 from ioflame.system.own_cpu import own_cpu_seconds
 from ioflame.text.progress import Reporter
@@ -25,6 +26,7 @@ class AttachedWindows(Windows):
     """ended: whether all of the target has; a window that it ended in is as long as it lived.
 
     limit: CPU seconds (`own_cpu_seconds`) at which a window ends before its time; None without one
+    over_limit: whether the last window ended so
     counts: of queries, by their kind; "" is all kinds together
     rate:  queries a second, where they were counted for a while and not window by window
     """
@@ -35,8 +37,10 @@ class AttachedWindows(Windows):
         self._counts = counts
         self.ended = False
         self.limit: float | None = None
+        self.over_limit = False
         self.rate: float | None = None
         self._looked = 0.0
+        self._looks: deque[int] = deque(maxlen=3)
 
     def cpu_by_process(self) -> Mapping[int, int]:
         """Ticks of CPU of each process since it is watched."""
@@ -45,15 +49,13 @@ class AttachedWindows(Windows):
     def _step(self, at_most: float) -> bool:
         time.sleep(min(_POLL_SECONDS, at_most))
         self.ended = self.ended or not self._probe.target.alive
-        return not self.ended and not self._over_limit()
-
-    def _over_limit(self) -> bool:
-        if self.limit is None or time.monotonic() - self._looked < _LIMIT_SECONDS:
-            return False
-        self._looked = time.monotonic()
-        return own_cpu_seconds() >= self.limit
+        if self.limit is not None and time.monotonic() - self._looked >= _LIMIT_SECONDS:
+            self._looked = time.monotonic()
+            self.over_limit = own_cpu_seconds() >= self.limit
+        return not self.ended and not self.over_limit
 
     def _window(self, kind: str, seconds: float) -> None:
+        self.over_limit = False
         # The count is asked at both edges, so that no moment of the window is outside of its answers.
         for count in self._counts.values():
             count.ask()
@@ -64,8 +66,11 @@ class AttachedWindows(Windows):
         snapshot = self._probe.snapshot()
         for count in self._counts.values():
             count.ask()
-        # A target of thousands of threads, or a count that is dear, is looked at less often.
-        self._slice_ns = max(self._slice_ns, int((time.monotonic_ns() - begun) / _LOOKING))
+        # A target of thousands of threads, or a count that is dear, is looked at less often; not so where a single look
+        # was held up by a busy host.
+        self._looks.append(time.monotonic_ns() - begun)
+        if len(self._looks) == self._looks.maxlen:
+            self._slice_ns = max(SLICE_NS, int(min(self._looks) / _LOOKING))
         return snapshot
 
     def _finished_at(self, moment_ns: int) -> float | None:

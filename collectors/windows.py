@@ -11,9 +11,9 @@ from ioflame.results.record import Window
 from ioflame.system.observer import Observer, attached
 from ioflame.text.progress import Reporter
 
-__all__ = ("Windows",)
+__all__ = ("SLICE_NS", "Windows")
 
-_SLICE_NS = 1_000_000_000
+SLICE_NS = 1_000_000_000
 
 
 class Windows(abc.ABC):
@@ -21,7 +21,7 @@ class Windows(abc.ABC):
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        self._slice_ns = _SLICE_NS
+        self._slice_ns = SLICE_NS
         self._edges: list[tuple[str, Snapshot, Snapshot, str]] = []
         self._slices: list[tuple[str, Snapshot, Snapshot]] = []
 

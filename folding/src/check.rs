@@ -27,6 +27,15 @@ pub struct Request<'a> {
     pub threads: usize,
 }
 
+/// What of a recording is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Detail {
+    /// Self weight by symbol. perf report reads the symbols of all files for it: a second of CPU, and more.
+    Symbols,
+    /// Weight and lost samples of each event.
+    Totals,
+}
+
 /// Self weight by symbol of one event.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Account {
@@ -85,7 +94,8 @@ const NAMELESS: &str = "[no symbol]";
 
 /// Folds a recording, and asks perf report for its account of it meanwhile.
 pub fn check(request: &Request) -> Result<Comparison, Error> {
-    let (folded, reported) = beside_perf(request.recording, request.only_pids, || folded(request))?;
+    let (folded, reported) =
+        beside_perf(request.recording, request.only_pids, Detail::Symbols, || folded(request))?;
     // What perf says of a file that is no recording, it says best.
     let reported = reported?;
     Ok(compare_accounts(folded?, reported, request.event))
@@ -95,6 +105,7 @@ pub fn check(request: &Request) -> Result<Comparison, Error> {
 pub fn beside_perf<T>(
     recording: &Path,
     only_pids: &[i64],
+    detail: Detail,
     fold: impl FnOnce() -> T,
 ) -> Result<(T, Result<PerfReport, Error>), Error> {
     // Both sides read it, so that a pipe would give each a part.
@@ -105,7 +116,8 @@ pub fn beside_perf<T>(
             recording.display()
         ))
     })?;
-    let (folded, mut reported) = threads::beside("perf", [|| perf_report::ask(recording, only_pids)], fold);
+    let (folded, mut reported) =
+        threads::beside("perf", [|| perf_report::ask(recording, only_pids, detail)], fold);
     Ok((folded, reported.remove(0)))
 }
 
@@ -121,11 +133,15 @@ fn compare_accounts(
     mut reported: PerfReport,
     wanted: Option<&str>,
 ) -> Comparison {
+    let totals = reported.detail == Detail::Totals;
     if let Some(wanted) = wanted {
         reported.accounts.retain(|event, _| events::selects(wanted.as_bytes(), event.as_bytes()));
     }
     let mut verdicts = Vec::new();
-    for (event, ours) in folded {
+    for (event, mut ours) in folded {
+        if totals {
+            ours.symbols = BTreeMap::from([(NAMELESS.to_owned(), ours.total)]);
+        }
         let theirs = reported.accounts.remove(&event).unwrap_or_default();
         verdicts.push(compare(event, &ours, &theirs));
     }

@@ -30,7 +30,7 @@ __all__ = ("add_parser", "run")
 _EXAMPLES = """examples:
   ioflame attach --pid 4711 --seconds 60              a service, and the children it has and will have
   ioflame attach --cgroup tikv.service                all that a unit, or --container ID, holds
-  ioflame attach --pid 4711 --count-preset queries    us per query, by the service's own statistics
+  ioflame attach --pid 4711 --count-preset selects    us per query, by the service's own statistics
   ioflame attach --pid 4711 --count 'CMD'             by a command that prints one growing number
   ioflame attach --pid 4711 --rules my.toml           categories of your own
   ioflame attach --pid 4711 --collect perf,pmp        what watches; what stops threads only where it is named
@@ -50,7 +50,7 @@ _MOST_SECONDS = 86_400.0
 _CPUS = 1.0
 # What each run of several is given as we were.
 _OWN_WORDS = ("cgroup", "container", "engine", "rules", "count", "count_prometheus", "count_symbol", "count_preset",
-              "collect", "event", "freq", "callgraph", "device", "budget", "redact")  # fmt: skip
+              "collect", "event", "freq", "callgraph", "device", "budget", "per", "redact")  # fmt: skip
 
 
 def add_parser(commands: Commands) -> None:
@@ -92,6 +92,11 @@ def add_parser(commands: Commands) -> None:
     add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
     add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")
     add("--budget", metavar="PERCENT", help="CPU that we may use, of the target's: 0.5%%")
+    add(
+        "--per",
+        metavar="TIME",
+        help="with --budget: of what it uses in so long (default: --seconds; with --every: from start to start)",
+    )
     add("--redact", action="store_true", help="hashes for all names but the engine's, the kernel's and the C library's")
     add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")
     add("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
@@ -111,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     if arguments.lasting:
         arguments.seconds = parse_duration("--for", arguments.lasting)
+    arguments.per = arguments.per or arguments.every
     with interruptible(), _bounded(arguments) as unlimited, Children() as counting:
         options = _options(arguments, counting)
         if arguments.every:
@@ -189,6 +195,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         asked_to_collect=asked is not None,
         device=arguments.device,
         budget=_budget(arguments.budget),
+        period=_period(arguments),
         redact=arguments.redact,
         out=Path(arguments.out).absolute(),
         quiet=arguments.quiet,
@@ -239,3 +246,15 @@ def _budget(text: str | None) -> float | None:
     if not 0 < share <= 1:
         raise UsageError(f"--budget {text} is no share of the target's CPU", mend="--budget 0.5%")
     return share
+
+
+def _period(arguments: argparse.Namespace) -> float:
+    """Seconds of the target's CPU that the budget is a share of."""
+    if arguments.per is None:
+        return float(arguments.seconds)
+    period = parse_duration("--per", arguments.per)
+    if period < arguments.seconds:
+        raise UsageError(
+            f"--per {arguments.per} is shorter than the {arguments.seconds:g} s that are watched", mend="--per 10m"
+        )
+    return period

@@ -211,7 +211,7 @@ class _Recorders:
     def _record(self, service: Service) -> None:
         out = _out(self.agent, service) / _RECORDER
         try:
-            _attached(service, out, self.children)
+            _attached(service, service.recorder, out, self.children)
         except IoflameError as error:
             self.reporter.warn(f"{service.name}, recorder: {error}")
         remove_old(out, _asked(service), RECENT_SECONDS)
@@ -240,7 +240,7 @@ def _profile(agent: Agent, service: Service, host: str, rate: float, keep: float
             add_to_store(Store(Path(agent.store)), path, said, "pprof")
     else:
         out = _out(agent, service)
-        run = _attached(service, out, children)
+        run = _attached(service, agent.every, out, children)
         recorded = sum(window.seconds for window in open_run(run).record.windows if window.kind == "perf")
         if not recorded:
             raise MeasurementError(f"{run} holds no recording of perf", mend=shlex.join(["ioflame", "show", str(run)]))
@@ -252,10 +252,11 @@ def _asked(service: Service) -> str:
     return f"--cgroup {service.cgroup}" if service.cgroup else f"--container {service.container}"
 
 
-def _attached(service: Service, out: Path, children: Children) -> Path:
-    """A run of `ioflame attach`, which is a process of its own; its directory."""
+def _attached(service: Service, every: str, out: Path, children: Children) -> Path:
+    """A run of `ioflame attach`, which is a process of its own; its directory. every: the time that a budget is of"""
     words = [*_asked(service).split(" ", 1), "--seconds", f"{service.seconds:g}", "--out", str(out), "--quiet"]
-    words += [f"--{name}={value}" for name, value in {**_ATTACH, **service.attach}.items()]
+    given = {**_ATTACH, **({"per": every} if "budget" in service.attach else {}), **service.attach}
+    words += [f"--{name}={value}" for name, value in given.items()]
     out.mkdir(parents=True, exist_ok=True)
     latest, log = out / "latest", out / "attach.log"
     before = latest.resolve()

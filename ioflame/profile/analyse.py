@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from collectors.perf import recorded_events
 from folding.stackfold import fold
@@ -157,7 +158,9 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     writes = run.record.roles or any(window.counters.operations for window in run.record.windows)
     without = () if writes else (WRITES_VIEW,)
     pids = run.record.target.pids if run.record.target is not None else [run.record.pid]
-    folded = fold(data, run.directory, pids, rules=rules_of(run).categories, check=True, without=without)
+    # A service has its CPU back sooner.
+    check: Literal["symbols", "totals"] = "symbols" if run.record.target is None else "totals"
+    folded = fold(data, run.directory, pids, rules=rules_of(run).categories, check=check, without=without)
     stats = folded.statistics
     checks: list[Check] = []
     if (stats.event or "").partition(":")[0] != facts.event.partition(":")[0]:
@@ -178,7 +181,8 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     if folded.check is None or len(folded.check.events) != 1:
         raise MeasurementError(f"{data}: perf report tells no event to compare with")
     facts.report_weight, facts.lost_samples = folded.check.events[0].reported, folded.check.lost_samples
-    checks.append(_self_weight_check(folded.check.events[0]))
+    if check == "symbols":
+        checks.append(_self_weight_check(folded.check.events[0]))
     facts.coverage, facts.ghz = weight_by_time(facts, run.record.windows)
     # Of a target they are rows of the table.
     threads = engine.about.background_threads if engine is not None else {}

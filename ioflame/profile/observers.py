@@ -95,8 +95,15 @@ def show_observed(run: Run) -> list[Shown]:
             edges = [] if name == "pmp" else _window_checks(run, name, watcher.result)  # it says why it ended itself
             shown.append(Shown(found.text, [*found.checks, *edges]))
         except IoflameError as error:
-            shown.append(Shown("", [Check(name, Verdict.FAILED, error.what, error.means, error.mend)]))
+            shown.append(Shown("", [_unreadable(run, name, error)]))
     return shown
+
+
+def _unreadable(run: Run, name: str, error: IoflameError) -> Check:
+    if run.record.target is not None and run.record.target.redacted:
+        # Words of other programs may hold names.
+        return Check(name, Verdict.FAILED, "its result cannot be read", "", "without --redact it is said why")
+    return Check(name, Verdict.FAILED, error.what, error.means, error.mend)
 
 
 class _Edges(msgspec.Struct):

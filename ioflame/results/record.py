@@ -239,9 +239,12 @@ class Expectation:
 
 @dataclass
 class OwnCost:
-    """What watching a target took of CPU: our own processes while the windows lasted, by kind of window, s.
+    """What watching a target took of CPU: our own processes, by kind of window, s.
 
-    target_seconds: CPU of the target meanwhile; budget: the share of it that was allowed, None without one
+    seconds: `start` is what was before the first window, `plain` is all plain windows; folding is not in them
+    target_seconds: CPU of the target while the windows lasted
+    budget: the share of the target's CPU in `period` seconds that was allowed, which is `allowed` s; None without one
+    cut:    windows that the budget ended, in words
     unlimited: why no control group bounded our CPU; "" where one did
     """
 
@@ -249,6 +252,9 @@ class OwnCost:
     target_seconds: float
     budget: float | None = None
     unlimited: str = ""
+    period: float = 0.0
+    allowed: float = 0.0
+    cut: list[str] = field(default_factory=list)
 
 
 @dataclass

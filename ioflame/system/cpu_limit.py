@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ioflame.system.own_groups import hierarchy_of, own_name, remove_abandoned
+from ioflame.system.own_groups import Hierarchy, hierarchy_of, own_name, remove_abandoned
 
 __all__ = ("limited_cpus",)
 
@@ -16,7 +17,7 @@ _PERIOD_US = 100_000
 
 @contextlib.contextmanager
 def limited_cpus(cpus: float) -> Iterator[str]:
-    """Within: we and what we start use at most so many CPUs; why not, or "" where it is so.
+    """Within: we and what we start use at most so many CPUs; why not, or "" where it is so, by others' bound as well.
 
     The group is below our own, so that what bounds us goes on bounding us. It is removed at the end, and that of a
     process that was killed by the next one.
@@ -24,6 +25,9 @@ def limited_cpus(cpus: float) -> Iterator[str]:
     found = hierarchy_of("cpu")
     if found is None:
         yield "no cpu controller is mounted"
+        return
+    if _least_quota(found) <= cpus:  # a unit's CPUQuota, a container's
+        yield ""
         return
     if found.unified and found.own != found.mount:
         # Below the root a group that holds processes has no groups with bounds, and one beside it would leave its unit.
@@ -47,6 +51,20 @@ def limited_cpus(cpus: float) -> Iterator[str]:
         with contextlib.suppress(OSError):
             _enter(found.own)
         _remove(group)
+
+
+def _least_quota(found: Hierarchy) -> float:
+    """CPUs of our group or one above it, the least of them; infinity where none is bounded."""
+    least = math.inf
+    for group in (found.own, *found.own.parents):
+        with contextlib.suppress(OSError, ValueError):
+            names = ("cpu.max",) if found.unified else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            quota, period = " ".join((group / name).read_text(encoding="ascii") for name in names).split()
+            if quota not in ("max", "-1"):
+                least = min(least, int(quota) / int(period))
+        if group == found.mount:
+            break
+    return least
 
 
 def _enter(group: Path) -> None:

@@ -258,10 +258,15 @@ def _ran_ns(pid: int) -> int:
 
 
 class Children:
-    """The children of one job; leaving the `with` block stops those that still run, the newest first."""
+    """The children of one job; leaving the `with` block stops those that still run, the newest first.
+
+    cpu_limit: CPU seconds at which the kernel ends a process of a child that is started from then on, by SIGXCPU, and a
+    second later by SIGKILL; None without a limit
+    """
 
     def __init__(self) -> None:
         self._children: list[Child] = []
+        self.cpu_limit: int | None = None
         self._around = contextlib.ExitStack()
 
     def within(self, place: contextlib.AbstractContextManager[_T]) -> _T:
@@ -291,7 +296,7 @@ class Children:
             out = files.enter_context(stdout.open("wb")) if stdout else subprocess.DEVNULL
             err = files.enter_context(stderr.open("wb")) if stderr else subprocess.STDOUT
             with _deferred_interrupts():
-                child = _supervised(name, argv, out, err, stop_signal, pass_fds, environment)
+                child = _supervised(name, argv, out, err, stop_signal, pass_fds, environment, self.cpu_limit)
                 self._children.append(child)
         return child
 
@@ -316,11 +321,12 @@ def _supervised(
     stop: signal.Signals,
     fds: Sequence[int],
     environment: Mapping[str, str] | None,
+    cpu_limit: int | None,
 ) -> Child:
     """Returns once the command runs, or could not be executed: then it has ended, and says so where its errors go."""
     command = os.memfd_create("command")
     ready, ready_write = os.pipe()
-    told = map(str, (command, ready_write, int(stop), os.getpid()))
+    told = map(str, (command, ready_write, int(stop), os.getpid(), cpu_limit or 0))
     try:
         os.write(command, b"\0".join(map(os.fsencode, argv)))
         os.lseek(command, 0, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""Runs one command and owns everything it starts: `supervisor.py COMMAND_FD READY_FD STOP_SIGNAL PARENT_PID`.
+"""Runs one command and owns everything it starts: `supervisor.py COMMAND_FD READY_FD STOP_SIGNAL PARENT_PID CPU_LIMIT`.
 
 A wrapper that does not `exec` leaves the real program as a child of its own, which outlives it. This process stands
 between ioflame and the command as a subreaper: whatever a process below it leaves behind becomes its child, in
@@ -35,7 +35,7 @@ _CANNOT_EXECUTE = 127  # as shells say it
 
 
 def _main() -> None:
-    command_fd, ready_fd, stop_signal, parent = map(int, sys.argv[1:])
+    command_fd, ready_fd, stop_signal, parent, cpu_limit = map(int, sys.argv[1:])
     with open(command_fd, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
         argv = file.read().split(b"\0")
     os.set_inheritable(ready_fd, False)
@@ -47,7 +47,7 @@ def _main() -> None:
         return  # it died before the kernel was told
     command = os.fork()
     if command == 0:
-        _become(argv, libc, stop_signal, before)
+        _become(argv, libc, stop_signal, before, cpu_limit)
     with contextlib.suppress(OSError):  # the command has done it, and may have gone on to exec
         os.setpgid(command, command)
     os.write(ready_fd, str(command).encode())
@@ -57,8 +57,10 @@ def _main() -> None:
     _end_as(_await_all(command, stop_signal, parent))
 
 
-def _become(argv: list[bytes], libc: ctypes.CDLL, stop_signal: int, mask: set[int]) -> None:
+def _become(argv: list[bytes], libc: ctypes.CDLL, stop_signal: int, mask: set[int], cpu_limit: int) -> None:
     try:
+        if cpu_limit:  # seconds; what it starts has the same
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit, cpu_limit + 1))
         os.setpgid(0, 0)
         libc.prctl(_PR_SET_PDEATHSIG, stop_signal, 0, 0, 0)
         for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -206,7 +206,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 8], help="of the workload (default: 1 8)")
     parser.add_argument("--free", action="store_true", help="leave a single thread where the scheduler puts it")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only observers whose name begins so")
-    options = parser.parse_args()
+    options, _ = parser.parse_known_args()  # others are of tests.bench.attach_cost
     if not LOADER.exists():
         sys.exit(f"{LOADER} is not built: make setup")
     if shutil.which("db_bench") is None:

@@ -45,7 +45,7 @@ def test_a_window_is_recorded_and_nothing_before_or_after(
         burnt = cpu_seconds(burner.pid) - begun
         select.select([], [], [], 0.5)
         recording.detach()
-    folded = fold(data, tmp_path, [burner.pid], check=True)
+    folded = fold(data, tmp_path, [burner.pid], check="symbols")
     stats = folded.statistics
     assert recorded_events(data) == ["cpu-clock"]
     assert (stats.event, stats.unit) == ("cpu-clock", "ns")

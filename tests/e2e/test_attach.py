@@ -237,8 +237,10 @@ def test_a_counter_that_goes_down_counts_no_more(tmp_path: Path) -> None:
 
 def test_what_cannot_be_a_target_is_refused_with_its_reason(ioflame: Ioflame, tmp_path: Path) -> None:
     with service(["sleep", "60"]) as process:
-        with pytest.raises(UsageError, match="watched by another ioflame"):
-            _ = (Target([process.pid]), Target([process.pid]))
+        watching = Target([process.pid])
+        code, _, err = ioflame.run("attach", "--pid", str(process.pid), "--out", tmp_path / "runs")
+        assert code == 2 and f"process {process.pid} is watched by another ioflame" in err
+        del watching
         # As a user who may not look into it.
         if os.geteuid() == 0:
             code, _, err = ioflame.run(

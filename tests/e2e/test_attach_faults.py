@@ -154,6 +154,32 @@ def test_a_group_that_vanishes_is_watched_on_and_a_counter_that_goes_down_fails(
 
 
 @pytest.mark.needs("perf")
+def test_members_of_a_group_that_come_and_go_are_followed(ioflame: Ioflame, tmp_path: Path, group: Path) -> None:
+    asked = Asked()
+    with contextlib.ExitStack() as around:
+        first = around.enter_context(service(_SLEEP))
+        url = around.enter_context(endpoint(asked))
+        (group / "cgroup.procs").write_text(str(first.pid), encoding="ascii")
+        words = (_LONG, "--collect=null", "--count-prometheus", url, "q_total", "--out", tmp_path)
+        watching = ioflame.start("attach", "--cgroup", str(group), *words)
+        asked.again(watching)
+        second = around.enter_context(service(_BURN))
+        (group / "cgroup.procs").write_text(str(second.pid), encoding="ascii")
+        until(lambda: int((HeldProcess(second.pid).stat() or [b"0"] * 12)[11]) > 20)  # ticks
+        asked.again(watching)
+        first.kill()
+        first.wait()
+        asked.again(watching)
+        assert watching.poll() is None
+        second.kill()
+        code, said, run = outcome(watching, tmp_path)
+    assert code == 0, said
+    assert run.record.target is not None and run.record.target.pids == [first.pid, second.pid]
+    assert run.record.windows[0].counters.cpu_ns > 10**8  # of the second
+    assert notes(run) == ["it ended while it was watched"]
+
+
+@pytest.mark.needs("perf")
 def test_an_endpoint_that_hangs_is_refused_and_later_fails_the_count_alone(ioflame: Ioflame, tmp_path: Path) -> None:
     asked = Asked()
     with service(_BURN) as process, endpoint(asked) as url:

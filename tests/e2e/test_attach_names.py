@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -116,6 +118,23 @@ def test_a_redacted_run_holds_no_name_of_the_targets_own(ioflame: Ioflame, tmp_p
     assert "__libc_start_call_main" in profile.names or "__libc_start_main_impl" in profile.names
     code, _, err = ioflame.run("analyse", run.directory)
     assert code == 2 and "is redacted: its recordings are not kept" in err
+
+
+@pytest.mark.needs("perf")
+def test_what_an_observer_said_when_it_failed_is_hashed(ioflame: Ioflame, tmp_path: Path, secretd: str) -> None:
+    script = tmp_path / "perf"
+    fails = f'case "$*" in *--control*) echo "cannot open {secretd}" >&2; exit 1;; esac'
+    script.write_text(f'#!/bin/sh\n{fails}\nexec {shutil.which("perf")} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    runs = tmp_path / "runs"
+    with service([secretd]) as process:
+        words = (f"--pid={process.pid}", "--seconds=5", "--collect=perf,null", "--redact", f"--out={runs}")
+        _, said, err = ioflame.run("attach", *words, prefix=("env", f"PATH={tmp_path}:{os.environ['PATH']}"))
+    run = open_run((runs / "latest").resolve())
+    check_nothing_is_told(run.directory)
+    (lost,) = run.record.unobserved
+    assert re.fullmatch(r"perf failed; its words are hashed, .*: h[0-9a-f]{10}", lost.why), said + err
+    assert "secret" not in said
 
 
 # A file, and bytes: of a recording more than its head.

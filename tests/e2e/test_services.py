@@ -22,7 +22,7 @@ from tests.conftest import Ioflame
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.needs("perf", "co-re")]
 
-_PG = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
+POSTGRESQL = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
 _SECONDS = 12
 _WORDS = (f"--seconds={_SECONDS}", "--freq=499", "--collect=perf,iolat")
 
@@ -102,13 +102,14 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Debian's PostgreSQL under pgbench -S, with ten times as much data as shared_buffers holds."""
     with home(tmp_path_factory, "postgres") as place:
         user, data = as_user("postgres"), place / "data"
-        done([*user, str(_PG / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
+        done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
         environment = {"PGHOST": str(place), "PGUSER": "postgres"}
         settings = ["listen_addresses=", f"unix_socket_directories={place}", "shared_buffers=16MB", "fsync=off"]
-        argv = [*user, str(_PG / "postgres"), "-D", str(data), *(word for one in settings for word in ("-c", one))]
+        argv = [*user, str(POSTGRESQL / "postgres"), "-D", str(data)]
+        argv += [word for one in settings for word in ("-c", one)]
         connected = ["-h", str(place), "-U", "postgres"]
-        with server(argv, place / "log", [str(_PG / "pg_isready"), *connected]) as pid:
-            pgbench = [str(_PG / "pgbench"), *connected]
+        with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), *connected]) as pid:
+            pgbench = [str(POSTGRESQL / "pgbench"), *connected]
             done([*pgbench, "-i", "-q", "-s", "10", "postgres"])
             load = [*pgbench, "-n", "-S", "-c", "1", "-T", str(_SECONDS + 8), "postgres"]
             count = ("--count-preset=transactions",)

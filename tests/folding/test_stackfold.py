@@ -43,7 +43,7 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
     for process in processes:
         directory = tmp_path / str(process.pid)
         directory.mkdir()
-        folded = fold(tmp_path / "perf.data", directory, [process.pid], rules="rocksdb", check=True)
+        folded = fold(tmp_path / "perf.data", directory, [process.pid], rules="rocksdb", check="symbols")
         stats = folded.statistics
         assert folded.check is not None
         (comparison,) = folded.check.events
@@ -51,6 +51,9 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
         assert sum(folded.weight_by_comm().values()) == stats.weight
         assert comparison.differences == []
         assert comparison.symbols >= 5
+        totals = fold(tmp_path / "perf.data", tmp_path, [process.pid], check="totals").check
+        assert totals is not None and [one.reported for one in totals.events] == [comparison.reported]
+        assert totals.events[0].symbols == 1 and totals.events[0].differences == []
         counts = (directory / Files.SAMPLE_COUNTS).read_bytes().splitlines()
         assert sum(int(line.rpartition(b" ")[2]) for line in counts) == stats.samples
         stacks = (directory / Files.FOLDED).read_bytes().splitlines()

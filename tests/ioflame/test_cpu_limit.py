@@ -55,3 +55,18 @@ def test_the_group_of_one_that_was_killed_is_removed_by_the_next() -> None:
     assert not left.exists() and group.exists()
     following.communicate("\n")
     assert following.returncode == 0
+
+
+_TWICE = """
+from ioflame.system.cpu_limit import limited_cpus
+from ioflame.system.own_groups import hierarchy_of
+with limited_cpus(0.2) as outer:
+    bounded = hierarchy_of("cpu").own
+    with limited_cpus(1.0) as inner:
+        assert (outer, inner, hierarchy_of("cpu").own) == ("", "", bounded), (outer, inner)
+"""
+
+
+def test_a_group_that_bounds_us_already_is_enough() -> None:
+    """As the CPUQuota of a unit does, in whose group none with a larger bound can be."""
+    subprocess.run([sys.executable, "-c", _TWICE], check=True)

@@ -1,25 +1,31 @@
 //! perf's own account: self periods by symbol, as `perf report` prints them.
 
-use super::Account;
+use super::{Account, Detail};
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 /// What perf report says of a recording.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct PerfReport {
+    /// With totals alone all symbols are one.
+    pub(super) detail: Detail,
     pub(super) accounts: BTreeMap<String, Account>,
     /// Of the whole recording.
     pub lost_samples: u64,
 }
 
 /// Runs perf report, and adds up its rows for some processes or all.
-pub fn ask(recording: &Path, only_pids: &[i64]) -> Result<PerfReport, Error> {
+pub fn ask(recording: &Path, only_pids: &[i64], detail: Detail) -> Result<PerfReport, Error> {
     let mut perf = Command::new("perf");
     perf.args(["report", "-i"]).arg(recording);
     perf.args(["--no-inline", "--no-children", "--stdio", "-g", "none", "-F", "period,pid,sym", "-t", "|"]);
     perf.args(["--percent-limit", "0", "--no-group"]).env("LC_ALL", "C").env("PERF_CONFIG", "/dev/null");
+    if detail == Detail::Totals {
+        // No file is below it, so that no symbol is looked for: the rows are addresses.
+        perf.args(["--symfs", "/dev/null"]);
+    }
     // perf filters rows, not samples. What it calls pid in a row is the thread, so that each row is of one process.
     if !only_pids.is_empty() {
         perf.args(["--pid", &only_pids.iter().map(i64::to_string).collect::<Vec<_>>().join(",")]);
@@ -31,12 +37,12 @@ pub fn ask(recording: &Path, only_pids: &[i64]) -> Result<PerfReport, Error> {
         let words = String::from_utf8_lossy(&output.stderr);
         return Err(Error::usage(format!("perf report failed: {}", words.trim())));
     }
-    Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+    Ok(parse(&String::from_utf8_lossy(&output.stdout), detail))
 }
 
 /// Adds up the rows: period, thread, symbol. perf writes `.` for a `|` within a field.
-fn parse(text: &str) -> PerfReport {
-    let mut report = PerfReport::default();
+fn parse(text: &str, detail: Detail) -> PerfReport {
+    let mut report = PerfReport { detail, accounts: BTreeMap::new(), lost_samples: 0 };
     let mut event = String::new();
     let mut broken = String::new();
     for line in text.lines() {
@@ -86,7 +92,7 @@ mod tests {
 
     #[test]
     fn rows_are_added_up_by_event() {
-        let all = parse(REPORT);
+        let all = parse(REPORT, Detail::Symbols);
         assert_eq!(all.lost_samples, 3);
         assert_eq!(all.accounts["cpu-clock"].total, 50);
         assert_eq!(all.accounts["cpu-clock"].symbols["rocksdb::Get"], 40);

@@ -78,10 +78,11 @@ pub struct FoldArgs {
     /// Take the numbers of samples from the periods of this event, which counts what --event weighs (recordings)
     #[arg(long, value_name = "NAME", requires = "event", conflicts_with_all = ["pprof", "counts_from", "slices", "slice_ms"])]
     count_event: Option<String>,
-    /// Put the comparison with perf report into --profile (a recording, --no-inlines)
-    #[arg(long, requires = "profile", requires = "no_inlines")]
+    /// Put the comparison with perf report into --profile (a recording, --no-inlines): of symbols, or of totals alone
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "symbols")]
+    #[arg(requires = "profile", requires = "no_inlines")]
     #[arg(conflicts_with_all = ["comm", "time", "from", "skip_after", "skip_time", "max_depth"])]
-    check: bool,
+    check: Option<check::Detail>,
     /// Write statistics as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -210,8 +211,8 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
     }
     let read = || args.selection.read(&args.input, &options, threads);
     // A recording that perf report cannot read is folded all the same; the failure is reported at the end.
-    let (collector, reported, unchecked) = if args.check {
-        match check::beside_perf(&args.input, &args.only_pid, read)? {
+    let (collector, reported, unchecked) = if let Some(detail) = args.check {
+        match check::beside_perf(&args.input, &args.only_pid, detail, read)? {
             (collector, Ok(reported)) => (collector, Some(reported), None),
             (collector, Err(error)) => (collector, None, Some(error)),
         }

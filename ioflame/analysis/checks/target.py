@@ -45,6 +45,7 @@ def target_checks(target: Target) -> Iterator[Check]:
 
 def _cost_check(cost: OwnCost) -> Check:
     own = sum(cost.seconds.values())
+    allowed = cost.allowed or (cost.budget or 0.0) * cost.target_seconds
     share = own / cost.target_seconds if cost.target_seconds else 0.0
     parts = ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in cost.seconds.items())
     value = f"{own:.2f} s of CPU in our processes, {share:.1%} of the target's {cost.target_seconds:.1f} s ({parts})"
@@ -52,11 +53,14 @@ def _cost_check(cost: OwnCost) -> Check:
         value += f"; no control group bounded it ({cost.unlimited})"
     if cost.budget is None:
         return Check("cost", Verdict.OK, value, "without what the kernel does in the target's own time")
-    within = share <= cost.budget
+    within = own <= allowed
+    value += f"; {100 * cost.budget:g} % of what it uses in {cost.period:g} s, {allowed:.2f} s, were allowed"
+    if cost.cut:
+        value += f"; ended early for that: {', '.join(cost.cut)}"
     return Check(
         "budget",
-        Verdict.OK if within else Verdict.WARN,
-        f"{value}; {cost.budget:.2%} were allowed",
-        "" if within else "attaching and writing alone took more",
-        "" if within else "a longer --seconds: what attaching takes is spread over more time",
+        Verdict.OK if within and not cost.cut else Verdict.WARN,
+        value,
+        "" if within else "starting, attaching and writing alone took more",
+        "" if within and not cost.cut else "a larger --budget, or --per TIME where it is watched once in that time",
     )

@@ -10,10 +10,11 @@ from collectors.attached import AttachedWindows
 from collectors.mapped_files import MappedFiles
 from collectors.symbol_count import calls_in
 from collectors.target_counters import TargetProbe
-from ioflame.errors import IoflameError, MeasurementError
+from ioflame.errors import IoflameError
 from ioflame.profile.analyse import analyse
+from ioflame.profile.attach.budget import LARGER, allowed_seconds, check_left, runaway_error, runaway_limit
 from ioflame.profile.attach.job import AttachJob
-from ioflame.profile.attach.redact import hide_in_record, hide_waits, redacted
+from ioflame.profile.attach.redact import hide_in_record, hide_waits, redacted, without_words
 from ioflame.profile.measure import commands_of, recorded
 from ioflame.profile.observers import Watched, observer_named
 from ioflame.results.files import Files
@@ -34,7 +35,6 @@ __all__ = ("LEAST_SECONDS", "attach", "recorded_share")
 _PARTS = {"perf": 4}
 # A second of each window, and perf four.
 LEAST_SECONDS = 5.0
-_LARGER = "a longer --seconds, or a larger --budget"
 
 
 def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "") -> None:
@@ -51,7 +51,8 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "") ->
         probe = TargetProbe(job.target, job.device, job.group_of)
         windows = AttachedWindows(probe, counts, reporter)
         mapped = MappedFiles(run.path(Files.MAPPED))
-        cost = OwnCost({}, 0.0, job.options.budget, unlimited)
+        cost = OwnCost({"start": own_cpu_seconds()}, 0.0, job.options.budget, unlimited, job.options.period)
+        record.target.cost = cost
         try:
             _run_windows(job, windows, run, children, cost, mapped)
         finally:
@@ -59,7 +60,6 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "") ->
             run.save_series(windows.series())
             _note_target(job, record.target, probe, windows.ended)
             cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
-            record.target.cost = cost
             record.target.names = list(mapped.checks())
             record.commands = commands_of(children)
             if job.redaction is not None:
@@ -102,10 +102,7 @@ def _run_windows(
             break
         before = own_cpu_seconds()
         left = [_PARTS.get(other, 1) for other in collect[collect.index(name) :]]
-        allowed = _allowed(job, windows, cost) * left[0] / sum(left)
-        windows.limit = before + allowed
-        _observe(name, job, windows, run, children, part * left[0])
-        windows.limit = None
+        _observe(name, job, windows, run, children, part * left[0], _left(job, windows, cost) * left[0] / sum(left))
         mapped.keep(_busiest_first(windows, job))
         cost.seconds[name] = own_cpu_seconds() - before
         if windows.ended:
@@ -128,19 +125,20 @@ def _count_calls(job: AttachJob, probe: str, windows: AttachedWindows, run: Run,
     told.count = f"{calls:,} calls of {job.options.symbol} in {seconds:g} s, taken for the rate of all windows"
 
 
-def _allowed(job: AttachJob, windows: AttachedWindows, cost: OwnCost) -> float:
+def _left(job: AttachJob, windows: AttachedWindows, cost: OwnCost) -> float:
     """CPU seconds that are left of the budget, by what the target used so far; no bound without one."""
-    budget = job.options.budget
-    if budget is None:
+    if job.options.budget is None:
         return math.inf
     plain = [window for window in windows.windows() if window.kind == "plain"]
-    cores = sum(window.counters.cpu_ns for window in plain) / 1e9 / sum(window.seconds for window in plain)
-    return max(budget * cores * job.options.seconds - sum(cost.seconds.values()), 0.0)
+    cost.allowed = allowed_seconds(job.options.budget, job.options.period, plain)
+    return max(cost.allowed - sum(cost.seconds.values()), 0.0)
 
 
-def _observe(name: str, job: AttachJob, windows: AttachedWindows, run: Run, children: Children, seconds: float) -> None:
+def _observe(
+    name: str, job: AttachJob, windows: AttachedWindows, run: Run, children: Children, seconds: float, left: float
+) -> None:
     """The window of one observer. Where it fails the others go on without it; a target that ends meanwhile is none of
-    its failures."""
+    its failures. left: CPU seconds that it may take"""
     pids = job.target.running
     if name in ("offcpu", "runqlat", "pmp", "ladder"):
         pids = [_busiest(windows, job)]
@@ -149,15 +147,23 @@ def _observe(name: str, job: AttachJob, windows: AttachedWindows, run: Run, chil
             run.record.target.off_cpu_pid = pids[0]
     symbols = engine_named(DEFAULT_ENGINE).file("symbols.toml")
     watched = Watched(run, children, pids, job.plan, job.device, symbols, ladder_sample=8)
+    assert run.record.target is not None and run.record.target.cost is not None
+    cost, before, started = run.record.target.cost, own_cpu_seconds(), len(list(children))
+    windows.limit, children.cpu_limit = before + left, runaway_limit(left)
     try:
-        if job.options.budget is not None and own_cpu_seconds() >= (windows.limit or 0.0):
-            raise MeasurementError(f"the budget of {job.options.budget:.2%} is used up", mend=_LARGER)
+        check_left(cost, left)
         windows.observed(observer_named(name, watched), seconds)
+        if windows.over_limit:
+            cost.cut.append(f"{name} after {windows.windows()[-1].seconds:.1f} of {seconds:.1f} s")
     except IoflameError as error:
+        failed = runaway_error(list(children)[started:], own_cpu_seconds() - before, left) or error
+        if failed is error and error.mend != LARGER and job.redaction is not None:
+            failed = without_words(name, error, job.redaction)
         if not windows.ended:
-            over = job.options.budget is not None and error.mend == _LARGER
-            asked = job.options.asked_to_collect and not over
-            run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
+            asked = job.options.asked_to_collect and failed.mend != LARGER
+            run.record.unobserved.append(Unobserved(name, failed.what, failed.mend, asked))
+    finally:
+        windows.limit = children.cpu_limit = None
 
 
 def _busiest_first(windows: AttachedWindows, job: AttachJob) -> list[HeldProcess]:

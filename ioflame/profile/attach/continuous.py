@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.errors import IoflameError, UsageError
+from ioflame.errors import IoflameError, MeasurementError, UsageError
+from ioflame.profile.attach.budget import over_budget
 from ioflame.results.files import Files
 from ioflame.results.run import open_run
 from ioflame.system.held_process import HeldProcess
+from ioflame.system.own_cpu import own_cpu_seconds
 from ioflame.system.process import Child, Children
 from ioflame.text.progress import Reporter
 
@@ -61,18 +63,24 @@ def repeat(
     are interrupted. SIGUSR1 keeps the runs of the last 15 minutes for good.
 
     pids: held on to, so that none that gets their number is watched; none for a group
+    MeasurementError after two runs in a row that took more CPU than their budget, folding and all.
     """
     held = [HeldProcess(pid) for pid in pids]
+    over = 0
     with keep_requests() as requested, Children() as children:
         while not held or any(process.alive for process in held):
-            due = time.monotonic() + how.every
+            due, used, known = time.monotonic() + how.every, own_cpu_seconds(), _latest(out)
             child = _start(children, words, out)
-            while child.running or time.monotonic() < due:
-                time.sleep(_LOOK_SECONDS)
-                if not child.running and requested():
+            while child.running:
+                child.wait(_LOOK_SECONDS)
+            if _latest(out) != known:
+                over = _over_again(over, _over(out, used), reporter)
+            while True:
+                if requested():
                     tell_kept(keep_recent(out, asked), reporter)
-                if not child.running and held and not any(process.alive for process in held):
+                if time.monotonic() >= due or (held and not any(process.alive for process in held)):
                     break
+                time.sleep(_LOOK_SECONDS)
             if child.returncode not in (0, 1):
                 reporter.warn(f"a run ended with {child.describe_end()}: {out / _LOG} says why")
             remove_old(out, asked, how.keep)
@@ -98,6 +106,31 @@ def keep_requests() -> Iterator[Callable[[], bool]]:
 
 def tell_kept(names: Sequence[str], reporter: Reporter) -> None:
     reporter.warn(f"kept for good: {', '.join(names) or 'nothing, there is none yet'}")
+
+
+def _latest(out: Path) -> str:
+    """The run that was finished last; "" for none."""
+    link = out / "latest"
+    return link.readlink().name if link.is_symlink() else ""
+
+
+def _over(out: Path, before: float) -> str:
+    """What the last run took of CPU beyond its budget, in words. before: our CPU when it was started"""
+    return over_budget(open_run(out / _latest(out)).record, own_cpu_seconds() - before)
+
+
+def _over_again(times: int, over: str, reporter: Reporter) -> int:
+    """How often it has been over its budget in a row; MeasurementError for the second time."""
+    if not over:
+        return 0
+    if times:
+        raise MeasurementError(
+            f"two runs in a row were over the budget, the last by {over}",
+            means="watching is off; the runs until now are kept",
+            mend="a larger --budget, a longer --every, or a shorter --collect",
+        )
+    reporter.warn(f"over the budget: {over}; once more, and watching ends")
+    return 1
 
 
 def _start(children: Children, words: Sequence[str], out: Path) -> Child:

@@ -51,7 +51,8 @@ class AttachOptions:
     counts:   what tells the number of its queries, by kind; "" for all kinds together; empty without one
     symbol:   a function that runs once a query, to be counted for a second now and then; None without one
     device:   a directory on the device that it uses; None: what its files tell
-    budget:   CPU that we may use, as a share of the target's; None without a bound
+    budget:   CPU that we may use, as a share of what the target uses in `period`; None without a bound
+    period:   in which it is watched once, s
     redact:   hash names in all that is written
     """
 
@@ -70,6 +71,7 @@ class AttachOptions:
     asked_to_collect: bool
     device: Path | None
     budget: float | None
+    period: float
     redact: bool
     out: Path
     quiet: bool

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from ioflame.errors import IoflameError
+from ioflame.errors import IoflameError, MeasurementError
 from ioflame.profile.attach.job import AttachJob
 from ioflame.results.files import Files
 from ioflame.results.record import RunRecord
@@ -16,7 +16,7 @@ from ioflame.results.redaction import Redaction, end_redaction, is_abandoned
 from ioflame.results.run import Run
 from ioflame.system.atomic_files import read_json, write_whole
 
-__all__ = ("forget_abandoned", "hide_in_record", "hide_waits", "redacted")
+__all__ = ("forget_abandoned", "hide_in_record", "hide_waits", "redacted", "without_words")
 
 # Addresses, copies of stacks, paths, libraries with their names, and what our own programs said.
 _RECORDINGS = (Files.PERF_DATA, Files.OFF_CPU_DATA, Files.CALL_COUNT)
@@ -90,6 +90,14 @@ def hide_in_record(job: AttachJob, run: Run, redaction: Redaction) -> None:
         target.notes.append(f"process {pid} executed another program meanwhile: {' became '.join(hidden)}")
     target.names = []
     target.redacted = True
+
+
+def without_words(observer: str, error: IoflameError, redaction: Redaction) -> IoflameError:
+    """The error of an observer without what its program said, which may hold commands and paths."""
+    return MeasurementError(
+        f"{observer} failed; its words are hashed, for they may hold names: {redaction.hidden(error.what)}",
+        mend="without --redact, to read them",
+    )
 
 
 def hide_waits(run: Run, redaction: Redaction) -> None:
