@@ -153,14 +153,12 @@ programs() {
     refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
   crates=(stackfold stacksampler ioflame-client)
   if ((core)); then crates+=(ioflame-ebpf); fi
-  packages=()
   unbuilt=()
   # cargo sees a change of a file, not a new folder: these carry a copy of each engine's rules.
   if [[ -x target/release/stackfold && "$(printf '%s\n' workloads/engines/*/)" != "$(cat target/engines 2>/dev/null)" ]]; then
     touch folding/build.rs ebpf/build.rs
   fi
   for crate in "${crates[@]}"; do
-    if [[ "$crate" != ioflame-client ]]; then packages+=(-p "$crate"); fi
     [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
   done
   ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; two minutes on two cores)"
@@ -171,12 +169,9 @@ programs() {
     cargo install -q --debug --locked --root target/dev-tools --version "$THORIN_VERSION" thorin-dwp-bin &
     packer=$!
   fi
-  cargo build -q --release --locked "${packages[@]}" ||
+  cargo build -q --release --locked "${crates[@]/#/--package=}" ||
     refuse "cargo could not build ${crates[*]} (its words are above)" "$online"
   printf '%s\n' workloads/engines/*/ >target/engines
-  # Its threads' stacks begin in its own functions: without frame pointers there, those of an engine that has them end early.
-  cargo rustc -q --release --locked -p ioflame-client --bin ioflame-client -- -C force-frame-pointers=yes ||
-    refuse "cargo could not build ioflame-client (its words are above)" "$online"
   [[ -z $packer ]] || wait "$packer" || refuse "cargo could not build thorin (its words are above)" "$online"
 }
 # In a group of its own, so that it ends with us; meanwhile the Python packages are fetched.
