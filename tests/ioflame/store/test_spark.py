@@ -18,8 +18,8 @@ import pytest
 
 from ioflame.profile.store.add import add_to_store
 from ioflame.results.store.database import Store, stored_query
+from tests.ioflame.store.stored import made_comparison, made_run
 from tests.ioflame.test_fleet import Fleet
-from tests.ioflame.test_store import made_comparison, made_run
 
 # With what is asked of the store below: versions of two services and of a comparison.
 QUESTIONS = (

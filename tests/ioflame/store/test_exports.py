@@ -19,7 +19,7 @@ from ioflame.errors import MeasurementError, UsageError
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.pyroscope import push_run
 from ioflame.results.store.database import Store
-from tests.ioflame.test_store import made_run, weights
+from tests.ioflame.store.stored import made_run, weights
 
 
 @dataclass

@@ -1,0 +1,68 @@
+"""Stores for the tests: what they are made of, and what is in them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from ioflame.profile.compare.judge import verdicts_of
+from ioflame.results.comparison import ComparisonRun
+from ioflame.results.profile import read_profile
+from ioflame.results.record import ProfileFacts
+from ioflame.results.run import Run
+from ioflame.results.store.database import Store
+from ioflame.system.atomic_files import write_json
+from tests.viz import compared
+from tests.viz.compared import RATES, fold
+from tests.viz.runs import record, series
+
+
+def made_run(out: Path, pid: int, version: str = "7.8.3", slower: int = 0) -> Run:
+    """A run with a profile of stackfold's. slower: samples a second more in one function"""
+    run = Run.create(out, record(pid=pid, tools={"engine": version, "engine_artifact": f"a{version}"}))
+    seconds = series()
+    for one in seconds:
+        one.counters.storage_read_ms = round(one.counters.storage_read_ms)
+    run.save_series(seconds)
+    cache = "main;eng::Db::Get;eng::Cache::Lookup"
+    fold({**RATES, cache: RATES[cache] + slower}, random.Random(pid), run.path("profile.json"))
+    found = read_profile(run.path("profile.json")).statistics
+    run.record.profile = ProfileFacts(
+        "cpu-clock", "ns", 99, "system", "fp", [], found.samples, found.weight, found.weight
+    )
+    run.save()
+    return run
+
+
+def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "ioflame.cli", "store", *map(str, arguments)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+
+
+def weights(store: Store) -> dict[str, tuple[int, int]]:
+    sql = "SELECT run, sum(weight)::BIGINT, sum(samples)::BIGINT FROM samples GROUP BY run"
+    return {run: (weight, samples) for run, weight, samples in store.query(sql).rows}
+
+
+def made_comparison(directory: Path) -> Path:
+    """Six sessions of A, B and a twin of A, of which B takes 5 % longer; in the last block something was disturbed."""
+    made = compared.record(1.05, host={"host_id": "h1", "boot_id": "b1"})
+    made.sessions[-1].blocks[-1].dropped = "repeated: steal"
+    start = itertools.count(10**9, 10**9)
+    for session in made.sessions:
+        for one in (one for block in session.blocks for one in block.windows):
+            one.window.counters.storage_read_ms = round(one.window.counters.storage_read_ms)
+            one.window.start_ns = next(start)
+            one.window.end_ns = one.window.start_ns + 5 * 10**9
+        for process in session.processes:
+            own = [one.window for block in session.blocks for one in block.windows if one.arm == process.arm]
+            process.pid = session.number
+            (directory / process.directory).mkdir()
+            whole = record(windows=own, pid=process.pid, host=made.host, metrics={}, profile=None)
+            Run(directory / process.directory, whole).save()
+    write_json(directory / "comparison.json", made)
+    verdicts_of(ComparisonRun.open(directory))
+    return directory

@@ -1,0 +1,201 @@
+"""The store: what is added can be had again to the unit."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from folding.foreign import read_pprof
+from ioflame import cli
+from ioflame.errors import HostError, UsageError
+from ioflame.profile.report import write_page_of
+from ioflame.profile.store.add import add_to_store
+from ioflame.profile.store.export import export_run
+from ioflame.profile.store.history import read_history
+from ioflame.results.profile import read_profile
+from ioflame.results.run import Run, open_run
+from ioflame.results.store.database import RunTables, Store
+from ioflame.system.atomic_files import write_json
+from tests.ioflame.store.stored import made_comparison, weights
+
+FIGURES = (
+    "FROM relative_qps",
+    "FROM us_per_query",
+    "FROM noise",
+    "FROM latest",
+    "FROM frames_by_difference('7.8.3', '9.0.1')",
+    "FROM stacks_through('9.0.1', 'eng::Cache::Lookup')",
+)
+
+
+def test_totals_are_those_of_run_json_to_the_unit(runs: list[Run], store: Store) -> None:
+    profiles = [run.record.profile for run in runs]
+    assert sorted(weights(store).values()) == sorted((p.weight, p.samples) for p in profiles if p)
+    per_view = store.query('SELECT "view", sum(weight)::BIGINT FROM categories GROUP BY run, "view"').rows
+    whole = Counter(p.weight for p in profiles if p)
+    for view in ("owner", "leaf"):
+        assert Counter(weight for name, weight in per_view if name == view) == whole
+    queries = store.query("SELECT sum(queries) FROM windows").rows[0][0]
+    assert queries == sum(window.counters.queries or 0 for run in runs for window in run.record.windows)
+    seconds = store.query("SELECT sum(cpu_ns)::BIGINT, count(*) FROM seconds").rows
+    assert seconds == [(sum(one.counters.cpu_ns for run in runs for one in run.series()), 22 * len(runs))]
+    assert store.check() == []
+
+
+def test_a_run_that_is_added_again_changes_nothing(runs: list[Run], store: Store) -> None:
+    before = sorted(path for path in store.directory.rglob("*"))
+    assert add_to_store(store, runs[0].directory).new == []
+    assert sorted(path for path in store.directory.rglob("*")) == before
+
+
+def test_every_table_can_be_made_without_the_run_directory(runs: list[Run], tmp_path: Path) -> None:
+    copies = [tmp_path / run.directory.name for run in runs]
+    store = Store(tmp_path / "store", create=True)
+    for run, copy in zip(runs, copies, strict=True):
+        shutil.copytree(run.directory, copy)
+        write_page_of([copy], copy / "report.html")
+        (name,) = add_to_store(store, copy).new
+        page = (copy / "report.html").read_bytes()
+        shutil.rmtree(copy)
+        export_run(store, name, copy)
+        assert open_run(copy).record == run.record
+        write_page_of([copy], copy / "report.html")
+        assert (copy / "report.html").read_bytes() == page
+    for view in FIGURES:
+        assert store.query(view).rows, view
+
+
+def test_the_views_are_hand_arithmetic(runs: list[Run], store: Store) -> None:
+    ratios = {label: ratio for _, _, label, _, ratio, _ in store.query("FROM relative_qps").rows}
+    assert ratios == {"7.8.3": 1.0, "9.0.1": pytest.approx(1.0)}
+    found = {row["function"]: row for row in store.query("FROM frames_by_difference('7.8.3', '9.0.1')").as_dicts()}
+    assert next(iter(found)) == "eng::Cache::Lookup"
+    by_hand = {}
+    for version in ("7.8.3", "9.0.1"):
+        shares = []
+        for run in (run for run in runs if run.record.tools["engine"] == version):
+            folded = read_profile(run.path("profile.json"))
+            own = sum(s.weight for s in folded.each_stack() if s.frames[-1] == "eng::Cache::Lookup")
+            shares.append(own / folded.statistics.weight)
+        by_hand[version] = 20.0 * sum(shares) / len(shares)
+    row = found["eng::Cache::Lookup"]
+    assert (row["own_base"], row["own_arm"]) == pytest.approx((by_hand["7.8.3"], by_hand["9.0.1"]))
+    # All time is below main.
+    assert (found["main"]["total_base"], found["main"]["own_base"]) == (pytest.approx(20.0), 0)
+    through = store.query("FROM stacks_through('9.0.1', 'eng::Cache::Lookup')").as_dicts()
+    assert [row["stack"] for row in through] == ["main;eng::Db::Get;eng::Cache::Lookup"]
+    assert through[0]["us"] == pytest.approx(by_hand["9.0.1"])
+    us = store.query("SELECT label, sum(us) FROM us_per_query WHERE \"view\" = 'owner' GROUP BY label").rows
+    assert sorted(us) == [("7.8.3", pytest.approx(20.0)), ("9.0.1", pytest.approx(20.0))]
+
+
+def _words(row: tuple[object, ...]) -> str:
+    return repr([value for value in row if not isinstance(value, float)])
+
+
+def test_merged_and_removed_runs_keep_the_sums_of_the_others(runs: list[Run], store: Store) -> None:
+    before = weights(store)
+    answers = [store.query(view).rows for view in FIGURES]
+    assert store.compact() > 10
+    assert weights(store) == before
+    # Means and deviations are sums of floats, in an order that follows the files; so are ranks among equals.
+    for view, rows in zip(FIGURES, answers, strict=True):
+        for row, then in zip(sorted(store.query(view).rows, key=_words), sorted(rows, key=_words), strict=True):
+            assert row == tuple(pytest.approx(value) if isinstance(value, float) else value for value in then), view
+    gone, *kept = before
+    store.remove([gone])
+    assert weights(store) == {run: before[run] for run in kept}
+    assert store.check() == []
+    # Another reader sees the same, and it can be added once more.
+    for run in runs:
+        add_to_store(Store(store.directory), run.directory)
+    again = Store(store.directory)
+    assert weights(again) == before and again.check() == []
+    with pytest.raises(UsageError, match="holds no run nobody"):
+        store.remove(["nobody"])
+
+
+def test_a_merge_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
+    """Of more bytes, which cannot be made smaller."""
+    store, sums = Store(tmp_path / "store", create=True), {}
+    for number in range(20):
+        tables, dice = RunTables(f"run{number}", "2026-11-20"), random.Random(number)
+        tables.add("runs", label="1.0")
+        for file in range(15):
+            data = dice.randbytes(1 << 20)
+            tables.add("files", name=f"{file}.json", data=data)
+            sums[tables.run, f"{file}.json"] = hashlib.sha256(data).hexdigest()
+        store.add(tables)
+    assert Store(store.directory, memory=300 << 20).compact() == 38
+    assert {(run, name): of for run, name, of in store.query("SELECT run, name, sha256(data) FROM files").rows} == sums
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_comparison(tmp_path_factory.mktemp("comparison"))
+
+
+def test_a_comparison_is_its_processes_with_their_blocks_and_its_verdicts(comparison: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", create=True)
+    # Three arms in six sessions, and the comparison itself.
+    assert len(add_to_store(store, comparison).new) == 19
+    ratios = {row[2]: row[4] for row in store.query("FROM relative_qps").rows}
+    assert ratios == {"A": 1.0, "B": pytest.approx(1 / 1.05, rel=0.005)}
+    blocks = store.query(
+        "SELECT count(DISTINCT (session, block)), sum(dropped <> '') FROM windows JOIN runs USING (run)"
+    )
+    assert blocks.rows == [(24, 6)]
+    (noise,) = store.query("FROM noise").as_dicts()
+    assert (noise["host"], noise["blocks"]) == ("h1", 23) and abs(noise["twin_mean"]) < 1
+    verdicts = store.query("SELECT arm, verdict, round(ratio, 2) FROM results WHERE metric = 'qps' AND NOT twin").rows
+    assert verdicts == [("B", "regressed", 0.95)]
+    assert store.query("SELECT count(*) FROM results WHERE twin").rows[0][0] > 0
+    # Sessions are the repeats, and rounds that both versions share.
+    history = read_history(store)
+    (series,) = (one for one in history.series if one.metric == "qps")
+    assert series.labels == ["A", "B"] and series.fit.repeated and [one.runs for one in series.fit.versions] == [6, 6]
+    assert [(one.at, one.candidate) for one in series.fit.features] == [(1, False)]
+    assert store.check() == []
+
+
+def test_our_own_stacks_leave_with_their_totals(store: Store, tmp_path: Path) -> None:
+    name = sorted(weights(store))[0]
+    export_run(store, name, tmp_path / "x.pb.gz")
+    profile = read_pprof((tmp_path / "x.pb.gz").read_bytes())
+    assert profile.types == [("samples", "count"), ("cpu-clock", "ns")]
+    totals = tuple(map(sum, zip(*(one.values for one in profile.samples), strict=True)))
+    assert totals == weights(store)[name][::-1]
+    export_run(store, name, tmp_path / "x.folded")
+    add_to_store(store, tmp_path / "x.folded", {"version": "again"})
+    assert store.query("SELECT sum(weight)::BIGINT FROM samples JOIN runs USING (run) WHERE label = 'again'").rows == [
+        (weights(store)[name][0],)
+    ]
+
+
+def test_without_duckdb_the_command_that_installs_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path)]) == HostError.exit_code
+    assert f"{sys.executable} -m pip install duckdb==2.0.0" in capsys.readouterr().err
+    pinned = (Path(__file__).parents[3] / "requirements-dev.txt").read_text()
+    assert "\nduckdb==2.0.0\n" in pinned
+
+
+def test_what_makes_no_sense_is_refused(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_json(tmp_path / "notes.json", {})
+    for arguments, words in (
+        (["ls", str(tmp_path)], "is no store"),
+        (["add", str(store.directory), str(tmp_path)], "is no run, comparison, experiment or search"),
+        (["add", str(store.directory), str(tmp_path / "notes.json")], "does not say what it is"),
+        (["sql", str(store.directory), "SELECT nothing FROM nowhere"], "DuckDB does not take this query"),
+        (["export", str(store.directory), "nobody", "-o", str(tmp_path / "x.folded")], "holds no run nobody"),
+    ):
+        assert cli.main(["store", *arguments]) == 2
+        assert words in capsys.readouterr().err
