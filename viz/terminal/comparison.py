@@ -124,3 +124,6 @@ def _budget(budget: Budget) -> Iterator[str]:
         yield f"  {name}{row.base:9.2f} -> {row.arm:9.2f}  {row.change:+8.2f} [{row.low:+.2f}, {row.high:+.2f}]{seen}"
     if not budget.closes:
         yield "  unaccounted is more than 2 % of the latency: the budget does not close"
+        if any(row.kind == "unaccounted" and min(row.base, row.arm) < 0 for row in budget.rows):
+            # io.lat begins with the request, and the thread goes on for a while before it sleeps.
+            yield "  below zero: what a thread does while the device works (a doorbell, a switch) is on CPU and device"
