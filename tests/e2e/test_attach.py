@@ -6,10 +6,10 @@ import contextlib
 import http.server
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -139,13 +139,17 @@ def test_the_storage_and_the_waits_are_told_as_in_a_profile(from_outside: Attach
 
 
 @pytest.mark.alone
-@pytest.mark.needs("perf")
+@pytest.mark.needs("perf", "db_bench")
 def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_what_was_seen(
     ioflame: Ioflame, tmp_path: Path
 ) -> None:
-    """A program that forks, so that two of them work, until both are killed in the middle of perf's window."""
-    busy = "import os\nos.fork()\nwhile True: sum(range(1000))"
-    with service([sys.executable, "-c", busy], start_new_session=True) as process:
+    """A C program with RocksDB in it forks, so that two of them work, until both are killed within perf's window."""
+    used = subprocess.run(["ldd", shutil.which("db_bench") or "db_bench"], capture_output=True, text=True, check=True)
+    library = next(line.split()[2] for line in used.stdout.splitlines() if "librocksdb" in line)
+    source, program = Path(__file__).with_name("embeds.c"), tmp_path / "embeds"
+    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-o", program, source, library], check=True)
+    (tmp_path / "data").mkdir()
+    with service([str(program), str(tmp_path / "data")], start_new_session=True) as process:
         words = ("--seconds=60", "--collect=perf", "--freq=499", "--out", str(tmp_path))
         watching = ioflame.start("attach", "--pid", str(process.pid), *words)
         while not any(path.stat().st_size > _SAMPLED for path in tmp_path.glob(f"*/{Files.PERF_DATA}")):
@@ -164,8 +168,10 @@ def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_
     assert 0 < perf.seconds < 40
     stacks = read_profile(found.run.path(Files.PROFILE))
     assert sorted({pid for pid in stacks.threads.pid if pid is not None}) == record.target.pids
+    assert record.engine == "rocksdb"
     names = {row.name: row.share for row in read_categories(found.run.directory).rows}
-    assert names["application"] > 95
+    assert 0 < names["application"] < 50
+    assert all(names[row] > 1 for row in ("IBI:Sk", "DBI:Sk", "LRU"))
 
 
 def endpoint(answers: Callable[[], bytes]) -> contextlib.AbstractContextManager[str]:
