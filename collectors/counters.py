@@ -15,6 +15,7 @@ from pathlib import Path
 from ioflame.errors import HostError, MeasurementError
 from ioflame.results.record import Counters, HostTimes, RoleCounters
 from ioflame.system.diskstats import DiskCounts, disk_stats
+from ioflame.system.proc_stat import stat_fields
 
 __all__ = (
     "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts", "host_times",
@@ -126,8 +127,7 @@ class ProcessProbe:
         begun = time.monotonic_ns()
         try:
             tasks = self._tasks()
-            # The name may hold blanks and brackets: fields count from the last closing one.
-            stat = (self._proc / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            stat = stat_fields(self._proc / "stat")
             io = dict(line.split(": ") for line in (self._proc / "io").read_text(encoding="utf-8").splitlines())
         except (OSError, ValueError) as error:
             raise MeasurementError(f"process {self._pid} is gone while it was measured ({error})") from None
@@ -149,9 +149,7 @@ class ProcessProbe:
     def minor_faults(self) -> int:
         """Page faults of the process that needed no read; 0 when it is gone."""
         with contextlib.suppress(OSError, IndexError):
-            return int(
-                (self._proc / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[7]
-            )
+            return int(stat_fields(self._proc / "stat")[7])
         return 0
 
     def read_bytes(self) -> int:

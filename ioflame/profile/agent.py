@@ -201,12 +201,13 @@ class _Recorders:
             now = time.time()
             if now >= end:
                 return
-            ready = [one for one in self.agent.service if one.recorder and self.due.get(one.name, 0.0) <= now]
-            for service in ready[:1]:
-                self.due[service.name] = now + parse_duration("recorder", service.recorder)
-                self._record(service)
-            if not ready:
+            ready = (one for one in self.agent.service if one.recorder and self.due.get(one.name, 0.0) <= now)
+            service = next(ready, None)
+            if service is None:
                 time.sleep(min(_LOOK_SECONDS, end - now))
+                continue
+            self.due[service.name] = now + parse_duration("recorder", service.recorder)
+            self._record(service)
 
     def _record(self, service: Service) -> None:
         out = _out(self.agent, service) / _RECORDER

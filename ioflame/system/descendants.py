@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ioflame.system.proc_stat import stat_fields
+
 __all__ = ("descendants", "having_open")
 
 
@@ -16,10 +18,7 @@ def descendants(pids: Sequence[int]) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
-                # The name may hold blanks and brackets: fields count from the last closing one.
-                parents[int(entry.name)] = int(
-                    (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
-                )
+                parents[int(entry.name)] = int(stat_fields(entry / "stat")[1])
     found = list(pids)
     for pid in found:  # grows while we walk along it
         found += [child for child, parent in parents.items() if parent == pid and child not in found]

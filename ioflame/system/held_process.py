@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 
 from ioflame.errors import MeasurementError, UsageError
+from ioflame.system.proc_stat import stat_fields
 
 __all__ = ("HeldProcess", "process_number")
 
@@ -45,12 +46,11 @@ class HeldProcess:
         return self._directory / name
 
     def stat(self, tid: int | None = None) -> list[bytes]:
-        """Fields of stat(5) from the third on; empty once it is gone. The name before them may hold anything."""
+        """Fields of stat(5) from the third on; empty once it is gone."""
         try:
-            text = self.path("stat" if tid is None else f"task/{tid}/stat").read_bytes()
+            return stat_fields(self.path("stat" if tid is None else f"task/{tid}/stat"))
         except OSError:
             return []
-        return text.rpartition(b")")[2].split()
 
     @property
     def alive(self) -> bool:

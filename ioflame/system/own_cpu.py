@@ -8,6 +8,7 @@ import resource
 from pathlib import Path
 
 from ioflame.system.descendants import descendants
+from ioflame.system.proc_stat import stat_fields
 
 __all__ = ("own_cpu_seconds",)
 
@@ -20,6 +21,6 @@ def own_cpu_seconds() -> float:
     used = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     for pid in descendants([os.getpid()])[1:]:
         with contextlib.suppress(OSError, ValueError):
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            fields = stat_fields(Path(f"/proc/{pid}/stat"))
             used += sum(int(field) for field in fields[11:15]) / _HZ
     return used

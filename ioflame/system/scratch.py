@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ioflame.system.proc_stat import stat_fields
+
 __all__ = ("scratch_directory", "scratch_prefix")
 
 _NAME = re.compile(r"ioflame-(\d+)-(\d+)-\w+")
@@ -39,8 +41,7 @@ def scratch_prefix() -> str:
 def _began(pid: int) -> str | None:
     """When a process was started, in clock ticks since boot; None where it is no more."""
     try:
-        # After the name, which may hold anything: field 22 of proc(5).
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+        return stat_fields(Path(f"/proc/{pid}/stat"))[19].decode()
     except OSError:
         return None
 
