@@ -17,15 +17,16 @@ StartThreads = Callable[..., "subprocess.Popen[bytes]"]
 @pytest.fixture(scope="session")
 def threads_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Where large frames are probed, as on Ubuntu by default, each page of a stack is in memory.
-    return _built("threads", tmp_path_factory, "-fno-stack-clash-protection")
+    return built("threads", tmp_path_factory, "-fno-stack-clash-protection")
 
 
 @pytest.fixture(scope="session")
 def calls_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _built("calls", tmp_path_factory)
+    return built("calls", tmp_path_factory)
 
 
-def _built(name: str, places: pytest.TempPathFactory, *flags: str) -> Path:
+def built(name: str, places: pytest.TempPathFactory, *flags: str) -> Path:
+    """The program of a C file beside this one."""
     binary = places.mktemp(name) / name
     source = Path(__file__).with_name(f"{name}.c")
     subprocess.run(["cc", *_FLAGS, *flags, "-o", str(binary), str(source)], check=True)
