@@ -16,12 +16,13 @@ _NAMED = re.compile(r"([\w.+-]{1,40})=(.+)", re.DOTALL)
 def named_builds(engine: Engine, asked: str | None) -> dict[str, EngineBuild]:
     """By name, the base first: `NAME=PATH,NAME=PATH`; without a name it is the engine's version.
 
-    One build may stand under two names: what differs then is this host's. UsageError where two have one name.
+    One alone is called "": there is nothing to tell it from. One build may stand under two names: what
+    differs then is this host's. UsageError where two have one name.
     """
-    if asked is None or "," not in asked or Path(asked).exists():
-        return {"": engine.inspect(engine.find_binary(asked))}
+    if asked is None:
+        return {"": engine.inspect(engine.find_binary(None))}
     found: dict[str, EngineBuild] = {}
-    for text in asked.split(","):
+    for text in asked.split(",") if not Path(asked).exists() else [asked]:
         match = _NAMED.fullmatch(text) if not Path(text).exists() else None
         build = engine.inspect(engine.find_binary(match[2] if match else text))
         name = match[1] if match else build.version
@@ -32,4 +33,4 @@ def named_builds(engine: Engine, asked: str | None) -> dict[str, EngineBuild]:
                 mend="DB_BENCH=gcc=<path>,clang=<path>   (names of your choice, the base first)",
             )
         found[name] = build
-    return found
+    return found if len(found) > 1 else {"": build}

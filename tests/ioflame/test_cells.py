@@ -245,6 +245,7 @@ def test_builds_have_names_and_no_two_the_same(tmp_path: Path) -> None:
     again.chmod(0o755)
     assert list(named_builds(engine, f"A=db_bench,{again}")) == ["A", engine.inspect(again).version]
     assert list(named_builds(engine, "db_bench")) == [""]
+    assert named_builds(engine, f"A={again}")[""].path == again
     with pytest.raises(UsageError, match="two builds are called A"):
         named_builds(engine, f"A=db_bench,A={again}")
     with pytest.raises(UsageError, match="does not exist"):

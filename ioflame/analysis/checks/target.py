@@ -54,7 +54,9 @@ def _cost_check(cost: OwnCost) -> Check:
     if cost.budget is None:
         return Check("cost", Verdict.OK, value, "without what the kernel does in the target's own time")
     within = own <= allowed
-    value += f"; {100 * cost.budget:g} % of what it uses in {cost.period:g} s, {allowed:.2f} s, were allowed"
+    # Older runs have none: their budget was of the time watched.
+    meanwhile = f"in {cost.period:g} s" if cost.period else "meanwhile"
+    value += f"; {100 * cost.budget:g} % of what it uses {meanwhile}, {allowed:.2f} s, were allowed"
     if cost.cut:
         value += f"; ended early for that: {', '.join(cost.cut)}"
     return Check(
