@@ -37,11 +37,7 @@ from workloads.database import locked
 from workloads.experiment import own_definitions, read_experiment
 from workloads.registry import engine_named
 
-__all__ = ("add_parser", "add_repetition", "counts", "run")
-
-
-# Threads of the steps that make the tree: whatever the users, all steps read the same tree.
-_WRITERS = 1
+__all__ = ("add_parser", "run")
 
 
 def add_parser(commands: Commands) -> None:

@@ -44,7 +44,6 @@ class Target:
             self._claim(f"process {pid}")
         if group is not None:
             self._claim(f"group {group.stat().st_ino}")
-        self._named = list(pids)
         self.look()
         if not self._held:
             raise UsageError(
@@ -120,11 +119,6 @@ class Target:
     def running(self) -> list[int]:
         """Numbers of those that run."""
         return [pid for pid, process in self._held.items() if process.alive]
-
-    @property
-    def roots(self) -> list[int]:
-        """Those that were named, and run; of a group, all that run."""
-        return [pid for pid in self._named or self._held if self._held[pid].alive]
 
     @property
     def reused(self) -> list[int]:

@@ -12,10 +12,6 @@ from ioflame.system.memory_limit import limited_memory
 LIMIT = 24 << 20
 
 
-def usage_of(words: list[str], name: str) -> int:
-    return int((Path(words[-1]).parent / name).read_text())
-
-
 @pytest.mark.needs("memory_group")
 def test_a_process_and_the_page_cache_that_it_fills_stay_within_the_limit(tmp_path: Path) -> None:
     large = tmp_path / "large"
