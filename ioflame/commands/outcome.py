@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, IoflameError
 from ioflame.profile.parts import part_of, parts_of, screen
-from ioflame.profile.store.add import add_to_store
 from ioflame.results.checks import Verdict, worst
 from ioflame.results.files import Files
 from ioflame.results.run import Run
@@ -73,6 +72,9 @@ def add_to_asked_store(directory: str | None, found: Path, reporter: Reporter) -
     """A run, comparison or experiment that has ended, into the store that was asked for."""
     if not directory:
         return
+    # What reads every kind of run is imported where one is added alone.
+    from ioflame.profile.store.add import add_to_store
+
     with reporter.stage(f"add it to the store {directory}"):
         add_to_store(Store(Path(directory)), found)
     reporter.line(f"store:        {directory}")

@@ -11,15 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.progress_bar import ProgressBar
-
 from ioflame.text.columns import escaped
 from ioflame.text.terminal import steering_stderr
 from ioflame.text.units import format_seconds
 
-__all__ = ("Reporter", "fitted", "shown_path", "terminal_width")
+__all__ = ("Reporter", "shown_path", "terminal_width")
 
 
 def terminal_width(stream: TextIO) -> int | None:
@@ -29,19 +25,6 @@ def terminal_width(stream: TextIO) -> int | None:
 
 # What usually takes less is not spoken of.
 _PATIENCE_SECONDS = 3.0
-# Columns of a stage's line beside its words: spinner, bar of 20, clock, and a blank after each.
-_BESIDE = 32
-
-
-class _ClockColumn(ProgressColumn):
-    """A bar that moves with the clock: a stage is a wait on another process, with a known length."""
-
-    max_refresh = 0.2
-
-    def render(self, task: Task) -> ProgressBar:
-        elapsed = task.elapsed or 0.0
-        completed = min(elapsed, task.total) if task.total else 0.0
-        return ProgressBar(total=task.total, completed=completed, width=20, pulse=task.total is None)
 
 
 class Reporter:
@@ -54,9 +37,14 @@ class Reporter:
     def __init__(self, *, quiet: bool = False, keep: bool = True) -> None:
         self._quiet = quiet
         self._keep = keep
-        self._console = Console(file=steering_stderr(), highlight=False, soft_wrap=True)
         self._started = time.monotonic()
-        self._live = self._console.is_terminal and not quiet
+        self._stream = steering_stderr()
+        self._live = None
+        if self._stream.isatty() and not quiet:
+            # Half of what a short command imports: only where somebody looks on.
+            from ioflame.text.moving_line import MovingLine
+
+            self._live = MovingLine(self._stream)
 
     @classmethod
     def on_terminal(cls) -> Reporter:
@@ -73,8 +61,10 @@ class Reporter:
         self._write(f"warning: {text}")
 
     def _write(self, text: str) -> None:
-        # Stage texts hold paths and brackets, which are no style tags.
-        self._console.print(escaped(text), markup=False)
+        if self._live is None:
+            print(escaped(text), file=self._stream, flush=True)
+        else:
+            self._live.write(text)
 
     @contextmanager
     def waits_for(self, what: str) -> Iterator[None]:
@@ -91,30 +81,15 @@ class Reporter:
     def stage(self, what: str, expected: float | None = None) -> Iterator[None]:
         """A stage that runs; `expected` in seconds, where it is known."""
         estimate = f" (about {format_seconds(expected)})" if expected else ""
-        if not self._live:
+        if self._live is None:
             self.line(f"{what}{estimate}")
             yield
             return
         begun = time.monotonic()
-        with Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            _ClockColumn(),
-            TimeElapsedColumn(),
-            TextColumn(estimate.strip(), markup=False),
-            console=self._console,
-            transient=True,
-        ) as bar:
-            bar.add_task(fitted(escaped(what), self._console.width - len(estimate)), total=expected)
+        with self._live.moving(what, estimate, expected):
             yield
         if self._keep:
             self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
-
-
-def fitted(what: str, width: int) -> str:
-    """`what`, cut so that spinner, bar and clock stay on its line of `width` columns; never below 20."""
-    room = max(width - _BESIDE, 20)
-    return what if len(what) <= room else what[: room - 1] + "\u2026"
 
 
 def shown_path(path: Path) -> str:

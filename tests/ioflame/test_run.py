@@ -13,7 +13,7 @@ from ioflame.results.files import Files
 from ioflame.results.record import SCHEMA, RunRecord, Window
 from ioflame.results.run import Run, check_writable, open_run
 from ioflame.text.columns import NO_BREAK, fold_line
-from ioflame.text.progress import fitted
+from ioflame.text.moving_line import fitted
 from tests.records import counters
 
 
