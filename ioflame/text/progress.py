@@ -41,7 +41,7 @@ class Reporter:
         self._stream = steering_stderr()
         self._live = None
         if self._stream.isatty() and not quiet:
-            # Half of what a short command imports: only where somebody looks on.
+            # rich takes 50 ms of CPU to import: only where somebody looks on.
             from ioflame.text.moving_line import MovingLine
 
             self._live = MovingLine(self._stream)
@@ -62,7 +62,9 @@ class Reporter:
 
     def _write(self, text: str) -> None:
         if self._live is None:
-            print(escaped(text), file=self._stream, flush=True)
+            # One write: what is waited for is told by another thread.
+            self._stream.write(f"{escaped(text)}\n")
+            self._stream.flush()
         else:
             self._live.write(text)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ioflame.system.proc_stat import stat_fields
+
 _FLAGS = ["-O1", "-fno-omit-frame-pointer", "-pthread", "-Wall", "-Werror"]
 
 StartThreads = Callable[..., "subprocess.Popen[bytes]"]
@@ -57,8 +59,7 @@ def thread_states(pid: int) -> dict[int, str]:
     found = {}
     for name in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - names, not paths
         try:
-            text = Path(f"/proc/{pid}/task/{name}/stat").read_bytes()
+            found[int(name)] = stat_fields(Path(f"/proc/{pid}/task/{name}/stat"))[0].decode()
         except OSError:
             continue
-        found[int(name)] = text.rpartition(b")")[2].split()[0].decode()
     return found

@@ -26,7 +26,7 @@ from ioflame.results.run import Run, open_run
 from ioflame.system.descendants import descendants
 from ioflame.system.held_process import HeldProcess
 from ioflame.system.target import Target
-from tests.collectors.conftest import built
+from tests.collectors.conftest import built, thread_states
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import endpoint, service
 from tests.ebpf.conftest import compiled
@@ -293,11 +293,6 @@ def tracers(pid: int) -> set[int]:
     return {int(found) for text in texts for found in re.findall(r"^TracerPid:\s*(\d+)", text, re.M)} - {0}
 
 
-def states(pid: int) -> set[bytes]:
-    process = HeldProcess(pid)
-    return {(process.stat(tid) or [b"X"])[0] for tid in process.threads()}
-
-
 _WATCHERS = {
     "perf": ("--collect=perf",),
     "pmp": ("--collect=pmp",),
@@ -369,8 +364,8 @@ def test_nothing_of_ours_is_left_when_ioflame_is_killed(
         if watcher == "pmp":  # back from D, it is not to stop for who is gone
             process.stdin.write(b"x")
             process.stdin.flush()
-            until(lambda: b"D" not in states(process.pid))
-        until(lambda: not states(process.pid) & {b"T", b"t"})
+            until(lambda: "D" not in thread_states(process.pid).values())
+        until(lambda: not {"T", "t"} & set(thread_states(process.pid).values()))
         assert len(held) > 1 and bool(programs) == (watcher not in ("perf", "pmp", "hanging count"))
         assert not tracers(process.pid)
         assert Path(f"/proc/{process.pid}/cgroup").read_bytes() == groups
