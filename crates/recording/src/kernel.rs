@@ -34,15 +34,18 @@ impl Kernel {
 
     /// Lines of `address type name [module]`.
     fn take(&mut self, kallsyms: &[u8]) {
+        // A hundred thousand lines, of some 45 bytes.
+        let lines = kallsyms.len() / 40;
+        self.addresses.reserve(lines);
+        self.functions.reserve(lines);
+        self.names.reserve(kallsyms.len() / 2);
         for line in kallsyms.split(|&byte| byte == b'\n') {
             let mut fields = line.split(|&byte| byte == b' ' || byte == b'\t');
             let (Some(address), Some(kind), Some(name)) = (fields.next(), fields.next(), fields.next())
             else {
                 continue;
             };
-            let address =
-                std::str::from_utf8(address).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
-            let Some(address) = address.filter(|&address| address != 0) else { continue };
+            let Some(address) = hexadecimal(address).filter(|&address| address != 0) else { continue };
             match name {
                 b"_text" => self.text.0 = address,
                 b"_etext" => self.text.1 = address,
@@ -77,6 +80,11 @@ impl Kernel {
     pub fn known(&self) -> bool {
         self.text.0 != 0 && self.text.0 < self.text.1
     }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let digits = digits.iter().map(|&digit| char::from(digit).to_digit(16));
+    digits.map(|digit| digit.map(u64::from)).try_fold(0, |number: u64, digit| Some(number << 4 | digit?))
 }
 
 #[cfg(test)]
