@@ -7,7 +7,9 @@ acknowledged `enable`, and its start-up is not part of any window.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
 import shlex
 import signal
 import time
@@ -63,6 +65,7 @@ def perf_binary() -> str:
     return tool_path("perf", "linux-perf")
 
 
+@functools.cache
 def perf_version() -> str:
     words = capture([perf_binary(), "--version"], timeout=20).text.split()
     return words[-1] if words else "unknown"
@@ -81,7 +84,8 @@ def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
     scope = "process"
     sampled_by_timer = event.partition(":")[0] in ("cpu-clock", "task-clock")
     if sampled_by_timer and (os.cpu_count() or 1) <= _MAX_CPUS_SYSTEM_WIDE[callgraph]:
-        if _try(event, frequency, ["-a"]).refusal is None:
+        # Counting takes the same rights, and a tenth of the CPU of a recording, which reads the kernel's symbols.
+        if _counts(event, ["-a"]):
             scope = "system"
             why.append(
                 "recorded system-wide and folded for the process alone, because a per-process cpu-clock restarts at "
@@ -90,10 +94,10 @@ def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
         else:
             why.append("system-wide sampling is not permitted: the per-process clock is biased to finish_task_switch")
     if scope == "process":
-        tried = _try(event, frequency, [])
+        tried = _try(event, frequency)
         # perf falls back by itself where it can; where it does not, user mode alone is better than nothing.
         if tried.refusal and ":" not in event:
-            user_mode = _try(f"{event}:u", frequency, [])
+            user_mode = _try(f"{event}:u", frequency)
             tried = user_mode if user_mode.refusal is None else tried
         if tried.refusal:
             raise HostError(
@@ -107,11 +111,11 @@ def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
     return Plan(event, frequency, scope, "fp" if callgraph == "auto" else callgraph, tuple(why))
 
 
-def _counts(event: str) -> bool:
-    """True when the hardware counts `event`: perf stat says `<not supported>` where it cannot."""
-    done = capture([perf_binary(), "stat", "-x,", "-e", event, "--", "true"], timeout=20)
+def _counts(event: str, scope: Sequence[str] = ()) -> bool:
+    """True when perf may count `event` in that scope, and can: it says `<not supported>` where there is no counter."""
+    done = capture([perf_binary(), "stat", "-x,", "-e", event, *scope, "--", "true"], timeout=20)
     first = done.errors.split(",", 1)[0].strip()
-    return done.returncode == 0 and first.isdigit()
+    return done.returncode == 0 and first[:1].isdigit()
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,9 @@ class _Trial:
     recorded: str = ""
 
 
-def _try(event: str, frequency: int, scope: Sequence[str]) -> _Trial:
+def _try(event: str, frequency: int) -> _Trial:
     with scratch_directory() as scratch:
-        argv = [perf_binary(), "record", "-q", "-N", "-e", event, "-F", str(frequency), *scope]
+        argv = [perf_binary(), "record", "-q", "-N", "-e", event, "-F", str(frequency)]
         data = scratch / "perf.data"
         done = capture([*argv, "-g", "-o", str(data), "--", "true"], timeout=30)
         if done.returncode == 0:
@@ -150,7 +154,15 @@ def record_argv(plan: Plan, pids: Sequence[int], out: Path) -> list[str]:
     scope = ["-a"] if plan.scope == "system" else ["-p", ",".join(map(str, pids))]
     # The clock of the windows: what a second of the profile holds can be held against the counters of that second.
     how = ["-k", "CLOCK_MONOTONIC", "-e", plan.event, "-F", str(plan.frequency)]
-    return [perf_binary(), "record", "-N", *how, *graph, *scope, "-o", str(out)]
+    # Build ids by the kernel, as files are mapped: else perf reads all that it has written again, to look for them.
+    ids = ["--buildid-mmap"] if _has_build_ids(perf_version()) and _has_build_ids(os.uname().release) else []
+    return [perf_binary(), "record", "-N", *ids, *how, *graph, *scope, "-o", str(out)]
+
+
+def _has_build_ids(version: str) -> bool:
+    """Whether this perf, or this kernel, can note the build id of what is mapped; both are of one version."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 12)
 
 
 def with_dwarf(plan: Plan, reason: str) -> Plan:
