@@ -33,17 +33,21 @@ class MappedFiles:
         self._directory = directory
         self._left = _MOST_BYTES
         self._known: dict[str, tuple[int, int]] = {}
+        # Device, inode and path of what was looked at; a file that is deleted later has another path.
+        self._looked_at: set[str] = set()
         self._lost: dict[str, str] = {}
         self._compilers: dict[int, bool] = {}
 
     def keep(self, processes: Iterable[HeldProcess]) -> None:
         """Copies what those of them have mapped that run; what was copied before is not copied again."""
         for process, _ in zip((process for process in processes if process.alive), range(_LOOKED_AT), strict=False):
-            paths = set()
-            for span, path in _code(process):
-                paths.add(Path(path).name)
-                self._keep_file(process, span, path)
-            if (kept := self._keep_map(process)) or "libjvm.so" in paths:
+            has_jvm = False
+            for span, file, path in _code(process):
+                has_jvm = has_jvm or path.endswith("/libjvm.so")
+                if file not in self._looked_at:
+                    self._looked_at.add(file)
+                    self._keep_file(process, span, path)
+            if (kept := self._keep_map(process)) or has_jvm:
                 self._compilers[process.pid] = kept
 
     def checks(self) -> Iterator[Check]:
@@ -96,13 +100,13 @@ class MappedFiles:
         return False
 
 
-def _code(process: HeldProcess) -> Iterator[tuple[str, str]]:
-    """Addresses and path of each file that is mapped to be run."""
+def _code(process: HeldProcess) -> Iterator[tuple[str, str, str]]:
+    """Addresses, device and inode with the path, and path of each file that is mapped to be run."""
     with contextlib.suppress(OSError):
         for line in process.path("maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
             words = line.split(None, 5)
             if len(words) == 6 and "x" in words[1] and words[4] != "0" and words[5].startswith("/"):
-                yield "-".join(f"{int(end, 16):x}" for end in words[0].split("-")), words[5]
+                yield "-".join(f"{int(end, 16):x}" for end in words[0].split("-")), " ".join(words[3:]), words[5]
 
 
 def _source(process: HeldProcess, span: str, path: str) -> Path | None:

@@ -85,14 +85,14 @@ class Resamples:
         self, repeats: Sequence[Sequence[Mapping[str, float]]], *, resamples: int = 1000, seed: int = 1
     ) -> None:
         """repeats: for each, its slices: what each column gained in the slice. ValueError where there is none."""
-        groups = [_blocks(slices) for slices in repeats if slices]
-        if not groups:
+        first = next((slices[0] for slices in repeats if slices), None)
+        if first is None:
             raise ValueError("no slices")
+        groups = [_blocks(slices, list(first)) for slices in repeats if slices]
         self.n = sum(len(slices) for slices in repeats)
         self._measured = [_total(group) for group in groups]
         draw = random.Random(seed)
         self._drawn: list[list[Mapping[str, float]]] = []
-        self._together: list[Mapping[str, float]] = []
         for _ in range(resamples):
             chosen = draw.choices(groups, k=len(groups)) if len(groups) > 1 else groups
             self._drawn.append([_total(draw.choices(group, k=len(group))) for group in chosen])
@@ -104,11 +104,16 @@ class Resamples:
 
     def pooled(self, of: Callable[[Mapping[str, float]], float]) -> Draws:
         """A figure of all repeats' totals together."""
-        if not self._together:
-            # Once for all figures: of a table of categories each row is one.
-            self._together = [_total(drawn) for drawn in self._drawn]
-        values = [of(totals) for totals in self._together]
-        return Draws(of(_total(self._measured)), values, self.n, len(self._measured))
+        return Draws(
+            of(_total(self._measured)), [of(_total(drawn)) for drawn in self._drawn], self.n, len(self._measured)
+        )
+
+    def shares(self) -> dict[str, Draws]:
+        """Each column's share in the sum of all, of all repeats together, in percent."""
+        names, repeats = list(self._measured[0]), len(self._measured)
+        rows = [_shares(_total(totals)) for totals in (self._measured, *self._drawn)]
+        columns = zip(names, zip(*rows, strict=True), strict=True)
+        return {name: Draws(column[0], column[1:], self.n, repeats) for name, column in columns}
 
 
 class JointResamples:
@@ -127,7 +132,10 @@ class JointResamples:
         self.n = len(sessions)
         columns = {name: list(series[0]) for name, series in sessions[0].items()}
         rows = [
-            {name: [tuple(map(one.__getitem__, columns[name])) for one in _blocks(s)] for name, s in session.items()}
+            {
+                name: [tuple(map(one.__getitem__, columns[name])) for one in _blocks(s, columns[name])]
+                for name, s in session.items()
+            }
             for session in sessions
         ]
 
@@ -169,12 +177,7 @@ def share_draws(repeats: Sequence[Sequence[Sequence[float]]]) -> list[Draws]:
     repeats: for each, its seconds; a second is the weight of every row. Empty seconds count for nothing.
     """
     slices = [[{str(i): w for i, w in enumerate(second)} for second in seconds] for seconds in repeats]
-    resamples = Resamples(slices)
-
-    def share(row: str) -> Callable[[Mapping[str, float]], float]:
-        return lambda totals: 100 * totals[row] / (sum(totals.values()) or 1)
-
-    return [resamples.pooled(share(row)) for row in next(s for s in slices if s)[0]]
+    return list(Resamples(slices).shares().values())
 
 
 def share_intervals(repeats: Sequence[Sequence[Sequence[float]]]) -> list[Interval | None]:
@@ -187,10 +190,20 @@ _MOST_BLOCKS = 60
 _MANY = 10**6
 
 
-def _blocks(slices: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:
+def _blocks(slices: Sequence[Mapping[str, float]], columns: Sequence[str]) -> list[Mapping[str, float]]:
     length = -(-len(slices) // _MOST_BLOCKS)
-    return [_total(slices[i : i + length]) for i in range(0, len(slices), length)] if length > 1 else list(slices)
+    # All in one order, so that thousands of resamples are added up column by column.
+    ordered = [{name: one[name] for name in columns} for one in slices]
+    return [_total(ordered[i : i + length]) for i in range(0, len(ordered), length)] if length > 1 else [*ordered]
 
 
 def _total(slices: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-    return {name: sum([one[name] for one in slices]) for name in slices[0]}
+    """Of each column, which the slices have in the same order."""
+    if len(slices) == 1:
+        return slices[0]
+    return dict(zip(slices[0], map(sum, zip(*[one.values() for one in slices], strict=True)), strict=True))
+
+
+def _shares(totals: Mapping[str, float]) -> list[float]:
+    whole = sum(totals.values()) or 1
+    return [100 * weight / whole for weight in totals.values()]

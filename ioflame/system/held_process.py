@@ -36,19 +36,19 @@ class HeldProcess:
             raise _none(pid) from None
         self._handle, directory = descriptors
         # Reads below it fail once the process is gone.
-        self._directory = Path(f"/proc/self/fd/{directory}")
+        self._directory = f"/proc/self/fd/{directory}"
         # The two may be of different processes; one that is there still has had the number all the time.
         if not self.alive:
             raise _none(pid)
 
     def path(self, name: str) -> Path:
         """`/proc/PID/name` of this process and no other, for this process of ours to read."""
-        return self._directory / name
+        return Path(f"{self._directory}/{name}")
 
     def stat(self, tid: int | None = None) -> list[bytes]:
         """Fields of stat(5) from the third on; empty once it is gone."""
         try:
-            return stat_fields(self.path("stat" if tid is None else f"task/{tid}/stat"))
+            return stat_fields(f"{self._directory}/{'stat' if tid is None else f'task/{tid}/stat'}")
         except OSError:
             return []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from pathlib import Path
 
 from ioflame.system.descendants import descendants
 from ioflame.system.proc_stat import stat_fields
@@ -21,6 +20,6 @@ def own_cpu_seconds() -> float:
     used = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     for pid in descendants([os.getpid()])[1:]:
         with contextlib.suppress(OSError, ValueError):
-            fields = stat_fields(Path(f"/proc/{pid}/stat"))
+            fields = stat_fields(f"/proc/{pid}/stat")
             used += sum(int(field) for field in fields[11:15]) / _HZ
     return used

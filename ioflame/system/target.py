@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ioflame.errors import HostError, UsageError
-from ioflame.system.descendants import descendants
+from ioflame.system.descendants import descendants, is_below
 from ioflame.system.held_process import HeldProcess
 
 __all__ = ("Target",)
@@ -55,6 +55,8 @@ class Target:
     def look(self) -> None:
         """Takes in who has begun and who has ended since the last look."""
         for pid in self._listed() - self._held.keys():
+            if is_below(pid, os.getpid()):
+                continue  # we, where we were started below it or in its group
             with contextlib.suppress(UsageError):  # it has ended meanwhile
                 self._hold(pid)
         for pid, process in self._held.items():
@@ -70,7 +72,7 @@ class Target:
         else:
             listed = _members(self._group)
             self.group_gone = self.group_gone or not self._group.exists()
-        return set(listed) - set(descendants([os.getpid()]))
+        return set(listed)
 
     def _hold(self, pid: int) -> None:
         process = HeldProcess(pid)
