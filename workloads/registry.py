@@ -15,8 +15,8 @@ from workloads.engine import Engine
 from workloads.service import Service, merged_rules, read_service
 
 __all__ = (
-    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "rules_named", "service_named", "service_names",
-    "service_rules",
+    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "ladder_symbols", "rules_named", "service_named",
+    "service_names", "service_rules",
 )  # fmt: skip
 
 DEFAULT_ENGINE = "rocksdb"
@@ -86,14 +86,19 @@ def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | 
     return engine
 
 
+def ladder_symbols() -> Path:
+    """Where the ladder of a service puts its probes: of the default engine."""
+    return _folder(DEFAULT_ENGINE) / "symbols.toml"
+
+
 def rules_named(name: str) -> Rules:
     """Those of the engine called `name`; of another name, a file of the user's own, with the default engine's locks."""
     known = name in engine_names()
-    engine = engine_named(name if known else DEFAULT_ENGINE)
-    findings, aliases = engine.file("findings.toml"), engine.file("aliases.toml")
+    folder = _folder(name if known else DEFAULT_ENGINE)
+    findings, aliases = folder / "findings.toml", folder / "aliases.toml"
     return Rules(
-        str(engine.file("categories.toml")) if known else name,
-        engine.file("locks.toml"),
+        str(folder / "categories.toml") if known else name,
+        folder / "locks.toml",
         (findings,) if findings.exists() else (),
         (aliases,) if aliases.exists() else (),
     )

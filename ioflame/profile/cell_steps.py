@@ -7,7 +7,8 @@ from pathlib import Path
 from ioflame.analysis.run_figures import run_figures
 from ioflame.profile.experiment import with_callgraph
 from ioflame.profile.job import Job, new_record
-from ioflame.profile.measure import measure, recorded
+from ioflame.profile.measure import measure
+from ioflame.profile.recorded import recorded
 from ioflame.results.categories import read_categories, views_in
 from ioflame.results.cells import CellOutcome
 from ioflame.results.checks import Verdict

@@ -13,7 +13,8 @@ from ioflame.errors import UsageError
 from ioflame.profile.baseline import look_at_requests, run_baseline
 from ioflame.profile.estimate import plan_lines
 from ioflame.profile.job import Job, new_record
-from ioflame.profile.measure import measure, recorded
+from ioflame.profile.measure import measure
+from ioflame.profile.recorded import recorded
 from ioflame.results.categories import read_categories
 from ioflame.results.experiment import Baseline, ExperimentRecord, ExperimentRun, StepRecord
 from ioflame.results.files import Files

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from ioflame.errors import IoflameError, MeasurementError
 from ioflame.profile.analyse import analyse
 from ioflame.profile.job import Job, describe_database, describe_tree
 from ioflame.profile.observers import Watched, observer_named
+from ioflame.profile.recorded import commands_of, recorded
 from ioflame.results.files import Files
 from ioflame.results.record import ANALYSIS, Command, RunRecord, Unobserved
 from ioflame.results.run import Run
@@ -34,12 +33,10 @@ from workloads.engine import Tree
 
 __all__ = (
     "choose_callgraph",
-    "commands_of",
     "database_of",
     "load_and_measure",
     "measure",
     "query_report",
-    "recorded",
     "roles_of",
 )
 
@@ -74,20 +71,6 @@ def load_and_measure(job: Job, database: Database, run: Run, reporter: Reporter)
             database.load(children, reporter, run.path("load.log"))
         measure(job, database, run, children, reporter)
     run.point_latest()
-
-
-@contextlib.contextmanager
-def recorded(run: Run, children: Children) -> Iterator[Children]:
-    """Stops the children at the end; after an exception puts into the record what was started, and why it ended."""
-    try:
-        with children:
-            yield children
-    except (KeyboardInterrupt, IoflameError) as error:
-        why = error.what.splitlines()[0] if isinstance(error, IoflameError) else "interrupted"
-        run.record.commands = commands_of(children)
-        run.record.missing = [f"{what} ({why})" for what in run.record.missing]
-        run.save()
-        raise
 
 
 def measure(
@@ -222,10 +205,6 @@ def _refuse_wrong_tree(job: Job, record: RunRecord, levels: int) -> None:
             mend="make io-efficiency   (it compacts the tree first), or "
             f"WORKLOAD={'|'.join(name for name, step in job.engine.workloads().items() if step.levels == 'any')}",
         )
-
-
-def commands_of(children: Iterable[Child]) -> list[Command]:
-    return [Command(c.name, c.argv, c.pid, c.started, c.ended, c.describe_end()) for c in children]
 
 
 def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,6 @@ from ebpf.ladder import LadderRequest, ladder_observer
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from ioflame.errors import IoflameError, MeasurementError
-from ioflame.profile.job import Job
 from ioflame.profile.off_cpu import show_off_cpu
 from ioflame.profile.parts import layers
 from ioflame.profile.pmp import show_pmp
@@ -28,6 +28,9 @@ from ioflame.results.run import Run
 from ioflame.system.atomic_files import read_json
 from ioflame.system.observer import NullObserver, Observer
 from ioflame.system.process import Children
+
+if TYPE_CHECKING:
+    from ioflame.profile.job import Job
 
 __all__ = ("Watched", "observer_named", "show_observed")
 

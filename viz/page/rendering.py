@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from viz.figures import CannotBeError
@@ -19,9 +23,21 @@ def _shown(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+class _BesideTemplates(FileSystemBytecodeCache):
+    """What templates are compiled to, kept beside them as Python keeps modules: where it may, and if it does."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if sys.dont_write_bytecode:
+            return
+        with contextlib.suppress(OSError):
+            Path(self.directory).mkdir(exist_ok=True)
+            super().dump_bytecode(bucket)
+
+
 _TEMPLATES = Environment(
     loader=PackageLoader("viz.page"), autoescape=True, undefined=StrictUndefined, finalize=_shown,
     trim_blocks=True, lstrip_blocks=True,
+    bytecode_cache=_BesideTemplates(str(Path(__file__).with_name("__pycache__")), "%s.template"),
 )  # fmt: skip
 _TEMPLATES.filters["hue_class"] = hue_class
 

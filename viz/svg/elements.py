@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from xml.sax.saxutils import escape
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from viz.printable import printable
 
@@ -16,7 +15,7 @@ def element(name: str, *content: object, **attributes: object) -> Markup:
     """`<name attributes>content</name>`. Attributes are written with hyphens for underscores, and `class_` is `class`.
     Pixels are rounded to hundredths."""
     given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
-    start = name + "".join(f' {key}="{_escaped(value, quote=True)}"' for key, value in given.items())
+    start = name + "".join(f' {key}="{_escaped(value)}"' for key, value in given.items())
     return Markup(f"<{start}>{''.join(map(_escaped, content))}</{name}>" if content else f"<{start}/>")
 
 
@@ -40,12 +39,12 @@ def plot(width: float, height: float, words: str, *content: object, **data: obje
     )  # fmt: skip
 
 
-def _escaped(value: object, quote: bool = False) -> str:
+def _escaped(value: object) -> Markup:
     if isinstance(value, Markup):
         return value
     # Line feeds part the lines of a tooltip.
     text = _number(value) if isinstance(value, float) else "\n".join(map(printable, str(value).split("\n")))
-    return escape(text, {'"': "&quot;"} if quote else {})
+    return escape(text)
 
 
 def _number(value: float) -> str:

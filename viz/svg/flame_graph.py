@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from xml.sax.saxutils import escape
+
+from markupsafe import escape
 
 from ioflame.system.atomic_files import write_whole
 from viz.assets import asset

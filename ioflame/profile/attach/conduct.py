@@ -15,8 +15,8 @@ from ioflame.profile.analyse import analyse
 from ioflame.profile.attach.budget import LARGER, allowed_seconds, check_left, runaway_error, runaway_limit
 from ioflame.profile.attach.job import AttachJob
 from ioflame.profile.attach.redact import hide_in_record, hide_waits, redacted, without_words
-from ioflame.profile.measure import commands_of, recorded
 from ioflame.profile.observers import Watched, observer_named
+from ioflame.profile.recorded import commands_of, recorded
 from ioflame.results.files import Files
 from ioflame.results.record import OwnCost, Unobserved
 from ioflame.results.record import Target as TargetRecord
@@ -26,7 +26,7 @@ from ioflame.system.held_process import HeldProcess
 from ioflame.system.own_cpu import own_cpu_seconds
 from ioflame.system.process import Children
 from ioflame.text.progress import Reporter
-from workloads.registry import DEFAULT_ENGINE, engine_named
+from workloads.registry import ladder_symbols
 from workloads.service import rules_text
 
 __all__ = ("LEAST_SECONDS", "attach", "recorded_share")
@@ -145,8 +145,7 @@ def _observe(
         if name == "offcpu":
             assert run.record.target is not None
             run.record.target.off_cpu_pid = pids[0]
-    symbols = engine_named(DEFAULT_ENGINE).file("symbols.toml")
-    watched = Watched(run, children, pids, job.plan, job.device, symbols, ladder_sample=8)
+    watched = Watched(run, children, pids, job.plan, job.device, ladder_symbols(), ladder_sample=8)
     assert run.record.target is not None and run.record.target.cost is not None
     cost, before, started = run.record.target.cost, own_cpu_seconds(), len(list(children))
     windows.limit, children.cpu_limit = before + left, runaway_limit(left)

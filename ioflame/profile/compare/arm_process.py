@@ -14,8 +14,9 @@ from collectors.schedule import Schedule
 from ioflame.errors import IoflameError
 from ioflame.profile.compare.arms import PlannedArm
 from ioflame.profile.job import describe_database
-from ioflame.profile.measure import choose_callgraph, commands_of, query_report, roles_of
+from ioflame.profile.measure import choose_callgraph, query_report, roles_of
 from ioflame.profile.observers import Watched, observer_named
+from ioflame.profile.recorded import commands_of
 from ioflame.results.comparison import BlockWindow, Process
 from ioflame.results.record import SeedRange, Unobserved
 from ioflame.results.run import Run
