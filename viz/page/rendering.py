@@ -16,7 +16,7 @@ from viz.flame.palette import hue_class
 from viz.printable import printable
 from viz.svg.elements import element
 
-__all__ = ("absent", "banner", "part", "plot_figure", "render", "table")
+__all__ = ("absent", "banner", "compile_templates", "part", "plot_figure", "render", "table")
 
 
 def _shown(value: object) -> object:
@@ -45,6 +45,12 @@ _TEMPLATES.filters["hue_class"] = hue_class
 def render(template: str, **values: object) -> Markup:
     """`template` of the folder beside this file, filled with `values`."""
     return Markup(_TEMPLATES.get_template(template).render(values))
+
+
+def compile_templates() -> None:
+    """All of them, as the first page would one by one: for the set-up."""
+    for name in _TEMPLATES.list_templates():
+        _TEMPLATES.get_template(name)
 
 
 def table(

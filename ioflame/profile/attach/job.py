@@ -178,7 +178,7 @@ def _told_by_files(processes: Iterable[HeldProcess]) -> str | None:
         with contextlib.suppress(OSError):
             for line in process.path("maps").read_text(encoding="utf-8", errors="replace").splitlines():
                 if len(words := line.split(None, 5)) == 6:
-                    names.add(Path(words[5].removesuffix(" (deleted)")).name)
+                    names.add(words[5].removesuffix(" (deleted)").rpartition("/")[2])
     return next((name for name in service_names() if service_named(name).is_of(names)), None)
 
 
