@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import shlex
 import signal
 import time
@@ -154,15 +153,9 @@ def record_argv(plan: Plan, pids: Sequence[int], out: Path) -> list[str]:
     scope = ["-a"] if plan.scope == "system" else ["-p", ",".join(map(str, pids))]
     # The clock of the windows: what a second of the profile holds can be held against the counters of that second.
     how = ["-k", "CLOCK_MONOTONIC", "-e", plan.event, "-F", str(plan.frequency)]
-    # Build ids by the kernel, as files are mapped: else perf reads all that it has written again, to look for them.
-    ids = ["--buildid-mmap"] if _has_build_ids(perf_version()) and _has_build_ids(os.uname().release) else []
-    return [perf_binary(), "record", "-N", *ids, *how, *graph, *scope, "-o", str(out)]
-
-
-def _has_build_ids(version: str) -> bool:
-    """Whether this perf, or this kernel, can note the build id of what is mapped; both are of one version."""
-    numbers = re.match(r"(\d+)\.(\d+)", version)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 12)
+    # No --buildid-mmap, which would spare perf the second reading of its file: a system-wide recording with it makes
+    # the kernel (seen on 6.18) mark other recordings' mappings as if they had build ids, and their perf (6.1) aborts.
+    return [perf_binary(), "record", "-N", *how, *graph, *scope, "-o", str(out)]
 
 
 def with_dwarf(plan: Plan, reason: str) -> Plan:

@@ -34,7 +34,8 @@ def library(directory: Path, name: str = "libgone.so", extra: str = "") -> Path:
 
 def record(data: Path, options: list[str], *command: str | Path) -> Path:
     argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
-    subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(argv, check=False, capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, f"{argv}: {done.returncode}, {done.stderr.decode(errors='replace')}"
     return data
 
 
@@ -103,6 +104,8 @@ def share_of_differences(ours: Counter[bytes], theirs: Counter[bytes]) -> float:
     """
     theirs = Counter({stack.replace(b";_dl_start_user;", b";_start;"): weight for stack, weight in theirs.items()})
     assert sum(ours.values()) == sum(theirs.values()) > 0
+    # pytest shows it of a test that fails.
+    print("ours alone:", ours - theirs, "perf's alone:", theirs - ours)
     return sum((ours - theirs).values()) / sum(ours.values())
 
 

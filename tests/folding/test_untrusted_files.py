@@ -41,7 +41,7 @@ def fold(*arguments: str | Path, memory: int | None = None) -> tuple[int, bytes,
 def test_pipes_under_the_names_of_debug_files_are_not_waited_for(build: Any, tmp_path: Path) -> None:
     program = tmp_path / "busy"
     shutil.copy(build("split"), program)
-    data = record(tmp_path / "perf.data", [*OPTIONS, "--buildid-mmap"], program, "200")
+    data = record(tmp_path / "perf.data", OPTIONS, program, "200")
     code, without, _ = fold("--no-inlines", data)
     assert code == 0
     os.mkfifo(tmp_path / "busy.dwp")
@@ -149,7 +149,7 @@ def zeros_of_zlib(size: int) -> bytes:
 def test_debug_information_that_unpacks_to_more_than_there_is_stays_packed(build: Any, tmp_path: Path) -> None:
     program, section = tmp_path / "busy", tmp_path / "section"
     shutil.copy(build("debug"), program)
-    data = record(tmp_path / "perf.data", [*OPTIONS, "--buildid-mmap"], program, "200")
+    data = record(tmp_path / "perf.data", OPTIONS, program, "200")
     code, without, _ = fold("--no-inlines", data)
     assert code == 0 and b"(anonymous namespace)::hidden;turn " in fold(data)[1]
     # Elf64_Chdr: zlib. What fits into the budget may not fit into memory; what does not is not even looked at.

@@ -132,8 +132,7 @@ impl ProcessMaps {
         let mut build_id = None;
         if newer {
             let identity = at.take(24)?;
-            let len = usize::from(identity[0]).min(20);
-            build_id = (misc & MMAP_BUILD_ID != 0).then(|| &identity[4..4 + len]);
+            build_id = (misc & MMAP_BUILD_ID != 0).then(|| build_id_of(identity)).flatten();
             let protection = at.u32()?;
             at.u32()?;
             const EXECUTE: u32 = 4;
@@ -186,9 +185,32 @@ impl ProcessMaps {
     }
 }
 
+/// The build id in the 24 bytes of a mapping's identity: its length, three zeros, and twenty bytes that end in zeros.
+///
+/// A system-wide recording with `--buildid-mmap` makes the kernel (seen on 6.18) mark the mappings of other recordings,
+/// too, whose 24 bytes are what they were: device, inode and the inode's generation.
+fn build_id_of(identity: &[u8]) -> Option<&[u8]> {
+    let (head, room) = identity.split_at(4);
+    let (id, padding) = room.split_at_checked(head[0].into())?;
+    let marked_rightly = !id.is_empty() && head[1..] == [0; 3] && padding.iter().all(|&byte| byte == 0);
+    marked_rightly.then_some(id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_and_an_inode_are_no_build_id() {
+        let identity = |head: [u8; 4], id: &[u8]| [&head, id, &vec![0; 20 - id.len()]].concat();
+        let sha1 = identity([20, 0, 0, 0], &[7; 20]);
+        assert_eq!(build_id_of(&sha1), Some(&[7; 20][..]));
+        assert_eq!(build_id_of(&identity([8, 0, 0, 0], &[7; 8])), Some(&[7; 8][..]), "lld's");
+        assert_eq!(build_id_of(&identity([0; 4], &[])), None, "a device without a number, as btrfs has");
+        assert_eq!(build_id_of(&identity([254, 0, 0, 0], &[7; 20])), None, "a virtual disk");
+        assert_eq!(build_id_of(&identity([3, 1, 0, 0], &[7; 3])), None, "NVMe, device 259");
+        assert_eq!(build_id_of(&identity([8, 0, 0, 0], &[7; 16])), None, "SCSI, with a generation");
+    }
 
     fn map(start: u64, end: u64) -> Map {
         Map {
