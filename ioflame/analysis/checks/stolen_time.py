@@ -77,6 +77,9 @@ def stolen_checks(
     seconds = [window for window in series if window.kind == "perf"]
     hit = sum(window.counters.steal_ns > 0 for window in seconds)
     where = f", in {hit} of its {len(seconds)} seconds" if hit else ""
+    samples = f"samples may hold {stolen / 1e9:.2f} s of it"
+    if stolen > stolen_ns:
+        samples = f"samples hold {stolen / 1e9:.2f} s more than the scheduler counted as run"
     # Of the threads that the view is of, which are all of them where nothing writes.
     whole = sum(row.weight for row in rows)
     bounds = ((row.name, *share_bounds(row.weight, whole, stolen)) for row in rows if row.weight)
@@ -87,8 +90,8 @@ def stolen_checks(
     yield Check(
         "stolen samples",
         Verdict.WARN,
-        f"the hypervisor took {stolen_ns / 1e9:.2f} s in the perf window{where}; samples may hold {stolen / 1e9:.2f} s "
-        f"of it, {stolen / profile.weight:.1%} of the weight",
+        f"the hypervisor took {stolen_ns / 1e9:.2f} s in the perf window{where}; {samples}, "
+        f"{stolen / profile.weight:.1%} of the weight",
         means,
         "run it again on a quieter host, or one with a cycles counter (EVENT=cycles)",
     )
