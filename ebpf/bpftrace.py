@@ -14,7 +14,7 @@ import shutil
 import signal
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,7 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 SHORTEST_BELOW = 1 << 62
 
 _Seen = TypeVar("_Seen")
+_Row = TypeVar("_Row")
 
 # One map: rows of (key parts, value).
 MapRows = list[tuple[tuple[str, ...], int]]
@@ -225,15 +226,36 @@ def read_totals(maps: Mapping[str, MapRows]) -> dict[str, int]:
     return {name: sum(value for _, value in rows) for name, rows in maps.items()}
 
 
-def read_histograms(maps: Mapping[str, MapRows], name: str) -> dict[int, Histogram]:
-    """Rows that a script counted by number: buckets in the map `name`, the rest in `name`_sum, _shortest and _max."""
-    counts: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for (row, bucket), count in maps.get(name, []):
-        counts[int(row)][int(bucket)] += count
-    sums, below, most = (
-        {int(row): value for (row,), value in maps.get(f"{name}_{part}", [])} for part in ("sum", "shortest", "max")
-    )
-    return {row: histogram(held, sums[row], SHORTEST_BELOW - below[row], most[row]) for row, held in counts.items()}
+def read_histograms(maps: Mapping[str, MapRows], name: str, row: Callable[..., _Row]) -> dict[_Row, Histogram]:
+    """Durations that a script counted: buckets in the map `name`, the rest in `name`_sum, _shortest and _max.
+
+    row: the row that a key (its parts without the bucket) belongs to; several keys may be one row
+
+    A key that one of the four maps lacks is left out: an update of a full or busy map fails without a word.
+    """
+    counts: dict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
+    for key, count in maps.get(name, []):
+        counts[key[:-1]][int(key[-1])] += count
+    sums, below, most = (_values(maps.get(f"{name}_{part}", [])) for part in ("sum", "shortest", "max"))
+    keys: dict[_Row, list[tuple[str, ...]]] = defaultdict(list)
+    for whole in counts.keys() & sums.keys() & below.keys() & most.keys():
+        keys[row(*whole)].append(whole)
+    return {
+        held: histogram(
+            sum((counts[key] for key in merged), Counter[int]()),
+            sum(sum(sums[key]) for key in merged),
+            SHORTEST_BELOW - max(max(below[key]) for key in merged),
+            max(max(most[key]) for key in merged),
+        )
+        for held, merged in keys.items()
+    }
+
+
+def _values(rows: MapRows) -> dict[tuple[str, ...], list[int]]:
+    values: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for key, value in rows:
+        values[key].append(value)
+    return values
 
 
 class _Pairs(list[tuple[str, Any]]):

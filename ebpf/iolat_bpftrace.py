@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from ebpf.bpftrace import (
-    SHORTEST_BELOW,
     BpftraceObserver,
     BpftraceRun,
     Edge,
     MapRows,
+    read_histograms,
     read_maps,
     read_totals,
     require_first_pid_namespace,
 )
-from ebpf.buckets import bounds, histogram
+from ebpf.buckets import bounds
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
 from ioflame.errors import HostError, UsageError
 from ioflame.results.histogram import Histogram
@@ -103,7 +103,7 @@ def decode(text: str, device: Device, pids: list[int], children: bool, window: t
         "no_start": one.get("no_start", 0),
         "negative": one.get("negative", 0),
         "collided": one.get("collided", 0),
-        # A full map drops new keys without a word: what is missing from its sum says so.
+        # An update of a full or busy map fails without a word: what is missing from its sum says so.
         "lost_start": ended - sum(row.total.count for row in rows),
         "lost_kind": ended - sum(kind.count for kind in kinds),
     }
@@ -139,31 +139,15 @@ def _operation(rwbs: str) -> tuple[str, list[str]]:
 
 
 def _rows(maps: Mapping[str, MapRows]) -> list[IoRow]:
-    stages = {stage: _histograms(maps, stage) for stage in ("queue", "device", "total")}
+    def row(rwbs: str, own: str) -> tuple[str, str]:
+        return _operation(rwbs)[0], _OWNERS[own]
+
+    stages = {stage: read_histograms(maps, stage, row) for stage in ("queue", "device", "total")}
     none = Histogram()
     return [
         IoRow(key[0], key[1], stages["queue"].get(key, none), stages["device"].get(key, none), total)
         for key, total in sorted(stages["total"].items())
     ]
-
-
-def _histograms(maps: Mapping[str, MapRows], stage: str) -> dict[tuple[str, str], Histogram]:
-    """Histograms of a stage by operation and owner; several `rwbs` are one operation."""
-    counts: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for (rwbs, own, bucket), count in maps.get(stage, []):
-        counts[_operation(rwbs)[0], _OWNERS[own]][int(bucket)] += count
-
-    def folded(name: str) -> dict[tuple[str, str], list[int]]:
-        values: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for (rwbs, own), value in maps.get(f"{stage}_{name}", []):
-            values[_operation(rwbs)[0], _OWNERS[own]].append(value)
-        return values
-
-    sums, below, most = folded("sum"), folded("shortest"), folded("max")
-    return {
-        key: histogram(held, sum(sums[key]), SHORTEST_BELOW - max(below[key]), max(most[key]))
-        for key, held in counts.items()
-    }
 
 
 def _buckets(counts: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:

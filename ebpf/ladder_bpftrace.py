@@ -53,7 +53,8 @@ def decode(text: str, pid: int, window: tuple[int, int], disks: tuple[_Disks, _D
     """
     maps = read_maps(text)
     one = read_totals(maps)
-    rungs = {number: _rung(number, held) for number, held in read_histograms(maps, "rung").items()}
+    durations = read_histograms(maps, "rung", int)
+    rungs = {number: _rung(number, held) for number, held in durations.items()}
     return Ladder(
         backend="bpftrace",
         pid=pid,
@@ -73,7 +74,11 @@ def decode(text: str, pid: int, window: tuple[int, int], disks: tuple[_Disks, _D
         classes=[rungs.get(number, Rung(name)) for number, name in _CLASSES.items()],
         outside=Rung("outside"),
         device=_device({int(key[0]): count for key, count in maps.get("device", [])}, disks),
-        losses={"collided": one.get("collided", 0), "async_calls": one.get("async", 0)},
+        losses={
+            "collided": one.get("collided", 0),
+            "async_calls": one.get("async", 0),
+            "lost_rung": one.get("rung", 0) - sum(held.count for held in durations.values()),
+        },
         process_ended=bool(one.get("ended", 0)),
     )
 

@@ -65,7 +65,7 @@ def decode(text: str, pid: int, window: tuple[int, int]) -> RunQueue:
     """The script's maps; text: bpftrace's `-f json` output."""
     maps = read_maps(text)
     one = read_totals(maps)
-    waits = read_histograms(maps, "wait")
+    waits = read_histograms(maps, "wait", int)
     return RunQueue(
         backend="bpftrace",
         how=_HOW,
@@ -75,5 +75,9 @@ def decode(text: str, pid: int, window: tuple[int, int]) -> RunQueue:
         waits={name: waits.get(number, Histogram()) for number, name in _KINDS.items()},
         voluntary=one.get("voluntary", 0),
         involuntary=one.get("involuntary", 0),
-        losses={"no_start": one.get("no_start", 0), "negative": one.get("negative", 0)},
+        losses={
+            "no_start": one.get("no_start", 0),
+            "negative": one.get("negative", 0),
+            "lost_wait": one.get("wait", 0) - sum(held.count for held in waits.values()),
+        },
     )

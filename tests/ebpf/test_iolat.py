@@ -238,6 +238,17 @@ def test_bpftrace_counts_the_same_but_for_what_it_states(loop: Disk, tmp_path: P
     assert sum(n for piece in latency.slices for _, _, n in piece.process) == read.total.count
 
 
+@pytest.mark.needs("bpftrace")
+def test_bpftrace_counts_no_request_that_it_saw_in_part(loop: Disk, tmp_path: Path) -> None:
+    """Four readers of one block: a request starts on a CPU while the end of the last is traced on another."""
+    options = ("--rw=randread", "--bs=4k", "--size=4k", "--numjobs=4", "--time_based", "--runtime=4")
+    fio, latency = traced(loop, tmp_path, lambda: run_fio(loop, *options), "bpftrace")
+    assert [(row.operation, row.owner) for row in latency.rows] == [("read", "process")]
+    assert {kind.bytes for kind in latency.kinds} == {4096}
+    assert latency.losses["lost_start"] == latency.losses["lost_kind"] == 0
+    assert latency.count("read") + latency.losses["collided"] + latency.losses["no_start"] >= fio.reads
+
+
 @pytest.mark.alone
 @pytest.mark.needs("biolatency")
 def test_biolatency_as_the_backend(loop: Disk, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from ebpf.bpftrace import SHORTEST_BELOW, read_maps, script, words_of
+from ebpf.bpftrace import SHORTEST_BELOW, MapRows, read_histograms, read_maps, script, words_of
 from ebpf.buckets import bounds
 from ebpf.iolat_bcc import parse_biolatency
 from ebpf.iolat_bpftrace import decode
@@ -63,6 +63,34 @@ def test_the_shortest_may_be_long(name: str) -> None:
 def test_a_full_map_is_a_loss() -> None:
     latency = decode(_BPFTRACE.replace('"@ended": 5', '"@ended": 9'), Device(7, 0, "loop0"), [1], False, (0, 1))
     assert latency.losses["lost_start"] == latency.losses["lost_kind"] == 4
+
+
+@pytest.mark.parametrize("part", ["sum", "shortest", "max"])
+def test_a_key_that_one_map_lacks_is_left_out(part: str) -> None:
+    """The update of one map failed: its key was a crash, or its durations without a sum."""
+    maps: dict[str, MapRows] = {
+        "wait": [(("1", "40"), 2), (("2", "41"), 3), (("2", "42"), 1)],
+        "wait_sum": [(("1",), 80), (("2",), 170)],
+        "wait_shortest": [(("1",), SHORTEST_BELOW - 40), (("2",), SHORTEST_BELOW - 41)],
+        "wait_max": [(("1",), 40), (("2",), 45)],
+    }
+    both = read_histograms(maps, "wait", int)
+    assert [(both[row].count, both[row].sum_ns, both[row].least_ns, both[row].most_ns) for row in (1, 2)] == [
+        (2, 80, 40, 40),
+        (4, 170, 41, 45),
+    ]
+    lacking = {**maps, f"wait_{part}": [entry for entry in maps[f"wait_{part}"] if entry[0] != ("1",)]}
+    assert read_histograms(lacking, "wait", int) == {2: both[2]}
+    # Keys that are one row: what is left out of it is all that the lacking key held.
+    assert read_histograms(maps, "wait", lambda _: "all")["all"].sum_ns == 250
+    assert read_histograms(lacking, "wait", lambda _: "all") == {"all": both[2]}
+
+
+def test_a_key_that_one_map_lacks_is_a_loss() -> None:
+    text = _BPFTRACE.replace('"@ended": 5', '"@ended": 8').replace('{"RS,1,310": 2', '{"RM,1,310": 3, "RS,1,310": 2')
+    latency = decode(text, Device(7, 0, "loop0"), [1], False, (0, 1))
+    assert latency.row("read", "process").total.count == 4
+    assert latency.losses["lost_start"] == 3
 
 
 def test_words_leave_out_the_limit_that_does_not_matter() -> None:
