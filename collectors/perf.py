@@ -98,6 +98,13 @@ def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
         if tried.refusal and ":" not in event:
             user_mode = _try(f"{event}:u", frequency)
             tried = user_mode if user_mode.refusal is None else tried
+        if tried.refusal and "util/build-id.c" in tried.refusal:
+            raise HostError(
+                f"perf {perf_version()} aborts when it records {event}: {tried.refusal}",
+                means="another recording on this host runs with --buildid-mmap: the kernel then writes build IDs into "
+                "every recording, on which older versions of perf abort",
+                mend="pgrep -a perf   (once that recording has ended, the same command works; a newer perf may, too)",
+            )
         if tried.refusal:
             raise HostError(
                 f"perf cannot record {event}: {tried.refusal}",

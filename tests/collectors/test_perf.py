@@ -75,6 +75,28 @@ def test_an_event_that_does_not_exist_is_refused_with_perfs_words() -> None:
     assert caught.value.exit_code == 3
 
 
+@pytest.mark.alone
+def test_a_recording_with_build_ids_beside_it_is_named_where_perf_aborts_on_it(tmp_path: Path) -> None:
+    # Alone, since it would end the recordings of other tests, too. The command starts once events are on.
+    others = ["perf", "record", "-a", "-q", "-N", "--buildid-mmap", "-o", str(tmp_path / "others.data")]
+    command = ["sh", "-c", "echo started; read end"]
+    with subprocess.Popen(
+        [*others, "--", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == b"started\n"
+        try:
+            plan = plan_recording("page-faults", 99, "fp")
+        except HostError as error:
+            assert "aborts" in str(error) and "build-id.c" in str(error)
+            assert "--buildid-mmap" in (error.means or "") and "pgrep" in (error.mend or "")
+        else:
+            assert plan.event == "page-faults"  # a kernel or a perf without the defect
+        other.stdin.close()
+        assert other.wait() == 1  # `read` saw the end: perf recorded until then
+    assert plan_recording("page-faults", 99, "fp").event == "page-faults"
+
+
 def test_a_recording_that_cannot_write_says_so(burner: subprocess.Popen[str], tmp_path: Path) -> None:
     plan = Plan("cpu-clock", 99, "process", "fp", ())
     with Children() as children, pytest.raises(MeasurementError, match="perf did not enable"):
