@@ -107,6 +107,61 @@ def test_symbols_packed_in_a_program_are_found(build: Any, tmp_path: Path) -> No
     assert sum((ours & theirs).values()) > 0.5 * sum(ours.values()) > 0
 
 
+GO_PROGRAM = """package main
+
+// static volatile unsigned sink;
+// static void in_c(void) { for (unsigned i = 0; i < 100000; i++) sink += i; }
+import "C"
+
+//go:noinline
+func turnTheCrank(n int) (sum int) {
+	for i := 0; i < n; i++ { sum += i ^ (sum >> 3) }
+	return
+}
+
+type crank struct{ turns int }
+
+//go:noinline
+func (c *crank) turn() {
+	for i := 0; i < 100000; i++ { c.turns += i ^ (c.turns >> 3) }
+	c.turns += turnTheCrank(100000); C.in_c()
+}
+
+func main() { c := &crank{}; for n := 0; n < 2000; n++ { c.turn() } }
+"""
+
+
+@pytest.mark.needs("go")
+@pytest.mark.parametrize("with_c", [True, False], ids=["cgo", "pure"])
+@pytest.mark.parametrize("mode", ["exe", "pie"])
+def test_a_stripped_program_of_go_has_the_names_of_its_own_table(tmp_path: Path, mode: str, with_c: bool) -> None:
+    source = GO_PROGRAM
+    if not with_c:
+        source = "\n".join(line for line in source.splitlines() if line != 'import "C"').replace("; C.in_c()", "")
+    (tmp_path / "main.go").write_text(source)
+    program, full = tmp_path / "crank", tmp_path / "full"
+    go = ["env", f"CGO_ENABLED={int(with_c)}", "go", "build", f"-buildmode={mode}"]
+    command(*go, "-o", full, tmp_path / "main.go")
+    command("strip", "--strip-all", "-o", program, full)
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], program)
+
+    def of_go() -> dict[tuple[bytes, ...], int]:
+        """Weight by the program's own frames: of the run time's, symbol tables know aliases."""
+        found: dict[tuple[bytes, ...], int] = {}
+        for stack, weight in direct(data).items():
+            frames = [frame.removesuffix(b".abi0") for frame in stack.split(b";")]
+            named = tuple(frame for frame in frames if frame.startswith((b"main.", b"runtime.main")))
+            found[named] = found.get(named, 0) + weight
+        return found
+
+    ours = of_go()
+    # A leaf has no frame, so its caller is hidden.
+    for name in (b"main.turnTheCrank", b"main.(*crank).turn"):
+        assert any(stack[-2:] == (b"main.main", name) for stack in ours), ours
+    shutil.copy(full, program)
+    assert ours == of_go()
+
+
 # A unit that runs before main, with an inlined function whose unlikely part lies elsewhere: it has ranges, not a range.
 OTHER_UNIT = """
 static volatile unsigned sink;

@@ -1,7 +1,7 @@
 //! What is read of an ELF file: where its code is mapped, its build id, and its symbols.
 
 use super::table::{Binding, SymbolTable, TableBuilder};
-use super::{debugdata, inlines};
+use super::{debugdata, go, inlines};
 use crate::addresses::{FileOffset, ObjectAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::regular;
@@ -86,12 +86,12 @@ impl Elf {
     }
 }
 
-/// The functions of a file: of its full table if it has one, else of the dynamic one and of the packed symbols that
-/// complete it; and the stubs of its procedure linkage table. Whether packed symbols had to be left out.
+/// The functions of a file: of its full table if it has one, else of the dynamic one and of what a stripped file keeps
+/// beside it; and the stubs of its procedure linkage table. Whether what it keeps had to be left out.
 pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(SymbolTable, bool)> {
     let cache = ReadCache::new(regular::open(path).ok()?);
     let file = File::parse(&cache).ok()?;
-    let (mut builder, packed) = functions(&file, Some(budget));
+    let (mut builder, kept) = functions(&file, Some(budget));
     if path == stubs_of {
         add_stubs(&file, &mut builder);
     } else {
@@ -99,8 +99,8 @@ pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(SymbolT
         add_stubs(&File::parse(&cache).ok()?, &mut builder);
     }
     let mut table = builder.build();
-    let left_out = matches!(packed, PackedSymbols::LeftOut);
-    if let PackedSymbols::Taken(share) = packed {
+    let left_out = matches!(kept, KeptSymbols::LeftOut);
+    if let KeptSymbols::Taken(share) = kept {
         table.share = Some(share);
     }
     Some((table, left_out))
@@ -111,33 +111,31 @@ pub fn symbols_of(bytes: &[u8]) -> Option<SymbolTable> {
     Some(functions(&File::parse(bytes).ok()?, None).0.build())
 }
 
-/// What became of packed symbols.
-enum PackedSymbols {
+/// What became of the functions that a stripped file keeps: packed symbols (`.gnu_debugdata`), or Go's own table.
+enum KeptSymbols {
     NotThere,
     Taken(BudgetShare),
     LeftOut,
 }
 
-/// Packed ones are looked for where there is a budget for them.
-fn functions<'a, R: ReadRef<'a>>(
-    file: &File<'a, R>,
-    budget: Option<&Budget>,
-) -> (TableBuilder, PackedSymbols) {
+/// Kept ones are looked for where there is a budget for them.
+fn functions<'a, R: ReadRef<'a>>(file: &File<'a, R>, budget: Option<&Budget>) -> (TableBuilder, KeptSymbols) {
     if let Some(full) = table(file, elf::SHT_SYMTAB) {
-        return (full, PackedSymbols::NotThere);
+        return (full, KeptSymbols::NotThere);
     }
     let mut builder = table(file, elf::SHT_DYNSYM).unwrap_or_default();
-    let Some(budget) = budget.filter(|_| file.section_by_name(".gnu_debugdata").is_some()) else {
-        return (builder, PackedSymbols::NotThere);
+    let packed = file.section_by_name(".gnu_debugdata").is_some();
+    let Some(budget) = budget.filter(|_| packed || go::is_go(file)) else {
+        return (builder, KeptSymbols::NotThere);
     };
-    let packed = packed_functions(file);
-    let share = packed.as_ref().and_then(|packed| budget.take(packed.text().len() as u64));
-    match packed.zip(share) {
-        Some((packed, share)) => {
-            builder.absorb(&packed);
-            (builder, PackedSymbols::Taken(share))
+    let kept = if packed { packed_functions(file) } else { go::functions(file) };
+    let share = kept.as_ref().and_then(|kept| budget.take(kept.text().len() as u64));
+    match kept.zip(share) {
+        Some((kept, share)) => {
+            builder.absorb(&kept);
+            (builder, KeptSymbols::Taken(share))
         }
-        None => (builder, PackedSymbols::LeftOut),
+        None => (builder, KeptSymbols::LeftOut),
     }
 }
 

@@ -7,6 +7,7 @@ mod debugdata;
 mod demangle;
 pub mod elf;
 mod files;
+mod go;
 mod inlines;
 mod kallsyms;
 mod kernel;
