@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from ioflame.errors import HostError, UsageError
 from ioflame.system.binaries import built_binary
 from workloads.engine import LevelSize
 from workloads.our_client import lines_of, result_of
-from workloads.registry import engine_named, engine_names
+from workloads.registry import engine_named
 from workloads.steps import DatabaseShape, StepParameters
 
 ENGINES = ("rocksdb", "leveldb", "lmdb")
@@ -333,12 +332,3 @@ Level  Files Size(MB) Time(sec) Read(MB) Write(MB)
     assert lmdb.parse_tree(line).levels == [LevelSize(1, 1, 2)]
     assert lines_of('{"x": \n{"x": 1}\n[2]\n', "x") == [1]
     assert result_of(line, "readrandom") is None
-
-
-def test_the_kernels_rows_are_the_same_for_every_engine() -> None:
-    def rows(engine: str) -> list[dict[str, Any]]:
-        rules = tomllib.loads(engine_named(engine).file("categories.toml").read_text(encoding="utf-8"))
-        return [row for row in rules["view"]["leaf"]["category"] if row.get("kernel")]
-
-    assert {"rocksdb", "leveldb", "lmdb"} <= set(engine_names())
-    assert rows("leveldb") == rows("lmdb") == rows("rocksdb") != []

@@ -11,6 +11,9 @@ use std::path::Path;
 /// Rules that are part of the program, by the engine's name; the build script lists them.
 const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/category_rules.rs"));
 
+/// Rows that any rules have with `system = true`, and patterns that they may name.
+const SYSTEM: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads/engines/system.toml"));
+
 /// The name of the row for what no category took.
 pub const OTHER: &str = "other";
 
@@ -36,10 +39,21 @@ struct RulesFile {
 struct ViewFile {
     description: String,
     walk: WalkFrom,
+    /// The rows of the kernel and of the libraries of all programs follow.
+    #[serde(default)]
+    system: bool,
     category: Vec<CategoryFile>,
 }
 
+/// `workloads/engines/system.toml`.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SystemFile {
+    patterns: BTreeMap<String, Vec<String>>,
+    category: Vec<CategoryFile>,
+}
+
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CategoryFile {
     name: String,
@@ -131,16 +145,20 @@ impl Patterns {
         patterns.iter().map(compile).collect::<Result<_, String>>().map(Self)
     }
 
-    /// `$NAME` stands for the patterns of that name.
+    /// `$NAME` stands for the patterns of that name, which may name others in turn.
     fn with_named(patterns: &[String], named: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         let mut all = Vec::new();
-        for pattern in patterns {
-            match pattern.strip_prefix('$') {
-                Some(name) => all.extend_from_slice(
-                    named.get(name).ok_or_else(|| format!("there are no patterns called '{name}'"))?,
-                ),
-                None => all.push(pattern.clone()),
+        let mut left: Vec<(&str, usize)> = patterns.iter().map(|pattern| (pattern.as_str(), 0)).collect();
+        while let Some((pattern, depth)) = left.pop() {
+            let Some(name) = pattern.strip_prefix('$') else {
+                all.push(pattern.to_owned());
+                continue;
+            };
+            let list = named.get(name).ok_or_else(|| format!("there are no patterns called '{name}'"))?;
+            if depth == named.len() {
+                return Err(format!("the patterns called '{name}' name themselves"));
             }
+            left.extend(list.iter().map(|pattern| (pattern.as_str(), depth + 1)));
         }
         Self::new(&all)
     }
@@ -182,8 +200,13 @@ impl Rules {
         if file.schema != 1 {
             return Err(format!("schema {} is not known; this program reads schema 1", file.schema));
         }
-        let patterns = file.patterns;
-        let view = |(name, view): (String, ViewFile)| {
+        let system: SystemFile = toml::from_str(SYSTEM).map_err(|error| format!("system.toml: {error}"))?;
+        let mut patterns = system.patterns;
+        patterns.extend(file.patterns);
+        let view = |(name, mut view): (String, ViewFile)| {
+            if view.system {
+                view.category.extend_from_slice(&system.category);
+            }
             let view = View::new(view, &patterns).map_err(|why| format!("view {name}: {why}"))?;
             Ok((name, view))
         };
@@ -310,6 +333,26 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_the_system_follow_a_views_own() {
+        let head = "schema = 1\nengine = 'e'\nchecked = []\n[view.v]\ndescription = ''\nwalk = 'leaf'\n";
+        let rules = Rules::parse(&format!(
+            "{head}system = true\n[[view.v.category]]\nname = 'heap'\nanchors = ['$own']\n\
+             [[view.v.category]]\nname = 'copy'\nlabel = 'own'\nanchors = ['copy_block']\n\
+             [patterns]\nown = ['$allocator', 'Arena::.*']"
+        ));
+        let rules = rules.expect("rules parse");
+        let view = rules.view("v").map_err(|error| error.to_string()).expect("the view is there");
+        // One list may name another, and the rows of one name are one.
+        for name in [&b"je_malloc"[..], b"rocksdb::Arena::Allocate(unsigned long)", b"mi_heap_malloc"] {
+            assert!(view.entries[0].anchors.matches(&bare(name)), "{}", String::from_utf8_lossy(name));
+        }
+        let of_copy: Vec<_> = view.entries.iter().filter(|entry| view.rows[entry.row].0 == "copy").collect();
+        assert_eq!((of_copy.len(), view.rows[1].1.as_str()), (2, "own"));
+        assert!(of_copy[1].anchors.matches(&bare(b"__memmove_avx_unaligned_erms")));
+        assert!(view.rows.iter().any(|(name, _)| name == "k:block"));
+    }
+
+    #[test]
     fn built_in_rules_are_right() {
         for (name, _) in BUILT_IN {
             let rules = Rules::load(name).map_err(|error| error.to_string()).expect("built-in rules parse");
@@ -331,6 +374,7 @@ mod tests {
         assert!(entry("anchors = []").contains("category a has no anchors"));
         assert!(entry("anchors = ['x']\nunderr = []").contains("underr"));
         assert!(entry("anchors = ['$x']").contains("category a: there are no patterns called 'x'"));
+        assert!(entry("anchors = ['$x']\n[patterns]\nx = ['$x']").contains("'x' name themselves"));
         assert!(why(&head.replace("schema = 1", "schema = 2")).contains("missing field"));
         assert!(
             why(&format!("{head}[[view.v.category]]\nname = 'other'\nlabel = ''\nanchors = ['x']"))
