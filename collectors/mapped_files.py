@@ -12,6 +12,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from ioflame.results.checks import Check, Verdict
 from ioflame.system.held_process import HeldProcess
@@ -66,12 +67,12 @@ class MappedFiles:
     def _keep_file(self, process: HeldProcess, span: str, path: str) -> None:
         """span: of addresses, as /proc/PID/map_files has it"""
         shown = path.removesuffix(_DELETED)
-        source = _source(process, span, path)
+        source = _opened(process, span, path)
         if source is None:
             self._lost.setdefault(shown, "it is gone, and what is left of it may not be read (CAP_CHECKPOINT_RESTORE)")
             return
-        with contextlib.suppress(OSError):
-            file = source.stat()
+        with source, contextlib.suppress(OSError):
+            file = os.fstat(source.fileno())
             identity = (file.st_dev, file.st_ino)
             if self._known.setdefault(shown, identity) != identity:
                 self._lost[shown] = "two different files are mapped under this path"
@@ -91,12 +92,13 @@ class MappedFiles:
             status = process.path("status").read_text(encoding="utf-8", errors="replace").splitlines()
             number = next(line.split()[-1] for line in status if line.startswith("NSpid:"))
             user = int(next(line.split()[1] for line in status if line.startswith("Uid:")))
-            source = process.path(f"root/tmp/perf-{number}.map")
-            # No link: in another mount namespace it would lead to a file of ours.
-            file = source.lstat()
-            if stat.S_ISREG(file.st_mode) and file.st_uid in (0, user) and file.st_size <= _LARGEST_MAP:
-                _copy(source, self._directory / "tmp" / f"perf-{process.pid}.map")
-                return True
+            place = f"tmp/perf-{number}.map"
+            process.path(f"root/{place}").lstat()
+            with process.open_inside(place) as source:
+                file = os.fstat(source.fileno())
+                if stat.S_ISREG(file.st_mode) and file.st_uid in (0, user) and file.st_size <= _LARGEST_MAP:
+                    _copy(source, self._directory / "tmp" / f"perf-{process.pid}.map")
+                    return True
         return False
 
 
@@ -109,16 +111,15 @@ def _code(process: HeldProcess) -> Iterator[tuple[str, str, str]]:
                 yield "-".join(f"{int(end, 16):x}" for end in words[0].split("-")), " ".join(words[3:]), words[5]
 
 
-def _source(process: HeldProcess, span: str, path: str) -> Path | None:
-    """Where the mapped file can be read; None where it cannot. Below map_files that takes CAP_CHECKPOINT_RESTORE."""
-    names = [f"map_files/{span}"]
+def _opened(process: HeldProcess, span: str, path: str) -> BinaryIO | None:
+    """The mapped file; None where it cannot be read. Below map_files that takes CAP_CHECKPOINT_RESTORE."""
     with contextlib.suppress(OSError):
-        names += ["exe"] if str(process.path("exe").readlink()) == path else []
-    names += [] if path.endswith(_DELETED) else [f"root{path}"]
-    for name in names:
-        with contextlib.suppress(OSError):
-            process.path(name).stat()
-            return process.path(name)
+        return process.path(f"map_files/{span}").open("rb")
+    with contextlib.suppress(OSError):
+        if str(process.path("exe").readlink()) == path:
+            return process.path("exe").open("rb")
+    with contextlib.suppress(OSError):
+        return None if path.endswith(_DELETED) else process.open_inside(path)
     return None
 
 
@@ -130,13 +131,13 @@ def _is_at(path: str, file: os.stat_result) -> bool:
         return False
 
 
-def _is_elf(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(4) == b"\x7fELF"
+def _is_elf(file: BinaryIO) -> bool:
+    return os.pread(file.fileno(), 4, 0) == b"\x7fELF"
 
 
-def _copy(source: Path, out: Path) -> None:
+def _copy(source: BinaryIO, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     half = out.with_name(f"{out.name}.half")
-    shutil.copyfile(source, half)
+    with half.open("wb") as copy:
+        shutil.copyfileobj(source, copy, 1 << 20)
     half.replace(out)

@@ -117,3 +117,33 @@ def test_whoever_is_killed_nothing_stays_stopped(tmp_path: Path, first: str) -> 
     parent.wait()
     assert select.select([handle], [], [], 10)[0]
     os.close(handle)
+
+
+# Behind another root, until its input ends.
+ELSEWHERE = "import os, sys; os.chroot(sys.argv[1]); print('begun', flush=True); sys.stdin.read()"
+
+
+@pytest.mark.needs("unshare")
+def test_a_file_is_the_one_that_the_process_sees_whatever_links_say(tmp_path: Path) -> None:
+    outside, inside = tmp_path / "data", tmp_path / "root" / str(tmp_path).lstrip("/") / "data"
+    for place, text in ((outside, "ours"), (inside, "theirs")):
+        place.mkdir(parents=True)
+        (place / "perf-1.map").write_text(text)
+    # To a file of ours, for whoever follows it from here.
+    (tmp_path / "root" / "tmp").symlink_to(outside)
+    (inside / "link.map").symlink_to(outside / "perf-1.map")
+    os.mkfifo(inside / "pipe.map")
+    argv = [sys.executable, "-c", ELSEWHERE, str(tmp_path / "root")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+        held = HeldProcess(process.pid)
+        assert held.path("root/tmp/perf-1.map").read_text() == "ours"
+        with held.open_inside("tmp/perf-1.map") as file:
+            assert file.read() == b"theirs"
+        with held.open_inside("/../../tmp/perf-1.map") as file:
+            assert file.read() == b"theirs"
+        with held.open_inside("tmp/pipe.map") as file:
+            assert file.read() == b""
+        for name in ("tmp/link.map", "tmp/none.map"):
+            with pytest.raises(OSError, match=r"\.map"):
+                held.open_inside(name)
