@@ -30,6 +30,10 @@ need() { # need COMMAND PACKAGE
   command -v "$1" >/dev/null 2>&1 || missing+=("$2")
 }
 
+has_library() { # has_library FILE; a compiler that knows none prints its bare name
+  [[ "$(cc -print-file-name="$1" 2>/dev/null)" == /* ]]
+}
+
 perf_package() {
   # Ubuntu ships perf for each kernel; Debian ships one that works with all.
   if grep -q '^ID=ubuntu' /etc/os-release 2>/dev/null; then
@@ -55,9 +59,6 @@ command -v pkg-config >/dev/null 2>&1 || compiling+=(pkg-config)
 [[ -e /usr/include/zlib.h ]] || compiling+=(zlib1g-dev)
 # What our own client drives beside RocksDB. Without them it is built without these engines.
 engines=()
-has_library() { # has_library ARCHIVE; a compiler that knows none prints its bare name
-  [[ "$(cc -print-file-name="$1" 2>/dev/null)" == /* ]]
-}
 has_library libleveldb.a || engines+=(libleveldb-dev)
 has_library libsnappy.a || engines+=(libsnappy-dev)
 has_library liblmdb.a || engines+=(liblmdb-dev)
@@ -79,6 +80,10 @@ if ((dev)); then
   servers=$((${#missing[@]} - before))
   [[ -e /usr/lib/mysql/plugin/ha_rocksdb.so ]] || missing+=(mariadb-plugin-rocksdb)
   need sysbench sysbench
+  # Allocators that services bring along.
+  has_library libjemalloc.so || missing+=(libjemalloc-dev)
+  has_library libmimalloc.so || missing+=(libmimalloc-dev)
+  has_library libtcmalloc_minimal.so || missing+=(libgoogle-perftools-dev)
 fi
 
 as_root=()

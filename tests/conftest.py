@@ -53,6 +53,12 @@ def _makes_cpu_groups() -> bool:
     return _runs(sys.executable, "-c", code)
 
 
+def _has_library(name: str) -> bool:
+    """Whether a C compiler finds it: one that knows none prints the bare name."""
+    found = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=False).stdout
+    return found.startswith("/")
+
+
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "node": lambda: shutil.which("node") is not None,
@@ -63,6 +69,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
     "myrocks": lambda: bool(shutil.which("sysbench")) and Path("/usr/lib/mysql/plugin/ha_rocksdb.so").exists(),
     "rocksdbjni": lambda: shutil.which("javac") is not None and ROCKSDBJNI.exists(),
+    "allocators": lambda: all(map(_has_library, ("libjemalloc.so", "libmimalloc.so", "libtcmalloc_minimal.so"))),
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
     "fio": lambda: shutil.which("fio") is not None,
