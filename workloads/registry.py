@@ -15,8 +15,8 @@ from workloads.engine import Engine
 from workloads.service import Service, merged_rules, read_service
 
 __all__ = (
-    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "ladder_symbols", "rules_named", "service_named",
-    "service_names", "service_rules",
+    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "ladder_symbols", "rules_named", "service_advice",
+    "service_named", "service_names", "service_rules",
 )  # fmt: skip
 
 DEFAULT_ENGINE = "rocksdb"
@@ -71,6 +71,12 @@ def service_rules(name: str) -> dict[str, Any]:
     """The rules of the service called `name`, as `rules_text` writes them."""
     service = service_named(name)
     return merged_rules(service, _folder(name), _folder(service.base) / "categories.toml")
+
+
+def service_advice(name: str) -> Mapping[str, str]:
+    """The words of the service called `name` in what changes a finding: its own, or its engine's."""
+    service = service_named(name)
+    return service.advice or (engine_named(service.base).about.advice if service.extends else {})
 
 
 def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | None = None) -> Engine:

@@ -44,6 +44,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     symbol: a function that runs once a query, for a count of it
     group:  its threads by purpose, the first that fits; the others by their names
     count:  commands that print how many queries were finished
+    advice: what {direct} and other places in the advice of findings stand for; its base's where it has none
     """
 
     title: str
@@ -52,6 +53,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     extends: bool = True
     group: list[Group] = []
     count: dict[str, CountPreset] = {}
+    advice: dict[str, str] = {}
 
     def is_of(self, names: Iterable[str]) -> bool:
         """Whether a process that has mapped files of these names is of this service."""

@@ -49,7 +49,7 @@ from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
 from viz.weights import scaled_weight
 from workloads.engine import Engine
-from workloads.registry import engine_named
+from workloads.registry import engine_named, service_advice
 
 __all__ = ("analyse", "of_queries")
 
@@ -103,7 +103,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     run.save()
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)
     rules = read_rules(*rules_of(run).findings)
-    advice = engine.about.advice if engine is not None else {}
+    advice = engine.about.advice if engine is not None else service_advice(record.engine)
     found = findings(rules, record, folded, ladder, _waits(run), advice)
     if record.target is not None:
         found = [replace(one, do=of_attached(one.do)) for one in found]
