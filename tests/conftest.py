@@ -59,6 +59,7 @@ def _has_library(name: str) -> bool:
     return found.startswith("/")
 
 
+_VERSION = sys.version_info[:2]
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
     "node": lambda: shutil.which("node") is not None,
@@ -82,6 +83,9 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "runqlat": lambda: _runs("runqlat", "1", "1"),
     "offcputime": lambda: _runs("offcputime", "-p", "1", "1"),
     "bpftool": lambda: _runs("bpftool", "prog", "list"),
+    "paranoid_2": lambda: Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii").strip() == "2",
+    # Of our version, so that our packages are its, too; ours may lie in a home of which others see nothing.
+    "usr_python": lambda: _runs("/usr/bin/python3", "-c", f"import sys; exit(sys.version_info[:2] != {_VERSION})"),
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
     "spark": lambda: importlib.util.find_spec("pyspark") is not None and _runs("java", "-XX:-UsePerfData", "-version"),
@@ -165,13 +169,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 class Ioflame:
     """Runs the real command line; knows its own processes by a mark in their environment, never by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, python: str = sys.executable) -> None:
         self._mark = f"IOFLAME_TEST={uuid.uuid4().hex}"
+        self._python = python
 
     def start(self, *arguments: str | Path, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         name, _, value = self._mark.partition("=")
         return subprocess.Popen(
-            [*prefix, sys.executable, "-m", "ioflame.cli", *map(str, arguments)],
+            [*prefix, self._python, "-m", "ioflame.cli", *map(str, arguments)],
             cwd=ROOT,
             env={**os.environ, name: value},
             stdin=subprocess.DEVNULL,

@@ -14,6 +14,7 @@ from collectors.perf import recorded_events
 from folding.stackfold import fold
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.checks.stolen_time import stolen_checks
+from ioflame.analysis.checks.target import rules_check
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.whole_run import run_checks
 from ioflame.analysis.checks.writes import write_proofs
@@ -99,6 +100,8 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         *(c for shown in observed for c in shown.checks),
     ]
     if record.target is not None:
+        if categories is not None:
+            record.checks += rules_check(categories)
         record.checks = [replace(check, mend=of_attached(check.mend)) for check in record.checks]
     run.save()
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)

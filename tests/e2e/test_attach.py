@@ -304,16 +304,6 @@ def test_rules_of_ones_own_are_tried_on_a_run(ioflame: Ioflame, tmp_path: Path) 
     assert code == 1 and "matched nothing: gone" in out
 
 
-def test_the_doctor_says_what_a_user_lacks_to_attach(ioflame: Ioflame) -> None:
-    with service(["sleep", "60"]) as process:
-        code, out, err = ioflame.run("doctor", "--attach", str(process.pid))
-        assert code in (0, 3) and "counters" in out, err
-        if os.geteuid() == 0:
-            prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-            code, out, _ = ioflame.run("doctor", "--attach", str(process.pid), prefix=prefix)
-            assert code == 3 and "+sys_ptrace" in out
-
-
 def test_again_and_again_until_the_target_ends_and_the_last_minutes_are_kept(ioflame: Ioflame, tmp_path: Path) -> None:
     with service(["sleep", "600"]) as process:
         words = ("--every=1m", "--for=5", "--collect=null", "--out", str(tmp_path))

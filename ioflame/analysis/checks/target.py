@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ioflame.results.categories import Categories
 from ioflame.results.checks import Check, Verdict
 from ioflame.results.record import OwnCost, Target
 
-__all__ = ("target_checks",)
+__all__ = ("rules_check", "target_checks")
+
+# Rows of the owner view that any program may have.
+_ANYBODYS = {"application", "fault", "other"}
 
 
 def target_checks(target: Target) -> Iterator[Check]:
@@ -66,3 +70,15 @@ def _cost_check(cost: OwnCost) -> Check:
         "" if within else "starting, attaching and writing alone took more",
         "" if within and not cost.cut else "a larger --budget, or --per TIME where it is watched once in that time",
     )
+
+
+def rules_check(categories: Categories) -> Iterator[Check]:
+    """Where no stack is of the engine whose rules were taken."""
+    if {row.name for row in categories.rows if row.weight} <= _ANYBODYS:
+        yield Check(
+            "rules",
+            Verdict.WARN,
+            "no stack has a frame that they know",
+            "it is another program, or one whose functions have no names; what its CPU does is in the leaf view",
+            "ioflame show RUN leaf; --engine NAME, or --rules FILE of your own",
+        )

@@ -1,0 +1,59 @@
+"""What an ordinary user may see of a process, and what is said of the rest."""
+
+from __future__ import annotations
+
+import os
+import site
+
+import pytest
+
+from ioflame.results.checks import Verdict
+from ioflame.results.files import Files
+from ioflame.results.profile import read_profile
+from ioflame.results.run import open_run
+from tests.conftest import ROOT, Ioflame
+from tests.e2e.test_attach import service
+from tests.e2e.test_services import as_user, home
+
+pytestmark = pytest.mark.long
+
+# Half in the kernel.
+_WORKS = "import os\nwhile True: sum(range(3000)); [os.stat('/') for _ in range(50)]"
+# One that every user may run.
+_PYTHON = "/usr/bin/python3"
+
+
+def test_the_doctor_says_what_a_user_lacks_to_attach(ioflame: Ioflame) -> None:
+    with service(["sleep", "60"]) as process:
+        code, out, err = ioflame.run("doctor", "--attach", str(process.pid))
+        assert code in (0, 3) and "counters" in out, err
+        if os.geteuid() == 0:
+            prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+            code, out, _ = ioflame.run("doctor", "--attach", str(process.pid), prefix=prefix)
+            assert code == 3 and "+sys_ptrace" in out
+
+
+@pytest.mark.needs("perf", "paranoid_2", "usr_python")
+def test_an_ordinary_user_sees_the_user_mode_of_their_own_process(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    as_nobody = as_user("nobody")
+    paths = f"PYTHONPATH={ROOT}:{site.getsitepackages()[0]}"
+    with home(tmp_path_factory, "nobody") as place, service([*as_nobody, _PYTHON, "-c", _WORKS]) as process:
+        words = ("--seconds=7", "--freq=199", "--out", str(place / "runs"))
+        prefix = (*as_nobody, "env", paths, "PYTHONDONTWRITEBYTECODE=1")
+        ioflame = Ioflame(_PYTHON)
+        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *words, prefix=prefix)
+        run = open_run((place / "runs" / "latest").resolve())
+        assert code == 0 and ioflame.left_behind() == [], said + err
+        assert run.record.profile is not None and run.record.profile.event.endswith(":u")
+        profile = read_profile(run.path(Files.PROFILE))
+        assert profile.statistics.samples > 100
+        assert not [frame for frame in profile.names if frame.endswith("_[k]")]
+        # What it may not is said, and is no failure: nobody asked for it by name.
+        checks = {check.name: check for check in run.record.checks}
+        assert "user mode only" in checks["mode"].value and checks["mode"].verdict is Verdict.WARN
+        # A Python without any engine in it.
+        assert checks["rules"].value == "no stack has a frame that they know"
+        assert [one.kind for one in run.record.unobserved] == ["iolat", "offcpu"]
+        assert run.path(Files.REPORT).exists()
