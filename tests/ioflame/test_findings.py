@@ -15,7 +15,8 @@ from ioflame.results.profile import Folded, read_profile
 from ioflame.results.record import RunRecord
 from ioflame.results.states import STATES
 from tests.viz.runs import record
-from workloads.registry import engine_named, engine_names, rules_named
+from viz.terminal.summary import found
+from workloads.registry import engine_named, engine_names, rules_named, service_advice, service_names
 
 # For each rule on frames: what a stack of it looks like, from the root.
 SHOWN = {
@@ -206,6 +207,20 @@ def test_advice_is_the_engines_and_leaves_out_what_it_does_not_have(run: RunReco
         assert all(configuration in engine.configurations() for configuration in advised) and found.do
         assert any(engine.configurations()[one].direct for one in advised) == bool(engine.about.direct_flag)
         assert "{" not in found.do
+
+
+def test_a_service_is_advised_in_its_own_words_or_not_at_all(run: RunRecord, tmp_path: Path) -> None:
+    shown = {SHOWN["page cache"]: [20] * SECONDS, SHOWN["copies"]: [30] * SECONDS, ENGINE: [50] * SECONDS}
+    profile = profile_of(tmp_path, shown)
+    general = Path(__file__).parents[2] / "ioflame" / "analysis" / "findings.toml"
+    places = set(re.findall(r"\{(\w+)\}", general.read_text(encoding="utf-8")))
+    for name in service_names():
+        advice = service_advice(name)
+        assert advice.keys() <= places, name
+        copies, cache = findings(read_rules(), run, profile, advice=advice)
+        assert ("pinned values" in copies.do) == (name == "rocksdb")
+        assert advice["cached"] in cache.do
+        assert ("->" in found([copies], 200)) == bool(copies.do)
 
 
 def test_a_rule_with_an_unknown_field_is_refused(tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ def _not_ok(checks: Sequence[Check], width: int, detail: int) -> str:
 def found(findings: Sequence[Finding], width: int, most: int | None = None) -> str:
     """What a run shows, in words: the dearest first, each with what changes it; those beyond `most` are counted."""
     shown = findings[:most]
-    lines = [fold_line(f"{place}. {one.sentence} -> {one.do}", width, 3) for place, one in enumerate(shown, start=1)]
+    told = [f"{one.sentence} -> {one.do}" if one.do else one.sentence for one in shown]
+    lines = [fold_line(f"{place}. {line}", width, 3) for place, line in enumerate(told, start=1)]
     if len(shown) < len(findings):
         lines.append(f"   {len(findings) - len(shown)} more: show RUN all")
     return "\n".join(["What was found (us per query, 95 % interval)", *lines])
