@@ -24,14 +24,19 @@ _LABEL = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class Count:
-    """what: what is asked, in words; read: its value now; MeasurementError where there is no answer"""
+    """what: what is asked, in words; read: its value now; MeasurementError where there is no answer
+
+    lag: how old a value may be, s
+    """
 
     what: str
     read: Callable[[], float]
+    lag: float = 0.0
 
 
-def command_count(command: str, children: Children) -> Count:
-    """A command for the shell that prints one growing number. children: what runs it is one of them"""
+def command_count(command: str, children: Children, lag: float = 0.0) -> Count:
+    """A command for the shell that prints one growing number, at most `lag` seconds old. children: what runs it is one
+    of them"""
     repeated = RepeatedCommand(children, "count", command)
 
     def read() -> float:
@@ -47,7 +52,7 @@ def command_count(command: str, children: Children) -> Count:
             ) from None
         return value
 
-    return Count(command, read)
+    return Count(command, read, lag)
 
 
 def prometheus_count(url: str, metric: str) -> Count:

@@ -28,10 +28,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CountPreset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """about: what it counts; command: prints it"""
+    """about: what it counts; command: prints it; lag: how old an answer may be, s"""
 
     about: str
     command: str
+    lag: float = 0.0
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

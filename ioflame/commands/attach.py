@@ -232,7 +232,8 @@ def _preset(name: str, counting: Children) -> Count:
     if len(fitting) != 1:
         listed = "; ".join(f"{full}: {one.about}" for full, one in known.items())
         raise UsageError(f"--count-preset {name} is not one of: {listed}", mend="--count-preset <one of them>")
-    return command_count(known[fitting[0]].command, counting)
+    preset = known[fitting[0]]
+    return command_count(preset.command, counting, preset.lag)
 
 
 def _budget(text: str | None) -> float | None:

@@ -267,6 +267,7 @@ class Target:
     groups:   tids by the names of their threads, as the service's rules group them
     count:    what told the number of queries; "" where nothing did, and there is no us per query
     count_failed: why it tells them no more; "" where it did to the end
+    count_lag: how old its answers may be, s
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
     names:    what keeps frames of it from having names
@@ -279,6 +280,7 @@ class Target:
     groups: dict[str, list[int]] = field(default_factory=dict)
     count: str = ""
     count_failed: str = ""
+    count_lag: float = 0.0
     notes: list[str] = field(default_factory=list)
     off_cpu_pid: int = 0
     cost: OwnCost | None = None

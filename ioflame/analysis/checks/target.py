@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from ioflame.results.categories import Categories
 from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import OwnCost, Target
+from ioflame.results.record import OwnCost, Target, Window
 
 __all__ = ("rules_check", "target_checks")
 
 # Rows of the owner view that any program may have.
 _ANYBODYS = {"application", "fault", "other"}
+# Of the queries of the plain windows, %, by how much old answers may be off before they make a figure doubtful.
+_MOST_OFF = 10.0
 
 
-def target_checks(target: Target) -> Iterator[Check]:
+def target_checks(target: Target, windows: Sequence[Window]) -> Iterator[Check]:
     if not target.count:
         yield Check(
             "queries",
@@ -32,7 +35,7 @@ def target_checks(target: Target) -> Iterator[Check]:
             "a counter that only grows, and answers",
         )
     else:
-        yield Check("count", Verdict.OK, target.count)
+        yield _count_check(target, [window.seconds for window in windows if window.kind == "plain"])
     for note in target.notes:
         yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
     if target.redacted:
@@ -45,6 +48,24 @@ def target_checks(target: Target) -> Iterator[Check]:
     yield from target.names
     if target.cost is not None:
         yield _cost_check(target.cost)
+
+
+def _count_check(target: Target, plain: Sequence[float]) -> Check:
+    """plain: lengths of the plain windows, s.
+
+    What an answer lacks is spread evenly over the lag, and differs from edge to edge: of a window's two edges the
+    difference has the standard deviation lag / sqrt(6), of n windows sqrt(n) times that; 95 % are 1.96 of them.
+    """
+    if not target.count_lag or not plain:
+        return Check("count", Verdict.OK, target.count)
+    off = 100 * 1.96 * target.count_lag * math.sqrt(len(plain) / 6) / sum(plain)
+    return Check(
+        "count",
+        Verdict.WARN if off > _MOST_OFF else Verdict.OK,
+        f"answers up to {target.count_lag:g} s old: +-{off:.1f} % of the queries of the plain windows; {target.count}",
+        "less where several connections each have their own; us per query are off by as much",
+        "a larger --seconds" if off > _MOST_OFF else "",
+    )
 
 
 def _cost_check(cost: OwnCost) -> Check:

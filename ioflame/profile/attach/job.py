@@ -251,6 +251,12 @@ def new_record(job: AttachJob) -> RunRecord:
         host={**host_facts(), **(disk_facts(device.major, device.minor) if device is not None else {})},
         tools={"perf": perf_version(), "engine": f"in {program}", "engine_binary": program},
         database=database,
-        target=records.Target(options.asked, program, job.target.pids, count=job.count),
+        target=records.Target(
+            options.asked,
+            program,
+            job.target.pids,
+            count=job.count,
+            count_lag=max((count.count.lag for count in options.counts.values()), default=0.0),
+        ),
         missing=["windows: none was measured yet"],
     )
