@@ -63,6 +63,12 @@ def service(argv: list[str], **more: object) -> Iterator[subprocess.Popen[bytes]
         process.wait()
 
 
+def rocksdb_library() -> str:
+    """The library that db_bench uses, as the compiler takes it."""
+    used = subprocess.run(["ldd", shutil.which("db_bench") or "db_bench"], capture_output=True, text=True, check=True)
+    return next(line.split()[2] for line in used.stdout.splitlines() if "librocksdb" in line)
+
+
 def attached(ioflame: Ioflame, pid: int, out: Path, *more: str) -> Attached:
     code, said, errors = ioflame.run("attach", "--pid", str(pid), "--out", out, *more)
     return Attached(code, said, errors, pid, open_run((out / "latest").resolve()))
@@ -144,10 +150,8 @@ def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_
     ioflame: Ioflame, tmp_path: Path
 ) -> None:
     """A C program with RocksDB in it forks, so that two of them work, until both are killed within perf's window."""
-    used = subprocess.run(["ldd", shutil.which("db_bench") or "db_bench"], capture_output=True, text=True, check=True)
-    library = next(line.split()[2] for line in used.stdout.splitlines() if "librocksdb" in line)
     source, program = Path(__file__).with_name("embeds.c"), tmp_path / "embeds"
-    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-o", program, source, library], check=True)
+    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-o", program, source, rocksdb_library()], check=True)
     (tmp_path / "data").mkdir()
     with service([str(program), str(tmp_path / "data")], start_new_session=True) as process:
         words = ("--seconds=60", "--collect=perf", "--freq=499", "--out", str(tmp_path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from ioflame.results.files import Files
 from ioflame.results.profile import FoldedStack, read_profile
 from ioflame.results.run import Run, open_run
 from tests.conftest import Ioflame
-from tests.e2e.test_attach import service
+from tests.e2e.test_attach import rocksdb_library, service
 from tests.e2e.test_attach_faults import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
@@ -55,8 +54,7 @@ def shares_of(stacks: list[FoldedStack]) -> dict[str, float]:
 def test_callers_in_rust_and_in_stripped_go_have_names_and_the_engine_its_rows(
     ioflame: Ioflame, tmp_path: Path
 ) -> None:
-    used = subprocess.run(["ldd", shutil.which("db_bench") or "db_bench"], capture_output=True, text=True, check=True)
-    library = next(line.split()[2] for line in used.stdout.splitlines() if "librocksdb" in line)
+    library = rocksdb_library()
     rust, go = tmp_path / "in-rust", tmp_path / "in-go"
     rustc: list[str | Path] = [
         "rustc",
