@@ -17,8 +17,8 @@ __all__ = ("Count", "QueryCount", "command_count", "prometheus_count")
 
 # A counter that takes longer to ask for holds up the window that it is asked in.
 _ANSWER_SECONDS = 5.0
-# A sample of the text format: name{label="value",...} value [timestamp].
-_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
+# A sample of the text format: name{label="value",...} value [timestamp]; OpenMetrics may add an exemplar.
+_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)\s*(?:\{(.*?)\})?\s+(\S+)(?:\s+-?[\d.]+)?(?:\s+#\s.*)?\s*$")
 _LABEL = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
@@ -65,14 +65,16 @@ def prometheus_count(url: str, metric: str) -> Count:
             f"{url} is no address of an endpoint", mend="--count-prometheus http://127.0.0.1:9090/metrics NAME"
         )
     # 40 ms of CPU to import: only where an endpoint is asked.
-    from urllib.request import urlopen
+    from urllib.request import ProxyHandler, build_opener
 
+    # It is asked itself, whatever proxy the environment has for others.
+    opener = build_opener(ProxyHandler({}))
     name, _, inside = metric.partition("{")
     wanted = set(_LABEL.findall(inside))
 
     def read() -> float:
         try:
-            with urlopen(url, timeout=_ANSWER_SECONDS) as answer:
+            with opener.open(url, timeout=_ANSWER_SECONDS) as answer:
                 deadline = time.monotonic() + _ANSWER_SECONDS
                 body = b""
                 while part := answer.read1(1 << 16):
