@@ -31,6 +31,7 @@ __all__ = (
     "plan_recording",
     "record_for",
     "recorded_events",
+    "system_wide",
     "with_dwarf",
 )
 
@@ -115,6 +116,13 @@ def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
             event = tried.recorded
             why.append("this user may not sample the kernel: shares are of user CPU alone")
     return Plan(event, frequency, scope, "fp" if callgraph == "auto" else callgraph, tuple(why))
+
+
+def system_wide(plan: Plan, reason: str) -> Plan:
+    """The same plan for all processes of the host, where that is permitted; `reason` is added to its why."""
+    if _counts(plan.event, ["-a"]):
+        return replace(plan, scope="system", why=(*plan.why, f"recorded system-wide: {reason}"))
+    return replace(plan, why=(*plan.why, f"system-wide sampling is not permitted, but {reason}"))
 
 
 def _counts(event: str, scope: Sequence[str] = ()) -> bool:

@@ -22,6 +22,7 @@ import pytest
 from collectors.target_counters import TargetProbe
 from ioflame.results.checks import Verdict
 from ioflame.results.files import Files
+from ioflame.results.profile import read_profile
 from ioflame.results.run import Run, open_run
 from ioflame.system.descendants import descendants
 from ioflame.system.held_process import HeldProcess
@@ -68,6 +69,10 @@ def until(holds: Callable[[], object], watching: subprocess.Popen[str] | None = 
 
 def program(pid: int) -> Path:
     return Path(f"/proc/{pid}/exe").readlink()
+
+
+def minor_faults(pid: int) -> int:
+    return int((HeldProcess(pid).stat() or [b"0"] * 8)[7])
 
 
 def state(pid: int) -> bytes:
@@ -178,6 +183,29 @@ def test_members_of_a_group_that_come_and_go_are_followed(ioflame: Ioflame, tmp_
     assert run.record.target is not None and run.record.target.pids == [first.pid, second.pid]
     assert run.record.windows[0].counters.cpu_ns > 10**8  # of the second
     assert notes(run) == ["it ended while it was watched"]
+
+
+_FAULT = [sys.executable, "-c", "import mmap\nwhile True: mmap.mmap(-1, 1 << 20)[::4096] = bytes(256)"]
+
+
+@pytest.mark.needs("perf")
+def test_who_joins_a_group_in_its_window_is_sampled_by_any_event(ioflame: Ioflame, tmp_path: Path, group: Path) -> None:
+    with service(_FAULT) as first, service(_FAULT) as second:
+        (group / "cgroup.procs").write_text(str(first.pid), encoding="ascii")
+        # Page faults are counted by process on every host, as cycles are.
+        words = ("--seconds=24", "--collect=perf", "--event=page-faults", "--freq=199", "--out", str(tmp_path))
+        watching = ioflame.start("attach", "--cgroup", str(group), *words)
+        # Whom perf is to watch was said when it was started.
+        until(lambda: list(tmp_path.glob(f"*/{Files.PERF_DATA}")), watching)
+        (group / "cgroup.procs").write_text(str(second.pid), encoding="ascii")
+        faults = minor_faults(second.pid)
+        until(lambda: minor_faults(second.pid) > faults + 200_000, watching)
+        first.kill()
+        second.kill()
+        code, said, run = outcome(watching, tmp_path)
+    assert code == 0, said
+    assert run.record.profile is not None and run.record.profile.scope == "system"
+    assert set(read_profile(run.path(Files.PROFILE)).threads.pid) == {first.pid, second.pid}
 
 
 @pytest.mark.needs("perf")

@@ -14,7 +14,7 @@ from typing import Any
 
 from collectors.counters import Device, device_of
 from collectors.counts import QueryCount
-from collectors.perf import Plan, perf_version, plan_recording
+from collectors.perf import Plan, perf_version, plan_recording, system_wide
 from collectors.symbol_count import probe_of
 from folding.stackfold import stackfold_binary
 from ioflame import __version__
@@ -132,7 +132,9 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
         rules = service_rules(engine) if options.rules is None else own_rules(options.rules)
         _check_kinds(options.counts, rules)
         plan = plan_recording(options.event, options.frequency, options.callgraph)
-        plan = _for_threads(plan, sum(len(process.threads()) for process in target.processes))
+        threads = sum(len(process.threads()) for process in target.processes)
+        if plan.scope == "process" and (reason := _not_by_process(options, threads)):
+            plan = system_wide(plan, reason)
         device = _device(options.device, processes)
         probe = probe_of(options.symbol, processes[0]) if options.symbol is not None else None
     if not (options.engine or found or options.rules):
@@ -162,13 +164,12 @@ def _redaction(service: Service, engine: str) -> Redaction:
     return Redaction(files=files, frames=frames, threads=threads)
 
 
-def _for_threads(plan: Plan, threads: int) -> Plan:
+def _not_by_process(options: AttachOptions, threads: int) -> str:
+    """Why its processes are better not sampled one by one; "" where they are."""
+    if options.group is not None:
+        return "who joins a group later is no child of its members, and would not be sampled"
     events = threads * (os.cpu_count() or 1)
-    if plan.scope == "system" or events <= _MOST_EVENTS:
-        return plan
-    return replace(
-        plan, scope="system", why=(*plan.why, f"recorded system-wide: {threads} threads would take {events} events")
-    )
+    return f"{threads} threads would take {events} events" if events > _MOST_EVENTS else ""
 
 
 def _told_by_files(processes: Iterable[HeldProcess]) -> str | None:
