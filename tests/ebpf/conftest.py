@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -66,19 +67,12 @@ class FioCounts:
     writes: int
 
 
-def run_fio(disk: Disk, *options: str) -> FioCounts:
-    """fio to its end, with O_DIRECT on the device itself."""
-    done = _run(
-        "fio",
-        "--name=load",
-        f"--filename={disk.path}",
-        "--direct=1",
-        "--size=32m",
-        "--randrepeat=0",
-        "--output-format=json",
-        *options,
-    )
-    jobs: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
+def run_fio(disk: Disk, *options: str, shell: subprocess.Popen[str] | None = None) -> FioCounts:
+    """fio to its end, with O_DIRECT on the device itself. shell: that starts it, and ends; otherwise we do"""
+    argv = ["fio", "--name=load", f"--filename={disk.path}", "--direct=1", "--size=32m", "--randrepeat=0"]
+    argv += ["--output-format=json", *options]
+    told = _run(*argv).stdout if shell is None else shell.communicate(shlex.join(argv))[0]
+    jobs: list[dict[str, Any]] = json.loads(told[told.index("{") :])["jobs"]
     return FioCounts(
         reads=sum(job["read"]["total_ios"] for job in jobs), writes=sum(job["write"]["total_ios"] for job in jobs)
     )
