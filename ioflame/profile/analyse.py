@@ -50,7 +50,7 @@ from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
 from viz.weights import scaled_weight
 from workloads.engine import Engine
-from workloads.registry import engine_named, service_advice
+from workloads.registry import engine_named, service_advice, service_named
 
 __all__ = ("analyse", "of_queries")
 
@@ -101,7 +101,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     ]
     if record.target is not None:
         if categories is not None:
-            record.checks += rules_check(categories)
+            record.checks += rules_check(categories, service_named(record.engine).anybodys)
         record.checks = [replace(check, mend=of_attached(check.mend)) for check in record.checks]
     run.save()
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ioflame.results.categories import Categories
 from ioflame.results.checks import Check, Verdict
@@ -11,8 +11,6 @@ from ioflame.results.record import OwnCost, Target, Window
 
 __all__ = ("rules_check", "target_checks")
 
-# Rows of the owner view that any program may have.
-_ANYBODYS = {"application", "fault", "other"}
 # Of the queries of the plain windows, %, by how much old answers may be off before they make a figure doubtful.
 _MOST_OFF = 10.0
 
@@ -93,9 +91,9 @@ def _cost_check(cost: OwnCost) -> Check:
     )
 
 
-def rules_check(categories: Categories) -> Iterator[Check]:
-    """Where no stack is of the engine whose rules were taken."""
-    if {row.name for row in categories.rows if row.weight} <= _ANYBODYS:
+def rules_check(categories: Categories, anybodys: Iterable[str]) -> Iterator[Check]:
+    """Where no stack is of the engine whose rules were taken. anybodys: rows that programs without it have, too"""
+    if {row.name for row in categories.rows if row.weight} <= {"other", *anybodys}:
         yield Check(
             "rules",
             Verdict.WARN,
