@@ -6,7 +6,7 @@ Replaces its own outputs only: stacks, categories, flame graph, summary, report,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -52,7 +52,7 @@ from viz.weights import scaled_weight
 from workloads.engine import Engine
 from workloads.registry import engine_named, service_advice, service_named
 
-__all__ = ("analyse", "of_queries")
+__all__ = ("advice_of", "analyse", "of_queries")
 
 _OWNER, _LEAF = "owner", "leaf"
 # Views with a part of the summary that is made for them.
@@ -106,7 +106,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     run.save()
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)
     rules = read_rules(*rules_of(run).findings)
-    advice = engine.about.advice if engine is not None else service_advice(record.engine)
+    advice = advice_of(engine, record.options) if engine is not None else service_advice(record.engine)
     found = findings(rules, record, folded, ladder, _waits(run), advice)
     if record.target is not None:
         found = [replace(one, do=of_attached(one.do)) for one in found]
@@ -134,6 +134,15 @@ def _proofs(run: Run, engine: Engine, categories: Categories | None) -> list[Che
     if record.expected.filters == "unused" and categories is not None:
         proofs.append(filter_proof(categories.rows, engine.about.filters))
     return proofs
+
+
+def advice_of(engine: Engine, options: Mapping[str, str]) -> Mapping[str, str]:
+    """The engine's words in what changes a finding, without what a run with these options has already."""
+    own = options.get("configuration", "")
+    configuration = engine.configurations().get(own)
+    direct = configuration is not None and configuration.direct
+    advice = engine.about.advice.items()
+    return {name: words for name, words in advice if words != f"CONFIG={own}" and not (direct and name == "direct")}
 
 
 def of_queries(run: Run, folded: Folded) -> Folded:

@@ -9,6 +9,7 @@ import pytest
 
 from folding.stackfold import run_stackfold
 from ioflame.analysis.findings import MOST, Rule, Waits, findings, read_rules
+from ioflame.profile.analyse import advice_of
 from ioflame.results.ladder import Ladder, Rung
 from ioflame.results.off_cpu import OffCpu, StackFacts, StateTotal, Thread
 from ioflame.results.profile import Folded, read_profile
@@ -207,6 +208,15 @@ def test_advice_is_the_engines_and_leaves_out_what_it_does_not_have(run: RunReco
         assert all(configuration in engine.configurations() for configuration in advised) and found.do
         assert any(engine.configurations()[one].direct for one in advised) == bool(engine.about.direct_flag)
         assert "{" not in found.do
+
+
+def test_nobody_is_advised_what_the_run_has_already() -> None:
+    rocksdb = engine_named("rocksdb")
+    assert {"direct", "cached"} <= advice_of(rocksdb, {"configuration": "iobuf"}).keys()
+    for configuration, left_out in (("iodir", "direct"), ("iodir_noalign", "direct"), ("byrx", "cached")):
+        advice = advice_of(rocksdb, {"configuration": configuration})
+        assert rocksdb.about.advice.keys() - advice.keys() == {left_out}, configuration
+    assert advice_of(rocksdb, {"configuration": "of an experiment"}) == rocksdb.about.advice
 
 
 def test_a_service_is_advised_in_its_own_words_or_not_at_all(run: RunRecord, tmp_path: Path) -> None:
