@@ -69,6 +69,9 @@ class MappedFiles:
         shown = path.removesuffix(_DELETED)
         source = _opened(process, span, path)
         if source is None:
+            with contextlib.suppress(OSError):
+                if _is_at(shown, process.path(f"root{path}").stat()):
+                    return  # it may be run, but not be read, by us as by the target
             self._lost.setdefault(shown, "it is gone, and what is left of it may not be read (CAP_CHECKPOINT_RESTORE)")
             return
         with source, contextlib.suppress(OSError):

@@ -43,7 +43,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     base:   the engine whose categories come first; its leaf view stands where the service has none of its own
     extends: the owner view goes on with the service's own rows; otherwise it is the service's own
     symbol: a function that runs once a query, for a count of it
-    anybodys: rows of the owner view that programs without it have, too
+    general_rows: rows of the owner view that programs without it have, too
     group:  its threads by purpose, the first that fits; the others by their names
     count:  commands that print how many queries were finished
     advice: what {direct} and other places in the advice of findings stand for; its base's where it has none
@@ -53,7 +53,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     files: list[str]
     base: str
     extends: bool = True
-    anybodys: list[str] = []
+    general_rows: list[str] = []
     group: list[Group] = []
     count: dict[str, CountPreset] = {}
     advice: dict[str, str] = {}

@@ -101,7 +101,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     ]
     if record.target is not None:
         if categories is not None:
-            record.checks += rules_check(categories, service_named(record.engine).anybodys)
+            record.checks += rules_check(categories, service_named(record.engine).general_rows)
         record.checks = [replace(check, mend=of_attached(check.mend)) for check in record.checks]
     run.save()
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import site
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -39,11 +42,18 @@ def test_an_ordinary_user_sees_the_user_mode_of_their_own_process(
 ) -> None:
     as_nobody = as_user("nobody")
     paths = f"PYTHONPATH={ROOT}:{site.getsitepackages()[0]}"
-    with home(tmp_path_factory, "nobody") as place, service([*as_nobody, _PYTHON, "-c", _WORKS]) as process:
-        words = ("--seconds=7", "--freq=199", "--out", str(place / "runs"))
+    with contextlib.ExitStack() as around:
+        place = around.enter_context(home(tmp_path_factory, "nobody"))
+        # A program that may be run and not be read.
+        unreadable = place / "allocates"
+        subprocess.run(["cc", "-O1", "-o", unreadable, Path(__file__).with_name("allocates.c")], check=True)
+        unreadable.chmod(0o711)
+        programs = ([_PYTHON, "-c", _WORKS], [str(unreadable)])
+        pids = [f"--pid={around.enter_context(service([*as_nobody, *program])).pid}" for program in programs]
+        words = (*pids, "--seconds=7", "--freq=199", "--out", str(place / "runs"))
         prefix = (*as_nobody, "env", paths, "PYTHONDONTWRITEBYTECODE=1")
         ioflame = Ioflame(_PYTHON)
-        code, said, err = ioflame.run("attach", "--pid", str(process.pid), *words, prefix=prefix)
+        code, said, err = ioflame.run("attach", *words, prefix=prefix)
         run = open_run((place / "runs" / "latest").resolve())
         assert code == 0 and ioflame.left_behind() == [], said + err
         assert run.record.profile is not None and run.record.profile.event.endswith(":u")
@@ -56,4 +66,5 @@ def test_an_ordinary_user_sees_the_user_mode_of_their_own_process(
         # A Python without any engine in it.
         assert checks["rules"].value == "no stack has a frame that they know"
         assert [one.kind for one in run.record.unobserved] == ["iolat", "offcpu"]
+        assert "names" not in checks
         assert run.path(Files.REPORT).exists()

@@ -91,9 +91,9 @@ def _cost_check(cost: OwnCost) -> Check:
     )
 
 
-def rules_check(categories: Categories, anybodys: Iterable[str]) -> Iterator[Check]:
-    """Where no stack is of the engine whose rules were taken. anybodys: rows that programs without it have, too"""
-    if {row.name for row in categories.rows if row.weight} <= {"other", *anybodys}:
+def rules_check(categories: Categories, general_rows: Iterable[str]) -> Iterator[Check]:
+    """Where no stack is of the engine whose rules were taken. general_rows: rows that programs without it have, too"""
+    if {row.name for row in categories.rows if row.weight} <= {"other", *general_rows}:
         yield Check(
             "rules",
             Verdict.WARN,
