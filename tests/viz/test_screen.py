@@ -65,6 +65,11 @@ def test_it_stays_one_screen_whatever_was_found_and_warned_of() -> None:
         assert "it means much" not in screen and "what they mean: show RUN checks" in screen
         assert f"\n{least}. " in screen
     assert "finding 2" in screen and "finding 6" not in screen and "4 more: show RUN all" in screen
+    # Findings of four lines each, as those are that say what a host can do.
+    long = [replace(one, do="what changes it " * 16) for one in many]
+    screen = render_screen(made, view().owner, long, layers, 100, unicode=True)
+    assert screen.count("\n") <= SCREEN
+    assert "\n1. " in screen and "\n3. " not in screen and "more: show RUN all" in screen
 
 
 def test_the_page_lists_findings_with_the_place_that_shows_them() -> None:

@@ -88,7 +88,7 @@ def render_screen(
     if record.costs:
         tables.append(fold_line(_costs(record.costs), width, 2))
     text = ""
-    for shown, detail in ((len(findings), 2), (len(findings), 1), (5, 1), (3, 1), (3, 0)):
+    for shown, detail in ((len(findings), 2), (len(findings), 1), (5, 1), (3, 1), (3, 0), (2, 0), (1, 0)):
         parts = [*head, *([found(findings, width, shown)] if findings else []), *tables]
         parts += [_not_ok(record.checks, width, detail)] if record.checks else []
         text = folded("\n\n".join(parts), width) + "\n"
