@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.results.pmp import Activity
-from ioflame.system.held_process import HeldProcess
+from ground.results.pmp import Activity
+from ground.system.held_process import HeldProcess
 
 __all__ = ("Moment", "between", "moment")
 

@@ -10,9 +10,9 @@ from collectors.counters import Snapshot
 from collectors.counts import QueryCount
 from collectors.target_counters import TargetProbe
 from collectors.windows import SLICE_NS, Windows
-from ioflame.results.record import Window
-from ioflame.system.own_cpu import own_cpu_seconds
-from ioflame.text.progress import Reporter
+from ground.results.record import Window
+from ground.system.own_cpu import own_cpu_seconds
+from ground.text.progress import Reporter
 
 __all__ = ("AttachedWindows",)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from collectors.counters import device_of
 from collectors.perf import Plan, perf_version
-from ioflame.errors import HostError
-from ioflame.results.checks import Check, Verdict
+from ground.errors import HostError
+from ground.results.checks import Check, Verdict
 
 __all__ = ("host_checks", "perf_checks", "queue_check", "queue_checks")
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.errors import HostError, MeasurementError
-from ioflame.results.record import Counters, HostTimes, RoleCounters
-from ioflame.system.diskstats import DiskCounts, disk_stats
-from ioflame.system.proc_stat import stat_fields
+from ground.errors import HostError, MeasurementError
+from ground.results.record import Counters, HostTimes, RoleCounters
+from ground.system.diskstats import DiskCounts, disk_stats
+from ground.system.proc_stat import stat_fields
 
 __all__ = (
     "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts", "host_times",

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.system.process import Children
-from ioflame.system.repeated_command import RepeatedCommand
+from ground.errors import MeasurementError, UsageError
+from ground.system.process import Children
+from ground.system.repeated_command import RepeatedCommand
 
 __all__ = ("Count", "QueryCount", "command_count", "prometheus_count")
 

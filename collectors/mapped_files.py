@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.system.held_process import HeldProcess
+from ground.results.checks import Check, Verdict
+from ground.system.held_process import HeldProcess
 
 __all__ = ("MappedFiles",)
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collectors.stack_pages import touch_stacks
-from ioflame.errors import HostError, MeasurementError
-from ioflame.system.observer import QUIET_SECONDS, attached
-from ioflame.system.process import Child, Children, capture, tool_path
-from ioflame.system.scratch import scratch_directory
-from ioflame.text.progress import Reporter
+from ground.errors import HostError, MeasurementError
+from ground.system.observer import QUIET_SECONDS, attached
+from ground.system.process import Child, Children, capture, tool_path
+from ground.system.scratch import scratch_directory
+from ground.text.progress import Reporter
 
 __all__ = (
     "Plan",

@@ -16,13 +16,13 @@ import msgspec
 from collectors import pmp_gdb
 from collectors.activity import Moment, between, moment
 from collectors.pmp_plan import PmpPlan
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.results.files import Files
-from ioflame.results.pmp import Pmp, write
-from ioflame.system.binaries import built_binary
-from ioflame.system.control import ControlledProgram
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.process import Children
+from ground.errors import MeasurementError, UsageError
+from ground.results.files import Files
+from ground.results.pmp import Pmp, write
+from ground.system.binaries import built_binary
+from ground.system.control import ControlledProgram
+from ground.system.held_process import HeldProcess
+from ground.system.process import Children
 
 __all__ = ("SAMPLERS", "PmpPlan", "Sampler", "Sampling", "sampler_named")
 

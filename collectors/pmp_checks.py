@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.pmp import Pmp
+from ground.results.checks import Check, Verdict
+from ground.results.pmp import Pmp
 
 __all__ = ("pmp_checks",)
 

@@ -26,14 +26,14 @@ from pathlib import Path
 
 from collectors.gdb_stacks import stacks_by_thread
 from collectors.pmp_plan import PmpPlan
-from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
-from ioflame.results.files import Files
-from ioflame.results.pmp import SCHEMA, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
-from ioflame.results.pmp import write as write_result
-from ioflame.results.states import SAMPLED_FRAMES
-from ioflame.system.control import CLOSE, OPEN, READY, answer_line
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.process import tool_path
+from ground.errors import HostError, IoflameError, MeasurementError, UsageError
+from ground.results.files import Files
+from ground.results.pmp import SCHEMA, Durations, Lacking, Pmp, Tally, ThreadSamples, WaitPlace
+from ground.results.pmp import write as write_result
+from ground.results.states import SAMPLED_FRAMES
+from ground.system.control import CLOSE, OPEN, READY, answer_line
+from ground.system.held_process import HeldProcess
+from ground.system.process import tool_path
 
 __all__ = ("Gdb",)
 

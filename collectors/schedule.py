@@ -11,11 +11,11 @@ from collectors.counters import Device, ProcessProbe, Roles, Snapshot
 from collectors.queries import QueryReport
 from collectors.warmup import CACHE_FILLS, what_is_missing
 from collectors.windows import Windows
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.system.descendants import descendants, having_open
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.process import Child
-from ioflame.text.progress import Reporter
+from ground.errors import MeasurementError, UsageError
+from ground.system.descendants import descendants, having_open
+from ground.system.held_process import HeldProcess
+from ground.system.process import Child
+from ground.text.progress import Reporter
 
 __all__ = ("LEAST_SECONDS", "REPORT_LAG_SECONDS", "Schedule")
 

@@ -8,9 +8,9 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.process import Children, Output, capture, tool_path
+from ground.errors import HostError, MeasurementError, UsageError
+from ground.system.held_process import HeldProcess
+from ground.system.process import Children, Output, capture, tool_path
 
 __all__ = ("calls_in", "probe_of")
 

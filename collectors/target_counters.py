@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from collectors.counters import Device, Snapshot, Task, disk_counts, host_times
-from ioflame.system.diskstats import DiskCount, DiskCounts
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.target import Target
+from ground.system.diskstats import DiskCount, DiskCounts
+from ground.system.held_process import HeldProcess
+from ground.system.target import Target
 
 __all__ = ("TargetProbe",)
 

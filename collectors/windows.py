@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 
 from collectors.counters import Snapshot, delta
-from ioflame.results.record import Window
-from ioflame.system.observer import Observer, attached
-from ioflame.text.progress import Reporter
+from ground.results.record import Window
+from ground.system.observer import Observer, attached
+from ground.text.progress import Reporter
 
 __all__ = ("SLICE_NS", "Windows")
 

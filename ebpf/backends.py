@@ -10,8 +10,8 @@ from ebpf.bpftrace import try_bpftrace
 from ebpf.iolat_bcc import try_bcc
 from ebpf.observer import loader_binary
 from ebpf.trial import Trial
-from ioflame.errors import HostError, IoflameError, UsageError
-from ioflame.system.process import capture
+from ground.errors import HostError, IoflameError, UsageError
+from ground.system.process import capture
 
 __all__ = ("BACKENDS", "choose_backend", "try_backend", "try_kinds")
 

@@ -24,10 +24,10 @@ import msgspec
 
 from ebpf.buckets import histogram
 from ebpf.trial import Trial
-from ioflame.errors import HostError, IoflameError, MeasurementError
-from ioflame.results.histogram import Histogram
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.process import Child, Children, capture
+from ground.errors import HostError, IoflameError, MeasurementError
+from ground.results.histogram import Histogram
+from ground.system.held_process import HeldProcess
+from ground.system.process import Child, Children, capture
 
 __all__ = (
     "SHORTEST_BELOW",

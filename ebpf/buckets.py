@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ioflame.results.histogram import Histogram
+from ground.results.histogram import Histogram
 
 __all__ = ("bounds", "histogram")
 

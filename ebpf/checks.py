@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ebpf.backends import BACKENDS, try_backend, try_kinds
-from ioflame.results.checks import Check, Verdict
+from ground.results.checks import Check, Verdict
 
 __all__ = ("ebpf_checks",)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ioflame.errors import UsageError
-from ioflame.results.io_latency import Device, DiskWindow
-from ioflame.system.diskstats import DiskCount, DiskCounts, disk_stats
+from ground.errors import UsageError
+from ground.results.io_latency import Device, DiskWindow
+from ground.system.diskstats import DiskCount, DiskCounts, disk_stats
 
 __all__ = ("device_of_number", "disk_counts", "disk_window", "partition_sectors")
 

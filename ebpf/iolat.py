@@ -11,11 +11,11 @@ from ebpf.backends import choose_backend
 from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
 from ebpf.observer import CoreObserver
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.io_latency import IoLatency
-from ioflame.system.diskstats import DiskCount
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
+from ground.results.checks import Check, Verdict
+from ground.results.io_latency import IoLatency
+from ground.system.diskstats import DiskCount
+from ground.system.observer import Observer
+from ground.system.process import Children
 
 __all__ = ("EVENTS_CHECK", "IoLatencyRequest", "io_latency_checks", "io_latency_observer")
 

@@ -19,11 +19,11 @@ import msgspec
 
 from ebpf.diskstats import device_of_number, disk_counts, disk_window
 from ebpf.trial import Trial
-from ioflame.errors import HostError, IoflameError, MeasurementError
-from ioflame.results.histogram import Histogram
-from ioflame.results.io_latency import IoKind, IoLatency, IoRow
-from ioflame.system.diskstats import DiskCounts
-from ioflame.system.process import Child, Children, capture
+from ground.errors import HostError, IoflameError, MeasurementError
+from ground.results.histogram import Histogram
+from ground.results.io_latency import IoKind, IoLatency, IoRow
+from ground.system.diskstats import DiskCounts
+from ground.system.process import Child, Children, capture
 
 __all__ = ("BccIoLatency", "parse_biolatency", "try_bcc")
 

@@ -19,13 +19,13 @@ from ebpf.bpftrace import (
 )
 from ebpf.buckets import bounds
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
-from ioflame.errors import HostError, UsageError
-from ioflame.results.histogram import Histogram
-from ioflame.results.io_latency import Device, IoKind, IoLatency, IoRow, IoSlice
-from ioflame.system.descendants import descendants
-from ioflame.system.diskstats import DiskCounts
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
+from ground.errors import HostError, UsageError
+from ground.results.histogram import Histogram
+from ground.results.io_latency import Device, IoKind, IoLatency, IoRow, IoSlice
+from ground.system.descendants import descendants
+from ground.system.diskstats import DiskCounts
+from ground.system.observer import Observer
+from ground.system.process import Children
 
 __all__ = ("bpftrace_io_latency", "decode")
 

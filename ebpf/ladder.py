@@ -9,11 +9,11 @@ from pathlib import Path
 from ebpf.backends import choose_backend
 from ebpf.ladder_bpftrace import bpftrace_ladder
 from ebpf.observer import CoreObserver
-from ioflame.errors import HostError, UsageError
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.ladder import CLASSES, FOLLOWED, Ladder
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
+from ground.errors import HostError, UsageError
+from ground.results.checks import Check, Verdict
+from ground.results.ladder import CLASSES, FOLLOWED, Ladder
+from ground.system.observer import Observer
+from ground.system.process import Children
 
 __all__ = ("LADDER_BACKENDS", "LadderRequest", "ladder_checks", "ladder_observer")
 

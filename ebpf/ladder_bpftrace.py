@@ -14,12 +14,12 @@ from ebpf.bpftrace import (
     read_totals,
     require_first_pid_namespace,
 )
-from ioflame.results.histogram import Histogram
-from ioflame.results.ladder import CLASSES, STAGES, Ladder, LadderDevice, Rung
-from ioflame.system.diskstats import DiskStats, disk_stats
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
+from ground.results.histogram import Histogram
+from ground.results.ladder import CLASSES, STAGES, Ladder, LadderDevice, Rung
+from ground.system.diskstats import DiskStats, disk_stats
+from ground.system.held_process import HeldProcess
+from ground.system.observer import Observer
+from ground.system.process import Children
 
 __all__ = ("bpftrace_ladder", "decode")
 

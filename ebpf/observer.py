@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ioflame.errors import HostError
-from ioflame.system.binaries import built_binary
-from ioflame.system.control import ControlledProgram
-from ioflame.system.process import Children
+from ground.errors import HostError
+from ground.system.binaries import built_binary
+from ground.system.control import ControlledProgram
+from ground.system.process import Children
 
 __all__ = ("CoreObserver", "loader_binary")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ebpf.backends import choose_backend
 from ebpf.observer import CoreObserver
-from ioflame.system.process import Children
+from ground.system.process import Children
 
 __all__ = ("off_cpu_observer",)
 

@@ -15,11 +15,11 @@ from ebpf.bpftrace import (
     require_first_pid_namespace,
 )
 from ebpf.observer import CoreObserver
-from ioflame.results.histogram import Histogram
-from ioflame.results.off_cpu import RunQueue
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
+from ground.results.histogram import Histogram
+from ground.results.off_cpu import RunQueue
+from ground.system.held_process import HeldProcess
+from ground.system.observer import Observer
+from ground.system.process import Children
 
 __all__ = ("RUN_QUEUE_BACKENDS", "run_queue_observer")
 

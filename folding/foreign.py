@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ioflame.errors import HostError, MeasurementError
+from ground.errors import HostError, MeasurementError
 
 __all__ = ("ForeignFrame", "ForeignProfile", "ForeignSample", "encode_pprof", "read_otlp", "read_pprof")
 

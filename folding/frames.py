@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from folding.stackfold import stackfold_binary
-from ioflame.results.frame_differences import FrameDifferences, read_frame_differences
-from ioflame.system.atomic_files import write_json
-from ioflame.system.process import capture
-from ioflame.system.scratch import scratch_directory
+from ground.results.frame_differences import FrameDifferences, read_frame_differences
+from ground.system.atomic_files import write_json
+from ground.system.process import capture
+from ground.system.scratch import scratch_directory
 
 __all__ = ("ProfileRun", "compare_frames")
 

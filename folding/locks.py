@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioflame.errors import UsageError
-from ioflame.results.pmp import SCHEMA, Locks, LockSite, Tally
-from ioflame.results.profile import FoldedStack
-from ioflame.results.states import SAMPLED_FRAMES
+from ground.errors import UsageError
+from ground.results.pmp import SCHEMA, Locks, LockSite, Tally
+from ground.results.profile import FoldedStack
+from ground.results.states import SAMPLED_FRAMES
 
 __all__ = ("LockRules", "lock_report", "read_rules")
 

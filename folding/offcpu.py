@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from folding.stackfold import run_stackfold
-from ioflame.errors import MeasurementError
-from ioflame.results.files import Files
-from ioflame.results.off_cpu import OffStack
-from ioflame.results.profile import Folded, FoldedStack, read_profile
-from ioflame.results.states import MARKS, STATES
-from ioflame.system.atomic_files import check_readable, write_whole
+from ground.errors import MeasurementError
+from ground.results.files import Files
+from ground.results.off_cpu import OffStack
+from ground.results.profile import Folded, FoldedStack, read_profile
+from ground.results.states import MARKS, STATES
+from ground.system.atomic_files import check_readable, write_whole
 
 __all__ = ("fold_off_cpu", "off_cpu_stacks")
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from folding.stackfold import categorised_profile, run_stackfold
-from ioflame.errors import MeasurementError
-from ioflame.results.files import Files
-from ioflame.results.profile import Folded
-from ioflame.results.states import SAMPLED_FRAMES
+from ground.errors import MeasurementError
+from ground.results.files import Files
+from ground.results.profile import Folded
+from ground.results.states import SAMPLED_FRAMES
 
 __all__ = ("fold_pmp", "pmp_profile")
 

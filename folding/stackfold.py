@@ -8,13 +8,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ioflame.results.files import Files
-from ioflame.results.profile import Folded, read_profile
-from ioflame.results.redaction import Redaction, read_redaction
-from ioflame.system.atomic_files import check_lines, write_json
-from ioflame.system.binaries import built_binary
-from ioflame.system.process import Output, capture, tool_path
-from ioflame.system.scratch import scratch_directory
+from ground.results.files import Files
+from ground.results.profile import Folded, read_profile
+from ground.results.redaction import Redaction, read_redaction
+from ground.system.atomic_files import check_lines, write_json
+from ground.system.binaries import built_binary
+from ground.system.process import Output, capture, tool_path
+from ground.system.scratch import scratch_directory
 
 __all__ = ("categorised_profile", "fold", "run_stackfold", "stackfold_binary")
 

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, error_of_system
-from ioflame.text.terminal import ReaderGoneError, on_terminal
+from ground.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, error_of_system
+from ground.text.terminal import ReaderGoneError, on_terminal
 
 if TYPE_CHECKING:
     from ioflame.commands.arguments import Commands

@@ -11,14 +11,14 @@ if [[ -x target/release/ioflame-ebpf ]]; then programs+=(ioflame-ebpf); fi
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 # A copy, so that nothing is left in the checkout.
-cp -a ioflame workloads collectors ebpf folding viz pyproject.toml README.md LICENSE "$place"
-mkdir "$place/ioflame/system/bin"
+cp -a ioflame ground workloads collectors ebpf folding viz pyproject.toml README.md LICENSE "$place"
+mkdir "$place/ground/system/bin"
 if commit=$(git describe --always --dirty '--exclude=*' 2>/dev/null); then echo "$commit" >"$place/ioflame/built_from"; fi
 # The names of LevelDB and LMDB are in the client: debug information goes, symbols stay.
 for program in "${programs[@]}"; do
   what=--strip-all
   if [[ "$program" == ioflame-client ]]; then what=--strip-debug; fi
-  strip "$what" -o "$place/ioflame/system/bin/$program" "target/release/$program"
+  strip "$what" -o "$place/ground/system/bin/$program" "target/release/$program"
 done
 .venv/bin/python -m ioflame.dist_files "$place"
 man=$place/share/man/man1

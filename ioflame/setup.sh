@@ -211,7 +211,7 @@ if ! sha256sum --status -c "$stamp" 2>/dev/null; then
 fi
 
 # A third of what a command takes to start, where it may not write beside our files, or PYTHONDONTWRITEBYTECODE is set.
-{ .venv/bin/python -m compileall -q ioflame collectors ebpf folding viz workloads &&
+{ .venv/bin/python -m compileall -q ioflame ground collectors ebpf folding viz workloads &&
   env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -c 'import viz.page.rendering as page; page.compile_templates()'; } ||
   refuse "Python could not compile ioflame (its words are above)" "$again"
 

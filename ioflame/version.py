@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ground.errors import IoflameError
+from ground.system.process import capture
 from ioflame import __version__
-from ioflame.errors import IoflameError
-from ioflame.system.process import capture
 
 __all__ = ("version",)
 

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import settings
 
 from ebpf.backends import try_backend
-from ioflame.errors import HostError
-from ioflame.system.memory_limit import limited_memory
+from ground.errors import HostError
+from ground.system.memory_limit import limited_memory
 from tests.litter import Session
 
 # How long an example takes says nothing here: speed lives in `make bench`.
@@ -49,7 +49,7 @@ def _makes_memory_groups() -> bool:
 
 
 def _makes_cpu_groups() -> bool:
-    code = "from ioflame.system.cpu_limit import limited_cpus\nwith limited_cpus(1.0) as why: exit(bool(why))"
+    code = "from ground.system.cpu_limit import limited_cpus\nwith limited_cpus(1.0) as why: exit(bool(why))"
     return _runs(sys.executable, "-c", code)
 
 

@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from ioflame.system.scratch import scratch_directory
+from ground.system.scratch import scratch_directory
 
 __all__ = ("Session",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ioflame.results.record import Counters, Window
+from ground.results.record import Counters, Window
 
 SECOND = 1_000_000_000
 

@@ -21,10 +21,10 @@ FORBIDDEN = [
     ("viz/weights.py", "collectors.perf"),
     ("folding/stackfold.py", "viz.weights"),
     ("ioflame/analysis/metrics.py", "viz.weights"),
-    ("ioflame/results/record.py", "ioflame.analysis.metrics"),
-    ("ioflame/system/process.py", "ioflame.results.record"),
-    ("ioflame/text/units.py", "ioflame.system.process"),
-    ("ioflame/errors.py", "ioflame.text.units"),
+    ("ground/results/record.py", "ioflame.analysis.metrics"),
+    ("ground/system/process.py", "ground.results.record"),
+    ("ground/text/units.py", "ground.system.process"),
+    ("ground/errors.py", "ground.text.units"),
     # A command imports no other command.
     ("ioflame/commands/report.py", "ioflame.commands.analyse"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from ioflame.results.differences import BudgetRow
+from ground.results.differences import BudgetRow
 
 __all__ = ("Breakdown", "against_base", "beside")
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ioflame.results.record import Window
+from ground.results.record import Window
 
 __all__ = ("TimeBase", "align", "time_base")
 

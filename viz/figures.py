@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ioflame.results.interval import Interval
-from ioflame.results.ladder import Ladder
-from ioflame.results.off_cpu import STATES, OffCpu, Thread, WallClock
-from ioflame.results.record import RunRecord
+from ground.results.interval import Interval
+from ground.results.ladder import Ladder
+from ground.results.off_cpu import STATES, OffCpu, Thread, WallClock
+from ground.results.record import RunRecord
 
 __all__ = (
     "FIRST",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ioflame.results.differences import Cell, RelativeTable
+from ground.results.differences import Cell, RelativeTable
 
 __all__ = ("legend", "rows_of", "two_digits", "with_interval")
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 from workloads.engine import Engine
 from workloads.experiment import read_file
 from workloads.steps import DatabaseShape

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.text.units import format_bytes
+from ground.results.checks import Check, Verdict
+from ground.text.units import format_bytes
 from workloads.engine import Engine, EngineBuild
 
 __all__ = ("build_checks", "disk_checks", "existing", "free_bytes")

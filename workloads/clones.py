@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ioflame.errors import HostError, UsageError, error_of_system
-from ioflame.text.units import format_bytes
+from ground.errors import HostError, UsageError, error_of_system
+from ground.text.units import format_bytes
 from workloads.checks import free_bytes
 from workloads.database import MANIFEST, is_loaded
 from workloads.engine import Engine

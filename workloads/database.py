@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.results.record import SeedRange
-from ioflame.system.atomic_files import write_whole
-from ioflame.system.process import Child, Children
-from ioflame.text.progress import Reporter
-from ioflame.text.units import format_bytes, format_count
+from ground.errors import HostError, MeasurementError, UsageError
+from ground.results.record import SeedRange
+from ground.system.atomic_files import write_whole
+from ground.system.process import Child, Children
+from ground.text.progress import Reporter
+from ground.text.units import format_bytes, format_count
 from workloads.engine import Engine, EngineBuild, Tree
 from workloads.seeds import SeedLedger
 from workloads.steps import DatabaseShape, StepParameters

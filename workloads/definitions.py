@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 
 __all__ = ("KINDS", "check_definition")
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import msgspec
 
-from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.results.writes import Writes
-from ioflame.system.binaries import built_binary
+from ground.errors import HostError, MeasurementError, UsageError
+from ground.results.writes import Writes
+from ground.system.binaries import built_binary
 from workloads.definitions import check_definition
 from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
 

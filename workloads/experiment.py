@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 

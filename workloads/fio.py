@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.system.process import tool_path
+from ground.errors import MeasurementError, UsageError
+from ground.system.process import tool_path
 
 __all__ = ("FioResult", "fio_argv", "parse_fio", "request_split")
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ioflame.errors import HostError
-from ioflame.results.checks import Check, Verdict
-from ioflame.system.binaries import built_binary
-from ioflame.system.process import capture
-from ioflame.system.scratch import scratch_directory
+from ground.errors import HostError
+from ground.results.checks import Check, Verdict
+from ground.system.binaries import built_binary
+from ground.system.process import capture
+from ground.system.scratch import scratch_directory
 from workloads.elf import frame_pointer_share, imports, symbol_kind
 from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
 

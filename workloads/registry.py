@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import workloads.engines
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 from workloads.engine import Engine
 from workloads.service import Service, merged_rules, read_service
 

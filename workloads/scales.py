@@ -6,8 +6,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.errors import HostError
-from ioflame.text.units import format_bytes, format_count, parse_bytes
+from ground.errors import HostError
+from ground.text.units import format_bytes, format_count, parse_bytes
 from workloads.steps import DatabaseShape
 
 __all__ = ("DATA_TO_CACHE", "Scale", "Sizing", "fit", "scales")

@@ -12,9 +12,9 @@ import shlex
 import time
 from pathlib import Path
 
-from ioflame.errors import MeasurementError
-from ioflame.results.record import SeedRange
-from ioflame.system.atomic_files import write_whole
+from ground.errors import MeasurementError
+from ground.results.record import SeedRange
+from ground.system.atomic_files import write_whole
 
 __all__ = ("SeedLedger",)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 
 __all__ = ("CountPreset", "Group", "Service", "merged_rules", "read_service", "rules_text")
 

@@ -1,12 +1,12 @@
-//! Makes `states.rs` of `ioflame/results/states.toml`.
+//! Makes `states.rs` of `ground/results/states.toml`.
 
 use std::path::PathBuf;
 use std::{env, fs};
 
 fn main() {
-    println!("cargo:rerun-if-changed=../../ioflame/results/states.toml");
+    println!("cargo:rerun-if-changed=../../ground/results/states.toml");
     let list =
-        fs::read_to_string("../../ioflame/results/states.toml").expect("states.toml is with the results");
+        fs::read_to_string("../../ground/results/states.toml").expect("states.toml is with the results");
     let list: toml::Table = list.parse().expect("states.toml is TOML");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let code = [off_cpu(&list), sampled(&list), marks(&list)].concat();

@@ -6,8 +6,8 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
+from ground.results.interval import Interval
 from ioflame.analysis.quantiles import t_quantile
-from ioflame.results.interval import Interval
 
 __all__ = (
     "Draws",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from ground.results.differences import BudgetRow, Decision, RelativeTable
 from ioflame.analysis.cells import Judged
 from ioflame.analysis.compare.figures import ArmWindow, BlockLogs
 from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.compare.relative import relative_table
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
-from ioflame.results.differences import BudgetRow, Decision, RelativeTable
 
 __all__ = ("Round", "base_agrees", "moved_rows", "ratios")
 

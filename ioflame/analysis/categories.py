@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ground.results.categories import Categories
+from ground.results.profile import Folded
 from ioflame.analysis.bootstrap import share_intervals
-from ioflame.results.categories import Categories
-from ioflame.results.profile import Folded
 
 __all__ = ("categories_of", "category_file")
 

@@ -20,15 +20,15 @@ from typing import Literal
 
 import msgspec
 
+from ground.results.findings import Finding
+from ground.results.interval import Interval
+from ground.results.ladder import Ladder, Rung
+from ground.results.off_cpu import OffCpu, Thread
+from ground.results.profile import Folded, FoldedStack
+from ground.results.record import RunRecord
+from ground.results.states import MARKS
 from ioflame.analysis.bootstrap import share_draws, share_intervals
 from ioflame.analysis.metrics import cpu_profiled
-from ioflame.results.findings import Finding
-from ioflame.results.interval import Interval
-from ioflame.results.ladder import Ladder, Rung
-from ioflame.results.off_cpu import OffCpu, Thread
-from ioflame.results.profile import Folded, FoldedStack
-from ioflame.results.record import RunRecord
-from ioflame.results.states import MARKS
 
 __all__ = ("MOST", "Rule", "Waits", "findings", "read_rules")
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from ground.results.interval import Interval
 from ioflame.analysis.compare.verdict import discovery_bound
 from ioflame.analysis.quantiles import t_quantile, t_tail
-from ioflame.results.interval import Interval
 
 __all__ = ("Away", "Change", "Hosts", "Part", "Watch", "change_of", "watch_of")
 

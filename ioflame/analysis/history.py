@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ground.results.differences import Outcome
 from ioflame.analysis.change_points import Feature, Fit, Run, fit_history
 from ioflame.analysis.compare.figures import METRICS
-from ioflame.results.differences import Outcome
 
 __all__ = (
     "Category", "History", "Measured", "Noise", "Series", "ended", "history_of", "in_order", "largest_step",

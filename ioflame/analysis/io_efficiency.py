@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from ground.results.categories import Categories
+from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
+from ground.results.record import RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples, share_draws
 from ioflame.analysis.cells import Judged
 from ioflame.analysis.metrics import cpu_profiled, figures, slice_columns
-from ioflame.results.categories import Categories
-from ioflame.results.experiment import Baseline, ExperimentRecord, StepRecord
-from ioflame.results.record import RunRecord, Window
 
 __all__ = (
     "FIO",

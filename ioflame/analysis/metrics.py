@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ground.results.interval import Interval
+from ground.results.record import Counters, ProfileFacts, RoleCounters, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 from ioflame.analysis.roles import query_role
-from ioflame.results.interval import Interval
-from ioflame.results.record import Counters, ProfileFacts, RoleCounters, RunRecord, Window
 
 __all__ = (
     "LEGEND",

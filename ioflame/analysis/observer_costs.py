@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ground.results.record import ObserverCost, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
-from ioflame.results.record import ObserverCost, Window
 
 __all__ = ("observer_costs",)
 

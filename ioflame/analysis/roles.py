@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ioflame.results.record import RoleCounters, Window
+from ground.results.record import RoleCounters, Window
 
 __all__ = (
     "OTHER", "READER", "WRITER", "WRITES_VIEW", "RoleFigures", "Totals", "cpu_of_all_roles", "operations_at",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from ground.results.categories import Categories
+from ground.results.pmp import Locks
+from ground.results.record import RunRecord, Window
 from ioflame.analysis.roles import role_figures
-from ioflame.results.categories import Categories
-from ioflame.results.pmp import Locks
-from ioflame.results.record import RunRecord, Window
 
 __all__ = ("run_figures",)
 

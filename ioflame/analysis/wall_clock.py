@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ioflame.results.categories import Categories
-from ioflame.results.off_cpu import STATES, OffCpu, OffStack, WallClock, WallRow
+from ground.results.categories import Categories
+from ground.results.off_cpu import STATES, OffCpu, OffStack, WallClock, WallRow
 
 __all__ = ("wall_clock",)
 

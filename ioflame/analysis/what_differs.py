@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from ioflame.results.record import ANALYSIS, Command, RunRecord
-from ioflame.system.host import describe_host
+from ground.results.record import ANALYSIS, Command, RunRecord
+from ground.system.host import describe_host
 
 __all__ = ("barriers", "differences")
 

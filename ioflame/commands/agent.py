@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ground.errors import EXIT_CHECK_FAILED, EXIT_OK
+from ground.system.process import interruptible
+from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ioflame.profile.agent import read_agent, run_agent
-from ioflame.system.process import interruptible
-from ioflame.text.progress import Reporter
 
 __all__ = ("add_parser", "run")
 

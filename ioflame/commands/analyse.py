@@ -10,13 +10,13 @@ import argparse
 import shlex
 from pathlib import Path
 
+from ground.errors import UsageError
+from ground.results.files import Files
+from ground.results.run import open_run
+from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_outcome
-from ioflame.errors import UsageError
 from ioflame.profile.analyse import analyse
-from ioflame.results.files import Files
-from ioflame.results.run import open_run
-from ioflame.text.progress import Reporter
 
 __all__ = ("add_parser", "run")
 

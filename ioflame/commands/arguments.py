@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
+from ground.system.cpus import check_cpus
+from ground.text.units import parse_bytes, parse_count
 from ioflame.profile.options import ProfileOptions
-from ioflame.system.cpus import check_cpus
-from ioflame.text.units import parse_bytes, parse_count
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (

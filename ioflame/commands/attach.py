@@ -8,21 +8,21 @@ from functools import partial
 from pathlib import Path
 
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
+from ground.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
+from ground.results.run import Run
+from ground.system.cpu_limit import limited_cpus
+from ground.system.groups import container_group, named_group
+from ground.system.held_process import process_number
+from ground.system.process import Children, interruptible
+from ground.system.target import Target
+from ground.text.progress import Reporter
+from ground.text.settings import of_attached, renamed
 from ioflame.commands.arguments import CALLGRAPHS, COLLECTORS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
-from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
 from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
 from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.profile.attach.job import AttachOptions, new_record, resolve
 from ioflame.profile.attach.redact import forget_abandoned
-from ioflame.results.run import Run
-from ioflame.system.cpu_limit import limited_cpus
-from ioflame.system.groups import container_group, named_group
-from ioflame.system.held_process import process_number
-from ioflame.system.process import Children, interruptible
-from ioflame.system.target import Target
-from ioflame.text.progress import Reporter
-from ioflame.text.settings import of_attached, renamed
 from workloads.registry import service_named, service_names
 
 __all__ = ("add_parser", "run")

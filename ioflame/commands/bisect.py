@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.bisect import BisectRecord, BisectRun
+from ground.results.comparison import BUILD
+from ground.system.process import interruptible
+from ground.text.progress import Reporter, shown_path
 from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.profile.bisect.builds import Builds, commits_between, listed_arms
 from ioflame.profile.bisect.compared import Compared, check_symptom
 from ioflame.profile.bisect.conduct import search
 from ioflame.profile.compare.options import AskedArm, CompareOptions
-from ioflame.results.bisect import BisectRecord, BisectRun
-from ioflame.results.comparison import BUILD
-from ioflame.system.process import interruptible
-from ioflame.text.progress import Reporter, shown_path
 
 __all__ = ("add_parser", "run")
 

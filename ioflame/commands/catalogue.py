@@ -7,15 +7,15 @@ import shlex
 import sys
 from pathlib import Path
 
+from ground.errors import EXIT_OK, UsageError
+from ground.system.cpus import held_on
+from ground.text.columns import fold_line
+from ground.text.progress import terminal_width
+from ground.text.units import format_bytes, format_count
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
-from ioflame.errors import EXIT_OK, UsageError
 from ioflame.profile.cells import commands_of, resolve_cells
 from ioflame.profile.estimate import plan_lines
 from ioflame.profile.options import ProfileOptions
-from ioflame.system.cpus import held_on
-from ioflame.text.columns import fold_line
-from ioflame.text.progress import terminal_width
-from ioflame.text.units import format_bytes, format_count
 from workloads.cells import has_cells
 from workloads.checks import build_checks
 from workloads.engine import Engine

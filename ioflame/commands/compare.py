@@ -17,22 +17,22 @@ from pathlib import Path
 
 import msgspec
 
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.comparison import BUILD, NOTHING, Comparison, ComparisonRun
+from ground.results.differences import Outcome
+from ground.results.run import open_run
+from ground.system.process import interruptible
+from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.analysis.compare.figures import DECIDING
 from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.profile.compare.arms import TWIN, resolve_arms
 from ioflame.profile.compare.conduct import conduct, planned, resumed
 from ioflame.profile.compare.judge import VERDICT, plans_of, verdicts_of
 from ioflame.profile.compare.options import AskedArm, CompareOptions
 from ioflame.profile.compare.page import write_comparison_page
 from ioflame.profile.compare.tables import tables_of
-from ioflame.results.comparison import BUILD, NOTHING, Comparison, ComparisonRun
-from ioflame.results.differences import Outcome
-from ioflame.results.run import open_run
-from ioflame.system.process import interruptible
-from ioflame.text.progress import Reporter, shown_path, terminal_width
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.relative import render_agreement, render_relative

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ground.errors import EXIT_HOST, EXIT_OK
+from ground.results.checks import Verdict, render_checks, worst
+from ground.system.held_process import process_number
+from ground.text.progress import terminal_width
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
-from ioflame.errors import EXIT_HOST, EXIT_OK
 from ioflame.profile.attach.rights import attach_checks
 from ioflame.profile.host_checks import doctor_checks
-from ioflame.results.checks import Verdict, render_checks, worst
-from ioflame.system.held_process import process_number
-from ioflame.text.progress import terminal_width
 
 __all__ = ("add_parser", "run")
 

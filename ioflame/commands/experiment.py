@@ -12,9 +12,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.cells import CellsRun
+from ground.results.checks import Verdict, render_checks, worst
+from ground.results.experiment import ExperimentRun
+from ground.system.process import interruptible, tool_path
+from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.profile.cells import (
     CellsJob,
     check_host,
@@ -26,11 +31,6 @@ from ioflame.profile.experiment import conduct, laid_out, measured_steps, resume
 from ioflame.profile.experiment_page import cells_text, cells_view, efficiency_view, write_experiment_page
 from ioflame.profile.job import Job, new_record, resolve
 from ioflame.profile.options import ProfileOptions
-from ioflame.results.cells import CellsRun
-from ioflame.results.checks import Verdict, render_checks, worst
-from ioflame.results.experiment import ExperimentRun
-from ioflame.system.process import interruptible, tool_path
-from ioflame.text.progress import Reporter, shown_path, terminal_width
 from viz.terminal.experiment import render_efficiency
 from workloads.cells import has_cells
 from workloads.database import locked

@@ -18,11 +18,11 @@ import shlex
 import sys
 from pathlib import Path
 
+from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageError
+from ground.system.atomic_files import check_new, write_whole
+from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageError
 from ioflame.profile.stacks import Stacks, read_source, read_stacks, write_pprof
-from ioflame.system.atomic_files import check_new, write_whole
-from ioflame.text.progress import Reporter
 from viz.export.firefox import firefox_profile
 from viz.export.speedscope import speedscope
 from viz.flame.stacks import Stack

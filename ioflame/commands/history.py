@@ -6,11 +6,11 @@ import argparse
 import shlex
 from pathlib import Path
 
+from ground.errors import EXIT_OK, MeasurementError
+from ground.results.store.database import Store
+from ground.text.progress import Reporter, shown_path
 from ioflame.commands.arguments import Commands, add_memory, memory_of
-from ioflame.errors import EXIT_OK, MeasurementError
 from ioflame.profile.store.history import read_history, write_otava
-from ioflame.results.store.database import Store
-from ioflame.text.progress import Reporter, shown_path
 from viz.page.document import write_page
 from viz.page.history import render_history
 from viz.terminal.history import render_steps

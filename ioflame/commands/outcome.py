@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK, IoflameError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, IoflameError
+from ground.results.checks import Verdict, worst
+from ground.results.files import Files
+from ground.results.run import Run
+from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.profile.parts import part_of, parts_of, screen
-from ioflame.results.checks import Verdict, worst
-from ioflame.results.files import Files
-from ioflame.results.run import Run
-from ioflame.text.progress import Reporter, shown_path, terminal_width
 from viz.terminal.columns import folded
 
 __all__ = (
@@ -64,7 +64,7 @@ def measured(conduct: Callable[[], None], run: Run, reporter: Reporter, ended: s
 def check_store(directory: str | None) -> None:
     """Before anything is measured: whether what is measured can be added to the store that was asked for."""
     if directory:
-        from ioflame.results.store.database import Store  # of the few that add to one
+        from ground.results.store.database import Store  # of the few that add to one
 
         Store(Path(directory), create=True)
 
@@ -74,8 +74,8 @@ def add_to_asked_store(directory: str | None, found: Path, reporter: Reporter) -
     if not directory:
         return
     # What reads every kind of run is imported where one is added alone.
+    from ground.results.store.database import Store
     from ioflame.profile.store.add import add_to_store
-    from ioflame.results.store.database import Store
 
     with reporter.stage(f"add it to the store {directory}"):
         add_to_store(Store(Path(directory)), found)

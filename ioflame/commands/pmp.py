@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from collectors.pmp import PmpPlan
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.files import Files
+from ground.system.held_process import process_number
+from ground.system.process import interruptible
+from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.profile.pmp import analyse_pmp, sample_pmp
-from ioflame.results.files import Files
-from ioflame.system.held_process import process_number
-from ioflame.system.process import interruptible
-from ioflame.text.progress import Reporter, shown_path, terminal_width
 from viz.terminal.columns import folded
 from viz.terminal.pmp import render_locks, render_pmp
 from workloads.registry import DEFAULT_ENGINE, rules_named

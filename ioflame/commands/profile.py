@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import argparse
 
+from ground.errors import EXIT_INTERRUPTED
+from ground.results.run import Run
+from ground.system.process import interruptible
+from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, measured, print_outcome
-from ioflame.errors import EXIT_INTERRUPTED
 from ioflame.profile.job import Job, new_record, resolve
 from ioflame.profile.measure import database_of, load_and_measure
-from ioflame.results.run import Run
-from ioflame.system.process import interruptible
-from ioflame.text.progress import Reporter
 from workloads.database import locked
 
 __all__ = ("add_parser", "run")

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.errors import EXIT_CHECK_FAILED, EXIT_OK
+from ground.results.files import Files
+from ground.system.atomic_files import check_new
+from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ioflame.profile.imported import imported_view
 from ioflame.profile.report import write_page_of
-from ioflame.results.files import Files
-from ioflame.system.atomic_files import check_new
-from ioflame.text.progress import Reporter, shown_path, terminal_width
 from viz.page.document import write_page
 from viz.page.experiment import render_experiment
 from viz.terminal.relative import render_relative

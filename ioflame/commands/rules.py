@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from ground.errors import EXIT_CHECK_FAILED, EXIT_OK
+from ground.text.progress import terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ioflame.profile.attach.rules import checked_rules
-from ioflame.text.progress import terminal_width
 from viz.terminal.columns import folded
 
 __all__ = ("add_parser", "run")

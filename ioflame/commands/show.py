@@ -8,15 +8,15 @@ import pydoc
 import sys
 from pathlib import Path
 
+from ground.errors import EXIT_OK
+from ground.results.run import open_run
+from ground.system.atomic_files import read_text
+from ground.text.progress import terminal_width
+from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_screen
-from ioflame.errors import EXIT_OK
 from ioflame.profile.part_tables import tables_of
 from ioflame.profile.parts import PARTS, part_of
-from ioflame.results.run import open_run
-from ioflame.system.atomic_files import read_text
-from ioflame.text.progress import terminal_width
-from ioflame.text.tsv import tsv
 from viz.terminal.columns import folded
 
 __all__ = ("add_parser", "run")

@@ -20,7 +20,14 @@ from pathlib import Path
 
 import msgspec
 
-from ioflame.errors import IoflameError, MeasurementError, UsageError
+from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.results.run import open_run
+from ground.results.store.database import Store
+from ground.system.atomic_files import read_text, write_whole
+from ground.system.host import host_facts
+from ground.system.process import Children, capture
+from ground.system.scratch import scratch_directory
+from ground.text.progress import Reporter
 from ioflame.profile.attach.conduct import recorded_share
 from ioflame.profile.attach.continuous import (
     RECENT_SECONDS,
@@ -31,13 +38,6 @@ from ioflame.profile.attach.continuous import (
     tell_kept,
 )
 from ioflame.profile.store.add import add_to_store
-from ioflame.results.run import open_run
-from ioflame.results.store.database import Store
-from ioflame.system.atomic_files import read_text, write_whole
-from ioflame.system.host import host_facts
-from ioflame.system.process import Children, capture
-from ioflame.system.scratch import scratch_directory
-from ioflame.text.progress import Reporter
 
 __all__ = ("Agent", "Service", "Turn", "read_agent", "run_agent", "turn_of")
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.system.observer import Observer, attached
-from ioflame.text.progress import Reporter
+from ground.results.checks import Check, Verdict
+from ground.system.observer import Observer, attached
+from ground.text.progress import Reporter
 
 __all__ = ("Ended", "watch")
 

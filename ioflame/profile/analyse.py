@@ -12,6 +12,21 @@ from typing import Literal
 
 from collectors.perf import recorded_events
 from folding.stackfold import fold
+from ground.errors import MeasurementError
+from ground.results.categories import Categories
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.findings import Findings
+from ground.results.ladder import read_ladder
+from ground.results.off_cpu import read_off_cpu
+from ground.results.operations import Operation
+from ground.results.profile import Comparison, Folded, read_profile
+from ground.results.record import ProfileFacts, Window
+from ground.results.run import Run
+from ground.system.atomic_files import write_json, write_whole
+from ground.system.host import describe_host
+from ground.text.progress import Reporter
+from ground.text.settings import of_attached
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.checks.stolen_time import stolen_checks
 from ioflame.analysis.checks.target import rules_check
@@ -23,26 +38,11 @@ from ioflame.analysis.metrics import cpu_profiled, intervals_of, metrics_of, wei
 from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import OPERATIONS_VIEW, operations_of
 from ioflame.analysis.roles import WRITES_VIEW, cpu_of_all_roles, query_role
-from ioflame.errors import MeasurementError
 from ioflame.profile.observers import show_observed
 from ioflame.profile.queries import queries_each_second
 from ioflame.profile.report import write_report
 from ioflame.profile.rules import rules_of
 from ioflame.profile.shown import read_or_none
-from ioflame.results.categories import Categories
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.files import Files
-from ioflame.results.findings import Findings
-from ioflame.results.ladder import read_ladder
-from ioflame.results.off_cpu import read_off_cpu
-from ioflame.results.operations import Operation
-from ioflame.results.profile import Comparison, Folded, read_profile
-from ioflame.results.record import ProfileFacts, Window
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import write_json, write_whole
-from ioflame.system.host import describe_host
-from ioflame.text.progress import Reporter
-from ioflame.text.settings import of_attached
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.operations import operations_text

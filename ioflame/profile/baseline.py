@@ -9,12 +9,12 @@ from pathlib import Path
 from collectors.counters import device_of, logical_block_size, read_counts
 from collectors.queries import QueryReport
 from collectors.schedule import Schedule
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
+from ground.results.experiment import Baseline
+from ground.system.cpus import held_on
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.profile.job import Job
-from ioflame.results.experiment import Baseline
-from ioflame.system.cpus import held_on
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from workloads.database import Database
 from workloads.fio import fio_argv, parse_fio, request_split
 

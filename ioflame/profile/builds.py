@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 from workloads.engine import Engine, EngineBuild
 
 __all__ = ("named_builds",)

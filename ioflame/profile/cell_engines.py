@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 from ioflame.profile.options import ProfileOptions
 from workloads.artifact import artifact_facts
 from workloads.cells import Cell, Cells

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ground.results.categories import read_categories, views_in
+from ground.results.cells import CellOutcome
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.pmp import read_locks
+from ground.results.run import Run
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.analysis.run_figures import run_figures
 from ioflame.profile.experiment import with_callgraph
 from ioflame.profile.job import Job, new_record
 from ioflame.profile.measure import measure
 from ioflame.profile.recorded import recorded
-from ioflame.results.categories import read_categories, views_in
-from ioflame.results.cells import CellOutcome
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.pmp import read_locks
-from ioflame.results.run import Run
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from workloads.database import Database
 
 __all__ = ("measure_step",)

@@ -13,23 +13,23 @@ from pathlib import Path
 from collectors.counters import device_of
 from collectors.perf import Plan, plan_recording
 from folding.stackfold import stackfold_binary
+from ground.errors import HostError, IoflameError, MeasurementError, UsageError
+from ground.results.cells import CellOutcome, CellsRecord, CellsRun
+from ground.results.record import SeedRange
+from ground.results.run import check_writable
+from ground.system.cpus import held_on
+from ground.system.host import host_facts
+from ground.system.memory_limit import limited_memory
+from ground.system.process import Children
+from ground.text.progress import Reporter
+from ground.text.units import format_bytes
 from ioflame.analysis.cells import PROOFS
-from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
 from ioflame.profile.baseline import read_by_children
 from ioflame.profile.builds import named_builds
 from ioflame.profile.cell_engines import build_facts, driver, own_engines
 from ioflame.profile.cell_steps import measure_step
 from ioflame.profile.job import Job, cache_of
 from ioflame.profile.options import ProfileOptions
-from ioflame.results.cells import CellOutcome, CellsRecord, CellsRun
-from ioflame.results.record import SeedRange
-from ioflame.results.run import check_writable
-from ioflame.system.cpus import held_on
-from ioflame.system.host import host_facts
-from ioflame.system.memory_limit import limited_memory
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
-from ioflame.text.units import format_bytes
 from workloads.cells import Cell, CellRun, Cells, CellScale, older, read_cells
 from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded, locked

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from ground.text.units import format_bytes, format_count, format_seconds
 from ioflame.profile.baseline import LONGEST_SECONDS
-from ioflame.text.units import format_bytes, format_count, format_seconds
 from workloads.engine import Engine
 from workloads.steps import DatabaseShape
 

@@ -8,21 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from collectors.perf import with_dwarf
+from ground.errors import UsageError
+from ground.results.categories import read_categories
+from ground.results.experiment import Baseline, ExperimentRecord, ExperimentRun, StepRecord
+from ground.results.files import Files
+from ground.results.record import RunRecord
+from ground.results.run import Run, open_run
+from ground.system.atomic_files import write_whole
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.analysis.io_efficiency import MeasuredStep
-from ioflame.errors import UsageError
 from ioflame.profile.baseline import look_at_requests, run_baseline
 from ioflame.profile.estimate import plan_lines
 from ioflame.profile.job import Job, new_record
 from ioflame.profile.measure import measure
 from ioflame.profile.recorded import recorded
-from ioflame.results.categories import read_categories
-from ioflame.results.experiment import Baseline, ExperimentRecord, ExperimentRun, StepRecord
-from ioflame.results.files import Files
-from ioflame.results.record import RunRecord
-from ioflame.results.run import Run, open_run
-from ioflame.system.atomic_files import write_whole
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from viz.export.benchmark_tsv import render_report_tsv
 from viz.terminal.experiment import render_efficiency
 from workloads.experiment import Experiment, PlannedStep

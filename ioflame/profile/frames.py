@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from folding.frames import ProfileRun
+from ground.results.files import Files
+from ground.results.run import Run
 from ioflame.analysis.metrics import cpu_profiled
 from ioflame.analysis.roles import cpu_of_all_roles
-from ioflame.results.files import Files
-from ioflame.results.run import Run
 
 __all__ = ("profile_runs",)
 

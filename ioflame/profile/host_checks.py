@@ -8,9 +8,9 @@ from pathlib import Path
 from collectors.checks import host_checks, perf_checks, queue_checks
 from collectors.perf import Plan, plan_recording
 from ebpf.checks import ebpf_checks
-from ioflame.errors import HostError
+from ground.errors import HostError
+from ground.results.checks import Check, Verdict
 from ioflame.profile.options import ProfileOptions
-from ioflame.results.checks import Check, Verdict
 from workloads.checks import build_checks, disk_checks, existing
 from workloads.engine import Engine, EngineBuild
 from workloads.our_client import client_checks

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from ground.errors import UsageError
+from ground.results.benchmark_report import ReportRow, read_benchmark_reports
+from ground.results.differences import Decision, RelativeTable
 from ioflame.analysis.cells import Heading, Value
 from ioflame.analysis.compare.relative import relative_table
 from ioflame.analysis.compare.verdict import Costs, Rule, decide, unpaired
-from ioflame.errors import UsageError
-from ioflame.results.benchmark_report import ReportRow, read_benchmark_reports
-from ioflame.results.differences import Decision, RelativeTable
 from viz.experiment_view import ExperimentView
 
 __all__ = ("imported_view", "relative_qps")

@@ -10,17 +10,17 @@ from pathlib import Path
 from collectors.counters import device_of
 from collectors.perf import Plan, perf_version, plan_recording
 from folding.stackfold import stackfold_binary
+from ground.errors import HostError, UsageError
+from ground.results.checks import Verdict, render_checks, worst
+from ground.results.record import SCHEMA, Expectation, RunRecord
+from ground.results.run import check_writable
+from ground.system.host import disk_facts, host_facts
+from ground.system.memory_limit import limited_memory
+from ground.text.progress import Reporter, terminal_width
+from ground.text.units import format_bytes, format_count
 from ioflame import __version__
-from ioflame.errors import HostError, UsageError
 from ioflame.profile.host_checks import profile_checks
 from ioflame.profile.options import ProfileOptions
-from ioflame.results.checks import Verdict, render_checks, worst
-from ioflame.results.record import SCHEMA, Expectation, RunRecord
-from ioflame.results.run import check_writable
-from ioflame.system.host import disk_facts, host_facts
-from ioflame.system.memory_limit import limited_memory
-from ioflame.text.progress import Reporter, terminal_width
-from ioflame.text.units import format_bytes, format_count
 from workloads.artifact import artifact_facts
 from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded

@@ -12,21 +12,21 @@ from collectors.perf import Plan, record_for, with_dwarf
 from collectors.queries import QueryReport, QueryReportWithWriter
 from collectors.schedule import REPORT_LAG_SECONDS, Schedule
 from folding.stackfold import fold
+from ground.errors import IoflameError, MeasurementError
+from ground.results.files import Files
+from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
+from ground.results.run import Run
+from ground.system.cpus import held_on
+from ground.system.memory_limit import limited_memory
+from ground.system.observer import QUIET_SECONDS
+from ground.system.page_cache import drop_files, drop_page_cache, keep_files
+from ground.system.process import Child, Children, captures
+from ground.text.progress import Reporter
 from ioflame.analysis.roles import READER, WRITER, roles_of_threads
-from ioflame.errors import IoflameError, MeasurementError
 from ioflame.profile.analyse import analyse
 from ioflame.profile.job import Job, describe_database, describe_tree
 from ioflame.profile.observers import Watched, observer_named
 from ioflame.profile.recorded import commands_of, recorded
-from ioflame.results.files import Files
-from ioflame.results.record import ANALYSIS, Command, RunRecord, Unobserved
-from ioflame.results.run import Run
-from ioflame.system.cpus import held_on
-from ioflame.system.memory_limit import limited_memory
-from ioflame.system.observer import QUIET_SECONDS
-from ioflame.system.page_cache import drop_files, drop_page_cache, keep_files
-from ioflame.system.process import Child, Children, captures
-from ioflame.text.progress import Reporter
 from workloads.artifact import loaded_libraries
 from workloads.database import Database
 from workloads.engine import Tree

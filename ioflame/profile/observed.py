@@ -8,15 +8,15 @@ from typing import TypeVar
 
 from folding.offcpu import off_cpu_stacks
 from folding.pmp import pmp_profile
+from ground.errors import IoflameError
+from ground.results.files import Files
+from ground.results.io_latency import read_io_latency
+from ground.results.ladder import read_ladder
+from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
+from ground.results.pmp import read_locks, read_pmp
+from ground.results.run import Run
 from ioflame.analysis.metrics import window_metrics
-from ioflame.errors import IoflameError
 from ioflame.profile.rules import rules_of
-from ioflame.results.files import Files
-from ioflame.results.io_latency import read_io_latency
-from ioflame.results.ladder import read_ladder
-from ioflame.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
-from ioflame.results.pmp import read_locks, read_pmp
-from ioflame.results.run import Run
 from viz.flame.stacks import Stack, stacks_of
 from viz.page.run_view import Observed, by_state
 

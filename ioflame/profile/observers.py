@@ -16,18 +16,18 @@ from ebpf.iolat import EVENTS_CHECK, IoLatencyRequest, io_latency_observer
 from ebpf.ladder import LadderRequest, ladder_observer
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
-from ioflame.errors import IoflameError, MeasurementError
+from ground.errors import IoflameError, MeasurementError
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.record import ProfileFacts
+from ground.results.run import Run
+from ground.system.atomic_files import read_json
+from ground.system.observer import NullObserver, Observer
+from ground.system.process import Children
 from ioflame.profile.off_cpu import show_off_cpu
 from ioflame.profile.parts import layers
 from ioflame.profile.pmp import show_pmp
 from ioflame.profile.shown import Shown, ladder_of_run, show_io_latency, show_run_queue
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.files import Files
-from ioflame.results.record import ProfileFacts
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import read_json
-from ioflame.system.observer import NullObserver, Observer
-from ioflame.system.process import Children
 
 if TYPE_CHECKING:
     from ioflame.profile.job import Job

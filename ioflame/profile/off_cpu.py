@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from folding.offcpu import fold_off_cpu
+from ground.results.categories import Categories, read_categories
+from ground.results.files import Files
+from ground.results.off_cpu import STATES, OffCpu, OffStack, WallClock, read_off_cpu
+from ground.results.run import Run
+from ground.system.atomic_files import write_json
 from ioflame.analysis.wall_clock import wall_clock
 from ioflame.profile.rules import rules_of
 from ioflame.profile.shown import Shown
-from ioflame.results.categories import Categories, read_categories
-from ioflame.results.files import Files
-from ioflame.results.off_cpu import STATES, OffCpu, OffStack, WallClock, read_off_cpu
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import write_json
 from viz.flame.stacks import Stack
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.off_cpu import off_cpu_table, wall_clock_table

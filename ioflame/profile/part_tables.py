@@ -8,18 +8,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from ground.results.categories import read_categories
+from ground.results.files import Files
+from ground.results.histogram import Histogram
+from ground.results.io_latency import read_io_latency
+from ground.results.ladder import CLASSES, STAGES, Rung, read_ladder
+from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
+from ground.results.operations import read_operations
+from ground.results.pmp import LockSite, read_locks, read_pmp
+from ground.results.run import Run
+from ground.text.tsv import Row
 from ioflame.analysis.metrics import cpu_profiled, window_metrics
 from ioflame.profile.parts import latency_layers, parts_of
-from ioflame.results.categories import read_categories
-from ioflame.results.files import Files
-from ioflame.results.histogram import Histogram
-from ioflame.results.io_latency import read_io_latency
-from ioflame.results.ladder import CLASSES, STAGES, Rung, read_ladder
-from ioflame.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
-from ioflame.results.operations import read_operations
-from ioflame.results.pmp import LockSite, read_locks, read_pmp
-from ioflame.results.run import Run
-from ioflame.text.tsv import Row
 
 __all__ = ("tables_of",)
 

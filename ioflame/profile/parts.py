@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
+from ground.results.categories import Categories, read_categories, views_in
+from ground.results.checks import render_checks
+from ground.results.files import Files
+from ground.results.findings import read_findings
+from ground.results.io_latency import IoLatency, read_io_latency
+from ground.results.ladder import Ladder, read_ladder
+from ground.results.off_cpu import read_off_cpu, read_wall_clock
+from ground.results.operations import read_operations
+from ground.results.pmp import read_locks, read_pmp
+from ground.results.run import Run
+from ground.system.atomic_files import read_text
 from ioflame.profile.shown import ladder_of_run, read_or_none, show_io_latency, show_run_queue
-from ioflame.results.categories import Categories, read_categories, views_in
-from ioflame.results.checks import render_checks
-from ioflame.results.files import Files
-from ioflame.results.findings import read_findings
-from ioflame.results.io_latency import IoLatency, read_io_latency
-from ioflame.results.ladder import Ladder, read_ladder
-from ioflame.results.off_cpu import read_off_cpu, read_wall_clock
-from ioflame.results.operations import read_operations
-from ioflame.results.pmp import read_locks, read_pmp
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import read_text
 from viz.terminal.latency_layers import Layer, layers_text
 from viz.terminal.latency_layers import latency_layers as layers_of
 from viz.terminal.off_cpu import off_cpu_table, wall_clock_table

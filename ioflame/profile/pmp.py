@@ -8,15 +8,15 @@ from collectors.pmp import PmpPlan, Sampling
 from collectors.pmp_checks import pmp_checks
 from folding.locks import lock_report, read_rules
 from folding.pmp import fold_pmp
+from ground.results.files import Files
+from ground.results.pmp import Locks, Pmp, read_pmp, write
+from ground.results.run import Run, check_writable, new_directory
+from ground.system.held_process import HeldProcess
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.profile.rules import rules_of
 from ioflame.profile.shown import Shown
-from ioflame.results.files import Files
-from ioflame.results.pmp import Locks, Pmp, read_pmp, write
-from ioflame.results.run import Run, check_writable, new_directory
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.observer import attached
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.pmp import render_locks, render_pmp

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collectors.queries import queries_by_second
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import read_text
+from ground.results.run import Run
+from ground.system.atomic_files import read_text
 from workloads.engine import Engine
 
 __all__ = ("queries_each_second",)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 
-from ioflame.errors import IoflameError
-from ioflame.results.record import Command
-from ioflame.results.run import Run
-from ioflame.system.process import Child, Children
+from ground.errors import IoflameError
+from ground.results.record import Command
+from ground.results.run import Run
+from ground.system.process import Child, Children
 
 __all__ = ("commands_of", "recorded")
 

@@ -7,23 +7,23 @@ from pathlib import Path
 
 from folding.frames import compare_frames
 from folding.stackfold import categorised_profile
+from ground.errors import HostError, IoflameError, MeasurementError, UsageError
+from ground.results.categories import Categories, read_categories
+from ground.results.files import Files
+from ground.results.findings import read_findings
+from ground.results.operations import read_operations
+from ground.results.profile import Folded
+from ground.results.run import Run, open_run
+from ground.system.atomic_files import read_whole
+from ground.system.scratch import scratch_directory
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.compare.instruments import comparability
 from ioflame.analysis.roles import query_role
 from ioflame.analysis.what_differs import barriers
-from ioflame.errors import HostError, IoflameError, MeasurementError, UsageError
 from ioflame.profile.frames import profile_runs
 from ioflame.profile.observed import read_observed
 from ioflame.profile.queries import queries_each_second
 from ioflame.profile.rules import rules_of
-from ioflame.results.categories import Categories, read_categories
-from ioflame.results.files import Files
-from ioflame.results.findings import read_findings
-from ioflame.results.operations import read_operations
-from ioflame.results.profile import Folded
-from ioflame.results.run import Run, open_run
-from ioflame.system.atomic_files import read_whole
-from ioflame.system.scratch import scratch_directory
 from viz.flame.stacks import read_folded, stacks_of
 from viz.page.document import write_page
 from viz.page.report import render_report

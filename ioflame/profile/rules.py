@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ioflame.results.files import Files
-from ioflame.results.run import Run
+from ground.results.files import Files
+from ground.results.run import Run
 from workloads.registry import DEFAULT_ENGINE, Rules, engine_names, rules_named, service_named, service_names
 
 __all__ = ("rules_of",)

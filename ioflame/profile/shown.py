@@ -10,14 +10,14 @@ from typing import TypeVar
 
 from ebpf.iolat import io_latency_checks
 from ebpf.ladder import ladder_checks
+from ground.errors import IoflameError
+from ground.results.checks import Check
+from ground.results.files import Files
+from ground.results.io_latency import read_io_latency
+from ground.results.ladder import read_ladder
+from ground.results.off_cpu import read_run_queue
+from ground.results.run import Run
 from ioflame.analysis.metrics import window_metrics
-from ioflame.errors import IoflameError
-from ioflame.results.checks import Check
-from ioflame.results.files import Files
-from ioflame.results.io_latency import read_io_latency
-from ioflame.results.ladder import read_ladder
-from ioflame.results.off_cpu import read_run_queue
-from ioflame.results.run import Run
 from viz.terminal.io_latency import io_latency_text
 from viz.terminal.ladder import ladder_text
 from viz.terminal.off_cpu import run_queue_table

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from folding.stackfold import run_stackfold, stackfold_binary
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.results.files import Files
-from ioflame.results.profile import read_profile
-from ioflame.system.process import Output, capture
-from ioflame.system.scratch import scratch_directory
+from ground.errors import MeasurementError, UsageError
+from ground.results.files import Files
+from ground.results.profile import read_profile
+from ground.system.process import Output, capture
+from ground.system.scratch import scratch_directory
 from viz.flame.stacks import Stack, read_folded, stacks_of
 
 __all__ = ("Source", "Stacks", "read_source", "read_stacks", "write_pprof")

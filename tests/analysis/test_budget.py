@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from ground.results.differences import Budget
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
-from ioflame.results.differences import Budget
 
 # us per query: CPU by category, then waits.
 CATEGORIES = {"libc+k": 24.0, "checksm": 12.0, "LRU": 8.0, "bloom": 6.0, "other": 4.0}

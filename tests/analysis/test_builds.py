@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import random
 
+from ground.results.differences import BudgetRow
 from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios
-from ioflame.results.differences import BudgetRow
 
 
 def rounds(count: int, *, slower: float = 1.0, drift: float = 0.0, noise: float = 0.01, seed: int = 1) -> list[Round]:

@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
+from ground.results.differences import Outcome, Variances
 from ioflame.analysis.compare.figures import PLANNED
 from ioflame.analysis.compare.planning import plan
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
-from ioflame.results.differences import Outcome, Variances
 from tests.analysis.worlds import Device, World, autoregressive, compared, first_slot, heavy_tails, ramp, white
 
 HOSTS = {

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
+from ground.results.differences import Decision, Outcome, Variances
 from ioflame.analysis.compare.figures import METRICS, ArmWindow, Session, block_logs
 from ioflame.analysis.compare.nested import Confidence, difference, sign_flip_p, sums_of
 from ioflame.analysis.compare.planning import plan_table
 from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare, decide, false_discovery, unpaired
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile, t_tail
-from ioflame.results.differences import Decision, Outcome, Variances
 from tests.analysis.worlds import Device, steady
 
 COSTS = Costs(60, 24)

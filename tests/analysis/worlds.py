@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
+from ground.results.differences import Difference, Outcome
 from ioflame.analysis.compare.figures import ArmWindow, BlockLogs, Session
 from ioflame.analysis.compare.nested import SessionSums, difference, sums_of
 from ioflame.analysis.compare.order import session_orders
 from ioflame.analysis.compare.verdict import Rule, judged
-from ioflame.results.differences import Difference, Outcome
 
 # ln of a figure in the windows of one session: what the host does to them, whichever arm they are of.
 Windows = Callable[[Random, int], list[float]]

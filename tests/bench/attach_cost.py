@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ground.results.interval import Interval
+from ground.results.run import open_run
 from ioflame.analysis.quantiles import t_quantile
-from ioflame.results.interval import Interval
-from ioflame.results.run import open_run
 from tests.bench.common import machine, say
 from tests.e2e.test_services import POSTGRESQL, as_user, done, server
 

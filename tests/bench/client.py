@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 
-from ioflame.system.binaries import built_binary
+from ground.system.binaries import built_binary
 from tests.bench.common import row
 
 SECONDS = 2

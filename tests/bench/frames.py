@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from folding.frames import ProfileRun, compare_frames
-from ioflame.results.frame_differences import FrameDifferences
+from ground.results.frame_differences import FrameDifferences
 from tests.bench.report_page import FRAMES, act, chromium_page, load, row, synthetic
 from viz.flame.tree import FrameTree
 from viz.page.document import page as whole_page

@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ground.system.binaries import built_binary
+from ground.system.held_process import HeldProcess
 from ioflame.analysis.bootstrap import median
-from ioflame.system.binaries import built_binary
-from ioflame.system.held_process import HeldProcess
 from tests.bench.common import DB_FLAGS, database, machine, say
 
 ROOT = Path(__file__).parents[2]

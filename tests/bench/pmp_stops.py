@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioflame.system.binaries import built_binary
+from ground.system.binaries import built_binary
 from tests.bench.common import DB_FLAGS
 
 _PROBE = """

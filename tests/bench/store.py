@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ioflame.results.store.database import RunTables, Store
-from ioflame.results.store.ids import FrameTable
+from ground.results.store.database import RunTables, Store
+from ground.results.store.ids import FrameTable
 
 RUNS, POOL, STACKS, SECONDS, VERSIONS, HOSTS = 500, 30_000, 10_000, 10, 10, 5
 ADD_S, ASK_S = 2.0, 1.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.system.proc_stat import stat_fields
+from ground.system.proc_stat import stat_fields
 
 _FLAGS = ["-O1", "-fno-omit-frame-pointer", "-pthread", "-Wall", "-Werror"]
 

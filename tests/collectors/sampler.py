@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from folding.stackfold import stackfold_binary
-from ioflame.system.binaries import built_binary
+from ground.system.binaries import built_binary
 from tests.collectors.conftest import thread_states
 
 __all__ = ("Sampler", "not_stopped", "with_frame")

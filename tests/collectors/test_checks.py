@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from collectors.checks import queue_check
-from ioflame.results.checks import Verdict
+from ground.results.checks import Verdict
 
 
 def queues(disk: Path, *lists: str) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collectors.counters import Device, ProcessProbe, delta, device_of
-from ioflame.errors import HostError, MeasurementError
+from ground.errors import HostError, MeasurementError
 
 BLOCK = 4096
 READS = 1009  # a prime: no batching can make it up

@@ -12,10 +12,10 @@ import pytest
 
 from collectors.perf import Plan, Recording, plan_recording, record_for, recorded_events
 from folding.stackfold import fold
-from ioflame.errors import HostError, MeasurementError
-from ioflame.system.observer import attached
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
+from ground.errors import HostError, MeasurementError
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 
 pytestmark = pytest.mark.needs("perf")
 

@@ -18,14 +18,14 @@ from collectors.gdb_stacks import frame_name, stacks_by_thread
 from collectors.pmp import PmpPlan, Sampling, sampler_named
 from collectors.pmp_checks import pmp_checks
 from folding.pmp import fold_pmp
-from ioflame.errors import HostError, UsageError
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.pmp import Pmp, read_pmp
-from ioflame.results.states import SAMPLED_FRAMES
-from ioflame.system.observer import attached
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
+from ground.errors import HostError, UsageError
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.pmp import Pmp, read_pmp
+from ground.results.states import SAMPLED_FRAMES
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from tests.collectors.conftest import StartThreads, thread_states
 
 

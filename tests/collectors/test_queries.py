@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.queries import QueryReport
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
 from workloads.engines.rocksdb.engine import RocksDB
 
 SECOND = 1_000_000_000

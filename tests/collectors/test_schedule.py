@@ -13,9 +13,9 @@ import pytest
 from collectors.counters import device_of
 from collectors.queries import QueryReport
 from collectors.schedule import LEAST_SECONDS, Schedule
-from ioflame.errors import MeasurementError
-from ioflame.system.process import Child, Children
-from ioflame.text.progress import Reporter
+from ground.errors import MeasurementError
+from ground.system.process import Child, Children
+from ground.text.progress import Reporter
 from workloads.engines.rocksdb.engine import RocksDB
 
 LIFETIME = 4

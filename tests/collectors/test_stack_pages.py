@@ -11,9 +11,9 @@ import pytest
 from collectors.perf import DWARF_DUMP_BYTES, Plan, record_for
 from collectors.stack_pages import touch_stacks
 from folding.stackfold import fold, stackfold_binary
-from ioflame.results.profile import FoldStats
-from ioflame.system.binaries import built_binary
-from ioflame.system.process import Children
+from ground.results.profile import FoldStats
+from ground.system.binaries import built_binary
+from ground.system.process import Children
 from tests.collectors.conftest import StartThreads
 
 pytestmark = [pytest.mark.alone, pytest.mark.needs("perf")]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from folding.stackfold import stackfold_binary
-from ioflame.system.binaries import built_binary
+from ground.system.binaries import built_binary
 from tests.collectors.conftest import StartThreads, thread_states
 from tests.collectors.sampler import Sampler, not_stopped, with_frame
 

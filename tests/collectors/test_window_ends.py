@@ -13,15 +13,15 @@ import pytest
 from collectors.pmp import PmpPlan, Sampling
 from collectors.pmp_checks import pmp_checks
 from ebpf.runqlat import run_queue_observer
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.pmp import read_pmp
+from ground.results.record import SCHEMA, RunRecord, Window
+from ground.results.run import Run
+from ground.system.observer import Observer, attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.profile.observers import show_observed
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.pmp import read_pmp
-from ioflame.results.record import SCHEMA, RunRecord, Window
-from ioflame.results.run import Run
-from ioflame.system.observer import Observer, attached
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from tests.records import counters
 
 

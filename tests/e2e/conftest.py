@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.record import RunRecord
+from ground.results.run import open_run
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.commands.arguments import add_profile_arguments, profile_options
 from ioflame.profile.job import resolve
-from ioflame.results.record import RunRecord
-from ioflame.results.run import open_run
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from workloads.database import locked
 
 KEYS = "400000"

@@ -19,19 +19,19 @@ from pathlib import Path
 import pytest
 
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
-from ioflame.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError, UsageError
+from ground.results.categories import Category, read_categories
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.off_cpu import read_off_cpu
+from ground.results.profile import read_profile
+from ground.results.record import RunRecord
+from ground.results.record import Target as TargetRecord
+from ground.results.run import Run, open_run
+from ground.system.groups import container_group, named_group
+from ground.system.process import Children
+from ground.system.target import Target
 from ioflame.profile.attach.continuous import keep_recent, parse_duration, remove_old
-from ioflame.results.categories import Category, read_categories
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.off_cpu import read_off_cpu
-from ioflame.results.profile import read_profile
-from ioflame.results.record import RunRecord
-from ioflame.results.record import Target as TargetRecord
-from ioflame.results.run import Run, open_run
-from ioflame.system.groups import container_group, named_group
-from ioflame.system.process import Children
-from ioflame.system.target import Target
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
 

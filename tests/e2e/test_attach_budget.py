@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.run import Run, open_run
+from ground.results.checks import Check, Verdict
+from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
 

@@ -20,13 +20,13 @@ from pathlib import Path
 import pytest
 
 from collectors.target_counters import TargetProbe
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.profile import read_profile
-from ioflame.results.run import Run, open_run
-from ioflame.system.descendants import descendants
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.target import Target
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.profile import read_profile
+from ground.results.run import Run, open_run
+from ground.system.descendants import descendants
+from ground.system.held_process import HeldProcess
+from ground.system.target import Target
 from tests.collectors.conftest import built, thread_states
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import endpoint, service

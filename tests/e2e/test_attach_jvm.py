@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.categories import read_categories
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.files import Files
-from ioflame.results.operations import read_operations
-from ioflame.results.profile import read_profile
-from ioflame.results.run import Run, open_run
-from ioflame.system.descendants import descendants
+from ground.results.categories import read_categories
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.operations import read_operations
+from ground.results.profile import read_profile
+from ground.results.run import Run, open_run
+from ground.system.descendants import descendants
 from tests.conftest import ROCKSDBJNI, Ioflame
 from tests.e2e.test_attach import service
 

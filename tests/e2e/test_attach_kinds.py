@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.files import Files
-from ioflame.results.operations import read_operations
-from ioflame.results.profile import read_profile
-from ioflame.results.run import Run, open_run
+from ground.results.files import Files
+from ground.results.operations import read_operations
+from ground.results.profile import read_profile
+from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
 

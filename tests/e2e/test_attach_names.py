@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.files import Files
-from ioflame.results.profile import read_profile
-from ioflame.results.run import open_run
-from ioflame.system.descendants import descendants
+from ground.results.files import Files
+from ground.results.profile import read_profile
+from ground.results.run import open_run
+from ground.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
 from tests.e2e.test_attach_faults import until

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.profile import FoldedStack, read_profile
-from ioflame.results.run import Run, open_run
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.profile import FoldedStack, read_profile
+from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import rocksdb_library, service
 from tests.e2e.test_attach_faults import until

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.profile import read_profile
-from ioflame.results.run import open_run
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.profile import read_profile
+from ground.results.run import open_run
 from tests.conftest import ROOT, Ioflame
 from tests.e2e.test_attach import service
 from tests.e2e.test_services import as_user, home

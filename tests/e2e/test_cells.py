@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import EXIT_HOST
-from ioflame.results.cells import CellsRun
-from ioflame.results.run import open_run
+from ground.errors import EXIT_HOST
+from ground.results.cells import CellsRun
+from ground.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.comparison import ComparisonRun
-from ioflame.results.differences import Outcome
-from ioflame.results.files import Files
-from ioflame.results.run import open_run
+from ground.results.comparison import ComparisonRun
+from ground.results.differences import Outcome
+from ground.results.files import Files
+from ground.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.categories import read_categories
-from ioflame.results.files import Files
-from ioflame.results.run import open_run
+from ground.results.categories import read_categories
+from ground.results.files import Files
+from ground.results.run import open_run
 from tests.conftest import Ioflame
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from folding.stackfold import stackfold_binary
-from ioflame.results.categories import read_categories
-from ioflame.results.files import Files
-from ioflame.results.ladder import read_ladder
-from ioflame.results.pmp import read_locks
-from ioflame.results.run import open_run
+from ground.results.categories import read_categories
+from ground.results.files import Files
+from ground.results.ladder import read_ladder
+from ground.results.pmp import read_locks
+from ground.results.run import open_run
 from tests.conftest import Ioflame
 from workloads.registry import engine_named
 

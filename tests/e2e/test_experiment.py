@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.experiment import ExperimentRun, StepRecord
-from ioflame.results.files import Files
-from ioflame.results.record import RunRecord
-from ioflame.results.run import open_run
+from ground.results.experiment import ExperimentRun, StepRecord
+from ground.results.files import Files
+from ground.results.record import RunRecord
+from ground.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 from viz.export.benchmark_tsv import HEADER

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import EXIT_CHECK_FAILED
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.record import RunRecord
-from ioflame.results.run import open_run
-from ioflame.system.held_process import HeldProcess
+from ground.errors import EXIT_CHECK_FAILED
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.record import RunRecord
+from ground.results.run import open_run
+from ground.system.held_process import HeldProcess
 from tests.conftest import ROOT, Ioflame
 from tests.ioflame.test_held_process import ran_ns
 

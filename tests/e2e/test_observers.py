@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.files import Files
-from ioflame.results.io_latency import read_io_latency
-from ioflame.results.ladder import STAGES, read_ladder
-from ioflame.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
-from ioflame.results.record import ANALYSIS, RunRecord, Window
-from ioflame.results.run import Run
-from ioflame.text.columns import cells
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.io_latency import read_io_latency
+from ground.results.ladder import STAGES, read_ladder
+from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
+from ground.results.record import ANALYSIS, RunRecord, Window
+from ground.results.run import Run
+from ground.text.columns import cells
 from tests.e2e.conftest import ALL, Finished
 
 pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "db_bench", "co-re")]

@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from collectors.schedule import LEAST_SECONDS
+from ground.results.categories import read_categories
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.record import ANALYSIS, Window
+from ground.results.run import Run, open_run
 from ioflame.analysis.metrics import cpu_profiled, window_metrics
-from ioflame.results.categories import read_categories
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.record import ANALYSIS, Window
-from ioflame.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.conftest import ALL, KEYS, SECONDS, Finished
 

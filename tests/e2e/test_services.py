@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from collectors.counts import command_count
-from ioflame.results.categories import read_categories
-from ioflame.results.checks import Verdict
-from ioflame.results.record import Window
-from ioflame.results.run import Run, open_run
-from ioflame.system.process import Children
+from ground.results.categories import read_categories
+from ground.results.checks import Verdict
+from ground.results.record import Window
+from ground.results.run import Run, open_run
+from ground.system.process import Children
 from tests.conftest import Ioflame
 from workloads.registry import service_named
 

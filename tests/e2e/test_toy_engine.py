@@ -12,13 +12,13 @@ import pytest
 
 import workloads.engines
 from folding.locks import lock_report, read_rules
-from ioflame.results.categories import read_categories
-from ioflame.results.cells import CellsRun
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.ladder import read_ladder
-from ioflame.results.profile import FoldedStack
-from ioflame.results.run import open_run
+from ground.results.categories import read_categories
+from ground.results.cells import CellsRun
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.ladder import read_ladder
+from ground.results.profile import FoldedStack
+from ground.results.run import open_run
 from tests.conftest import Ioflame
 from workloads.registry import engine_named, engine_names, rules_named
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.run import open_run
 from ioflame import __version__
-from ioflame.results.run import open_run
 from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re", "fio")]

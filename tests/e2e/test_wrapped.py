@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.checks import Verdict
-from ioflame.results.pmp import read_pmp
-from ioflame.results.run import open_run
-from ioflame.system.descendants import having_open
+from ground.results.checks import Verdict
+from ground.results.pmp import read_pmp
+from ground.results.run import open_run
+from ground.system.descendants import having_open
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import held, wait_for
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.cells import CellsRun
-from ioflame.results.files import Files
-from ioflame.results.run import open_run
-from ioflame.system.descendants import descendants
+from ground.results.cells import CellsRun
+from ground.results.files import Files
+from ground.results.run import open_run
+from ground.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
 

@@ -14,9 +14,9 @@ from collectors.counters import ProcessProbe, delta, device_of
 from ebpf.bpftrace import BpftraceRun, read_maps
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from folding.offcpu import fold_off_cpu
-from ioflame.results.checks import Verdict
-from ioflame.results.ladder import STAGES, Ladder, Rung, read_ladder
-from ioflame.system.process import Children
+from ground.results.checks import Verdict
+from ground.results.ladder import STAGES, Ladder, Rung, read_ladder
+from ground.system.process import Children
 from tests.conftest import Ioflame
 from tests.ebpf.conftest import EIGHT_READERS, FOUR_READERS, ONE_READER
 from tests.ebpf.test_ladder import on_device

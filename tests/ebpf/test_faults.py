@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from ebpf.observer import loader_binary
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
-from ioflame.results.checks import Verdict
-from ioflame.results.io_latency import read_io_latency
+from ground.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from ground.results.checks import Verdict
+from ground.results.io_latency import read_io_latency
 from tests.conftest import ROOT, Ioflame
 from tests.ebpf.conftest import Disk, Start, run_fio
 from tests.ebpf.test_iolat import check

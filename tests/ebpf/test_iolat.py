@@ -13,11 +13,11 @@ import pytest
 
 from ebpf.iolat import IoLatencyRequest, io_latency_checks, io_latency_observer
 from ebpf.iolat_bcc import parse_biolatency
-from ioflame.results.checks import Check, Verdict, worst
-from ioflame.results.io_latency import IoLatency, read_io_latency
-from ioflame.system.observer import attached
-from ioflame.system.process import Child, Children
-from ioflame.text.progress import Reporter
+from ground.results.checks import Check, Verdict, worst
+from ground.results.io_latency import IoLatency, read_io_latency
+from ground.system.observer import attached
+from ground.system.process import Child, Children
+from ground.text.progress import Reporter
 from tests.ebpf.conftest import Disk, FioCounts, disk_of, run_fio
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]

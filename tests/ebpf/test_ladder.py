@@ -13,12 +13,12 @@ import pytest
 from collectors.counters import ProcessProbe, delta, device_of
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
 from ebpf.observer import loader_binary
-from ioflame.errors import HostError, UsageError
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.ladder import STAGES, Ladder, read_ladder
-from ioflame.system.observer import attached
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
+from ground.errors import HostError, UsageError
+from ground.results.checks import Check, Verdict
+from ground.results.ladder import STAGES, Ladder, read_ladder
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from tests.ebpf.conftest import Build
 from viz.terminal.ladder import ladder_text
 

@@ -16,9 +16,9 @@ import pytest
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from folding.offcpu import fold_off_cpu
-from ioflame.results.checks import Verdict
-from ioflame.results.off_cpu import STATES, OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
-from ioflame.system.process import Children
+from ground.results.checks import Verdict
+from ground.results.off_cpu import STATES, OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
+from ground.system.process import Children
 from tests.ebpf.conftest import Start
 
 pytestmark = pytest.mark.needs("co-re")

@@ -11,7 +11,7 @@ from ebpf.bpftrace import SHORTEST_BELOW, MapRows, read_histograms, read_maps, s
 from ebpf.buckets import bounds
 from ebpf.iolat_bcc import parse_biolatency
 from ebpf.iolat_bpftrace import decode
-from ioflame.results.io_latency import Device
+from ground.results.io_latency import Device
 
 # Captured from bpftrace 0.17: blank lines, a key twice because of what lies behind the string's end, words between.
 _BPFTRACE = """

@@ -16,9 +16,9 @@ import pytest
 from ebpf.bpftrace import script
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
-from ioflame.results.off_cpu import read_off_cpu, read_run_queue
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
+from ground.results.off_cpu import read_off_cpu, read_run_queue
+from ground.system.observer import Observer
+from ground.system.process import Children
 from tests.ebpf.conftest import Start
 
 pytestmark = pytest.mark.needs("co-re")

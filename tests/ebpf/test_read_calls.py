@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ebpf.ladder import LadderRequest, ladder_checks, ladder_observer
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.ladder import STAGES, Ladder, read_ladder
-from ioflame.system.observer import attached
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
+from ground.results.checks import Check, Verdict
+from ground.results.ladder import STAGES, Ladder, read_ladder
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from viz.terminal.ladder import ladder_text
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("fio")]

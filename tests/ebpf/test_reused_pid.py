@@ -17,12 +17,12 @@ from ebpf.ladder import LadderRequest, ladder_observer
 from ebpf.offcpu import off_cpu_observer
 from ebpf.runqlat import run_queue_observer
 from folding.pmp import fold_pmp
-from ioflame.results.files import Files
-from ioflame.results.io_latency import read_io_latency
-from ioflame.results.ladder import read_ladder
-from ioflame.results.off_cpu import read_off_cpu, read_run_queue
-from ioflame.results.pmp import read_pmp
-from ioflame.system.process import Children
+from ground.results.files import Files
+from ground.results.io_latency import read_io_latency
+from ground.results.ladder import read_ladder
+from ground.results.off_cpu import read_off_cpu, read_run_queue
+from ground.results.pmp import read_pmp
+from ground.system.process import Children
 from tests.ebpf.conftest import Build, Disk, Start, compiled
 from tests.ebpf.test_ladder import Standin
 from tests.ebpf.test_offcpu import adds_up, slept_and_begun, switches

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from folding.frames import ProfileRun, compare_frames
-from ioflame.results.frame_differences import FrameDifferences, FrameFigure
+from ground.results.frame_differences import FrameDifferences, FrameFigure
 from tests.folding.recordings import record, run
 
 pytestmark = pytest.mark.needs("perf", "clang")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from collectors.pmp import PmpPlan, Sampling
 from folding.locks import lock_report, plain_name, read_rules
 from folding.pmp import fold_pmp
-from ioflame.errors import UsageError
-from ioflame.results.pmp import Locks, read_pmp
-from ioflame.results.profile import FoldedStack
-from ioflame.results.states import SAMPLED_FRAMES
-from ioflame.system.process import Children
+from ground.errors import UsageError
+from ground.results.pmp import Locks, read_pmp
+from ground.results.profile import FoldedStack
+from ground.results.states import SAMPLED_FRAMES
+from ground.system.process import Children
 from viz.terminal.pmp import render_locks, render_pmp
 from workloads.registry import rules_named
 

@@ -11,8 +11,8 @@ import pytest
 
 from collectors.perf import Plan, record_for
 from folding.stackfold import fold, stackfold_binary
-from ioflame.results.files import Files
-from ioflame.system.process import Children
+from ground.results.files import Files
+from ground.system.process import Children
 from tests.folding.recordings import record, stats
 
 pytestmark = pytest.mark.needs("go")

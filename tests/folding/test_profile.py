@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from folding.stackfold import run_stackfold, stackfold_binary
+from ground.errors import MeasurementError
+from ground.results.profile import read_profile
 from ioflame.analysis.categories import categories_of, category_file
-from ioflame.errors import MeasurementError
-from ioflame.results.profile import read_profile
 from tests.viz.categorised import read_categorised
 from viz.flame.stacks import by_name, stacks_of
 

@@ -10,11 +10,11 @@ import pytest
 
 from collectors.perf import Plan, Recording, record_for
 from folding.stackfold import fold
-from ioflame.errors import MeasurementError
-from ioflame.results.files import Files
-from ioflame.system.observer import attached
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
+from ground.errors import MeasurementError
+from ground.results.files import Files
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from tests.folding.recordings import cpu_ns
 
 pytestmark = pytest.mark.needs("perf")

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof
+from ground.results.run import open_run
+from ground.results.store.database import RunTables, Store
+from ground.results.store.ids import FrameTable
 from ioflame import cli
 from ioflame.profile.agent import Service, turn_of
-from ioflame.results.run import open_run
-from ioflame.results.store.database import RunTables, Store
-from ioflame.results.store.ids import FrameTable
 
 HOUR = 3600.0
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.benchmark_report import read_benchmark_reports
 from ioflame.profile.imported import imported_view, relative_qps
-from ioflame.results.benchmark_report import read_benchmark_reports
 from tests.conftest import Ioflame
 from tests.ioflame.test_cells import DATA, experiment, holds, judged_pairs, table
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import UsageError
+from ground.results.bisect import BisectRecord, BisectRun, Measured
+from ground.text.progress import Reporter
 from ioflame import cli
-from ioflame.errors import UsageError
 from ioflame.profile.bisect.builds import Builds, commits_between, listed_arms
 from ioflame.profile.bisect.conduct import Proof, search
-from ioflame.results.bisect import BisectRecord, BisectRun, Measured
-from ioflame.text.progress import Reporter
 
 COMMITS, TOUCHES, BROKEN, UNCHANGED = 16, 11, 8, 5
 QUIET = Reporter(quiet=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import UsageError
 from ioflame.analysis.cells import PROOFS, column_value, judge, model_ratio, summary_of
-from ioflame.errors import UsageError
 from ioflame.profile.builds import named_builds
 from tests.conftest import Ioflame
 from workloads.cells import Cells, read_cells

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison, ComparisonRun, Factor, Plan, Session
+from ground.results.run import Run
 from ioflame.cli import main
-from ioflame.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison, ComparisonRun, Factor, Plan, Session
-from ioflame.results.run import Run
 from tests.records import window
 from tests.viz.runs import record
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ebpf.observer import loader_binary
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.system.binaries import built_binary
-from ioflame.system.control import ControlledProgram
-from ioflame.system.process import Children
+from ground.errors import MeasurementError, UsageError
+from ground.system.binaries import built_binary
+from ground.system.control import ControlledProgram
+from ground.system.process import Children
 
 _PROGRAMS = [
     pytest.param("loader", marks=pytest.mark.needs("co-re")),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from ground.results.record import Window
 from ioflame.analysis.observer_costs import observer_costs
-from ioflame.results.record import Window
 from tests.records import counters
 
 SECOND = 1_000_000_000

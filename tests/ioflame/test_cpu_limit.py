@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.system.own_groups import hierarchy_of
+from ground.system.own_groups import hierarchy_of
 
 pytestmark = pytest.mark.needs("cpu_group")
 
 # A fiftieth of a CPU. Its child burns until the kernel has held it up; then it says so, and waits to be told to go on.
 _HELD = """
 import subprocess, sys
-from ioflame.system.cpu_limit import limited_cpus
-from ioflame.system.own_groups import hierarchy_of
+from ground.system.cpu_limit import limited_cpus
+from ground.system.own_groups import hierarchy_of
 with limited_cpus(0.02) as unlimited:
     assert not unlimited, unlimited
     group = hierarchy_of("cpu").own
@@ -58,8 +58,8 @@ def test_the_group_of_one_that_was_killed_is_removed_by_the_next() -> None:
 
 
 _TWICE = """
-from ioflame.system.cpu_limit import limited_cpus
-from ioflame.system.own_groups import hierarchy_of
+from ground.system.cpu_limit import limited_cpus
+from ground.system.own_groups import hierarchy_of
 with limited_cpus(0.2) as outer:
     bounded = hierarchy_of("cpu").own
     with limited_cpus(1.0) as inner:

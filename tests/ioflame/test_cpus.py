@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ioflame.system.cpus import check_cpus, held_on
+from ground.system.cpus import check_cpus, held_on
 
 SAY = "import os; print(os.getpid(), sorted(os.sched_getaffinity(0)))"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioflame.system.diskstats import DiskCount, disk_stats, parse_disk_stats
+from ground.system.diskstats import DiskCount, disk_stats, parse_disk_stats
 
 
 def test_a_line_has_as_many_counters_as_its_kernel_knows() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from folding.stackfold import run_stackfold
+from ground.results.ladder import Ladder, Rung
+from ground.results.off_cpu import OffCpu, StackFacts, StateTotal, Thread
+from ground.results.profile import Folded, read_profile
+from ground.results.record import RunRecord
+from ground.results.states import STATES
 from ioflame.analysis.findings import MOST, Rule, Waits, findings, read_rules
 from ioflame.profile.analyse import advice_of
-from ioflame.results.ladder import Ladder, Rung
-from ioflame.results.off_cpu import OffCpu, StackFacts, StateTotal, Thread
-from ioflame.results.profile import Folded, read_profile
-from ioflame.results.record import RunRecord
-from ioflame.results.states import STATES
 from tests.viz.runs import record
 from viz.terminal.summary import found
 from workloads.registry import engine_named, engine_names, rules_named, service_advice, service_names

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from ground.results.store.database import RunTables, Store
+from ground.results.store.ids import FrameTable
 from ioflame import cli
 from ioflame.analysis.fleet import Change, Hosts, Part, change_of, watch_of
-from ioflame.results.store.database import RunTables, Store
-from ioflame.results.store.ids import FrameTable
 
 
 def hosts(values: Sequence[float]) -> Hosts:

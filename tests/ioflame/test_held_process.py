@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import UsageError
-from ioflame.system.held_process import HeldProcess, process_number
-from ioflame.system.process import Children
+from ground.errors import UsageError
+from ground.system.held_process import HeldProcess, process_number
+from ground.system.process import Children
 
 
 def test_a_number_that_a_process_can_have() -> None:
@@ -93,8 +93,8 @@ def test_a_stopped_process_stands_still_with_all_its_threads_and_goes_on(tmp_pat
 STOPS = """
 import sys, time
 from pathlib import Path
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.process import Children
+from ground.system.held_process import HeldProcess
+from ground.system.process import Children
 child = Children().start("sleeper", ["sleep", "1000"])
 HeldProcess(child.pid).stop()
 supervisor = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import HostError
-from ioflame.system.memory_limit import limited_memory
+from ground.errors import HostError
+from ground.system.memory_limit import limited_memory
 
 LIMIT = 24 << 20
 
@@ -35,7 +35,7 @@ def test_a_group_that_may_not_be_made_is_refused_with_what_mends_it() -> None:
         parent = Path(words[-1]).parent.parent
     # The same directory, read-only.
     script = f'mount --bind {parent} {parent} && mount -o remount,bind,ro {parent} && exec "$@"'
-    code = "from ioflame.system.memory_limit import limited_memory\nwith limited_memory(1 << 24): pass"
+    code = "from ground.system.memory_limit import limited_memory\nwith limited_memory(1 << 24): pass"
     done = subprocess.run(
         ["unshare", "-m", "bash", "-c", script, "bash", "python3", "-c", code],
         capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent.parent,

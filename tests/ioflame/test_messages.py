@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.files import Files
+from ground.results.run import Run
 from ioflame.cli import main
 from ioflame.commands.outcome import shown_command
-from ioflame.results.files import Files
-from ioflame.results.run import Run
 from tests.viz.runs import record
 
 ROOT = Path(__file__).parent.parent.parent

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ground.results.record import ProfileFacts
 from ioflame.analysis.bootstrap import Resamples
 from ioflame.analysis.metrics import (
     LEGEND,
@@ -12,7 +13,6 @@ from ioflame.analysis.metrics import (
     weight_by_time,
     window_metrics,
 )
-from ioflame.results.record import ProfileFacts
 from tests.records import window
 
 

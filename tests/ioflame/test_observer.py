@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ioflame.errors import MeasurementError
-from ioflame.system.observer import NullObserver, attached
-from ioflame.text.progress import Reporter
+from ground.errors import MeasurementError
+from ground.system.observer import NullObserver, attached
+from ground.text.progress import Reporter
 
 
 class Failing(NullObserver):
@@ -53,7 +53,7 @@ class Slow(NullObserver):
 
 
 def test_what_is_waited_for_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ioflame.text.progress._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("ground.text.progress._PATIENCE_SECONDS", 0.05)
     with attached(Slow(lambda: capsys.readouterr().err), Reporter()):
         pass
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import EXIT_OK
+from ground.results.categories import read_categories
+from ground.results.profile import read_profile
+from ground.results.run import open_run
 from ioflame.cli import main
-from ioflame.errors import EXIT_OK
-from ioflame.results.categories import read_categories
-from ioflame.results.profile import read_profile
-from ioflame.results.run import open_run
 
 KEPT = Path(__file__).parent.parent / "data" / "run-0.1.0.tar.xz"
 

@@ -4,9 +4,9 @@ import argparse
 
 import pytest
 
+from ground.errors import EXIT_USAGE, UsageError
 from ioflame.cli import main
 from ioflame.commands.arguments import add_profile_arguments, profile_options
-from ioflame.errors import EXIT_USAGE, UsageError
 from ioflame.profile.options import ProfileOptions
 
 

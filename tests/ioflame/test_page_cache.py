@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ioflame.system.page_cache import drop_files, keep_files
+from ground.system.page_cache import drop_files, keep_files
 
 PART = 1 << 20
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.system.process import Children, capture, interruptible, tool_path
+from ground.errors import HostError, MeasurementError, UsageError
+from ground.system.process import Children, capture, interruptible, tool_path
 
 
 def alive(pid: int) -> bool:
@@ -84,7 +84,7 @@ def test_a_child_does_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> Non
     pids = tmp_path / "pids"
     os.mkfifo(pids)
     code = (
-        "from ioflame.system.process import Children\nimport time\n"
+        "from ground.system.process import Children\nimport time\n"
         f"c = Children().start('c', ['sleep', '1000'])\nopen({str(pids)!r}, 'w').write(str(c.pid))\ntime.sleep(1000)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
@@ -127,9 +127,7 @@ def test_what_a_wrapper_starts_ends_with_it(script: str, tmp_path: Path) -> None
 
 def test_what_a_wrapper_starts_does_not_outlive_an_ioflame_that_is_killed(tmp_path: Path) -> None:
     argv = wrapped(WRAPPERS["as a child that is waited for"], tmp_path / "pid")
-    code = (
-        f"from ioflame.system.process import Children\nimport time\nChildren().start('c', {argv!r})\ntime.sleep(1000)"
-    )
+    code = f"from ground.system.process import Children\nimport time\nChildren().start('c', {argv!r})\ntime.sleep(1000)"
     parent = subprocess.Popen([sys.executable, "-c", code])
     handle = os.pidfd_open(int((tmp_path / "pid").read_text()))
     parent.kill()

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from ground.results.categories import Category
+from ground.results.checks import Verdict
+from ground.results.record import SCHEMA, Expectation, RunRecord
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
-from ioflame.results.categories import Category
-from ioflame.results.checks import Verdict
-from ioflame.results.record import SCHEMA, Expectation, RunRecord
 from tests.records import window
 from workloads.engines.rocksdb.engine import RocksDB
 

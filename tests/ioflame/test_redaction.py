@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ioflame.results.redaction import Redaction
+from ground.results.redaction import Redaction
 
 _HASH = "h[0-9a-f]{10}"
 _LIBC, _APP = "/usr/lib/x86_64-linux-gnu/libc.so.6", "/opt/app/server"

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from collectors.queries import QueryReportWithWriter, queries_by_second
+from ground.results.checks import Verdict
+from ground.results.record import SCHEMA, Expectation, RoleCounters, RunRecord
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.metrics import window_metrics
 from ioflame.analysis.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
 from ioflame.profile.compare.budget import serving_threads
-from ioflame.results.checks import Verdict
-from ioflame.results.record import SCHEMA, Expectation, RoleCounters, RunRecord
 from tests.records import window
 from tests.viz import observers
 from workloads.engines.rocksdb.engine import RocksDB

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.results.checks import Check, Verdict, render_checks, worst
-from ioflame.results.files import Files
-from ioflame.results.record import SCHEMA, RunRecord, Window
-from ioflame.results.run import Run, check_writable, open_run
-from ioflame.text.columns import NO_BREAK, fold_line
-from ioflame.text.moving_line import fitted
+from ground.errors import MeasurementError, UsageError
+from ground.results.checks import Check, Verdict, render_checks, worst
+from ground.results.files import Files
+from ground.results.record import SCHEMA, RunRecord, Window
+from ground.results.run import Run, check_writable, open_run
+from ground.text.columns import NO_BREAK, fold_line
+from ground.text.moving_line import fitted
 from tests.records import counters
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.system.scratch import scratch_directory
+from ground.system.scratch import scratch_directory
 
 
 def test_a_number_that_came_round_again_keeps_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

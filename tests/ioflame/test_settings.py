@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ground.text import settings
+from ground.text.settings import of_attached
 from ioflame.cli import build_parser, main
-from ioflame.text import settings
-from ioflame.text.settings import of_attached
 
 ROOT = Path(__file__).parents[2]
 

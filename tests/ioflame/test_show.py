@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import EXIT_OK
+from ground.results.categories import read_categories
+from ground.results.files import Files
+from ground.results.operations import Operation
+from ground.results.pmp import write
+from ground.system.atomic_files import write_json
+from ground.text.tsv import Row, tsv
 from ioflame.cli import main
-from ioflame.errors import EXIT_OK
 from ioflame.profile.parts import PARTS
-from ioflame.results.categories import read_categories
-from ioflame.results.files import Files
-from ioflame.results.operations import Operation
-from ioflame.results.pmp import write
-from ioflame.system.atomic_files import write_json
-from ioflame.text.tsv import Row, tsv
 from tests.ioflame.test_older_runs import KEPT
 from tests.viz.observers import locks, pmp
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.text.units import format_bytes, format_seconds, parse_bytes, parse_count
+from ground.text.units import format_bytes, format_seconds, parse_bytes, parse_count
 
 
 @pytest.mark.parametrize(

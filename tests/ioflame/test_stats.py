@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.results.interval import Interval
+from ground.text.units import truncate
 from ioflame.analysis.bootstrap import Draws, Resamples, median, share_draws, share_intervals
 from ioflame.analysis.io_efficiency import derive, predicted_iops
-from ioflame.results.interval import Interval
-from ioflame.text.units import truncate
 
 TABLES = Path(__file__).parent.parent / "data" / "io-efficiency.tsv"
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from ground.results.checks import Check, Verdict
+from ground.results.record import Target
 from ioflame.analysis.checks.target import target_checks
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import Target
 from tests.records import window
 
 

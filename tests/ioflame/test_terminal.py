@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ground.results.files import Files
+from ground.results.run import Run
+from ground.text.columns import escaped
 from ioflame.cli import main
-from ioflame.results.files import Files
-from ioflame.results.run import Run
-from ioflame.text.columns import escaped
 from tests.viz.runs import record
 
 ROOT = Path(__file__).parent.parent.parent

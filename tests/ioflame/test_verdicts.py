@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ground.results.checks import Verdict
+from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Unobserved
 from ioflame.analysis.checks.whole_run import run_checks
-from ioflame.results.checks import Verdict
-from ioflame.results.record import SCHEMA, ProfileFacts, RunRecord, Unobserved
 from tests.records import window
 
 

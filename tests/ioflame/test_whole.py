@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import HostError, MeasurementError, UsageError
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.run import Run, check_writable, open_run
+from ground.system.atomic_files import read_json, read_whole, write_json, write_whole
+from ground.system.process import Children
 from ioflame.cli import main
-from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.results.checks import Verdict
-from ioflame.results.files import Files
-from ioflame.results.run import Run, check_writable, open_run
-from ioflame.system.atomic_files import read_json, read_whole, write_json, write_whole
-from ioflame.system.process import Children
 from tests.conftest import Ioflame
 from tests.viz import observers
 from tests.viz.runs import record

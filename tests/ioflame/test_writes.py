@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.results.writes import COLUMNS, Writes, columns
+from ground.results.writes import COLUMNS, Writes, columns
 
 TABLE = Path(__file__).parent.parent / "data" / "write-amplification.tsv"
 

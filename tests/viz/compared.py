@@ -13,14 +13,14 @@ from pathlib import Path
 
 from folding.frames import ProfileRun, compare_frames
 from folding.stackfold import run_stackfold
+from ground.results.comparison import Arm, Block, BlockWindow, Comparison, Factor, Plan, Process, Session
+from ground.results.frame_differences import FrameDifferences
+from ground.results.record import Window
+from ground.results.verdicts import ArmVerdict, Verdicts
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.figures import ArmWindow
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
 from ioflame.analysis.metrics import window_metrics
-from ioflame.results.comparison import Arm, Block, BlockWindow, Comparison, Factor, Plan, Process, Session
-from ioflame.results.frame_differences import FrameDifferences
-from ioflame.results.record import Window
-from ioflame.results.verdicts import ArmVerdict, Verdicts
 from tests.records import window
 from viz.page.compare import ComparisonView
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ioflame.results.histogram import Histogram
-from ioflame.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSlice
-from ioflame.results.ladder import STAGES, Ladder, LadderDevice, Rung
-from ioflame.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
-from ioflame.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
-from ioflame.system.diskstats import DiskCount, DiskCounts
+from ground.results.histogram import Histogram
+from ground.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSlice
+from ground.results.ladder import STAGES, Ladder, LadderDevice, Rung
+from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
+from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
+from ground.system.diskstats import DiskCount, DiskCounts
 from viz.flame.stacks import Stack
 from viz.page.run_view import Observed, by_state
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioflame.results.categories import Categories, Category
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.findings import Finding
-from ioflame.results.interval import Interval
-from ioflame.results.record import ProfileFacts, RunRecord, Window
+from ground.results.categories import Categories, Category
+from ground.results.checks import Check, Verdict
+from ground.results.findings import Finding
+from ground.results.interval import Interval
+from ground.results.record import ProfileFacts, RunRecord, Window
 from tests.records import SECOND, window
 from tests.viz.samples import CATEGORIES, stacks
 from viz.flame.stacks import Stack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioflame.results.differences import BudgetRow
+from ground.results.differences import BudgetRow
 from viz.breakdowns import against_base
 
 

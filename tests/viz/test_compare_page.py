@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Page
 
-from ioflame.results.differences import Outcome
+from ground.results.differences import Outcome
 from tests.viz.compared import COLOURED, SLOWER, view
 from tests.viz.conftest import Opener
 from viz.page.compare import ComparisonView, render_comparison

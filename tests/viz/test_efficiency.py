@@ -9,11 +9,11 @@ from itertools import zip_longest
 
 import pytest
 
+from ground.results.categories import Categories, Category
+from ground.results.checks import Check, Verdict
+from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
+from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
 from ioflame.analysis.io_efficiency import MeasuredStep, Row, rows
-from ioflame.results.categories import Categories, Category
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.experiment import Baseline, ExperimentRecord, StepRecord
-from ioflame.results.record import SCHEMA, ProfileFacts, RunRecord, Window
 from tests.records import window
 from viz.terminal.experiment import render_efficiency
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.differences import Cell, RelativeTable
+from ground.results.experiment import ExperimentRun
 from ioflame.analysis.cells import Heading, Judged, Value
 from ioflame.profile.experiment_page import efficiency_view
-from ioflame.results.differences import Cell, RelativeTable
-from ioflame.results.experiment import ExperimentRun
 from tests.viz.conftest import Opener
 from tests.viz.test_efficiency import experiment, measured
 from viz.breakdowns import Breakdown

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
 from tests.viz.samples import CATEGORIES, US_PER_QUERY, VERSION_GET, options, percent, stacks, total
 from viz.flame.stacks import Stack, read_folded
 from viz.svg.flame_graph import FlamegraphOptions, flamegraph, write_flamegraph

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
 from tests.viz.samples import CATEGORIES, LINES, VERSION_GET, stacks, total
 from viz.flame.stacks import Stack, read_folded
 from viz.flame.tree import FrameTree

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.store.database import Store
 from ioflame import cli
 from ioflame.analysis.history import Category, History, Measured, Noise, history_of
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.history import read_history, write_otava
-from ioflame.results.store.database import Store
 from tests.viz.conftest import Opener
 from viz.page.history import render_history
 from viz.terminal.history import render_steps

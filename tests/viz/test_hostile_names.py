@@ -6,7 +6,7 @@ from xml.parsers import expat
 
 import pytest
 
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
 from tests.viz.categorised import read_categorised
 from tests.viz.conftest import Opener
 from tests.viz.xml import xmllint

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioflame.text.columns import cells
+from ground.text.columns import cells
 from viz.flame.layout import fit, shorter_forms
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from folding.stackfold import stackfold_binary
-from ioflame.results.profile import read_profile
+from ground.results.profile import read_profile
 from tests.viz.conftest import Opener
 from tests.viz.runs import view
 from viz.flame.stacks import Stack, read_folded, stacks_of

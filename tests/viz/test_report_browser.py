@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page
 
-from ioflame.results.checks import Check, Verdict
+from ground.results.checks import Check, Verdict
 from tests.viz.conftest import Opener
 from tests.viz.observers import observed
 from tests.viz.report_page import part, search

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from ground.results.files import Files
+from ground.results.interval import Interval
+from ground.results.record import Command, ObserverCost, Unobserved
+from ground.results.run import Run
 from ioflame.analysis.what_differs import differences
 from ioflame.cli import main
 from ioflame.profile.report import write_report
-from ioflame.results.files import Files
-from ioflame.results.interval import Interval
-from ioflame.results.record import Command, ObserverCost, Unobserved
-from ioflame.results.run import Run
 from tests.records import SECOND
 from tests.viz.compared import COLOURED, fold
 from tests.viz.compared import RATES as RATES_OF

@@ -14,10 +14,10 @@ import pytest
 from markupsafe import Markup
 
 from folding.stackfold import run_stackfold
+from ground.results.files import Files
+from ground.results.run import Run
+from ground.system.atomic_files import write_json
 from ioflame.cli import main
-from ioflame.results.files import Files
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import write_json
 from tests.viz import observers
 from tests.viz.runs import RATES, record, series
 from viz.page.rendering import part

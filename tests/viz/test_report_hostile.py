@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ioflame.results.checks import Check, Verdict
+from ground.results.checks import Check, Verdict
 from tests.viz.categorised import read_categorised
 from tests.viz.conftest import Opener
 from tests.viz.runs import view

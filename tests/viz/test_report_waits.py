@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.results.histogram import Histogram
-from ioflame.results.ladder import STAGES, Ladder, LadderDevice
+from ground.results.histogram import Histogram
+from ground.results.ladder import STAGES, Ladder, LadderDevice
 from tests.viz import observers
 from tests.viz.observers import QUERIES
 from tests.viz.runs import view

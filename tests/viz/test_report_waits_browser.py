@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ioflame.results.io_latency import Device
-from ioflame.results.ladder import STAGES
-from ioflame.results.off_cpu import OffStack
+from ground.results.io_latency import Device
+from ground.results.ladder import STAGES
+from ground.results.off_cpu import OffStack
 from tests.viz import observers
 from tests.viz.conftest import Opener
 from tests.viz.runs import view

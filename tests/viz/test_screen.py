@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.interval import Interval
-from ioflame.results.off_cpu import OffCpu, Thread
-from ioflame.results.record import ObserverCost
+from ground.results.checks import Check, Verdict
+from ground.results.interval import Interval
+from ground.results.off_cpu import OffCpu, Thread
+from ground.results.record import ObserverCost
 from tests.viz.observers import off_cpu
 from tests.viz.runs import FOUND, record, view
 from viz.page.report import render_report

@@ -8,13 +8,13 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ioflame.results.categories import Categories, OtherFrame
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.histogram import Histogram
-from ioflame.results.interval import Interval
-from ioflame.results.off_cpu import STATES, StateTotal
-from ioflame.results.record import ObserverCost, RunRecord, Unobserved
-from ioflame.text.columns import NO_BREAK, cells
+from ground.results.categories import Categories, OtherFrame
+from ground.results.checks import Check, Verdict
+from ground.results.histogram import Histogram
+from ground.results.interval import Interval
+from ground.results.off_cpu import STATES, StateTotal
+from ground.results.record import ObserverCost, RunRecord, Unobserved
+from ground.text.columns import NO_BREAK, cells
 from tests.viz import observers
 from tests.viz.runs import record, view
 from viz.terminal.columns import aligned, folded, microseconds, narrow

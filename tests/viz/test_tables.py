@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ioflame.text.columns import cells
+from ground.text.columns import cells
 from viz.terminal.owner_table import LEAST_WIDTH, OwnerRow, owner_table, summary_block
 
 ROWS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 from workloads.clones import clones
 from workloads.database import MANIFEST
 from workloads.engines.rocksdb.engine import RocksDB

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import UsageError
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
+from ground.errors import UsageError
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from workloads.database import Database, is_loaded, locked
 from workloads.engine import EngineBuild
 from workloads.engines.rocksdb.engine import RocksDB

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import own_definitions, read_experiment
 from workloads.steps import DatabaseShape, StepParameters

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ground.errors import UsageError
 from ioflame.analysis.cells import PROOFS
-from ioflame.errors import UsageError
 from workloads.cells import has_cells, read_cells
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import experiment_names, own_definitions, read_experiment

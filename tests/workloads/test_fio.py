@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError, UsageError
 from workloads.fio import fio_argv, parse_fio, request_split
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is installed by make setup")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ioflame.errors import HostError, UsageError
-from ioflame.system.binaries import built_binary
+from ground.errors import HostError, UsageError
+from ground.system.binaries import built_binary
 from workloads.engine import LevelSize
 from workloads.our_client import lines_of, result_of
 from workloads.registry import engine_named

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ioflame.errors import HostError, MeasurementError, UsageError
-from ioflame.results.writes import columns
+from ground.errors import HostError, MeasurementError, UsageError
+from ground.results.writes import columns
 from workloads.engine import LevelSize, Tree
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.steps import DatabaseShape, StepParameters

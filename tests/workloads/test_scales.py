@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.errors import HostError
+from ground.errors import HostError
 from workloads.scales import DATA_TO_CACHE, fit, scales
 
 PLENTY = 1 << 50

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
 from workloads.seeds import SeedLedger
 
 

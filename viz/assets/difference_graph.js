@@ -1,6 +1,6 @@
 "use strict";
 // The frames of two sides as one flame graph: wide is the mean of both costs, and colour has only what the comparison
-// found different (ioflame/results/frame_differences.py). Nothing is worked out here but sums for the toggles.
+// found different (ground/results/frame_differences.py). Nothing is worked out here but sums for the toggles.
 function ioflameDifferenceGraph(block) {
   const { by, make, placeTip } = ioflameDom;
   const data = JSON.parse(by(block, "script.frames").textContent);

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ground.results.experiment import ExperimentRecord, StepRecord
+from ground.results.writes import Writes, columns
 from ioflame.analysis.io_efficiency import MeasuredStep
-from ioflame.results.experiment import ExperimentRecord, StepRecord
-from ioflame.results.writes import Writes, columns
 
 __all__ = ("HEADER", "render_report_tsv")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioflame.results.differences import Cell, RelativeTable
+from ground.results.differences import Cell, RelativeTable
 from viz.relative_cells import legend, rows_of, with_interval
 
 __all__ = ("render_relative_markdown", "render_relative_tsv")

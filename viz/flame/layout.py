@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ioflame.text.columns import cells
+from ground.text.columns import cells
 from viz.flame.tree import FrameTree
 
 __all__ = ("Box", "fit", "layout", "shorter_forms")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ioflame.errors import MeasurementError
-from ioflame.results.profile import OTHER, Folded
+from ground.errors import MeasurementError
+from ground.results.profile import OTHER, Folded
 from viz.printable import printable
 
 __all__ = ("OTHER", "Stack", "by_name", "read_folded", "stacks_of")

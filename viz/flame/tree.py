@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat, takewhile
 from operator import itemgetter
 
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
 from viz.flame.stacks import OTHER, Stack
 
 __all__ = ("FrameTree",)

@@ -12,13 +12,13 @@ from functools import partial
 
 from markupsafe import Markup
 
+from ground.results.comparison import Comparison
+from ground.results.differences import BudgetRow, Decision
+from ground.results.frame_differences import FrameDifferences
+from ground.results.verdicts import Verdicts
+from ground.system.host import describe_host
 from ioflame.analysis.compare.figures import DECIDING, METRICS
 from ioflame.analysis.metrics import window_metrics
-from ioflame.results.comparison import Comparison
-from ioflame.results.differences import BudgetRow, Decision
-from ioflame.results.frame_differences import FrameDifferences
-from ioflame.results.verdicts import Verdicts
-from ioflame.system.host import describe_host
 from viz.page.document import page
 from viz.page.frames import frames_compared
 from viz.page.rendering import absent, banner, part, plot_figure, render, table

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
+from ground.results.categories import Categories
+from ground.results.checks import Verdict
 from ioflame.analysis.compare.instruments import comparability
 from ioflame.analysis.metrics import LEGEND
 from ioflame.analysis.what_differs import barriers, differences
-from ioflame.results.categories import Categories
-from ioflame.results.checks import Verdict
 from viz.figures import HEADLINE, interval_text
 from viz.page.frames import frames_compared
 from viz.page.ladder import ladders_compared

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ioflame.system.atomic_files import write_whole
+from ground.system.atomic_files import write_whole
 from viz.assets import asset
 from viz.flame.palette import THEMES, variables
 from viz.page.rendering import render

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ioflame.results.off_cpu import STATES
+from ground.results.off_cpu import STATES
 from viz.flame.embedded import json_text, pack
 from viz.flame.palette import hue_places
 from viz.flame.stacks import Stack

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ioflame.results.frame_differences import FrameDifferences
+from ground.results.frame_differences import FrameDifferences
 from viz.flame.embedded import json_text, named
 from viz.page.rendering import render, table
 from viz.printable import printable

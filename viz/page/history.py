@@ -13,10 +13,10 @@ from functools import partial
 
 from markupsafe import Markup
 
+from ground.results.differences import MARKS, Outcome
 from ioflame.analysis.change_points import Feature, Fit
 from ioflame.analysis.history import Category, History, Series, ended, largest_step, verdict_at, worse
 from ioflame.analysis.quantiles import t_quantile
-from ioflame.results.differences import MARKS, Outcome
 from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import absent, banner, part, plot_figure, render, table

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from ioflame.results.io_latency import IoLatency
-from ioflame.results.ladder import Ladder
+from ground.results.io_latency import IoLatency
+from ground.results.ladder import Ladder
 from viz.figures import engine_latency_us
 from viz.page.latency_plots import heat_map_figure, histograms, percentile_table
 from viz.page.rendering import banner, table

@@ -7,7 +7,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from ioflame.results.ladder import CLASSES, STAGES, Ladder, Rung
+from ground.results.ladder import CLASSES, STAGES, Ladder, Rung
 from viz.figures import CannotBeError, others_reads
 from viz.page.latency_plots import histograms
 from viz.page.rendering import absent, plot_figure, render, table

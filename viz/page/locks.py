@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ioflame.results.pmp import Locks, LockSite, Pmp, Tally
+from ground.results.pmp import Locks, LockSite, Pmp, Tally
 from viz.figures import left_out
 from viz.page.rendering import absent, table
 from viz.svg.elements import element

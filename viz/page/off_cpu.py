@@ -7,7 +7,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from ioflame.results.off_cpu import STATES, OffCpu, RunQueue, Thread, WallClock
+from ground.results.off_cpu import STATES, OffCpu, RunQueue, Thread, WallClock
 from viz.figures import StateTime, schedstat_is_above, states_of_working
 from viz.page.latency_plots import histograms, percentile_table
 from viz.page.rendering import absent, plot_figure, table

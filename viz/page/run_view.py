@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ground.results.categories import Categories
+from ground.results.findings import Finding
+from ground.results.frame_differences import FrameDifferences
+from ground.results.io_latency import IoLatency
+from ground.results.ladder import Ladder
+from ground.results.off_cpu import OffCpu, OffStack, RunQueue, WallClock
+from ground.results.operations import Operation
+from ground.results.pmp import Locks, Pmp
+from ground.results.record import RunRecord, Window
 from ioflame.analysis.metrics import cpu_profiled
-from ioflame.results.categories import Categories
-from ioflame.results.findings import Finding
-from ioflame.results.frame_differences import FrameDifferences
-from ioflame.results.io_latency import IoLatency
-from ioflame.results.ladder import Ladder
-from ioflame.results.off_cpu import OffCpu, OffStack, RunQueue, WallClock
-from ioflame.results.operations import Operation
-from ioflame.results.pmp import Locks, Pmp
-from ioflame.results.record import RunRecord, Window
 from viz.flame.stacks import Stack
 from viz.printable import printable
 

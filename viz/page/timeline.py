@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ioflame.results.record import Window
+from ground.results.record import Window
 from viz.engine_clock import TimeBase, time_base
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.timeline import Panel, Point, panels, points_of, second_of, time_plot

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from ioflame.results.checks import Verdict, worst
+from ground.results.checks import Verdict, worst
 from viz.page.rendering import absent, render
 from viz.page.run_view import RunView
 

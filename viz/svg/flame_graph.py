@@ -17,7 +17,7 @@ from pathlib import Path
 
 from markupsafe import escape
 
-from ioflame.system.atomic_files import write_whole
+from ground.system.atomic_files import write_whole
 from viz.assets import asset
 from viz.flame.embedded import json_text, tree_columns
 from viz.flame.layout import layout

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ioflame.results.histogram import Histogram
-from ioflame.results.io_latency import IoSlice
+from ground.results.histogram import Histogram
+from ground.results.io_latency import IoSlice
 from viz.svg.axes import Axis, duration, linear_axis, log_axis
 from viz.svg.elements import element, label, path, plot
 from viz.svg.histogram import bins, checked

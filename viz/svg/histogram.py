@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ioflame.results.histogram import Histogram
+from ground.results.histogram import Histogram
 from viz.figures import CannotBeError
 from viz.svg.axes import Axis, duration, linear_axis, log_axis, nice_step
 from viz.svg.elements import element, label, path, plot

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ioflame.results.ladder import STAGES, Ladder, Rung
+from ground.results.ladder import STAGES, Ladder, Rung
 from viz.figures import engine_latency_us
 from viz.svg.axes import linear_axis, us
 from viz.svg.elements import element, label, path, plot

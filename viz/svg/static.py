@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ioflame.text.columns import cells
+from ground.text.columns import cells
 from viz.flame.layout import Box, fit, shorter_forms
 from viz.flame.tree import FrameTree
 from viz.svg.elements import element, label

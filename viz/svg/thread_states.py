@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from ioflame.results.off_cpu import STATES, Thread
+from ground.results.off_cpu import STATES, Thread
 from viz.flame.palette import hue_class
 from viz.svg.axes import duration
 from viz.svg.elements import element, label, plot

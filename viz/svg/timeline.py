@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ioflame.results.record import Counters, Window
+from ground.results.record import Counters, Window
 from viz.engine_clock import TimeBase
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, plot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioflame.text.columns import cells, fold_line
+from ground.text.columns import cells, fold_line
 from viz.printable import printable
 
 __all__ = ("aligned", "bar", "cut", "folded", "microseconds", "narrow")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ground.results.comparison import Comparison
+from ground.results.differences import Budget, Decision, PlanRow, Variances, percent
+from ground.results.verdicts import Verdicts
+from ground.text.columns import fold_line, pad
+from ground.text.units import format_seconds
 from ioflame.analysis.compare.figures import DECIDING
 from ioflame.analysis.compare.runs import ComparedRuns
-from ioflame.results.comparison import Comparison
-from ioflame.results.differences import Budget, Decision, PlanRow, Variances, percent
-from ioflame.results.verdicts import Verdicts
-from ioflame.text.columns import fold_line, pad
-from ioflame.text.units import format_seconds
 
 __all__ = ("comparison_text", "plan_text", "runs_text")
 

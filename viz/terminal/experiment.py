@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from ground.results.checks import Verdict
+from ground.results.experiment import Baseline, ExperimentRecord
+from ground.results.interval import Interval
+from ground.system.host import describe_host
 from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.io_efficiency import FIO, MeasuredStep, Row, baselines, fio_figures, rows
 from ioflame.analysis.metrics import LEGEND
-from ioflame.results.checks import Verdict
-from ioflame.results.experiment import Baseline, ExperimentRecord
-from ioflame.results.interval import Interval
-from ioflame.system.host import describe_host
 from viz.terminal.columns import aligned, folded
 from viz.terminal.experiment_categories import render_categories, render_orders
 from viz.terminal.writes import render_writes

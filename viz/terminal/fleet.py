@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ground.results.interval import Interval
+from ground.text.columns import pad
 from ioflame.analysis.fleet import Part, Watch
-from ioflame.results.interval import Interval
-from ioflame.text.columns import pad
 
 __all__ = ("render_watch",)
 

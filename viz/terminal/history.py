@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ground.text.columns import pad
 from ioflame.analysis.history import History, ended, worse
-from ioflame.text.columns import pad
 
 __all__ = ("render_steps",)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ioflame.results.histogram import Histogram
-from ioflame.results.io_latency import IoLatency
-from ioflame.text.columns import fold_line
-from ioflame.text.units import format_bytes
+from ground.results.histogram import Histogram
+from ground.results.io_latency import IoLatency
+from ground.text.columns import fold_line
+from ground.text.units import format_bytes
 from viz.terminal.columns import microseconds, narrow
 
 __all__ = ("io_latency_text",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioflame.results.ladder import CLASSES, STAGES, Ladder, Rung
+from ground.results.ladder import CLASSES, STAGES, Ladder, Rung
 from viz.figures import engine_latency_us, others_reads
 from viz.terminal.columns import bar, microseconds, narrow
 

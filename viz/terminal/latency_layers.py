@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ioflame.results.histogram import Histogram
-from ioflame.results.io_latency import IoLatency
-from ioflame.results.ladder import STAGES, Ladder
+from ground.results.histogram import Histogram
+from ground.results.io_latency import IoLatency
+from ground.results.ladder import STAGES, Ladder
 from viz.terminal.columns import microseconds, narrow
 
 __all__ = ("Layer", "latency_layers", "layers_text")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from ioflame.results.off_cpu import OffCpu, OffStack, RunQueue, WallClock, WallRow
+from ground.results.off_cpu import OffCpu, OffStack, RunQueue, WallClock, WallRow
 from viz.figures import StateTime, left_out, schedstat_is_above, states_of_working
 from viz.printable import printable
 from viz.terminal.columns import cut, microseconds, narrow

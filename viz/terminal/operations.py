@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioflame.results.operations import Operation
+from ground.results.operations import Operation
 from viz.printable import printable
 from viz.terminal.columns import aligned
 from viz.terminal.owner_table import OwnerRow, owner_table

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ioflame.text.columns import cells, pad
+from ground.text.columns import cells, pad
 from viz.printable import printable
 from viz.terminal.columns import bar, cut
 from viz.weights import percentages

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioflame.results.pmp import Activity, Durations, Locks, LockSite, Pmp, Tally
-from ioflame.results.states import SAMPLED
+from ground.results.pmp import Activity, Durations, Locks, LockSite, Pmp, Tally
+from ground.results.states import SAMPLED
 from viz.figures import left_out
 from viz.flame.layout import fit, shorter_forms
 from viz.printable import printable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ioflame.results.differences import Agreement, RelativeTable
+from ground.results.differences import Agreement, RelativeTable
 from viz.relative_cells import legend, rows_of, two_digits, with_interval
 from viz.terminal.columns import aligned, folded
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ground.results.profile import OTHER, Folded
+from ground.results.record import RunRecord, Target
 from ioflame.analysis.roles import READER, WRITES_VIEW, RoleFigures, role_figures
-from ioflame.results.profile import OTHER, Folded
-from ioflame.results.record import RunRecord, Target
 from viz.printable import printable
 from viz.terminal.columns import aligned
 

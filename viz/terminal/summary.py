@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ground.results.categories import Categories, Category
+from ground.results.checks import Check, Verdict, render_checks
+from ground.results.findings import Finding
+from ground.results.record import ObserverCost, RunRecord
+from ground.system.host import describe_host
+from ground.text.columns import NO_BREAK, fold_line
 from ioflame.analysis.metrics import LEGEND, MODE_METRIC, cpu_profiled, metrics_of
-from ioflame.results.categories import Categories, Category
-from ioflame.results.checks import Check, Verdict, render_checks
-from ioflame.results.findings import Finding
-from ioflame.results.record import ObserverCost, RunRecord
-from ioflame.system.host import describe_host
-from ioflame.text.columns import NO_BREAK, fold_line
 from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_columns
 from viz.terminal.columns import aligned, folded
 from viz.terminal.owner_table import OwnerRow, owner_table, summary_block

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ioflame.results.experiment import ExperimentRecord
-from ioflame.results.writes import COLUMNS, columns
+from ground.results.experiment import ExperimentRecord
+from ground.results.writes import COLUMNS, columns
 from viz.terminal.columns import aligned
 
 __all__ = ("render_writes",)

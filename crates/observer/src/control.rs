@@ -27,7 +27,7 @@
 //!   an order that crosses it is not answered again.
 //! - Without `--control` the window opens at once, and closes after `--seconds` or by a signal.
 //!
-//! The other end is `ioflame/system/control.py`; gdb's sampler (`collectors/pmp_gdb.py`) serves the same lines. `perf record` has
+//! The other end is `ground/system/control.py`; gdb's sampler (`collectors/pmp_gdb.py`) serves the same lines. `perf record` has
 //! a protocol of its own (`--control fd:`), and bpftrace takes no orders at all (`ebpf/bpftrace.py`).
 
 use crate::{Failure, clock};

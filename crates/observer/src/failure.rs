@@ -4,7 +4,7 @@ use std::fmt;
 
 /// An error with its exit code: 1 measured but wrong, 2 bad usage, 3 this host cannot.
 ///
-/// It is printed as what failed, and lines `  meaning: ...` and `  to mend: ...` where it has them: ioflame/system/control.py reads
+/// It is printed as what failed, and lines `  meaning: ...` and `  to mend: ...` where it has them: ground/system/control.py reads
 /// it so.
 #[derive(Debug)]
 pub struct Failure {

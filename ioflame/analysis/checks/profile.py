@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import ProfileFacts
+from ground.results.checks import Check, Verdict
+from ground.results.record import ProfileFacts
 
 __all__ = ("profile_checks",)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ioflame.results.categories import Categories
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.profile import Slices
-from ioflame.results.record import RunRecord, Window
+from ground.results.categories import Categories
+from ground.results.checks import Check, Verdict
+from ground.results.profile import Slices
+from ground.results.record import RunRecord, Window
 
 __all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_weight")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from ioflame.results.categories import Categories
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import OwnCost, Target, Window
+from ground.results.categories import Categories
+from ground.results.checks import Check, Verdict
+from ground.results.record import OwnCost, Target, Window
 
 __all__ = ("rules_check", "target_checks")
 

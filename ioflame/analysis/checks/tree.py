@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ioflame.results.categories import Category
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import RunRecord
+from ground.results.categories import Category
+from ground.results.checks import Check, Verdict
+from ground.results.record import RunRecord
 
 __all__ = ("filter_proof", "tree_proofs")
 

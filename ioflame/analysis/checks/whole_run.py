@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ground.results.checks import Check, Verdict
+from ground.results.record import RunRecord
 from ioflame.analysis.checks.profile import profile_checks
 from ioflame.analysis.checks.target import target_checks
 from ioflame.analysis.checks.windows import window_checks
 from ioflame.analysis.checks.workload import workload_checks
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import RunRecord
 
 __all__ = ("run_checks",)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ground.results.checks import Check, Verdict
+from ground.results.record import RunRecord, Window
 from ioflame.analysis.metrics import metrics_of, window_metrics
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import RunRecord, Window
 
 __all__ = ("window_checks",)
 

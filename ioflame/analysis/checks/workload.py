@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import RunRecord
+from ground.results.checks import Check, Verdict
+from ground.results.record import RunRecord
 
 __all__ = ("workload_checks",)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ground.results.checks import Check, Verdict
+from ground.results.record import RunRecord
 from ioflame.analysis.roles import READER, WRITER
-from ioflame.results.checks import Check, Verdict
-from ioflame.results.record import RunRecord
 
 __all__ = ("write_proofs",)
 

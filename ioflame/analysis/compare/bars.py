@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ground.results.differences import Decision, PositionEffect, percent
 from ioflame.analysis.compare.figures import Session
 from ioflame.analysis.quantiles import t_quantile
-from ioflame.results.differences import Decision, PositionEffect, percent
 
 __all__ = ("of_position", "of_twin", "position_effect")
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import NormalDist, fmean
 
+from ground.results.differences import Budget, BudgetRow
 from ioflame.analysis.bootstrap import Draws, JointResamples
 from ioflame.analysis.quantiles import t_quantile
-from ioflame.results.differences import Budget, BudgetRow
 
 __all__ = ("CLOSES_WITHIN", "ArmSlices", "latency_budget", "ratio_changes")
 

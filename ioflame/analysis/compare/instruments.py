@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ioflame.results.record import RunRecord
+from ground.results.record import RunRecord
 
 __all__ = ("Comparability", "comparability")
 

@@ -13,10 +13,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ground.results.differences import Difference, Variances
 from ioflame.analysis.compare.figures import BlockLogs
 from ioflame.analysis.compare.linear import solve
 from ioflame.analysis.quantiles import t_quantile, t_tail
-from ioflame.results.differences import Difference, Variances
 
 __all__ = ("SIGN_FLIP_FROM", "Confidence", "SessionSums", "difference", "sign_flip_p", "sums_of")
 

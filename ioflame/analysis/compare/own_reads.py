@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ioflame.results.record import Window
+from ground.results.record import Window
 
 __all__ = ("of_the_process",)
 

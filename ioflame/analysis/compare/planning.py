@@ -14,10 +14,10 @@ from dataclasses import replace
 from itertools import takewhile
 from statistics import NormalDist
 
+from ground.results.differences import Outcome, PlanRow, Variances
 from ioflame.analysis.compare.nested import SessionSums, difference
 from ioflame.analysis.compare.verdict import Costs, Rule, judged
 from ioflame.analysis.quantiles import t_quantile
-from ioflame.results.differences import Outcome, PlanRow, Variances
 
 __all__ = ("DELTAS", "plan", "plan_table")
 

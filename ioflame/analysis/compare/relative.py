@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ground.results.differences import MARKS, Agreement, Cell, Decision, Outcome, RelativeTable
 from ioflame.analysis.compare.figures import METRICS
 from ioflame.analysis.compare.verdict import false_discovery
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile
-from ioflame.results.differences import MARKS, Agreement, Cell, Decision, Outcome, RelativeTable
 
 __all__ = ("agreement", "cell_of", "geometric_mean", "relative_table", "without_repeats")
 

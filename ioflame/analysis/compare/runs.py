@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ground.results.differences import Decision, Outcome
+from ground.results.record import RunRecord
 from ioflame.analysis.compare.figures import METRICS
 from ioflame.analysis.compare.instruments import comparability
 from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, among_figures, decide, unpaired
 from ioflame.analysis.what_differs import barriers, differences
-from ioflame.results.differences import Decision, Outcome
-from ioflame.results.record import RunRecord
 
 __all__ = ("ComparedRuns", "compare_runs")
 

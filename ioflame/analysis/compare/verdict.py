@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ground.results.differences import Decision, Difference, Outcome, PositionEffect, Variances
 from ioflame.analysis.compare.bars import of_position, of_twin, position_effect
 from ioflame.analysis.compare.figures import (
     DECIDING,
@@ -18,7 +19,6 @@ from ioflame.analysis.compare.figures import (
 )
 from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.quantiles import t_quantile, t_tail
-from ioflame.results.differences import Decision, Difference, Outcome, PositionEffect, Variances
 
 __all__ = (
     "Comparison",

@@ -7,17 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.checks import Verdict, render_checks, worst
+from ground.system.atomic_files import check_new, read_whole, write_whole
+from ground.system.held_process import process_number
+from ground.system.process import Children, interruptible
+from ground.system.scratch import scratch_directory
+from ground.text.progress import Reporter, terminal_width
 from ioflame.commands.arguments import Commands
 from ioflame.commands.ebpf import iolat, ladder, offcpu, runqlat
 from ioflame.commands.ebpf.program import EbpfProgram
-from ioflame.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ioflame.profile.alone import watch
-from ioflame.results.checks import Verdict, render_checks, worst
-from ioflame.system.atomic_files import check_new, read_whole, write_whole
-from ioflame.system.held_process import process_number
-from ioflame.system.process import Children, interruptible
-from ioflame.system.scratch import scratch_directory
-from ioflame.text.progress import Reporter, terminal_width
 from viz.terminal.columns import folded
 
 __all__ = ("add_parser",)

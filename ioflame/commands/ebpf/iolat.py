@@ -10,11 +10,11 @@ from pathlib import Path
 from collectors.counters import device_of
 from ebpf.backends import BACKENDS
 from ebpf.iolat import IoLatencyRequest, io_latency_observer
+from ground.errors import UsageError
+from ground.system.observer import Observer
+from ground.system.process import Children
 from ioflame.commands.ebpf.program import EbpfProgram, add_backend
-from ioflame.errors import UsageError
 from ioflame.profile.shown import show_io_latency
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
 
 __all__ = ("PROGRAM",)
 

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_observer
+from ground.errors import UsageError
+from ground.system.observer import Observer
+from ground.system.process import Children
 from ioflame.commands.ebpf.program import EbpfProgram, add_backend
-from ioflame.errors import UsageError
 from ioflame.profile.shown import show_ladder
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
 
 __all__ = ("PROGRAM",)
 

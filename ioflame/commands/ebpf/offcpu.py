@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 
 from ebpf.offcpu import off_cpu_observer
+from ground.errors import UsageError
+from ground.results.files import Files
+from ground.results.off_cpu import read_off_cpu
+from ground.system.observer import Observer
+from ground.system.process import Children
 from ioflame.commands.ebpf.program import EbpfProgram
-from ioflame.errors import UsageError
 from ioflame.profile.off_cpu import analyse_off_cpu
 from ioflame.profile.shown import Shown
-from ioflame.results.files import Files
-from ioflame.results.off_cpu import read_off_cpu
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
 from viz.terminal.off_cpu import off_cpu_table, stack_list, wall_clock_table
 from workloads.registry import DEFAULT_ENGINE, rules_named
 

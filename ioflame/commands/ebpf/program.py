@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ground.system.observer import Observer
+from ground.system.process import Children
 from ioflame.profile.shown import Shown
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
 
 __all__ = ("EbpfProgram", "add_backend")
 

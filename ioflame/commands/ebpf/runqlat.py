@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 from ebpf.runqlat import RUN_QUEUE_BACKENDS, run_queue_observer
+from ground.system.observer import Observer
+from ground.system.process import Children
 from ioflame.commands.ebpf.offcpu import one_pid
 from ioflame.commands.ebpf.program import EbpfProgram, add_backend
 from ioflame.profile.shown import show_run_queue
-from ioflame.system.observer import Observer
-from ioflame.system.process import Children
 
 __all__ = ("PROGRAM",)
 

@@ -6,9 +6,9 @@ import math
 import signal
 from collections.abc import Iterable, Sequence
 
-from ioflame.errors import MeasurementError
-from ioflame.results.record import OwnCost, RunRecord, Window
-from ioflame.system.process import Child
+from ground.errors import MeasurementError
+from ground.results.record import OwnCost, RunRecord, Window
+from ground.system.process import Child
 
 __all__ = ("LARGER", "allowed_seconds", "check_left", "over_budget", "runaway_error", "runaway_limit")
 

@@ -10,22 +10,22 @@ from collectors.attached import AttachedWindows
 from collectors.mapped_files import MappedFiles
 from collectors.symbol_count import calls_in
 from collectors.target_counters import TargetProbe
-from ioflame.errors import IoflameError
+from ground.errors import IoflameError
+from ground.results.files import Files
+from ground.results.record import OwnCost, Unobserved
+from ground.results.record import Target as TargetRecord
+from ground.results.run import Run
+from ground.system.atomic_files import write_whole
+from ground.system.held_process import HeldProcess
+from ground.system.own_cpu import own_cpu_seconds
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.profile.analyse import analyse
 from ioflame.profile.attach.budget import LARGER, allowed_seconds, check_left, runaway_error, runaway_limit
 from ioflame.profile.attach.job import AttachJob
 from ioflame.profile.attach.redact import hide_in_record, hide_waits, redacted, without_words
 from ioflame.profile.observers import Watched, observer_named
 from ioflame.profile.recorded import commands_of, recorded
-from ioflame.results.files import Files
-from ioflame.results.record import OwnCost, Unobserved
-from ioflame.results.record import Target as TargetRecord
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import write_whole
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.own_cpu import own_cpu_seconds
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from workloads.registry import ladder_symbols
 from workloads.service import rules_text
 

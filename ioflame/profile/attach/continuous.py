@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.errors import IoflameError, MeasurementError, UsageError
+from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.results.files import Files
+from ground.results.run import open_run
+from ground.system.held_process import HeldProcess
+from ground.system.own_cpu import own_cpu_seconds
+from ground.system.process import Child, Children
+from ground.text.progress import Reporter
 from ioflame.profile.attach.budget import over_budget
-from ioflame.results.files import Files
-from ioflame.results.run import open_run
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.own_cpu import own_cpu_seconds
-from ioflame.system.process import Child, Children
-from ioflame.text.progress import Reporter
 
 __all__ = (
     "RECENT_SECONDS",

@@ -17,18 +17,18 @@ from collectors.counts import QueryCount
 from collectors.perf import Plan, perf_version, plan_recording, system_wide
 from collectors.symbol_count import probe_of
 from folding.stackfold import stackfold_binary
+from ground.errors import HostError, UsageError
+from ground.results import record as records
+from ground.results.record import SCHEMA, RunRecord
+from ground.results.redaction import Redaction
+from ground.results.run import check_writable
+from ground.system.held_process import HeldProcess
+from ground.system.host import disk_facts, host_facts
+from ground.system.target import Target
+from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.analysis.operations import OPERATIONS_VIEW
-from ioflame.errors import HostError, UsageError
 from ioflame.profile.attach.rules import own_rules
-from ioflame.results import record as records
-from ioflame.results.record import SCHEMA, RunRecord
-from ioflame.results.redaction import Redaction
-from ioflame.results.run import check_writable
-from ioflame.system.held_process import HeldProcess
-from ioflame.system.host import disk_facts, host_facts
-from ioflame.system.target import Target
-from ioflame.text.progress import Reporter
 from workloads.registry import DEFAULT_ENGINE, service_named, service_names, service_rules
 from workloads.service import Service
 

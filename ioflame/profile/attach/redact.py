@@ -8,13 +8,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from ioflame.errors import IoflameError, MeasurementError
+from ground.errors import IoflameError, MeasurementError
+from ground.results.files import Files
+from ground.results.record import RunRecord
+from ground.results.redaction import Redaction, end_redaction, is_abandoned
+from ground.results.run import Run
+from ground.system.atomic_files import read_json, write_whole
 from ioflame.profile.attach.job import AttachJob
-from ioflame.results.files import Files
-from ioflame.results.record import RunRecord
-from ioflame.results.redaction import Redaction, end_redaction, is_abandoned
-from ioflame.results.run import Run
-from ioflame.system.atomic_files import read_json, write_whole
 
 __all__ = ("forget_abandoned", "hide_in_record", "hide_waits", "redacted", "without_words")
 

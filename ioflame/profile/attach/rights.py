@@ -9,9 +9,9 @@ from pathlib import Path
 
 from collectors.perf import plan_recording
 from ebpf.backends import try_backend
-from ioflame.errors import HostError
-from ioflame.results.checks import Check, Verdict
-from ioflame.system.held_process import HeldProcess
+from ground.errors import HostError
+from ground.results.checks import Check, Verdict
+from ground.system.held_process import HeldProcess
 
 __all__ = ("attach_checks",)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from folding.stackfold import categorised_profile
-from ioflame.errors import UsageError
+from ground.errors import UsageError
+from ground.results.files import Files
+from ground.results.profile import Folded
+from ground.results.run import open_run
+from ground.system.scratch import scratch_directory
 from ioflame.profile.rules import rules_of
-from ioflame.results.files import Files
-from ioflame.results.profile import Folded
-from ioflame.results.run import open_run
-from ioflame.system.scratch import scratch_directory
 from viz.printable import printable
 from viz.terminal.columns import aligned
 from workloads.registry import DEFAULT_ENGINE, service_rules

@@ -10,10 +10,10 @@ import shutil
 import time
 from pathlib import Path
 
-from ioflame.errors import UsageError
-from ioflame.results.bisect import BisectRun
-from ioflame.system.process import Children, capture, tool_path
-from ioflame.text.progress import Reporter
+from ground.errors import UsageError
+from ground.results.bisect import BisectRun
+from ground.system.process import Children, capture, tool_path
+from ground.text.progress import Reporter
 
 __all__ = ("Builds", "commits_between", "listed_arms")
 

@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ground.errors import MeasurementError, UsageError
+from ground.results.bisect import Measured
+from ground.results.categories import read_categories
+from ground.results.comparison import BUILD, ComparisonRun
+from ground.results.differences import Decision, Outcome
+from ground.text.progress import Reporter
 from ioflame.analysis.compare.figures import METRICS, BlockLogs, block_logs
 from ioflame.analysis.compare.nested import difference, sums_of
 from ioflame.analysis.compare.verdict import decide
-from ioflame.errors import MeasurementError, UsageError
 from ioflame.profile.bisect.conduct import Proof
 from ioflame.profile.compare.arms import resolve_arms
 from ioflame.profile.compare.conduct import conduct, planned
 from ioflame.profile.compare.judge import costs_of, judge, rule_of, size_of, verdicts_of, windows_of
 from ioflame.profile.compare.options import AskedArm, CompareOptions
 from ioflame.profile.compare.page import write_comparison_page
-from ioflame.results.bisect import Measured
-from ioflame.results.categories import read_categories
-from ioflame.results.comparison import BUILD, ComparisonRun
-from ioflame.results.differences import Decision, Outcome
-from ioflame.text.progress import Reporter
 
 __all__ = ("Compared", "check_symptom")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ground.errors import MeasurementError
+from ground.results.bisect import BisectRun, Measured
+from ground.text.progress import Reporter
 from ioflame.analysis.bisect import Costs, Found, Observation, Search
-from ioflame.errors import MeasurementError
 from ioflame.profile.bisect.builds import Builds
-from ioflame.results.bisect import BisectRun, Measured
-from ioflame.text.progress import Reporter
 
 __all__ = ("Measuring", "Proof", "search")
 

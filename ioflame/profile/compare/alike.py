@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ground.results.comparison import Comparison
+from ground.results.record import RunRecord
 from ioflame.analysis.what_differs import differences
-from ioflame.results.comparison import Comparison
-from ioflame.results.record import RunRecord
 
 __all__ = ("tell_apart",)
 

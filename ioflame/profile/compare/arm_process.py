@@ -11,18 +11,18 @@ from pathlib import Path
 from collectors.counters import device_of
 from collectors.perf import with_dwarf
 from collectors.schedule import Schedule
-from ioflame.errors import IoflameError
+from ground.errors import IoflameError
+from ground.results.comparison import BlockWindow, Process
+from ground.results.record import SeedRange, Unobserved
+from ground.results.run import Run
+from ground.system.cpus import held_on
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.profile.compare.arms import PlannedArm
 from ioflame.profile.job import describe_database
 from ioflame.profile.measure import choose_callgraph, query_report, roles_of
 from ioflame.profile.observers import Watched, observer_named
 from ioflame.profile.recorded import commands_of
-from ioflame.results.comparison import BlockWindow, Process
-from ioflame.results.record import SeedRange, Unobserved
-from ioflame.results.run import Run
-from ioflame.system.cpus import held_on
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from workloads.artifact import loaded_libraries
 from workloads.engine import Tree
 

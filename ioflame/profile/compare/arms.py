@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
+from ground.results.comparison import Arm
+from ground.results.record import RunRecord
+from ground.text.progress import Reporter
 from ioflame.profile.compare.options import AskedArm, CompareOptions
 from ioflame.profile.job import Job, new_record, place, resolve
-from ioflame.results.comparison import Arm
-from ioflame.results.record import RunRecord
-from ioflame.text.progress import Reporter
 from workloads.registry import engine_named
 from workloads.steps import DatabaseShape
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.results.categories import read_categories
+from ground.results.comparison import Comparison, ComparisonRun, Session
+from ground.results.differences import Budget
+from ground.results.files import Files
+from ground.results.off_cpu import STATES, OffCpu, Thread, read_off_cpu
+from ground.results.record import RunRecord, Window
+from ground.results.run import open_run
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.metrics import slice_columns
 from ioflame.analysis.roles import query_role
-from ioflame.results.categories import read_categories
-from ioflame.results.comparison import Comparison, ComparisonRun, Session
-from ioflame.results.differences import Budget
-from ioflame.results.files import Files
-from ioflame.results.off_cpu import STATES, OffCpu, Thread, read_off_cpu
-from ioflame.results.record import RunRecord, Window
-from ioflame.results.run import open_run
 from workloads.registry import engine_named
 
 __all__ = ("budget_of", "serving_threads")

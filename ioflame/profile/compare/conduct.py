@@ -8,9 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.results.comparison import Comparison, ComparisonRun, Factor, Plan, Session
+from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.analysis.compare.order import session_orders
-from ioflame.errors import IoflameError, MeasurementError, UsageError
 from ioflame.profile.analyse import analyse
 from ioflame.profile.compare.alike import tell_apart
 from ioflame.profile.compare.arms import PlannedArm
@@ -19,8 +21,6 @@ from ioflame.profile.compare.judge import judge
 from ioflame.profile.compare.options import CompareOptions
 from ioflame.profile.compare.sessions import SCHEDULES, Place, SessionRun
 from ioflame.profile.compare.trees import Placed, placed
-from ioflame.results.comparison import Comparison, ComparisonRun, Factor, Plan, Session
-from ioflame.text.progress import Reporter
 
 __all__ = ("conduct", "planned", "resumed")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from ioflame.results.comparison import Block, BlockWindow
+from ground.results.comparison import Block, BlockWindow
 
 __all__ = ("BOUNDS", "passed_bounds")
 

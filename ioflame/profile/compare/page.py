@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from folding.frames import compare_frames
+from ground.errors import IoflameError
+from ground.results.comparison import ComparisonRun
+from ground.results.frame_differences import FrameDifferences
+from ground.results.run import open_run
+from ground.results.verdicts import Verdicts
 from ioflame.analysis.compare.instruments import comparability
-from ioflame.errors import IoflameError
 from ioflame.profile.frames import profile_runs
-from ioflame.results.comparison import ComparisonRun
-from ioflame.results.frame_differences import FrameDifferences
-from ioflame.results.run import open_run
-from ioflame.results.verdicts import Verdicts
 from viz.page.compare import ComparisonView, render_comparison
 from viz.page.document import write_page
 from workloads.registry import rules_named

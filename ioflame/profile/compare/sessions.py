@@ -14,16 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from collectors.perf import with_dwarf
+from ground.errors import IoflameError
+from ground.results.comparison import Block, BlockWindow, ComparisonRun, Plan, Process, Session
+from ground.results.run import Run
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.analysis.compare.order import SessionOrder
-from ioflame.errors import IoflameError
 from ioflame.profile.compare.arm_process import ArmProcess, padding
 from ioflame.profile.compare.disturbed import passed_bounds
 from ioflame.profile.compare.trees import Placed
 from ioflame.profile.job import new_record
-from ioflame.results.comparison import Block, BlockWindow, ComparisonRun, Plan, Process, Session
-from ioflame.results.run import Run
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 
 __all__ = ("SCHEDULES", "Place", "SessionRun")
 

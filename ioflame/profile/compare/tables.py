@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ground.errors import UsageError
+from ground.results.comparison import Comparison
+from ground.results.differences import Agreement, Cell, Decision, RelativeTable
+from ground.results.verdicts import Verdicts
 from ioflame.analysis.compare.figures import DECIDING
 from ioflame.analysis.compare.relative import agreement, relative_table
-from ioflame.errors import UsageError
-from ioflame.results.comparison import Comparison
-from ioflame.results.differences import Agreement, Cell, Decision, RelativeTable
-from ioflame.results.verdicts import Verdicts
 
 __all__ = ("Beside", "tables_of")
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ioflame.errors import MeasurementError
+from ground.errors import MeasurementError
+from ground.results.comparison import ComparisonRun
+from ground.system.process import Children
+from ground.text.progress import Reporter
 from ioflame.profile.compare.arms import PlannedArm, oldest
 from ioflame.profile.job import describe_database
-from ioflame.results.comparison import ComparisonRun
-from ioflame.system.process import Children
-from ioflame.text.progress import Reporter
 from workloads.clones import clones
 from workloads.database import Database, locked
 from workloads.engine import Tree

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioflame.errors import UsageError
+from ground.errors import UsageError
+from ground.results.bisect import BisectRun
+from ground.results.cells import CellsRun
+from ground.results.comparison import ComparisonRun
+from ground.results.experiment import ExperimentRun
+from ground.results.files import Files
+from ground.results.run import open_run
+from ground.results.store.database import RunTables, Store
 from ioflame.profile.store.imports import Imported, import_file
 from ioflame.profile.store.runs import comparison_tables, run_tables
-from ioflame.results.bisect import BisectRun
-from ioflame.results.cells import CellsRun
-from ioflame.results.comparison import ComparisonRun
-from ioflame.results.experiment import ExperimentRun
-from ioflame.results.files import Files
-from ioflame.results.run import open_run
-from ioflame.results.store.database import RunTables, Store
 
 __all__ = ("Added", "add_to_store")
 

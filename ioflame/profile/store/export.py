@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof
-from ioflame.errors import MeasurementError, UsageError
-from ioflame.results.store.database import Store, stored_files
-from ioflame.system.atomic_files import check_new, write_whole
+from ground.errors import MeasurementError, UsageError
+from ground.results.store.database import Store, stored_files
+from ground.system.atomic_files import check_new, write_whole
 
 __all__ = ("LATEST", "events_of", "export_run", "facts_of", "profile_of")
 

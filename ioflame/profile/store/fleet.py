@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
+from ground.errors import MeasurementError
+from ground.results.store.database import Store, stored_query
 from ioflame.analysis.fleet import Watch, watch_of
-from ioflame.errors import MeasurementError
-from ioflame.results.store.database import Store, stored_query
 
 __all__ = ("watch_release",)
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.results.store.database import Store, stored_query
+from ground.system.atomic_files import write_json, write_whole
 from ioflame.analysis.history import Category, History, Measured, Noise, Series, history_of
-from ioflame.results.store.database import Store, stored_query
-from ioflame.system.atomic_files import write_json, write_whole
 
 __all__ = ("read_history", "write_otava")
 

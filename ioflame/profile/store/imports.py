@@ -12,14 +12,14 @@ from pathlib import Path
 
 from folding.foreign import ForeignProfile, read_otlp, read_pprof
 from folding.stackfold import run_stackfold
-from ioflame.errors import UsageError
+from ground.errors import UsageError
+from ground.results.benchmark_report import read_benchmark_reports
+from ground.results.profile import read_profile
+from ground.results.store.database import RunTables
+from ground.results.store.ids import FrameTable
+from ground.system.atomic_files import read_text, read_whole
+from ground.system.scratch import scratch_directory
 from ioflame.profile.store.runs import run_name, sample_rows
-from ioflame.results.benchmark_report import read_benchmark_reports
-from ioflame.results.profile import read_profile
-from ioflame.results.store.database import RunTables
-from ioflame.results.store.ids import FrameTable
-from ioflame.system.atomic_files import read_text, read_whole
-from ioflame.system.scratch import scratch_directory
 
 __all__ = ("FORMATS", "SETTINGS", "Imported", "import_file", "settings_of")
 

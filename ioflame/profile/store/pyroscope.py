@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from folding.foreign import ForeignProfile, encode_pprof
-from ioflame.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError, UsageError
+from ground.results.store.database import Store
 from ioflame.profile.store.export import events_of, facts_of, profile_of
-from ioflame.results.store.database import Store
 
 __all__ = ("push_run",)
 

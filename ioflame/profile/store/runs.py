@@ -11,21 +11,21 @@ from dataclasses import asdict
 from pathlib import Path
 
 from folding.stackfold import categorised_profile
+from ground.errors import MeasurementError
+from ground.results.comparison import Block, Comparison, ComparisonRun, Process, Session
+from ground.results.differences import Decision
+from ground.results.files import Files
+from ground.results.off_cpu import read_wall_clock
+from ground.results.profile import Folded, read_profile
+from ground.results.record import Counters, RunRecord, Window
+from ground.results.run import Run, open_run
+from ground.results.store.database import RunTables
+from ground.results.store.ids import FrameTable
+from ground.results.verdicts import Verdicts
+from ground.system.atomic_files import read_json, read_whole
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.metrics import window_metrics
-from ioflame.errors import MeasurementError
 from ioflame.profile.analyse import of_queries
-from ioflame.results.comparison import Block, Comparison, ComparisonRun, Process, Session
-from ioflame.results.differences import Decision
-from ioflame.results.files import Files
-from ioflame.results.off_cpu import read_wall_clock
-from ioflame.results.profile import Folded, read_profile
-from ioflame.results.record import Counters, RunRecord, Window
-from ioflame.results.run import Run, open_run
-from ioflame.results.store.database import RunTables
-from ioflame.results.store.ids import FrameTable
-from ioflame.results.verdicts import Verdicts
-from ioflame.system.atomic_files import read_json, read_whole
 from workloads.registry import rules_named
 
 __all__ = ("comparison_tables", "run_name", "run_tables", "sample_rows")

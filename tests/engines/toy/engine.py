@@ -6,9 +6,9 @@ import csv
 import re
 from pathlib import Path
 
-from ioflame.errors import MeasurementError
-from ioflame.results.writes import Writes
-from ioflame.system.process import capture
+from ground.errors import MeasurementError
+from ground.results.writes import Writes
+from ground.system.process import capture
 from workloads.elf import frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.steps import DatabaseShape, StepParameters

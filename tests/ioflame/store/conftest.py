@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.run import Run
+from ground.results.store.database import Store
 from ioflame.profile.store.add import add_to_store
-from ioflame.results.run import Run
-from ioflame.results.store.database import Store
 from tests.ioflame.store.stored import made_run
 
 

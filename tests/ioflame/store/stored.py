@@ -8,13 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ground.results.comparison import ComparisonRun
+from ground.results.profile import read_profile
+from ground.results.record import ProfileFacts
+from ground.results.run import Run
+from ground.results.store.database import Store
+from ground.system.atomic_files import write_json
 from ioflame.profile.compare.judge import verdicts_of
-from ioflame.results.comparison import ComparisonRun
-from ioflame.results.profile import read_profile
-from ioflame.results.record import ProfileFacts
-from ioflame.results.run import Run
-from ioflame.results.store.database import Store
-from ioflame.system.atomic_files import write_json
 from tests.viz import compared
 from tests.viz.compared import RATES, fold
 from tests.viz.runs import record, series

@@ -12,10 +12,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from ground.results.run import Run
+from ground.results.store.database import Store
+from ground.results.store.parquet_files import writing
 from ioflame.profile.store.add import add_to_store
-from ioflame.results.run import Run
-from ioflame.results.store.database import Store
-from ioflame.results.store.parquet_files import writing
 from tests.ioflame.store.stored import command, made_run, weights
 
 
@@ -114,7 +114,7 @@ def test_killed_in_the_middle_of_an_add(runs: list[Run], tmp_path: Path) -> None
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ioflame.results.store import database
+from ground.results.store import database
 die, unlink = lambda *_: os.kill(os.getpid(), signal.SIGKILL), Path.unlink
 if sys.argv[2] == "before":
     database.put_in_place = die

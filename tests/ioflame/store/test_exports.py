@@ -14,11 +14,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof, read_pprof
+from ground.errors import MeasurementError, UsageError
+from ground.results.store.database import Store
 from ioflame import cli
-from ioflame.errors import MeasurementError, UsageError
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.pyroscope import push_run
-from ioflame.results.store.database import Store
 from tests.ioflame.store.stored import made_run, weights
 
 

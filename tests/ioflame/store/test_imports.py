@@ -12,10 +12,10 @@ import pytest
 from opentelemetry.proto.profiles.v1development import profiles_pb2
 
 from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof, read_pprof
-from ioflame.errors import MeasurementError, UsageError
+from ground.errors import MeasurementError, UsageError
+from ground.results.store.database import Store
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
-from ioflame.results.store.database import Store
 from tests.folding.recordings import record
 
 

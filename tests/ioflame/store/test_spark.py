@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.store.database import Store, stored_query
 from ioflame.profile.store.add import add_to_store
-from ioflame.results.store.database import Store, stored_query
 from tests.ioflame.store.stored import made_comparison, made_run
 from tests.ioflame.test_fleet import Fleet
 
@@ -39,7 +39,7 @@ QUESTIONS = (
 ASK = """
 import json, sys
 from pyspark.sql import SparkSession
-from ioflame.results.store.spark import SETTINGS, open_in_spark
+from ground.results.store.spark import SETTINGS, open_in_spark
 store, place, *questions = sys.argv[1:]
 here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
 place_of = {"spark.local.dir": place, "spark.sql.warehouse.dir": place, "spark.sql.shuffle.partitions": "2"}

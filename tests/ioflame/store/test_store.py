@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from folding.foreign import read_pprof
+from ground.errors import HostError, UsageError
+from ground.results.profile import read_profile
+from ground.results.run import Run, open_run
+from ground.results.store.database import RunTables, Store
+from ground.system.atomic_files import write_json
 from ioflame import cli
-from ioflame.errors import HostError, UsageError
 from ioflame.profile.report import write_page_of
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
 from ioflame.profile.store.history import read_history
-from ioflame.results.profile import read_profile
-from ioflame.results.run import Run, open_run
-from ioflame.results.store.database import RunTables, Store
-from ioflame.system.atomic_files import write_json
 from tests.ioflame.store.stored import made_comparison, weights
 
 FIGURES = (

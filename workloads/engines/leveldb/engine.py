@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ioflame.errors import MeasurementError
-from ioflame.results.writes import Writes
+from ground.errors import MeasurementError
+from ground.results.writes import Writes
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.our_client import inspected, result_of, totals_of
 from workloads.steps import DatabaseShape

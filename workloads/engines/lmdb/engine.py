@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ioflame.errors import MeasurementError
-from ioflame.results.writes import Writes
+from ground.errors import MeasurementError
+from ground.results.writes import Writes
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.our_client import inspected, lines_of, result_of
 from workloads.steps import DatabaseShape, StepParameters

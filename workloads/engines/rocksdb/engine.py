@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from ioflame.errors import HostError, MeasurementError
-from ioflame.results.writes import Writes
-from ioflame.system.process import capture
-from ioflame.system.scratch import scratch_directory
+from ground.errors import HostError, MeasurementError
+from ground.results.writes import Writes
+from ground.system.process import capture
+from ground.system.scratch import scratch_directory
 from workloads.elf import frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.engines.rocksdb.mixgraph import closing_figures, flags_of, hit_rate

@@ -1,0 +1,91 @@
+"""`bisect.json`: a search for a commit: what was built and measured, and so where to go on after an interruption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.errors import UsageError
+from ground.results.run import new_directory
+from ground.system.atomic_files import read_json, write_json
+
+__all__ = ("BisectRecord", "BisectRun", "Measured")
+
+_NAME = "bisect.json"
+
+
+@dataclass
+class Measured:
+    """A session, block by block: ln(bad/good), and the candidate against the middle of both (`off`).
+
+    candidate: its place; None for the ends alone. directory: of its comparison, relative
+    """
+
+    candidate: int | None
+    ends: list[float]
+    off: list[float]
+    directory: str
+    seconds: float = 0.0
+
+
+@dataclass
+class BisectRecord:
+    """The whole search.
+
+    names:      of commits (or arms) in order, the good end first, the bad one last; titles: what each says of itself
+    symptom:    qps, cpuPer, or category:NAME
+    binaries, artifacts: by place, of those that were built; SHA-256
+    build_seconds: by place; skipped: by place, why it could not be built or did not run
+    proof:      what was found of the ends: the verdict in words; differs: None before they were compared
+    session_sd: of ln of one process beyond its blocks
+    outcome:    the last line of the terminal; "" before
+    """
+
+    ioflame: str
+    created: str
+    symptom: str
+    names: list[str]
+    titles: list[str]
+    repository: str = ""
+    build: str = ""
+    binary: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    binaries: dict[str, str] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    build_seconds: dict[str, float] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    proof: str = ""
+    differs: bool | None = None
+    session_sd: float = 0.0
+    measured: list[Measured] = field(default_factory=list)
+    outcome: str = ""
+    schema: int = 1
+
+
+class BisectRun:
+    """The directory of a search: its record, built binaries, logs of builds, and comparisons."""
+
+    def __init__(self, directory: Path, record: BisectRecord) -> None:
+        self.directory, self.record = directory, record
+
+    @classmethod
+    def create(cls, out: Path, record: BisectRecord) -> BisectRun:
+        run = cls(new_directory(out, "bisect"), record)
+        run.save()
+        return run
+
+    @classmethod
+    def open(cls, directory: Path) -> BisectRun:
+        """UsageError when there is none, MeasurementError when its record is broken."""
+        path = directory / _NAME
+        if not path.is_file():
+            raise UsageError(f"{directory} holds no {_NAME}", mend="--resume <the directory of a bisect>")
+        return cls(directory, read_json(path, BisectRecord, "a search's record"))
+
+    @staticmethod
+    def is_in(directory: Path) -> bool:
+        return (directory / _NAME).is_file()
+
+    def save(self) -> None:
+        """Writes the record whole or not at all."""
+        write_json(self.directory / _NAME, self.record)

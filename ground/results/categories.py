@@ -1,0 +1,67 @@
+"""Category views of a profile, as their files in a run directory hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.results.files import Files
+from ground.results.interval import Interval
+from ground.system.atomic_files import read_json
+
+__all__ = ("Categories", "Category", "OtherFrame", "read_categories", "views_in")
+
+
+@dataclass(frozen=True)
+class Category:
+    """A row of a view: share in percent of all weight; samples None where they were not counted.
+
+    interval: of the share, in percent, by bootstrap over the seconds of the window; None where they are too few
+    us_per_query, us_per_read: that share of the CPU of a query, and of a storage read; None where it is not known
+    """
+
+    name: str
+    label: str
+    weight: int
+    share: float
+    samples: int | None
+    interval: Interval | None = None
+    us_per_query: float | None = None
+    us_per_read: float | None = None
+
+
+@dataclass(frozen=True)
+class OtherFrame:
+    """A frame that no rule knows, with the weight it brings into `other`."""
+
+    frame: str
+    weight: int
+
+
+@dataclass(frozen=True)
+class Categories:
+    """`categories.json`: a whole view of one profile, its rows in the rules' order, `other` last.
+
+    rules_checked: engine versions the rules were checked with
+    description: what the view tells, as its rules say it
+    slices: the weight of each row, in the rows' order, in each second of the window; empty where it is not known
+    """
+
+    view: str
+    rules_checked: list[str]
+    total_weight: int
+    rows: list[Category]
+    other_frames: list[OtherFrame]
+    slices: list[list[int]] = field(default_factory=list)
+    description: str = ""
+
+
+def read_categories(directory: Path, view: str = "owner") -> Categories:
+    """A category view in a run directory; MeasurementError when it is missing or of another form."""
+    return read_json(directory / Files.of_view(view), Categories)
+
+
+def views_in(directory: Path) -> list[str]:
+    """The category views in a run directory: the owner view first, the others in the order of the alphabet."""
+    others = sorted(path.name.split(".")[1] for path in directory.glob(Files.of_view("*")))
+    return [*(["owner"] if (directory / Files.CATEGORIES).exists() else []), *others]

@@ -1,0 +1,72 @@
+"""`cells.json`: every run of every cell of an experiment, and so where to go on after an interruption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ground.results.resumable import ResumableRun
+
+__all__ = ("CellOutcome", "CellsRecord", "CellsRun")
+
+SCHEMA = 1
+
+
+@dataclass
+class CellOutcome:
+    """A run of a cell. status: `todo`, `done`, `failed` or `left out`; figures: by step and name; why: it is not done
+
+    turn, round: which of the cell's runs it is, and the round that it is part of
+    runs:   by step, of one that was measured window by window: its run directory, relative
+    amiss:  checks of those runs that failed, in words
+    """
+
+    cell: str
+    turn: int
+    round: int = 0
+    status: str = "todo"
+    figures: dict[str, float] = field(default_factory=dict)
+    commands: list[list[str]] = field(default_factory=list)
+    seconds: float = 0.0
+    why: str = ""
+    runs: dict[str, str] = field(default_factory=dict)
+    amiss: list[str] = field(default_factory=list)
+
+
+@dataclass
+class CellsRecord:
+    """The whole experiment: what was asked, where it ran, every run.
+
+    builds:     facts of each, where there are several
+    callgraphs: by step, of all its profiles, as the first one's trial chose it: tables put them side by side
+    """
+
+    name: str
+    created: str
+    num_keys: int
+    options: dict[str, str]
+    host: dict[str, str]
+    tools: dict[str, str]
+    runs: list[CellOutcome] = field(default_factory=list)
+    builds: dict[str, dict[str, str]] = field(default_factory=dict)
+    callgraphs: dict[str, str] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def figures(self, cell: str) -> list[dict[str, float]]:
+        """Those of the runs of a cell; of one that failed, those of the steps before that."""
+        runs = [run for run in self.runs if run.cell == cell and run.figures]
+        return [
+            {name: value for name, value in run.figures.items() if run.status == "done" or not name.startswith("last.")}
+            for run in runs
+        ]
+
+
+class CellsRun(ResumableRun[CellsRecord]):
+    """The directory of an experiment of cells."""
+
+    file = "cells.json"
+    form = CellsRecord
+    what = "an experiment of cells"
+
+    @staticmethod
+    def name_of(record: CellsRecord) -> str:
+        return record.name

@@ -1,0 +1,228 @@
+"""`comparison.json`: what was compared, by which plan, and every window that was measured.
+
+A comparison is a directory of its own. Sessions hold blocks, blocks hold windows. In each session each arm has a
+process of its own, whose run directory lies beside (`Process.directory`): run.json, the client's log, perf.data,
+profile.json and so on, as of a run of `ioflame profile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.results.files import Files
+from ground.results.record import Window
+from ground.results.resumable import ResumableRun
+
+__all__ = (
+    "BUILD",
+    "NOTHING",
+    "Arm",
+    "Block",
+    "BlockWindow",
+    "Comparison",
+    "ComparisonRun",
+    "Factor",
+    "Plan",
+    "Process",
+    "Session",
+)
+
+# The factor of arms that are given as clients and not as values of a setting; of one client given twice.
+BUILD = "engine build"
+NOTHING = "nothing"
+
+
+@dataclass
+class Factor:
+    """What is meant to differ: `engine build`, or the name of a setting (`cache_type`)."""
+
+    name: str
+    values: list[str]
+
+    @property
+    def is_build(self) -> bool:
+        return self.name == BUILD
+
+
+@dataclass
+class Arm:
+    """One value of the factor, and what ran for it. The first arm of a comparison is the base.
+
+    value:       of the factor: the client's path, or the setting's value
+    twin_of:     the arm that this one repeats as a negative control; "" for an arm of its own
+    environment: variables that it alone is started with
+    options:     of its runs; identity: of client, engine and libraries, by name, as `tools` of a run has them
+    database:    of its tree, as `database` of a run has it
+    """
+
+    name: str
+    value: str
+    threads: int
+    twin_of: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    identity: dict[str, str] = field(default_factory=dict)
+    database: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Plan:
+    """Everything that decides, fixed before the first window.
+
+    schedule:         `frozen`, `process` or `duet`; tree: `shared` or `own`
+    seed:             of the order of blocks and of whatever else is random
+    delta:            the smallest difference that matters, as a part (0.02)
+    looks:            after how many sessions there is a look at the figures, each at its part of 5 %
+    sessions:         the most; the last look is there, or where the time is over
+    blocks:           of a session, without those that are repeated
+    window_seconds:   of a window, without dropped_seconds after each thaw
+    profile_seconds:  of the window of each observer in `collect`, one an arm and session
+    time_limit:       seconds; None without one
+    bounds:           a block is repeated when one of these is passed in one of its windows: `steal`, as a part of all
+                      CPU time; `foreign reads`, of the bytes read from the device; `writes`, MiB a second of the
+                      process. At most the part repeats_at_most of all blocks is repeated
+    rule:             of the verdict, by name
+    """
+
+    schedule: str
+    tree: str
+    seed: int
+    delta: float
+    looks: list[int]
+    sessions: int
+    blocks: int
+    window_seconds: float
+    dropped_seconds: float
+    profile_seconds: float
+    collect: list[str] = field(default_factory=list)
+    time_limit: float | None = None
+    bounds: dict[str, float] = field(default_factory=dict)
+    repeats_at_most: float = 0.25
+    rule: str = ""
+
+
+@dataclass
+class BlockWindow:
+    """A window of one arm. position: in its block, from 0; seconds: the same window second by second."""
+
+    arm: str
+    position: int
+    window: Window
+    seconds: list[Window] = field(default_factory=list)
+
+
+@dataclass
+class Block:
+    """The windows of one block in the order of their time.
+
+    disturbed: which bounds of the plan were passed in it; dropped: why it does not count; "" where it does
+    """
+
+    order: list[str]
+    windows: list[BlockWindow] = field(default_factory=list)
+    disturbed: str = ""
+    dropped: str = ""
+
+
+@dataclass
+class Process:
+    """A process of an arm in one session.
+
+    directory:         its run directory, relative to the comparison's
+    environment_bytes: by which its environment was made larger, at random
+    warm_up:           None where it was not reached
+    """
+
+    arm: str
+    directory: str
+    environment_bytes: int
+    pid: int = 0
+    warm_up: Window | None = None
+
+
+@dataclass
+class Session:
+    """New processes of every arm, and the blocks measured with them.
+
+    processes: in the order of their start
+    ended:     why it does not count (`interrupted`); "" for a whole one. whole: every block was measured
+    started:   Unix seconds; seconds: that it took
+    """
+
+    number: int
+    started: float
+    processes: list[Process] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    whole: bool = False
+    ended: str = ""
+    seconds: float = 0.0
+
+    def counted(self) -> Iterator[Block]:
+        """The blocks that were not dropped."""
+        return (block for block in self.blocks if not block.dropped)
+
+
+@dataclass
+class Comparison:
+    """The whole comparison.
+
+    differing:      what of the arms differs besides the factor: its name, and the value of each arm
+    not_comparable: why no verdict can be given, whatever the figures; empty where one can
+    callgraph:      of all profiles, as the trials of the first session chose it; "" before
+    """
+
+    ioflame: str
+    created: str
+    engine: str
+    workload: str
+    factor: Factor
+    plan: Plan
+    arms: list[Arm]
+    host: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    differing: dict[str, list[str]] = field(default_factory=dict)
+    not_comparable: list[str] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+    callgraph: str = ""
+    schema: int = 1
+
+    @property
+    def base(self) -> Arm:
+        return self.arms[0]
+
+    @property
+    def twin(self) -> Arm | None:
+        """The negative control; None where there is none."""
+        return next((arm for arm in self.arms if arm.twin_of), None)
+
+    def arm(self, name: str) -> Arm:
+        """KeyError where there is none of that name."""
+        found = {arm.name: arm for arm in self.arms}
+        return found[name]
+
+    def whole_sessions(self) -> list[Session]:
+        """Those that count."""
+        return [session for session in self.sessions if session.whole]
+
+
+class ComparisonRun(ResumableRun[Comparison]):
+    """A comparison's directory: its record, and the run directories of its processes."""
+
+    file = "comparison.json"
+    form = Comparison
+    what = "a comparison"
+
+    @staticmethod
+    def name_of(record: Comparison) -> str:
+        return f"compare-{record.workload}"
+
+    def profiles(self, arm: str) -> list[Path]:
+        """The run directories of the arm that hold a folded profile, of the whole sessions, the oldest first."""
+        return [
+            self.directory / process.directory
+            for session in self.record.whole_sessions()
+            for process in session.processes
+            if process.arm == arm and (self.directory / process.directory / Files.PROFILE).exists()
+        ]

@@ -1,0 +1,149 @@
+"""What the eBPF observers count, as their files in a run directory hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.results.histogram import Histogram
+from ground.system.atomic_files import read_json
+from ground.system.diskstats import DiskCounts
+
+__all__ = (
+    "Device",
+    "DiskWindow",
+    "IoKind",
+    "IoLatency",
+    "IoRow",
+    "IoSlice",
+    "ProgramCost",
+    "read_io_latency",
+)
+
+
+@dataclass(frozen=True)
+class ProgramCost:
+    """One eBPF program by the kernel's own account (bpf_stats): runs, their time in ns, and runs left out because the
+    program was already running on that CPU (events it has not seen). Zeros where the kernel keeps no account for us.
+    """
+
+    name: str
+    runs: int
+    ns: int
+    missed: int = 0
+
+
+@dataclass(frozen=True)
+class Device:
+    """A block device; bio_based: it has no requests of its own (device mapper, md, zram)."""
+
+    major: int
+    minor: int
+    name: str
+    partition: bool = False
+    bio_based: bool = False
+
+
+@dataclass(frozen=True)
+class DiskWindow:
+    """What /proc/diskstats counted in the window: at least `inner`, at most `outer`.
+
+    They are equal unless requests completed while the window was being opened or closed.
+    """
+
+    inner: DiskCounts
+    outer: DiskCounts
+
+
+@dataclass(frozen=True)
+class IoRow:
+    """Requests of one operation and owner, by the time they took, in ns.
+
+    operation: `read`, `write`, `flush` (commands to the drive), `discard`, `other`
+    owner:     `process` (one of the processes asked for began it) or `others`; what the kernel writes later from
+               the page cache is `others`
+    queue:     from its start to when the driver got it; empty where that cannot be told (no requests, nothing to send)
+    device:    from there to its end
+    total:     both, from start to end: the time /proc/diskstats adds up
+    """
+
+    operation: str
+    owner: str
+    queue: Histogram
+    device: Histogram
+    total: Histogram
+
+
+@dataclass(frozen=True)
+class IoKind:
+    """Requests of one operation, flags, size and owner.
+
+    flags: the kernel's names (`sync`, `rahead`, `meta`, `fua`, `preflush`)
+    bytes: its size with all that was merged into it
+    """
+
+    operation: str
+    flags: list[str]
+    bytes: int
+    owner: str
+    count: int
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class IoSlice:
+    """Total latency of the reads that ended since the slice before, as (low, high, count) in ns; for a heat map."""
+
+    end_ns: int
+    process: list[tuple[int, int, int]]
+    others: list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class IoLatency:
+    """`iolat.json`: IO latency of one device within a window.
+
+    backend:   `co-re`, `bpftrace` or `bcc`; how: which events it is from, and what of it is less than exact
+    pids:      the processes whose requests are told apart; children: theirs too
+    start_ns, end_ns: the window, CLOCK_MONOTONIC
+    losses:    events that were not counted, by reason; all 0 in a sound result
+    facts:     what merely happened: `requeued` (the driver's queue was full), `merged`, `processes_ended`, `unfinished`
+               (begun and not ended when the window closed)
+    diskstats: None where the kernel does not count for this device
+    """
+
+    backend: str
+    how: str
+    device: Device
+    pids: list[int]
+    children: bool
+    start_ns: int
+    end_ns: int
+    rows: list[IoRow]
+    kinds: list[IoKind]
+    slices: list[IoSlice]
+    losses: dict[str, int]
+    facts: dict[str, int] = field(default_factory=dict)
+    diskstats: DiskWindow | None = None
+    costs: list[ProgramCost] = field(default_factory=list)
+    schema: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+    def row(self, operation: str, owner: str) -> IoRow:
+        """The row of that operation and owner; an empty one where nothing of it was counted."""
+        for row in self.rows:
+            if (row.operation, row.owner) == (operation, owner):
+                return row
+        return IoRow(operation, owner, Histogram(), Histogram(), Histogram())
+
+    def count(self, operation: str) -> int:
+        """Requests of that operation, whoever sent them."""
+        return sum(row.total.count for row in self.rows if row.operation == operation)
+
+
+def read_io_latency(path: Path) -> IoLatency:
+    """`iolat.json`. MeasurementError when it is missing or of another form."""
+    return read_json(path, IoLatency)

@@ -1,0 +1,240 @@
+"""The latency ladder of a query, as its file in a run directory holds it: stages that add up to the query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.results.histogram import Histogram
+from ground.system.atomic_files import read_json
+
+__all__ = (
+    "CLASSES",
+    "FOLLOWED",
+    "STAGES",
+    "Ladder",
+    "LadderDevice",
+    "Rung",
+    "Step",
+    "Trap",
+    "Watched",
+    "read_ladder",
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage for people: what it is between, and what happens in it.
+
+    where: `engine`, `kernel` or `device`: whose time it is
+    """
+
+    start: str
+    end: str
+    about: str
+    where: str
+
+
+# In the order of a query's life.
+STAGES: dict[str, Step] = {
+    "get_pre": Step("query called", "file reader", "memtables, files, index, filter, block cache miss", "engine"),
+    "rdr_pre": Step("file reader", "read call", "aligned buffer, rate limiter", "engine"),
+    "sys_pre": Step("read call", "request begins", "file system, pages pinned, request made", "kernel"),
+    "queue": Step("request begins", "to the driver", "plug, IO scheduler", "device"),
+    "device": Step("to the driver", "request done", "the device, and its interrupt", "device"),
+    "wake": Step("request done", "waking begins", "end of the request, finding who waits", "kernel"),
+    "runq": Step("waking begins", "thread runs", "interrupt to its CPU, leaving idle, waiting for the CPU", "kernel"),
+    "sys_post": Step("thread runs", "read call returns", "pages released", "kernel"),
+    "rdr_post": Step("read call returns", "file reader returns", "copy, statistics", "engine"),
+    "get_post": Step("file reader returns", "query returns", "checksum, cache insert, search in block", "engine"),
+}
+
+# The class whose queries have stages.
+FOLLOWED = "one_read"
+
+CLASSES: dict[str, str] = {
+    "one_read": "slept for one read of one request: the ladder",
+    "no_read": "answered from memtable or block cache",
+    "several": "several read calls or several requests",
+    "no_request": "a read without a request: page cache",
+    "foreign": "slept for a request of another thread's",
+    "awake": "request done before the thread slept",
+    "uring": "asked io_uring or libaio, which is not followed",
+    "disorder": "a stage without its end, or out of order",
+}
+
+
+@dataclass(frozen=True)
+class Trap:
+    """What a uprobe costs the function it is on, ns: measured with empty programs on functions of the loader's own.
+
+    stepped_ns: of an entry whose first instruction the kernel single-steps because it cannot emulate it
+    """
+
+    entry_ns: float
+    stepped_ns: float
+    return_ns: float
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A function with a probe, the file it was found in, and its calls in the trial before the window.
+
+    stepped: its first instruction is single-stepped at each call, which in a VM can take longer than all the rest
+    """
+
+    name: str
+    file: str
+    calls: int
+    stepped: bool = False
+
+
+@dataclass(frozen=True)
+class LadderDevice:
+    """The disk that most followed reads went to, and its reads in the window by /proc/diskstats."""
+
+    major: int
+    minor: int
+    name: str
+    followed: int
+    reads: int
+    read_ms: int
+
+    @property
+    def await_ns(self) -> float | None:
+        """ns of one read from its start to its end, everybody's reads; whole milliseconds divided by reads."""
+        return self.read_ms * 1e6 / self.reads if self.reads else None
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Durations of one stage, or of one class of queries, in ns; own_ns: of them within the probes' own programs."""
+
+    name: str
+    count: int = 0
+    sum_ns: int = 0
+    least_ns: int = 0
+    most_ns: int = 0
+    buckets: list[tuple[int, int, int]] = field(default_factory=list)
+    own_ns: int = 0
+
+    @property
+    def histogram(self) -> Histogram:
+        return Histogram(self.count, self.sum_ns, self.least_ns, self.most_ns, self.buckets)
+
+    @property
+    def mean_ns(self) -> float:
+        """0 where nothing was counted."""
+        return self.sum_ns / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """`ladder.json`: what one query in `sample` of a process went through, within a window.
+
+    start:     `query` (uprobes on the engine's function) or `syscall` (from the read call on)
+    notes:     why it starts at the read call, and the like
+    query, reader: the functions watched
+    uprobes:   `session` or `pair`: whether returns of queries that are not followed are trapped
+    queries:   begun in the window; followed: of these; threads: that began any
+    stages:    of class `one_read`, in order; they add up to it
+    classes:   what followed queries turned out to be
+    outside:   from a followed query's return to the thread's next query: the client's own loop; own_ns: our work in it
+    losses:    what was not counted, by reason
+    """
+
+    backend: str
+    pid: int
+    start_ns: int
+    end_ns: int
+    sample: int
+    start: str
+    notes: list[str]
+    query: list[Watched]
+    reader: list[Watched]
+    uprobes: str | None
+    trap: Trap | None
+    queries: int
+    followed: int
+    threads: int
+    stages: list[Rung]
+    classes: list[Rung]
+    outside: Rung
+    device: LadderDevice | None
+    losses: dict[str, int]
+    process_ended: bool
+    schema: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def total(self) -> Rung:
+        """Whole queries of the class that has stages."""
+        return self.of_class(FOLLOWED)
+
+    def of_class(self, name: str) -> Rung:
+        return next((rung for rung in self.classes if rung.name == name), Rung(name))
+
+    def stage(self, name: str) -> Rung:
+        return next((rung for rung in self.stages if rung.name == name), Rung(name))
+
+    @property
+    def finished(self) -> int:
+        """Followed queries that ended within the window."""
+        return sum(rung.count for rung in self.classes)
+
+    @property
+    def incomplete(self) -> int:
+        """Followed queries that the window's edge cut off, and abandoned ones."""
+        return self.followed - self.finished
+
+    @property
+    def sum_of_parts_ns(self) -> float:
+        """Mean of all stages together; of the same queries as `total`, so it equals its mean."""
+        return sum(rung.sum_ns for rung in self.stages) / self.total.count if self.total.count else 0.0
+
+    @property
+    def query_ns(self) -> float:
+        """Mean of all followed queries, whatever they turned out to be."""
+        return sum(rung.sum_ns for rung in self.classes) / self.finished if self.finished else 0.0
+
+    @property
+    def cycle_ns(self) -> float:
+        """From query to query of a thread, as traced: the query and the client's loop; 0 where that was not seen."""
+        return self.query_ns + self.outside.mean_ns if self.outside.count else 0.0
+
+    @property
+    def probe_ns(self) -> float:
+        """The probes' own part of a followed query of class `one_read`: their programs' time, and the traps, estimated.
+
+        Traps of the reader's entry and return lie within the query whole, those of its own entry and return by half.
+        """
+        if not self.total.count:
+            return 0.0
+        programs = sum(rung.own_ns for rung in self.stages) / self.total.count
+        if self.trap is None or self.start != "query":
+            return programs
+        half = (self.trap.entry_ns + self.trap.return_ns) / 2
+        # Stepping comes after the point in time is taken, so all of it lies within.
+        stepping = max(self.trap.stepped_ns - self.trap.entry_ns, 0.0)
+        traps = half + (2 * half if self.reader else 0.0)
+        return (
+            programs + traps + stepping * sum(any(w.stepped for w in watched) for watched in (self.query, self.reader))
+        )
+
+    @property
+    def stepped(self) -> list[Watched]:
+        """Functions whose entry is dear to trap."""
+        return [watched for watched in (*self.query, *self.reader) if watched.stepped]
+
+    def device_gap(self) -> list[Rung]:
+        """The stages outside of the block layer, the largest first: a query's time that io.lat does not have."""
+        outside = [rung for rung in self.stages if STAGES[rung.name].where != "device"]
+        return sorted(outside, key=lambda rung: -rung.sum_ns)
+
+
+def read_ladder(path: Path) -> Ladder:
+    """`ladder.json`. MeasurementError when it is missing or of another form."""
+    return read_json(path, Ladder)

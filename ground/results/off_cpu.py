@@ -1,0 +1,288 @@
+"""Time off the CPU, in the run queue, and the wall clock they make up: what the eBPF room writes and others read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.results.checks import Check, Verdict
+from ground.results.histogram import Histogram
+from ground.results.states import STATES
+from ground.system.atomic_files import read_json
+
+__all__ = (
+    "STATES",
+    "OffCpu",
+    "OffStack",
+    "RunQueue",
+    "StackFacts",
+    "StateTotal",
+    "Thread",
+    "WallClock",
+    "WallRow",
+    "read_off_cpu",
+    "read_run_queue",
+    "read_wall_clock",
+)
+
+# Beyond this the parts do not make up the whole, and something was not seen.
+_TOLERANCE = 0.02
+# What its programs miss by their nature, as a share of all waits; an error above that.
+_BPFTRACE_LOSES = 0.1
+
+
+@dataclass(frozen=True)
+class StateTotal:
+    """Time of all threads in one state (ns), and how many stretches it was."""
+
+    ns: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread's part of the window.
+
+    start_ns, end_ns: CLOCK_MONOTONIC, within the window; started, ended: whether that is its own beginning or end
+    ran_ns:  from each switch-in to the next switch-out
+    cpu_ns:  CPU time by the scheduler (schedstat). Above `ran_ns` where wake-ups find an idle CPU: the scheduler then
+             counts the thread as running from its wake-up on, before it is switched in. None where it ended unseen
+    off_ns:  by state; ran_ns + all of off_ns = end_ns - start_ns
+    """
+
+    tid: int
+    comm: str
+    start_ns: int
+    end_ns: int
+    started: bool
+    ended: bool
+    ran_ns: int
+    cpu_ns: int | None
+    off_ns: dict[str, int]
+    voluntary: int
+    involuntary: int
+
+    @property
+    def life_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+    @property
+    def is_idle(self) -> bool:
+        """On a CPU below 1 % of its time, and off it less than 10 times a second: a pool's thread without work, a main
+        thread that waits for others. A thread on a slow disk is not."""
+        return self.ran_ns * 100 < self.life_ns and self.voluntary * 1e8 < self.life_ns
+
+
+@dataclass(frozen=True)
+class StackFacts:
+    """What became of the stacks.
+
+    different: stacks kept; cut: of those, cut at the kernel's limit of 127 frames
+    lost_ns:   time whose stack could not be kept: in the totals, and under `[lost stack]`
+    before_ns: time of threads that were blocked before the programs were attached: kernel frames from /proc, no callers
+    """
+
+    different: int
+    cut: int
+    lost_ns: int
+    before_ns: int
+
+
+@dataclass(frozen=True)
+class OffCpu:
+    """`offcpu.json`: one process over one window.
+
+    start_ns, end_ns: CLOCK_MONOTONIC
+    process_ended_ns: when its last thread ended, where none was left at the end
+    losses:           by kind; all 0 in a sound window
+    recording:        where the stacks are; None where none were asked for
+    kernel_symbols:   whether kernel functions have names
+    """
+
+    backend: str
+    pid: int
+    start_ns: int
+    end_ns: int
+    process_ended_ns: int | None
+    waker: bool
+    states: dict[str, StateTotal]
+    threads: list[Thread]
+    stacks: StackFacts
+    losses: dict[str, int]
+    kernel_symbols: bool
+    recording: str | None = None
+    schema: int = 1
+
+    @property
+    def elapsed_ns(self) -> int:
+        """The threads' time within the window, added up."""
+        return sum(thread.life_ns for thread in self.threads)
+
+    @property
+    def ran_ns(self) -> int:
+        return sum(thread.ran_ns for thread in self.threads)
+
+    @property
+    def cpu_ns(self) -> int:
+        """CPU time by the scheduler, of the threads it is known of."""
+        return sum(thread.cpu_ns or 0 for thread in self.threads)
+
+    @property
+    def off_ns(self) -> int:
+        return sum(total.ns for total in self.states.values())
+
+    def checks(self) -> Iterator[Check]:
+        """What a reader must know before believing the figures."""
+        if self.elapsed_ns == 0:
+            yield Check("off-CPU: threads", Verdict.FAILED, "none seen", "the process ended before the window")
+            return
+        parts = (self.ran_ns + self.off_ns) / self.elapsed_ns
+        means = "" if abs(parts - 1) <= _TOLERANCE else "events were not seen: the figures do not hold"
+        yield Check(
+            "on-CPU + off-CPU",
+            Verdict.FAILED if means else Verdict.OK,
+            f"{parts:.2%} of {self.elapsed_ns / 1e9:.3f} s in {len(self.threads)} threads",
+            means,
+        )
+        # Without a stack time is whole, and a switch-in that was missed is worked out.
+        lost = {name: count for name, count in self.losses.items() if count and name not in ("no_stack", "missed_in")}
+        if lost:
+            yield Check(
+                "off-CPU: losses",
+                Verdict.FAILED if lost.keys() - {"lost_stack", "lost_sum"} else Verdict.WARN,
+                ", ".join(f"{name} {count:,}" for name, count in lost.items()),
+                f"{self.stacks.lost_ns / 1e9:.3f} s are under [lost stack]; totals hold unless threads were lost",
+            )
+        if self.stacks.cut:
+            yield Check(
+                "off-CPU: stacks",
+                Verdict.WARN,
+                f"{self.stacks.cut} of {self.stacks.different} reach 127 frames",
+                "their outer frames are missing",
+                "sysctl kernel.perf_event_max_stack does not help here: the program's limit is 127",
+            )
+        if not self.kernel_symbols:
+            yield Check(
+                "off-CPU: kernel symbols",
+                Verdict.WARN,
+                "hidden",
+                "kernel frames have no names, and the tracer's own are among them",
+                "sudo sysctl kernel.kptr_restrict=0",
+            )
+        if self.process_ended_ns is not None:
+            before = (self.end_ns - self.process_ended_ns) / 1e9
+            yield Check("process", Verdict.NOTE, f"pid {self.pid} ended {before:.1f} s before the window did")
+
+
+@dataclass(frozen=True)
+class OffStack:
+    """Time of one thread off its CPU at one place.
+
+    frames: root first, without the thread's name; kernel frames end in `_[k]`. A waker's frames follow `[woken by]`
+    category: of the rules' owner view; a waker's frames decide nothing
+    """
+
+    tid: int
+    comm: str
+    state: str
+    frames: tuple[str, ...]
+    ns: int
+    count: int
+    category: str = "other"
+
+
+@dataclass(frozen=True)
+class RunQueue:
+    """`runqlat.json`: waits for a CPU of one process's threads.
+
+    backend, how: `co-re` or `bpftrace`, and what of it is less than exact
+    waits: `woken`, `preempted` and `started` (threads created): each until it has a CPU
+    voluntary, involuntary: context switches, as /proc/PID/status counts them
+    """
+
+    backend: str
+    pid: int
+    start_ns: int
+    end_ns: int
+    waits: dict[str, Histogram]
+    voluntary: int
+    involuntary: int
+    losses: dict[str, int]
+    how: str = ""
+    schema: int = 1
+
+    def checks(self) -> Iterator[Check]:
+        waits = sum(wait.count for wait in self.waits.values())
+        # One wait for each thread may have begun before the programs were attached.
+        unseen = {name: count for name, count in self.losses.items() if count and name != "no_start"}
+        if self.losses.get("no_start", 0) > waits / 100 + 64:
+            unseen["no_start"] = self.losses["no_start"]
+        if not waits:
+            yield Check("run queue", Verdict.FAILED, "no wait was seen", "the process did nothing, or no event came")
+        if unseen:
+            stated = self.backend == "bpftrace" and sum(unseen.values()) <= _BPFTRACE_LOSES * waits
+            yield Check(
+                "run queue: losses",
+                Verdict.WARN if stated else Verdict.FAILED,
+                ", ".join(f"{name} {count:,}" for name, count in unseen.items()),
+                "as many waits are missing",
+            )
+        elif waits:
+            yield Check("run queue", Verdict.OK, f"{waits:,} waits, none lost")
+
+
+@dataclass(frozen=True)
+class WallRow:
+    """A part of the wall clock.
+
+    state:    `on-CPU`, a state of STATES, or `idle threads`
+    category: of the rules' owner view; "" where a state is not split
+    ns:       of all threads; us_per_query: None where queries are not known
+    """
+
+    state: str
+    category: str
+    ns: int
+    us_per_query: float | None = None
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """`wallclock.json`: elapsed time x threads, by what the threads were about.
+
+    elapsed_ns: of the threads that are not idle; the rows add up to it, but for `unseen_ns`
+    idle_ns:    time of idle threads (`Thread.is_idle`), which is not in the rows; idle_threads: how many
+    ran_ns:     on a CPU, switch-in to switch-out, split by perf's owner categories where a profile is there
+    cpu_ns:     the same by schedstat; None where a thread's was not known
+    queries:    within the window
+    """
+
+    elapsed_ns: int
+    threads: int
+    idle_ns: int
+    idle_threads: int
+    ran_ns: int
+    cpu_ns: int | None
+    queries: float | None
+    rows: list[WallRow] = field(default_factory=list)
+    schema: int = 1
+
+    @property
+    def unseen_ns(self) -> int:
+        return self.elapsed_ns - sum(row.ns for row in self.rows)
+
+
+def read_off_cpu(path: Path) -> OffCpu:
+    """MeasurementError where the file is missing or of another form."""
+    return read_json(path, OffCpu)
+
+
+def read_run_queue(path: Path) -> RunQueue:
+    """MeasurementError where the file is missing or of another form."""
+    return read_json(path, RunQueue)
+
+
+def read_wall_clock(path: Path) -> WallClock:
+    """MeasurementError where the file is missing or of another form."""
+    return read_json(path, WallClock)

@@ -1,0 +1,242 @@
+"""What a poor man's profiler leaves in a run directory: `pmp.json` and `locks.json`.
+
+Weights are ns of wall time: a sample stands for the time since its thread's last one. The stacks are in `pmp.folded`,
+with the thread's state as their leaf frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from ground.errors import MeasurementError
+from ground.results.files import Files
+from ground.system.atomic_files import read_json, write_json
+
+__all__ = (
+    "SCHEMA",
+    "Activity",
+    "Durations",
+    "Lacking",
+    "LockSite",
+    "Locks",
+    "Pmp",
+    "Tally",
+    "ThreadSamples",
+    "WaitPlace",
+    "read_locks",
+    "read_pmp",
+    "write",
+)
+
+_T = TypeVar("_T", "Pmp", "Locks")
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A number of samples, and the wall time they stand for, ns."""
+
+    samples: int
+    weight_ns: int
+
+
+@dataclass(frozen=True)
+class Durations:
+    """How long something lasted `n` times, ns; percentiles are values that were seen (nearest rank)."""
+
+    n: int
+    total_ns: int
+    mean_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class ThreadSamples:
+    """The samples of one thread; name: its last one; states: by R, S, D, T and ?."""
+
+    tid: int
+    name: str
+    samples: int
+    weight_ns: int
+    states: dict[str, Tally]
+
+
+@dataclass(frozen=True)
+class WaitPlace:
+    """Where threads were seen: state, the kernel function they wait in, system call number (-1: none)."""
+
+    state: str
+    wchan: str
+    syscall: int
+    samples: int
+    weight_ns: int
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Samples that lack something.
+
+    ended:        the thread ended before it stopped
+    did_not_stop: it stayed in the kernel until the end: its kernel side was kept
+    refused:      another tracer had it, or it may not be traced
+    left_alone:   it was in a system call whose caller would have seen a stop
+    moved:        it ran on between the look at its state and its stop: counted as running, without kernel frames
+    """
+
+    ended: int = 0
+    did_not_stop: int = 0
+    refused: int = 0
+    left_alone: int = 0
+    moved: int = 0
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the process and the host did while it was sampled.
+
+    switches, voluntary_switches: context switches of the process, and those of them in which it gave up the CPU itself
+    user_cpus, system_cpus: CPU of the process, in CPUs (1.0: one of them all the time)
+    host_switches:          context switches of the whole host
+    host_user, host_system: share of all CPUs' time, 0..1: the `us` and `sy` of vmstat
+    """
+
+    seconds: float
+    switches: int
+    voluntary_switches: int
+    user_cpus: float
+    system_cpus: float
+    host_switches: int
+    host_user: float
+    host_system: float
+
+
+@dataclass(frozen=True)
+class Pmp:
+    """`pmp.json`.
+
+    sampler:   which implementation (`stacksampler`, `gdb`)
+    callgraph: how callers were found (`dwarf`, `fp`, or `gdb`)
+    start_ns, end_ns: CLOCK_MONOTONIC; end: why it ended (`time`, `signal`, `closed`, `target ended`)
+    rounds, late_rounds: looks at all threads; those left out because the one before lasted too long
+    held:      from when it was last seen that no thread stood still until the thread was let go: never shorter than it
+               stood, stops that were not asked for included
+    stop:      from when a thread was asked to stop until it was let go: what it lost at most; of one that waited for a
+               disk meanwhile as `held`
+    whole_process: a stop stands for all threads at once (gdb), not for one thread
+    cpu_ns:    CPU time of the sampler itself
+    activity:  None where the sampler was not driven by ioflame
+    """
+
+    schema: int
+    sampler: str
+    pid: int
+    event: str
+    hz: float
+    callgraph: str
+    stack_bytes: int
+    start_ns: int
+    end_ns: int
+    end: str
+    rounds: int
+    late_rounds: int
+    samples: int
+    weight_ns: int
+    states: dict[str, Tally]
+    threads: list[ThreadSamples]
+    places: list[WaitPlace]
+    held: Durations
+    stop: Durations
+    lacking: Lacking
+    cpu_ns: int
+    notes: list[str] = field(default_factory=list)
+    whole_process: bool = False
+    activity: Activity | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def cut_short(self) -> str:
+        """What ended it before whoever ordered it did; "" where nothing did."""
+        causes = {"signal": f"a signal ended {self.sampler}", "target ended": f"process {self.pid} ended"}
+        return causes.get(self.end, "")
+
+
+@dataclass(frozen=True)
+class LockSite:
+    """Threads in lock code, by where they are.
+
+    place:      the first frame that is no lock primitive, or an owner category
+    kind:       of the primitive: `mutex`, `rwlock`, `spin`, `semaphore`, `futex`, `condition`; "" in a category
+    category:   the owner category that the stacks belong to; of a place with several, the heaviest
+    waiting:    blocked there (S or D)
+    running:    running in the lock's own code: taking it, letting it go, spinning
+    """
+
+    place: str
+    kind: str
+    category: str
+    waiting: Tally
+    running: Tally
+
+
+@dataclass(frozen=True)
+class Locks:
+    """`locks.json`: who waits for locks, and where from.
+
+    idle_threads, idle: threads that wait for conditions at least 99 % of their time, such as those of a pool without
+                work, and their samples; all else is of the threads that work. Where no thread works, none is left out
+    total:      all samples of the threads that work
+    waiting, running: in lock primitives, without condition variables
+    conditions: waiting for something to happen, which is how a thread without work waits: no contention by itself
+    blocked_elsewhere: blocked, but in no lock primitive: I/O, timers, network
+    sites, owners: the heaviest first; of the waiting and the running
+    condition_sites: the same for the conditions
+    """
+
+    schema: int
+    rules: str
+    total: Tally
+    waiting: Tally
+    running: Tally
+    conditions: Tally
+    blocked_elsewhere: Tally
+    sites: list[LockSite]
+    owners: list[LockSite]
+    condition_sites: list[LockSite]
+    idle_threads: int = 0
+    idle: Tally = Tally(0, 0)
+
+    def share_waiting(self, part: str) -> float:
+        """Of all lock waiting, the share in places whose name holds `part`, 0..1; 0 where nobody waited."""
+        inside = sum(site.waiting.weight_ns for site in self.sites if part in site.place)
+        return inside / self.waiting.weight_ns if self.waiting.weight_ns else 0.0
+
+
+def read_pmp(directory: Path) -> Pmp:
+    """`pmp.json` of a run directory; MeasurementError when it is missing or of another form."""
+    return _of_schema(directory / Files.PMP, Pmp)
+
+
+def read_locks(directory: Path) -> Locks:
+    """`locks.json` of a run directory; MeasurementError when it is missing or of another form."""
+    return _of_schema(directory / Files.LOCKS, Locks)
+
+
+def write(result: Pmp | Locks, path: Path) -> None:
+    """Writes a result whole or not at all."""
+    write_json(path, result)
+
+
+def _of_schema(path: Path, form: type[_T]) -> _T:
+    found = read_json(path, form, "what ioflame pmp writes")
+    if found.schema != SCHEMA:
+        raise MeasurementError(f"{path} has schema {found.schema}; this ioflame reads schema {SCHEMA}")
+    return found

@@ -1,0 +1,329 @@
+"""`run.json`: what is recorded of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ground.results.checks import Check
+from ground.results.interval import Interval
+
+__all__ = (
+    "SCHEMA",
+    "Command",
+    "Counters",
+    "Expectation",
+    "HostTimes",
+    "ObserverCost",
+    "OwnCost",
+    "ProfileFacts",
+    "RoleCounters",
+    "RunRecord",
+    "SeedRange",
+    "Target",
+    "Unobserved",
+    "Window",
+)
+
+SCHEMA = 1
+
+
+# The role of commands that ran after the last window.
+ANALYSIS = "analysis"
+
+
+@dataclass
+class Command:
+    """A process we started: its role, full command line, pid, wall-clock start and end (Unix s), and how it ended."""
+
+    name: str
+    argv: list[str]
+    pid: int
+    started: float
+    ended: float | None
+    end: str
+
+
+@dataclass
+class SeedRange:
+    """The seeds `first .. first + threads - 1`, given to the threads of one step; the ledger gives none twice."""
+
+    step: str
+    first: int
+    threads: int
+
+
+@dataclass
+class RoleCounters:
+    """What the threads of one role added up to: CPU time as in `Counters`, and calls of write (syscw)."""
+
+    cpu_ns: int
+    user_ns: int
+    system_ns: int
+    write_calls: int
+
+    def plus(self, other: RoleCounters) -> RoleCounters:
+        return RoleCounters(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+@dataclass
+class HostTimes:
+    """What all CPUs of the host did, in ticks of 10 ms (/proc/stat), and its context switches.
+
+    user: nice included; system: with interrupts; the five of them are all of the time
+    """
+
+    switches: int
+    user: int
+    system: int
+    idle: int
+    iowait: int
+    steal: int
+
+
+@dataclass
+class Counters:
+    """What a window added to the counters of the process and the host.
+
+    queries:         operations the engine finished, interpolated at the window's edges from its own 1 s report; None
+                     where the report does not cover the window
+    storage_reads:   read requests completed by the database's device (diskstats), whoever sent them
+    storage_read_bytes: bytes they read
+    storage_read_ms: time those requests spent between their start and their end, added up (diskstats, ms)
+    process_write_bytes: bytes this process alone caused to be written to storage
+    process_read_bytes: bytes this process alone caused to be read from storage (/proc/PID/io read_bytes)
+    read_calls:      read system calls of the process (syscr)
+    cpu_ns:          CPU time of its threads by the scheduler (schedstat, ns)
+    accounted_ns:    CPU time of the process by the kernel's other account (/proc/PID/stat, the one getrusage gives)
+    user_ns, system_ns: cpu_ns split in the ratio of /proc/PID/stat's utime and stime (10 ms ticks)
+    runqueue_wait_ns: time its threads were runnable and waited (schedstat, ns)
+    voluntary_switches, involuntary_switches: context switches of its threads
+    minor_faults, major_faults: page faults of the process
+    steal_ns:        time the hypervisor gave to others, all CPUs together (/proc/stat, 10 ms ticks)
+    threads_ended:   threads gone between the edges, whose time since the first edge is not in cpu_ns
+    storage_writes, storage_write_bytes: write requests completed by the device, and their bytes, whoever sent them
+    host:            what all CPUs did; None in older runs
+    roles:           by what its threads do: `reader`, `writer`, `flush` ...; empty where nothing writes
+    groups:          of a target that was attached to: by the names of its threads
+    operations:      of a target: how many of each kind it finished, those kinds whose count covers the window
+    """
+
+    queries: float | None
+    storage_reads: int
+    storage_read_bytes: int
+    storage_read_ms: int
+    process_read_bytes: int
+    process_write_bytes: int
+    read_calls: int
+    cpu_ns: int
+    accounted_ns: int
+    user_ns: int
+    system_ns: int
+    runqueue_wait_ns: int
+    voluntary_switches: int
+    involuntary_switches: int
+    minor_faults: int
+    major_faults: int
+    steal_ns: int
+    threads_ended: int
+    storage_writes: int = 0
+    storage_write_bytes: int = 0
+    host: HostTimes | None = None
+    roles: dict[str, RoleCounters] = field(default_factory=dict)
+    groups: dict[str, RoleCounters] = field(default_factory=dict)
+    operations: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Window:
+    """A stretch of the workload's life under one observer.
+
+    kind:          `warm-up`, `plain`, or that of an observer (`perf`, `iolat` ...)
+    start_ns, end_ns: CLOCK_MONOTONIC, between which `counters` are deltas
+    note:          how it ended, where that says something (`QPS flat`, `bound of 6 s reached`)
+    engine:        what the engine's own log states of it, where the workload writes: `flushed_gb`, `stall_seconds` ...
+    """
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    counters: Counters
+    note: str = ""
+    engine: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass
+class Unobserved:
+    """An observer that did not watch: why, and what mends it. asked: by name, and not by a scale's default."""
+
+    kind: str
+    why: str
+    mend: str
+    asked: bool
+
+
+@dataclass
+class ProfileFacts:
+    """What perf recorded, read from the recording and not from the request.
+
+    event, unit:      the event in the file (`cpu-clock`) and what its period counts (`ns`)
+    frequency:        samples a second and CPU, asked for
+    scope:            `process` (perf -p) or `system` (perf -a, folded for the pid alone)
+    callgraph:        `fp` or `dwarf`
+    samples, weight:  of the workload's process, after folding
+    report_weight:    the same from `perf report`; equal to `weight`, or a check says so
+    lost_samples:     by perf's own count, in the whole recording
+    incomplete_weight: weight of stacks that do not reach a thread's start
+    cut_by_size_weight, cut_by_page_weight: weight of copied stacks (`dwarf`) that are longer than their copy, and of
+                      those whose copy ended at a page that was not in memory
+    coverage:         weight / CPU time by the scheduler (of the event's mode) in the same window; None unless in ns
+    ghz:              cycles / ns of that CPU time: the clock the process really ran at; None unless in cycles
+    """
+
+    event: str
+    unit: str
+    frequency: int
+    scope: str
+    callgraph: str
+    why: list[str]
+    samples: int = 0
+    weight: int = 0
+    report_weight: int | None = None
+    lost_samples: int = 0
+    incomplete_weight: int = 0
+    cut_by_size_weight: int = 0
+    cut_by_page_weight: int = 0
+    unresolved_weight: int = 0
+    largest_sample_weight: int = 0
+    coverage: float | None = None
+    ghz: float | None = None
+
+    @property
+    def mode(self) -> str:
+        """What of the CPU time the event counts, by its modifiers: `all`, `user` (`:u`) or `kernel` (`:k`)."""
+        modifiers = self.event.rpartition(":")[2] if ":" in self.event else ""
+        if not set(modifiers) <= set("ukhGHpPSDIWeb"):  # `sched:sched_switch` has no modifiers
+            return "all"
+        user, kernel = "u" in modifiers, "k" in modifiers
+        return "all" if user == kernel else "user" if user else "kernel"
+
+
+@dataclass
+class ObserverCost:
+    """What an observer cost: `kind`, and QPS in its window over QPS in the plain windows beside it."""
+
+    kind: str
+    qps_ratio: Interval
+
+
+@dataclass
+class Expectation:
+    """What has to hold for the figures of a step to be of that step.
+
+    levels:  non-empty levels of the tree: `any`, `several` or `one`
+    filters: `any`, or `unused` where the filters of the last level are not to be read
+    tree:    `unchanged`, or `changing` where the workload writes
+    write_rate: bytes of keys and values a second that a writer beside the queries is held to; 0 without one
+    missing_keys: it also asks for keys that are not there
+    """
+
+    levels: str = "any"
+    filters: str = "any"
+    tree: str = "unchanged"
+    write_rate: int = 0
+    missing_keys: bool = False
+
+
+@dataclass
+class OwnCost:
+    """What watching a target took of CPU: our own processes, by kind of window, s.
+
+    seconds: `start` is what was before the first window, `plain` is all plain windows; folding is not in them
+    target_seconds: CPU of the target while the windows lasted
+    budget: the share of the target's CPU in `period` seconds that was allowed, which is `allowed` s; None without one
+    cut:    windows that the budget ended, in words
+    unlimited: why no control group bounded our CPU; "" where one did
+    """
+
+    seconds: dict[str, float]
+    target_seconds: float
+    budget: float | None = None
+    unlimited: str = ""
+    period: float = 0.0
+    allowed: float = 0.0
+    cut: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Target:
+    """What was attached to, where no workload of ours ran.
+
+    asked:    as it was named: `--pid 4711`
+    program:  the file that the first process runs
+    pids:     every process that was seen
+    groups:   tids by the names of their threads, as the service's rules group them
+    count:    what told the number of queries; "" where nothing did, and there is no us per query
+    count_failed: why it tells them no more; "" where it did to the end
+    count_lag: how old its answers may be, s
+    notes:    what happened to the target meanwhile, and is neither's fault
+    off_cpu_pid: the process that the off-CPU window is of, 0 without one
+    names:    what keeps frames of it from having names
+    redacted: names are hashes, and what was recorded is not kept
+    """
+
+    asked: str
+    program: str
+    pids: list[int]
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    count: str = ""
+    count_failed: str = ""
+    count_lag: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    off_cpu_pid: int = 0
+    cost: OwnCost | None = None
+    names: list[Check] = field(default_factory=list)
+    redacted: bool = False
+
+
+@dataclass
+class RunRecord:
+    """`run.json`: what was asked, where it ran, what was started and what was counted.
+
+    expected:        what has to hold of the tree; the analysis proves it from `database`, the log and the profile
+    missing:         what an interrupted or failed run lacks; empty for a whole one
+    roles:           tids by what they do, of a workload that writes; empty for others
+    writes:          what the engine states of its writes (`compacted_gb`, `stall_seconds`), where the workload writes
+    target:          what was attached to; None where the workload was ours
+    report_start_ns: CLOCK_MONOTONIC at which the engine began its report by second; None in older runs
+    """
+
+    schema: int
+    ioflame: str
+    created: str
+    workload: str
+    engine: str
+    threads: int
+    options: dict[str, str]
+    expected: Expectation = field(default_factory=Expectation)
+    pid: int = 0
+    host: dict[str, str] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
+    database: dict[str, str] = field(default_factory=dict)
+    engine_result: dict[str, float] = field(default_factory=dict)
+    commands: list[Command] = field(default_factory=list)
+    seeds: list[SeedRange] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    unobserved: list[Unobserved] = field(default_factory=list)
+    costs: list[ObserverCost] = field(default_factory=list)
+    roles: dict[str, list[int]] = field(default_factory=dict)
+    writes: dict[str, float] = field(default_factory=dict)
+    target: Target | None = None
+    report_start_ns: int | None = None
+    profile: ProfileFacts | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)

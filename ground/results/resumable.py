@@ -1,0 +1,60 @@
+"""Directories that hold a record of what was asked and what is done of it, so that `--resume` can go on there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from ground.errors import UsageError
+from ground.results.run import new_directory
+from ground.system.atomic_files import read_json, write_json
+
+__all__ = ("ResumableRun",)
+
+_Record = TypeVar("_Record")
+
+
+class ResumableRun(Generic[_Record]):
+    """One such directory. file: of the record; form: its type, with its schema as a default; what: it is, in words"""
+
+    file: ClassVar[str]
+    form: ClassVar[type[Any]]
+    what: ClassVar[str]
+
+    def __init__(self, directory: Path, record: _Record) -> None:
+        self.directory = directory
+        self.record = record
+
+    @staticmethod
+    def name_of(record: _Record) -> str:
+        """What a new directory is called, behind the time."""
+        raise NotImplementedError
+
+    @classmethod
+    def create(cls, out: Path, record: _Record) -> Self:
+        """A new directory in `out`; UsageError when that cannot be written to."""
+        run = cls(new_directory(out, cls.name_of(record)), record)
+        run.save()
+        return run
+
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        """UsageError when there is none in `directory`, MeasurementError when its record is broken."""
+        path = directory / cls.file
+        try:
+            path.stat()
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be read: {error.strerror}",
+                means=f"{directory} is no directory of {cls.what}",
+                mend="--resume <the directory that it was begun in>",
+            ) from None
+        return cls(directory, read_json(path, cls.form, f"the record of {cls.what}"))
+
+    @classmethod
+    def is_in(cls, directory: Path) -> bool:
+        return (directory / cls.file).is_file()
+
+    def save(self) -> None:
+        """Writes the record whole or not at all."""
+        write_json(self.directory / self.file, self.record)

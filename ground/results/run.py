@@ -1,0 +1,137 @@
+"""The run directory: the one place where rooms meet.
+
+`run.json` is a `RunRecord`. Each stage reads what earlier stages wrote and replaces only its own files, so that any
+stage can be run again alone. A run directory is always new, and nobody else may read it: recordings hold copies of the
+target's stacks. `latest` beside it points to the newest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from ground.errors import MeasurementError, UsageError, error_of_system
+from ground.results.files import Files
+from ground.results.record import SCHEMA, RunRecord, Window
+from ground.results.redaction import is_abandoned
+from ground.system.atomic_files import read_json, write_json, write_whole
+
+__all__ = ("Run", "check_writable", "new_directory", "open_run")
+
+
+class Run:
+    """A run directory being made: its path and its record."""
+
+    def __init__(self, directory: Path, record: RunRecord) -> None:
+        self.directory = directory
+        self.record = record
+
+    @classmethod
+    def create(cls, out: Path, record: RunRecord) -> Run:
+        """A new directory `OUT/<time>-<workload>-t<threads>`; UsageError when OUT cannot be written to."""
+        run = cls(new_directory(out, f"{record.workload}-t{record.threads}"), record)
+        run.save()
+        return run
+
+    def path(self, name: str) -> Path:
+        return self.directory / name
+
+    def save(self) -> None:
+        """Writes `run.json` whole or not at all, so that a reader never sees half a record."""
+        write_json(self.path(Files.RECORD), self.record)
+
+    def save_series(self, series: list[Window]) -> None:
+        """Keeps the counters second by second (`series.json`), for plots and intervals."""
+        write_whole(self.path(Files.SERIES), msgspec.json.encode(series) + b"\n")
+
+    def series(self) -> list[Window]:
+        """What `save_series` kept; empty where nothing was."""
+        path = self.path(Files.SERIES)
+        if not path.exists():
+            return []
+        return read_json(path, list[Window], "a series of windows")
+
+    def point_latest(self) -> None:
+        """Lets `OUT/latest` point to this run; left alone where `latest` is not a link of ours."""
+        link = self.directory.parent / "latest"
+        if link.exists() and not link.is_symlink():
+            return
+        partial = link.with_name(f"latest.{os.getpid()}")
+        try:
+            partial.unlink(missing_ok=True)
+            partial.symlink_to(self.directory.name)
+            partial.replace(link)
+        except OSError as error:
+            raise error_of_system(error, link) from None
+
+
+def new_directory(out: Path, name: str) -> Path:
+    """A new directory `OUT/<time>-<name>`, numbered where there is one already; UsageError when there can be none."""
+    stem = f"{time.strftime('%Y%m%dT%H%M%S')}-{name}"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for suffix in ("", *(f"-{n}" for n in range(2, 100))):
+            directory = out / (stem + suffix)
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(0o700)
+                return directory
+    except OSError as error:
+        raise _unwritable(out, error) from None
+    raise UsageError(f"{out} already holds 99 directories named {stem}", mend="OUT=<another directory>")
+
+
+def check_writable(out: Path) -> None:
+    """UsageError unless files can be made in `out`, which is made where it is not there."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        # A new file that has no name, or none that anybody could know: where others may write, a link may wait for it.
+        with tempfile.TemporaryFile(dir=out) as probe:
+            probe.write(b"x")
+    except OSError as error:
+        raise _unwritable(out, error) from None
+
+
+def _unwritable(out: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"OUT={out} cannot be written to: {error.strerror}",
+        means="a run keeps its files there; nothing was started",
+        mend="OUT=<a directory you own>, for example OUT=$HOME/ioflame-runs",
+    )
+
+
+def open_run(directory: Path) -> Run:
+    """The run in `directory`; UsageError when there is none, MeasurementError when its record is broken or of another
+    schema, or where it holds names that nobody hashes any more."""
+    path = directory / Files.RECORD
+    try:
+        path.stat()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}",
+            means=f"{directory} is no run directory: each has its record in {Files.RECORD}",
+            mend=f"give the directory of a run, such as {shlex.quote(_nearest_runs(directory))}",
+        ) from None
+    if is_abandoned(directory):
+        raise MeasurementError(
+            f"{directory} is of an ioflame attach --redact that was killed: names in it are not hashed",
+            means="the next ioflame attach with the same --out removes what holds any",
+            mend=shlex.join(["rm", "-r", str(directory)]),
+        )
+    record = read_json(path, RunRecord, f"a run record of schema {SCHEMA}")
+    if record.schema != SCHEMA:
+        raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")
+    return Run(directory, record)
+
+
+def _nearest_runs(directory: Path) -> str:
+    """Where the runs may be that were meant: in `directory` itself or beside it, else where runs go by default."""
+    for place in (directory, directory.parent):
+        if (place / "latest" / Files.RECORD).is_file():
+            return str(place / "latest")
+    return "runs/latest"

@@ -1,0 +1,261 @@
+"""The files of a store: which belong to it, which are skipped and why, and how a new one is put there whole.
+
+STORE/v1/<table>/day=YYYY-MM-DD/<run>.parquet. A file says in its footer of which table and version it is, so one that
+was cut off, that another program made, or that a newer ioflame made is known without reading it. A merged file replaces
+those that the list beside it names: a reader that sees it leaves them out, whether or not they are there still.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ground.errors import MeasurementError, error_of_system
+from ground.system.atomic_files import read_json, write_json
+
+__all__ = (
+    "DICTIONARIES",
+    "SCHEMA",
+    "Skipped",
+    "StoreFiles",
+    "footer_words",
+    "locked",
+    "put_in_place",
+    "remove_left",
+    "write_replaced",
+    "writing",
+    "writing_now",
+)
+
+SCHEMA = 1
+# Written before all others, and shared: a run brings only what the store does not know yet, and others rely on it.
+DICTIONARIES = ("stacks", "frames")
+_LOCK = "merging.lock"
+# Held by every writer, together with others: what was left while nobody holds it was left by one that was killed.
+_WRITING = "writing.lock"
+_LIST = ".replaces.json"
+_AT_ONCE = 16
+_MAGIC = b"PAR1"
+_SAYS = re.compile(rb"ioflame_store.{1,8}?v(\d+):(\w+);", re.DOTALL)
+_LARGEST_FOOTER = 64 << 20
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file that is not read, and why."""
+
+    path: Path
+    why: str
+
+
+def footer_words(table: str) -> str:
+    """What a file of this table says of itself, for KV_METADATA."""
+    return f"v{SCHEMA}:{table};"
+
+
+class StoreFiles:
+    """What lies in a store now. by_table: the files that are read; skipped: those that are not.
+
+    left: of writers that were killed, or are at work; merged_away: what a merged file holds as well, and lists of none
+
+    without: damaged inside; before: what was seen then is not looked at again, for a file is never changed
+    """
+
+    def __init__(
+        self, root: Path, tables: Sequence[str], without: Sequence[Path] = (), before: StoreFiles | None = None
+    ) -> None:
+        self._good: set[Path] = set()
+        self._seen = before._good if before else self._good
+        self.by_table: dict[str, list[Path]] = {}
+        self.skipped: list[Skipped] = []
+        self.left: list[Path] = []
+        self.merged_away: list[Path] = []
+        for table in tables:
+            found: list[Path] = []
+            for directory in _days(root / table):
+                found += self._of_day(directory, table)
+            self.by_table[table] = [path for path in found if path not in without]
+
+    def _of_day(self, directory: Path, table: str) -> Iterator[Path]:
+        paths = sorted(directory.iterdir())
+        self.left += [path for path in paths if path.suffix == ".part"]
+        good = []
+        for path in paths:
+            if path.suffix == ".parquet":
+                why = "" if path in self._seen else _why_not(path, table)
+                if why:
+                    self.skipped.append(Skipped(path, why))
+                else:
+                    good.append(path)
+                    self._good.add(path)
+        replaced = {name for path in good if path.stem.startswith("merged-") for name in _replaced(path)}
+        names = {path.name for path in paths} - replaced
+        self.merged_away += [path for path in good if path.name in replaced]
+        self.merged_away += [
+            path
+            for path in paths
+            if path.name.endswith(_LIST) and f"{path.name.removesuffix(_LIST)}.parquet" not in names
+        ]
+        yield from (path for path in good if path.name not in replaced)
+
+
+def _days(table: Path) -> list[Path]:
+    return sorted(path for path in table.glob("day=*") if path.is_dir()) if table.is_dir() else []
+
+
+def _why_not(path: Path, table: str) -> str:
+    """Why a file is not read; "" for one that is."""
+    try:
+        footer = _footer(path)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    if footer is None:
+        return "it is cut short, or no Parquet file"
+    said = _SAYS.search(footer)
+    if said is None:
+        return "another program wrote it"
+    if int(said[1]) > SCHEMA:
+        return f"it has schema {int(said[1])}, of a newer ioflame; this one reads schema {SCHEMA}"
+    if said[2].decode() != table:
+        return f"it holds {said[2].decode()} and lies among {table}"
+    return ""
+
+
+def _footer(path: Path) -> bytes | None:
+    """None where the file does not begin and end as a Parquet file does."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < 12:
+            return None
+        file.seek(size - 8)
+        end = file.read(8)
+        length = int.from_bytes(end[:4], "little")
+        file.seek(0)
+        if end[4:] != _MAGIC or file.read(4) != _MAGIC or length > min(size - 12, _LARGEST_FOOTER):
+            return None
+        file.seek(size - 8 - length)
+        return file.read(length)
+
+
+def _replaced(merged: Path) -> list[str]:
+    try:
+        return list(read_json(merged.with_suffix(_LIST), dict[str, list[str]])["files"])
+    except (MeasurementError, KeyError, msgspec.ValidationError):
+        return []
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """One process at a time merges or removes: two that merged the same files would leave their rows twice."""
+    with _held(root / _LOCK, os.O_RDWR, fcntl.LOCK_EX):
+        yield
+
+
+@contextlib.contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Within: what we have written in part is ours, and nobody takes it for what a killed writer left."""
+    # Of another user, who made it, it may be ours to read alone.
+    with _held(root / _WRITING, os.O_RDONLY, fcntl.LOCK_SH):
+        yield
+
+
+@contextlib.contextmanager
+def _held(lock: Path, access: int, how: int) -> Iterator[None]:
+    try:
+        with os.fdopen(os.open(lock, access | os.O_CREAT | os.O_CLOEXEC, 0o666), "rb") as file:
+            fcntl.flock(file, how)
+            yield
+    except OSError as error:
+        raise error_of_system(error, Path(error.filename or lock.parent)) from None
+
+
+@contextlib.contextmanager
+def _nobody_writing(root: Path) -> Iterator[bool]:
+    """Within, where it is True: no process writes; one that begins waits."""
+    with contextlib.ExitStack() as held:
+        try:
+            file = held.enter_context((root / _WRITING).open("rb"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            nobody = True
+        except FileNotFoundError:
+            nobody = True
+        except OSError:
+            # Somebody has it, or it cannot be told.
+            nobody = False
+        yield nobody
+
+
+def writing_now(root: Path) -> bool:
+    with _nobody_writing(root) as nobody:
+        return not nobody
+
+
+def remove_left(root: Path, files: StoreFiles) -> int:
+    """Within `locked`: takes away what merges left that were killed, and other writers, unless one is at work now; how
+    many files that were."""
+    with _nobody_writing(root) as nobody:
+        left = files.merged_away + (files.left if nobody else [])
+        for path in left:
+            path.unlink(missing_ok=True)
+    return len(left)
+
+
+def put_in_place(partial: Mapping[Path, Path]) -> None:
+    """Gives files their names once all of them are on the disk; the last one's makes them a run, so it comes last.
+
+    OSError where that fails; then those that have their names are taken away again, but for the dictionaries'.
+    """
+    if not partial:
+        return
+    *others, last = partial
+    _sync(partial.values())
+    try:
+        for path in others:
+            partial[path].replace(path)
+        _sync({place for path in partial for place in (path.parent, path.parent.parent)})
+        partial[last].replace(last)
+    except BaseException:
+        for path in others:
+            if path.parent.parent.name not in DICTIONARIES:
+                path.unlink(missing_ok=True)
+        raise
+    _sync([last.parent])
+
+
+def _sync(paths: Collection[Path]) -> None:
+    """Brings files and directories to the disk, all at once: the file system commits them together, where one after
+    another each waits for a commit of its own.
+    """
+
+    def sync(path: Path) -> None:
+        held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)
+
+    with ThreadPoolExecutor(min(len(paths), _AT_ONCE)) as pool:
+        list(pool.map(sync, paths))
+
+
+def write_replaced(merged: Path, replaced: Sequence[Path], removed: Collection[str] = ()) -> None:
+    """Written before `merged` is there, so that nobody ever counts what both hold twice. What those replaced stays
+    named, for a copy of a store may bring it back; but for runs that are removed, which may be added again.
+
+    A dictionary needs none: what two of its files hold is one row.
+    """
+    if merged.parent.parent.name in DICTIONARIES:
+        return
+    names = {name for path in replaced for name in (path.name, *_replaced(path))} - {merged.name}
+    stems = {run.rpartition(".")[0] for run in removed} | set(removed)
+    write_json(
+        merged.with_suffix(_LIST), {"files": sorted(n for n in names if n.removesuffix(".parquet") not in stems)}
+    )

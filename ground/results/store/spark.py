@@ -1,0 +1,112 @@
+"""A store in Spark: the same files, tables and views as in DuckDB, for a fleet that one machine is too small for.
+
+Types and columns are those of schema.sql, the views those of views.sql; what Spark calls by another name is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ground.results.store.database import stored_query
+from ground.results.store.parquet_files import SCHEMA
+
+__all__ = ("SETTINGS", "open_in_spark")
+
+# Of a session: names in double quotes, as in standard SQL; times as they were written.
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+_TYPES = {
+    "VARCHAR": "STRING",
+    "INTEGER": "INT",
+    "TIMESTAMP": "TIMESTAMP_NTZ",
+    "BLOB": "BINARY",
+    "BIGINT[]": "ARRAY<BIGINT>",
+}
+_QUOTE = '"'
+_TABLE = re.compile(r"CREATE TABLE (\w+) \((.*?)\);", re.DOTALL)
+_MACRO = re.compile(r"CREATE MACRO (\w+)\((.*?)\) AS TABLE")
+# What a row of these is known by; rows of the others are joined to the runs that are whole.
+_ONCE = {"stacks": ["stack_hi", "stack_lo"], "frames": ["frame"], "runs": ["run"]}
+# What merged files replace: a list beside each.
+_MERGED, _LISTS = ".parquet", ".replaces.json"
+
+
+def open_in_spark(spark: Any, store: str) -> None:
+    """Makes the tables and views of a store temporary views and functions of a session that has SETTINGS.
+
+    spark: a pyspark.sql.SparkSession; store: its directory, or an address that Spark reads: s3a://bucket/store
+    Files are taken for whole: `ioflame store check` says whether they are.
+    """
+    root = f"{store.rstrip('/')}/v{SCHEMA}"
+    replaced = _replaced(spark, root)
+    for table, columns in _TABLE.findall(_plain(stored_query("schema.sql"))):
+        pairs = [" ".join(column.split()).rsplit(" ", 1) for column in columns.split(",")]
+        schema = ", ".join(f"`{name.strip(_QUOTE)}` {_TYPES.get(kind, kind)}" for name, kind in pairs)
+        found = _rows(spark, f"{root}/{table}", schema, [path for path in replaced if f"/{table}/day=" in path])
+        if table in _ONCE:
+            found = found.dropDuplicates(_ONCE[table])
+        else:
+            found = found.join(spark.table("runs").select("run"), "run", "left_semi")
+        found.createOrReplaceTempView(table)
+    for statement in _statements(stored_query("dialect.spark.sql")):
+        spark.sql(statement)
+    for statement in _statements(stored_query("views.sql")):
+        spark.sql(_in_spark(statement))
+
+
+def _files(spark: Any, names: str) -> Any:
+    """Reads the files of these names in all directories below one, whose days are no column then."""
+    return spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", names)
+
+
+def _rows(spark: Any, place: str, schema: str, replaced: list[str]) -> Any:
+    from pyspark.errors import AnalysisException
+
+    try:
+        found = _files(spark, f"*{_MERGED}").schema(schema).parquet(place)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return spark.createDataFrame([], schema)
+    return found.where(~found["_metadata.file_path"].isin(replaced)) if replaced else found
+
+
+def _replaced(spark: Any, root: str) -> list[str]:
+    """Addresses of files that a merged one holds as well, whether or not they are there still."""
+    merged = {_tail(path) for path in _files(spark, f"merged-*{_MERGED}").format("binaryFile").load(root).inputFiles()}
+    lists = _files(spark, f"merged-*{_LISTS}").schema("files ARRAY<STRING>").option("multiLine", "true").json(root)
+    return [
+        f"{path.rpartition('/')[0]}/{name}"
+        for path, names in lists.select("_metadata.file_path", "files").collect()
+        if _tail(path.removesuffix(_LISTS) + _MERGED) in merged
+        for name in names
+    ]
+
+
+def _tail(path: str) -> str:
+    """Table, day and name: before them Spark writes file:/ in one place, file:/// in another."""
+    return "/".join(path.rsplit("/", 3)[1:])
+
+
+def _plain(sql: str) -> str:
+    return re.sub(r"--[^\n]*", "", sql)
+
+
+def _statements(sql: str) -> list[str]:
+    """Without comments; a semicolon in quotes ends none."""
+    parts = re.findall(r"(?:'[^']*'|[^;'])+", _plain(sql))
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _in_spark(statement: str) -> str:
+    macro = _MACRO.match(statement)
+    if macro:
+        arguments = ", ".join(f"{name.strip()} STRING" for name in macro[2].split(","))
+        head = f"CREATE OR REPLACE TEMPORARY FUNCTION {macro[1]}({arguments}) RETURNS TABLE RETURN"
+        statement = head + statement[macro.end() :]
+    statement = statement.replace("CREATE VIEW", "CREATE OR REPLACE TEMPORARY VIEW", 1)
+    return statement.replace("unnest(", "explode(")

@@ -1,0 +1,60 @@
+"""Control groups, found by path, by the unit or by the container that they hold (cgroups(7), versions 1 and 2)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ground.errors import UsageError
+
+__all__ = ("container_group", "named_group")
+
+_CONTAINER = re.compile(r"[0-9a-f]{12,64}")
+
+
+def named_group(name: str) -> Path:
+    """A directory of a group: a path, absolute or below where groups are mounted, or the name of a unit of systemd.
+
+    UsageError where there is none.
+    """
+    path = Path(name)
+    if path.is_absolute() and (path / "cgroup.procs").exists():
+        return path
+    for mount in _mounts():
+        if (mount / name.lstrip("/") / "cgroup.procs").exists():
+            return mount / name.lstrip("/")
+    return _found(lambda directory: directory == name, f"--cgroup {name}", "systemd-cgls")
+
+
+def container_group(identity: str) -> Path:
+    """The group of a container, of any runtime: they name it by the container's id. UsageError where there is none."""
+    if not _CONTAINER.fullmatch(identity):
+        raise UsageError(
+            f"--container {identity} is no id: 12 to 64 hexadecimal digits",
+            means="names are the runtime's own, and it is not asked",
+            mend="docker ps --no-trunc, podman ps --no-trunc or crictl ps show ids",
+        )
+    fits = re.compile(rf"(?:.*[-:])?{identity}[0-9a-f]*(?:\.scope)?")
+    return _found(lambda directory: bool(fits.fullmatch(directory)), f"--container {identity}", "docker ps --no-trunc")
+
+
+def _found(fits: Callable[[str], bool], asked: str, lists: str) -> Path:
+    """The first that fits and holds a process; a group of the same name is in each hierarchy of version 1."""
+    for mount in _mounts():
+        for place, directories, _ in os.walk(mount):
+            for name in filter(fits, directories):
+                group = Path(place, name)
+                if any(file.read_text(encoding="ascii").strip() for file in group.glob("**/cgroup.procs")):
+                    return group
+    raise UsageError(
+        f"{asked}: no control group of that name holds a process", means="nothing was attached", mend=lists
+    )
+
+
+def _mounts() -> Iterator[Path]:
+    """Where groups are mounted, version 2 first."""
+    lines = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+    for kind in ("cgroup2", "cgroup"):
+        yield from (Path(words[4]) for words in lines if words[words.index("-") + 1] == kind)

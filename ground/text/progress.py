@@ -1,0 +1,99 @@
+"""What runs now and how long it will take: a moving line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from ground.text.columns import escaped
+from ground.text.terminal import steering_stderr
+from ground.text.units import format_seconds
+
+__all__ = ("Reporter", "shown_path", "terminal_width")
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """Columns of the terminal that `stream` writes to; None when it writes to none: then lines are left whole."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+# What usually takes less is not spoken of.
+_PATIENCE_SECONDS = 3.0
+
+
+class Reporter:
+    """Tells the user, on standard error, what runs; results go to standard output.
+
+    quiet: print nothing but warnings
+    keep:  a stage that is over leaves a line with how long it took
+    """
+
+    def __init__(self, *, quiet: bool = False, keep: bool = True) -> None:
+        self._quiet = quiet
+        self._keep = keep
+        self._started = time.monotonic()
+        self._stream = steering_stderr()
+        self._live = None
+        if self._stream.isatty() and not quiet:
+            # rich takes 50 ms of CPU to import: only where somebody looks on.
+            from ground.text.moving_line import MovingLine
+
+            self._live = MovingLine(self._stream)
+
+    @classmethod
+    def on_terminal(cls) -> Reporter:
+        """One that moves where somebody looks on, leaves nothing, and is quiet elsewhere: for what takes seconds."""
+        return cls(quiet=not sys.stderr.isatty(), keep=False)
+
+    def line(self, text: str) -> None:
+        """One plain line, with the seconds since the start."""
+        if not self._quiet:
+            self._write(f"[{time.monotonic() - self._started:4.0f} s] {text}")
+
+    def warn(self, text: str) -> None:
+        """A line that is printed even when quiet."""
+        self._write(f"warning: {text}")
+
+    def _write(self, text: str) -> None:
+        if self._live is None:
+            # One write: what is waited for is told by another thread.
+            self._stream.write(f"{escaped(text)}\n")
+            self._stream.flush()
+        else:
+            self._live.write(text)
+
+    @contextmanager
+    def waits_for(self, what: str) -> Iterator[None]:
+        """Says what is waited for, once that lasts longer than it should."""
+        timer = threading.Timer(_PATIENCE_SECONDS, self.line, [f"waiting for {what}"])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def stage(self, what: str, expected: float | None = None) -> Iterator[None]:
+        """A stage that runs; `expected` in seconds, where it is known."""
+        estimate = f" (about {format_seconds(expected)})" if expected else ""
+        if self._live is None:
+            self.line(f"{what}{estimate}")
+            yield
+            return
+        begun = time.monotonic()
+        with self._live.moving(what, estimate, expected):
+            yield
+        if self._keep:
+            self.line(f"{what}: {format_seconds(time.monotonic() - begun)}")
+
+
+def shown_path(path: Path) -> str:
+    """Relative to where the user is, where that is shorter."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

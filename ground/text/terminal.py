@@ -1,0 +1,108 @@
+"""The two streams that people read: what is printed there cannot steer a terminal, and one that cannot be written to is
+no traceback.
+
+Names of symbols, threads and files come from whoever made them. Escape sequences in them would move the cursor, set the
+window's title or answer for the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO, cast
+
+from ground.errors import MeasurementError
+from ground.text.columns import escaped
+
+__all__ = ("ReaderGoneError", "on_terminal", "steering_stderr")
+
+
+class ReaderGoneError(Exception):
+    """Who read our standard output went away (`| head`): nobody wants the rest."""
+
+
+class _Stream:
+    """A stream of text whose control characters are escaped; everything else of it is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with self._failing():
+            self.stream.write(escaped(text))
+        return len(text)
+
+    def flush(self) -> None:
+        with self._failing():
+            self.stream.flush()
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            # What is left in its buffer would fail again when the interpreter ends.
+            with contextlib.suppress(OSError):
+                number = self.stream.fileno()
+                descriptor = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGoneError from None
+        raise MeasurementError(
+            f"standard output cannot be written to: {error.strerror}",
+            means="the result is not shown; files that were written are kept",
+            mend="the same command with its output elsewhere",
+        ) from None
+
+
+class _Errors(_Stream):
+    """Standard error: nobody can be told that it fails, and no measurement ends for it."""
+
+    def _failed(self, error: OSError) -> None:
+        pass
+
+
+class _Steering(_Errors):
+    """Standard error for the moving line, which is made of escape sequences; its words are escaped before."""
+
+    def write(self, text: str) -> int:
+        with self._failing():
+            self.stream.write(text)
+        return len(text)
+
+
+def steering_stderr() -> TextIO:
+    """Standard error as it takes escape sequences of our own."""
+    stream = sys.stderr.stream if isinstance(sys.stderr, _Stream) else sys.stderr
+    return cast(TextIO, _Steering(stream))
+
+
+@contextlib.contextmanager
+def on_terminal() -> Iterator[None]:
+    """Within: standard output and standard error are streams of this module."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            _hold(name)
+    # A bar or a name that the user's encoding lacks is printed as `?`, and is no end of a measurement.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    out, err = _Stream(sys.stdout), _Errors(sys.stderr)
+    with contextlib.redirect_stdout(cast(TextIO, out)), contextlib.redirect_stderr(cast(TextIO, err)):
+        yield
+
+
+def _hold(name: str) -> None:
+    """Takes the number of a stream that was closed (the lowest that is free), so that no file of ours gets it, and with
+    it what is printed. Writing fails as before."""
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
