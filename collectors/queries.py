@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ioflame.analysis.roles import Totals, operations_at
+from ground.results.roles import Totals, operations_at
 
 __all__ = ("QueryReport", "QueryReportWithWriter", "queries_by_second")
 

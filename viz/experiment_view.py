@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import RelativeTable
-from ioflame.analysis.cells import Heading, Judged, Value
 from viz.breakdowns import Breakdown
 
 __all__ = ("ExperimentView", "MadeRun")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder
+from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED
 from ground.results.off_cpu import STATES, OffCpu, Thread, WallClock
 from ground.results.record import RunRecord
 
@@ -25,32 +26,9 @@ __all__ = (
     "window_columns",
 )
 
-# Names of `metrics.LEGEND`, in the order shown.
-HEADLINE = (
-    ("qps", "{:,.0f}"),
-    ("iops", "{:,.0f}"),
-    ("rx.lat", "{:.2f} us"),
-    ("io.lat", "{:.2f} us"),
-    ("usPer", "{:.2f} us"),
-    ("syPer", "{:.2f} us"),
-    ("cpuPer", "{:.2f} us"),
-    ("cpuPerRead", "{:.2f} us"),
-    ("readsPerQuery", "{:.3f}"),
-    ("reqsz", "{:.2f} KiB"),
-    ("cores", "{:.2f}"),
-)
-# Those of them that are read first.
-FIRST = ("qps", "rx.lat", "io.lat", "cpuPer", "cores")
-_COLUMNS = (
-    ("qps", "{:,.0f}"),
-    ("iops", "{:,.0f}"),
-    ("usPer", "{:.2f}"),
-    ("syPer", "{:.2f}"),
-    ("cpuPer", "{:.2f}"),
-    ("csPer", "{:.2f}"),
-)
-# Of a target whose queries nothing counts.
-_COLUMNS_WITHOUT = (("cores", "{:.2f}"), ("iops", "{:,.0f}"), ("io.lat", "{:.2f}"), ("cpuPerRead", "{:.2f}"))
+# Figures that are shown of each run, with their forms; and those of them that are read first.
+HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if one.headline)
+FIRST = tuple(name for name, one in METRICS.items() if one.first)
 # Share of others' reads above which diskstats' mean is not of these queries.
 _OTHERS = 0.01
 
@@ -61,7 +39,8 @@ class CannotBeError(Exception):
 
 def window_columns(record: RunRecord) -> Sequence[tuple[str, str]]:
     """Figures of a window, and their forms."""
-    return _COLUMNS if record.target is None or record.target.count else _COLUMNS_WITHOUT
+    names = WINDOW_COLUMNS if record.target is None or record.target.count else WINDOW_COLUMNS_UNCOUNTED
+    return [(name, METRICS[name].form) for name in names]
 
 
 def where_it_goes(record: RunRecord) -> str:

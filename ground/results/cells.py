@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ground.results.resumable import ResumableRun
 
-__all__ = ("CellOutcome", "CellsRecord", "CellsRun")
+__all__ = ("CellOutcome", "CellsRecord", "CellsRun", "Heading", "Judged", "Value")
 
 SCHEMA = 1
 
@@ -70,3 +70,30 @@ class CellsRun(ResumableRun[CellsRecord]):
     @staticmethod
     def name_of(record: CellsRecord) -> str:
         return record.name
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column as it is printed: its line in the legend, and the digits of its values."""
+
+    name: str
+    about: str
+    digits: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """A column of a cell over its runs: the median, the quartiles (None of fewer than four runs), n."""
+
+    median: float
+    low: float | None
+    high: float | None
+    runs: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of a proof: holds is None where it could not be judged; why: the values that it saw."""
+
+    holds: bool | None
+    why: str

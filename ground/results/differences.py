@@ -118,7 +118,7 @@ class PositionEffect:
 class Decision:
     """The verdict on one figure of one arm against the base.
 
-    metric:       name in `METRICS` of ioflame/analysis/compare/figures.py
+    metric:       name in `COMPARED` of ground/results/metrics.py
     difference:   None where there is none to be had; `why` then says so
     delta:        the smallest difference that matters, as a share: 0.02
     look, looks:  which look at the data this is, of how many planned

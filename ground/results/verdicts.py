@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ground.results.differences import Budget, Decision, PositionEffect
 
-__all__ = ("ArmVerdict", "Verdicts")
+__all__ = ("Apart", "ArmVerdict", "Comparability", "ComparedRuns", "Verdicts")
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,53 @@ class Verdicts:
     bars: list[str] = field(default_factory=list)
     disturbed: list[str] = field(default_factory=list)
     schema: int = 1
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """arms: the runs of each, by position; alike in everything that a comparison may not differ in, and in the build.
+
+    heading: what the profiles were measured with, where that differs: the client's figures can be compared all the same
+    decisions: of each arm but the first, by metric; bars: why there is no verdict
+    """
+
+    arms: list[list[int]]
+    differing: list[tuple[str, list[str]]]
+    heading: str
+    bars: list[str]
+    decisions: list[dict[str, Decision]]
+
+    @property
+    def sentence(self) -> str:
+        if len(self.arms) == 1:
+            return "not comparable (the runs are of one arm: the same artifact and the same settings)"
+        if self.bars:
+            return f"not comparable ({'; '.join(self.bars)})"
+        return " | ".join(
+            f"arm {number} against arm 1: "
+            + "; ".join(f"{name} {found[name].verdict}" for name in ("qps", "cpuPer") if name in found)
+            for number, found in enumerate(self.decisions, 2)
+        )
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """heading: over tables of owner categories, "" where one instrument measured all; leaf, frames: why leaf categories
+    and frames are not compared, empty where they are
+    """
+
+    heading: str = ""
+    leaf: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Of runs side by side.
+
+    differing: what is not the same, and its value in each run; barriers: what bars a comparison
+    """
+
+    differing: list[tuple[str, list[str]]]
+    barriers: list[str]
+    comparability: Comparability

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from ground.results.cells import Judged
 from ground.results.differences import BudgetRow, Decision, RelativeTable
-from ioflame.analysis.cells import Judged
 from ioflame.analysis.compare.figures import ArmWindow, BlockLogs
 from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.compare.relative import relative_table

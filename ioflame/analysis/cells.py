@@ -6,41 +6,15 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-__all__ = ("PROOFS", "Heading", "Judged", "Value", "column_value", "judge", "model_ratio", "summary_of")
+from ground.results.cells import Judged, Value
+
+__all__ = ("PROOFS", "column_value", "judge", "model_ratio", "summary_of")
 
 # How far a measured ratio may be from its model.
 _NEAR = 0.15
 # Figures of one run, by step and name.
 Figures = Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A column as it is printed: its line in the legend, and the digits of its values."""
-
-    name: str
-    about: str
-    digits: int
-
-
-@dataclass(frozen=True)
-class Value:
-    """A column of a cell over its runs: the median, the quartiles (None of fewer than four runs), n."""
-
-    median: float
-    low: float | None
-    high: float | None
-    runs: int
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What became of a proof: holds is None where it could not be judged; why: the values that it saw."""
-
-    holds: bool | None
-    why: str
 
 
 def column_value(

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
+from ground.results.history import Feature, Fit, Level
 from ioflame.analysis.bootstrap import median
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("Feature", "Fit", "Level", "Run", "fit_history")
+__all__ = ("Run", "fit_history")
 
 _SHUFFLES = 99
 # The 96th of 99: one more of the same kind is above it in 4 of 100 cases. The fifth is for what is left of runs once
@@ -39,55 +40,6 @@ class Run:
 
     log: float
     round: str = ""
-
-
-@dataclass(frozen=True)
-class Level:
-    """What a version's runs say, and the level it lies on. All are logarithms.
-
-    mean, error: of its runs, rounds taken out; level: of its stretch, or its own in a dip; level_error: of that
-    """
-
-    mean: float
-    error: float
-    runs: int
-    level: float
-    level_error: float
-
-
-@dataclass(frozen=True)
-class Feature:
-    """A change of level. at: the first version of the new level, counted from 0
-
-    dip:       of this one version: the next is back
-    ratio:     new level over old; low, high: its 95 % interval
-    went_away: at which version the old level was there again; None where it was not
-    candidate: without repeats it is no verdict
-    """
-
-    at: int
-    dip: bool
-    ratio: float
-    low: float
-    high: float
-    went_away: int | None
-    candidate: bool
-
-
-@dataclass(frozen=True)
-class Fit:
-    """versions: in their order; sd: of ln of one run; freedom: of sd; repeated: whether sd is of repeats"""
-
-    versions: list[Level]
-    features: list[Feature]
-    sd: float
-    freedom: int
-    repeated: bool
-
-    @property
-    def half(self) -> float:
-        """Half of a 95 % interval, in standard errors."""
-        return t_quantile(0.95, max(self.freedom, 1))
 
 
 def fit_history(versions: Sequence[Sequence[Run]], *, seed: int = 1) -> Fit:
@@ -280,4 +232,4 @@ def _told(
         found.append(feature(begin, False, (old, old_n), (new, new_n), back(old, old_n, place + 2)))
     for (_, level, weight), (_, _, dips) in zip(stretches, segments, strict=True):
         found += [feature(at, True, (level, weight), (means[at], counts[at]), at + 1) for at in dips]
-    return Fit(levels, sorted(found, key=lambda one: one.at), math.sqrt(variance), freedom, repeated)
+    return Fit(levels, sorted(found, key=lambda one: one.at), math.sqrt(variance), freedom, repeated, half)

@@ -23,12 +23,12 @@ import msgspec
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
+from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import OffCpu, Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord
 from ground.results.states import MARKS
 from ioflame.analysis.bootstrap import share_draws, share_intervals
-from ioflame.analysis.metrics import cpu_profiled
 
 __all__ = ("MOST", "Rule", "Waits", "findings", "read_rules")
 

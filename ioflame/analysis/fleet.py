@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from ground.results.fleet import Away, Change, Part, Watch
 from ground.results.interval import Interval
 from ioflame.analysis.compare.verdict import discovery_bound
 from ioflame.analysis.quantiles import t_quantile, t_tail
 
-__all__ = ("Away", "Change", "Hosts", "Part", "Watch", "change_of", "watch_of")
+__all__ = ("Hosts", "change_of", "watch_of")
 
 
 # Of both versions together: below it, neither the test nor the reader has anything to go by.
@@ -54,17 +55,6 @@ class Hosts:
         """The sum of squared deviations from the mean; 0 where the sums are too coarse to tell."""
         left = self.squares - self.hosts * self.mean**2 if self.hosts else 0.0
         return left if left > _ROUNDING * self.squares else 0.0
-
-
-@dataclass(frozen=True)
-class Change:
-    """base, arm: the mean over the hosts of each version; arm - base = within + mix; p: two-sided, of within"""
-
-    base: float
-    arm: float
-    within: Interval
-    mix: Interval
-    p: float
 
 
 _NOBODY = Hosts(0, 0.0, 0.0)
@@ -110,52 +100,6 @@ def change_of(strata: Sequence[tuple[Hosts, Hosts]]) -> Change | None:
         base, arm, Interval(within, within - t * error, within + t * error, hosts),
         Interval(mix + alone, mix + alone - half, mix + alone + half, hosts), p,
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Away:
-    """A difference within strata that was seen on some days and is no more.
-
-    first, last: the days on which it was seen, YYYY-MM-DD; days: from the one to the other, both counted
-    change: its mean over those days; since: over the days after them
-    """
-
-    first: str
-    last: str
-    days: int
-    change: Interval
-    since: Interval
-
-
-@dataclass(frozen=True)
-class Part:
-    """kind: total, category or function; verdict: regressed, improved, moved, went away, mix or "" for nothing seen
-
-    cores: of the arm's hosts, that the change within strata takes; None where no run knows how many it used
-    away: where the verdict is that
-    """
-
-    kind: str
-    name: str
-    change: Change
-    verdict: str
-    cores: float | None
-    away: Away | None = None
-
-
-@dataclass(frozen=True)
-class Watch:
-    """unit: of every figure; hosts: of base and arm; days: on which both ran; tested: parts that were tested
-
-    parts: the total, every category, and of the functions what was found, the largest change first
-    """
-
-    unit: str
-    hosts: tuple[int, int]
-    strata: int
-    days: int
-    tested: int
-    parts: list[Part]
 
 
 def watch_of(rows: Sequence[Mapping[str, Any]], rate: float = _RATE) -> Watch | None:

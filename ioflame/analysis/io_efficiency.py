@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ground.results.categories import Categories
+from ground.results.cells import Judged
 from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
+from ground.results.metrics import cpu_profiled
 from ground.results.record import RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples, share_draws
-from ioflame.analysis.cells import Judged
-from ioflame.analysis.metrics import cpu_profiled, figures, slice_columns
+from ioflame.analysis.metric_intervals import figures, slice_columns
 
 __all__ = (
     "FIO",

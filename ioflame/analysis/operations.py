@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ground.results.metrics import MODE_COUNTER
 from ground.results.operations import Operation
 from ground.results.profile import Folded
 from ground.results.record import Window
+from ground.results.roles import WRITES_VIEW
 from ioflame.analysis.categories import categories_of, category_file
-from ioflame.analysis.metrics import MODE_COUNTER
-from ioflame.analysis.roles import WRITES_VIEW
 
 __all__ = ("OPERATIONS_VIEW", "operations_of")
 

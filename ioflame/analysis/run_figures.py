@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ground.results.categories import Categories
 from ground.results.pmp import Locks
 from ground.results.record import RunRecord, Window
-from ioflame.analysis.roles import role_figures
+from ground.results.roles import role_figures
 
 __all__ = ("run_figures",)
 

@@ -20,10 +20,10 @@ import msgspec
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.comparison import BUILD, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
+from ground.results.metrics import DECIDING
 from ground.results.run import open_run
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ioflame.analysis.compare.figures import DECIDING
 from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable

@@ -18,10 +18,12 @@ from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.findings import Findings
 from ground.results.ladder import read_ladder
+from ground.results.metrics import cpu_profiled, metrics_of
 from ground.results.off_cpu import read_off_cpu
 from ground.results.operations import Operation
 from ground.results.profile import Comparison, Folded, read_profile
 from ground.results.record import ProfileFacts, Window
+from ground.results.roles import WRITES_VIEW, cpu_of_all_roles, query_role
 from ground.results.run import Run
 from ground.system.atomic_files import write_json, write_whole
 from ground.system.host import describe_host
@@ -34,10 +36,9 @@ from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.whole_run import run_checks
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.findings import Waits, findings, read_rules
-from ioflame.analysis.metrics import cpu_profiled, intervals_of, metrics_of, weight_by_time
+from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
 from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import OPERATIONS_VIEW, operations_of
-from ioflame.analysis.roles import WRITES_VIEW, cpu_of_all_roles, query_role
 from ioflame.profile.observers import show_observed
 from ioflame.profile.queries import queries_each_second
 from ioflame.profile.report import write_report

@@ -8,14 +8,14 @@ from pathlib import Path
 from statistics import fmean
 
 from ground.results.categories import Categories, read_categories
-from ground.results.cells import CellOutcome, CellsRecord, CellsRun
+from ground.results.cells import CellOutcome, CellsRecord, CellsRun, Judged
 from ground.results.differences import BudgetRow, RelativeTable
 from ground.results.files import Files
 from ground.results.run import Run, open_run
 from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios
-from ioflame.analysis.cells import Judged, column_value
+from ioflame.analysis.cells import column_value
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
-from ioflame.analysis.metrics import slice_columns
+from ioflame.analysis.metric_intervals import slice_columns
 from viz.breakdowns import Breakdown, against_base, beside
 from workloads.cells import Breakdown as Asked
 from workloads.cells import Cell, Cells, Column, own_figure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ground.results.cells import CellsRecord
-from ioflame.analysis.cells import Heading, Judged, Value, column_value, judge, summary_of
+from ground.results.cells import CellsRecord, Heading, Judged, Value
+from ioflame.analysis.cells import column_value, judge, summary_of
 from workloads.cells import CellRow, Cells, Column, Hold
 
 __all__ = ("headings_of", "judged", "values_of")

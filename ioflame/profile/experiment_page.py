@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ground.results.cells import CellOutcome, CellsRun
+from ground.results.cells import CellOutcome, CellsRun, Heading, Judged, Value
 from ground.results.checks import Verdict
 from ground.results.experiment import ExperimentRun
 from ground.results.files import Files
+from ground.results.metrics import LEGEND
 from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
 from ioflame.analysis.bootstrap import Draws
-from ioflame.analysis.cells import Heading, Judged, Value
 from ioflame.analysis.io_efficiency import MeasuredStep, Row, judged_orders, rows
-from ioflame.analysis.metrics import LEGEND
 from ioflame.profile.cell_builds import breakdowns_of, compared_builds
 from ioflame.profile.cell_table import headings_of, judged, values_of
 from viz.experiment_view import ExperimentView, MadeRun

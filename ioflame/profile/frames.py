@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from folding.frames import ProfileRun
 from ground.results.files import Files
+from ground.results.metrics import cpu_profiled
+from ground.results.roles import cpu_of_all_roles
 from ground.results.run import Run
-from ioflame.analysis.metrics import cpu_profiled
-from ioflame.analysis.roles import cpu_of_all_roles
 
 __all__ = ("profile_runs",)
 

@@ -8,8 +8,8 @@ from statistics import fmean
 
 from ground.errors import UsageError
 from ground.results.benchmark_report import ReportRow, read_benchmark_reports
+from ground.results.cells import Heading, Value
 from ground.results.differences import Decision, RelativeTable
-from ioflame.analysis.cells import Heading, Value
 from ioflame.analysis.compare.relative import relative_table
 from ioflame.analysis.compare.verdict import Costs, Rule, decide, unpaired
 from viz.experiment_view import ExperimentView

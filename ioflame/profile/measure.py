@@ -15,6 +15,7 @@ from folding.stackfold import fold
 from ground.errors import IoflameError, MeasurementError
 from ground.results.files import Files
 from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
+from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
 from ground.system.cpus import held_on
 from ground.system.memory_limit import limited_memory
@@ -22,7 +23,6 @@ from ground.system.observer import QUIET_SECONDS
 from ground.system.page_cache import drop_files, drop_page_cache, keep_files
 from ground.system.process import Child, Children, captures
 from ground.text.progress import Reporter
-from ioflame.analysis.roles import READER, WRITER, roles_of_threads
 from ioflame.profile.analyse import analyse
 from ioflame.profile.job import Job, describe_database, describe_tree
 from ioflame.profile.observers import Watched, observer_named

@@ -12,10 +12,10 @@ from ground.errors import IoflameError
 from ground.results.files import Files
 from ground.results.io_latency import read_io_latency
 from ground.results.ladder import read_ladder
+from ground.results.metrics import window_metrics
 from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
 from ground.results.pmp import read_locks, read_pmp
 from ground.results.run import Run
-from ioflame.analysis.metrics import window_metrics
 from ioflame.profile.rules import rules_of
 from viz.flame.stacks import Stack, stacks_of
 from viz.page.run_view import Observed, by_state

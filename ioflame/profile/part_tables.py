@@ -13,19 +13,18 @@ from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.io_latency import read_io_latency
 from ground.results.ladder import CLASSES, STAGES, Rung, read_ladder
+from ground.results.metrics import METRICS, WINDOW_COLUMNS, cpu_profiled, window_metrics
 from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
 from ground.results.operations import read_operations
 from ground.results.pmp import LockSite, read_locks, read_pmp
 from ground.results.run import Run
 from ground.text.tsv import Row
-from ioflame.analysis.metrics import cpu_profiled, window_metrics
 from ioflame.profile.parts import latency_layers, parts_of
 
 __all__ = ("tables_of",)
 
 Tables = dict[str, Sequence[Row]]
 _PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-_WINDOW_METRICS = {"qps": "qps", "iops": "iops", "usPer": "usPer_us", "syPer": "syPer_us", "cpuPer": "cpuPer_us"}
 
 
 def tables_of(run: Run, part: str) -> Tables:
@@ -64,7 +63,7 @@ def _windows(run: Run) -> Tables:
         windows.append(
             {
                 "window": window.kind, "start_ns": window.start_ns, "end_ns": window.end_ns,
-                **{column: metrics.get(name) for name, column in _WINDOW_METRICS.items()},
+                **{"_".join(filter(None, (name, METRICS[name].unit))): metrics.get(name) for name in WINDOW_COLUMNS},
                 **dataclasses.asdict(window.counters), "note": window.note,
             }
         )  # fmt: skip

@@ -13,13 +13,12 @@ from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.operations import read_operations
 from ground.results.profile import Folded
+from ground.results.roles import query_role
 from ground.results.run import Run, open_run
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
 from ioflame.analysis.categories import categories_of, category_file
-from ioflame.analysis.compare.instruments import comparability
-from ioflame.analysis.roles import query_role
-from ioflame.analysis.what_differs import barriers
+from ioflame.analysis.compare.instruments import apart
 from ioflame.profile.frames import profile_runs
 from ioflame.profile.observed import read_observed
 from ioflame.profile.queries import queries_each_second
@@ -45,10 +44,10 @@ def write_page_of(directories: list[Path], out: Path) -> None:
     runs = [open_run(directory) for directory in directories]
     views = [_view(run) for run in runs]
     for run, view in zip(runs[1:], views[1:], strict=True):
-        both = [runs[0].record, run.record]
-        if not barriers(both) and not comparability(both).frames:
+        both = apart([runs[0].record, run.record])
+        if not both.barriers and not both.comparability.frames:
             _compare_frames((runs[0], views[0].name), (run, view.name), view)
-    page = render_report(views)
+    page = render_report(views, apart([run.record for run in runs]) if len(runs) > 1 else None)
     try:
         write_page(page, out)
     except MeasurementError as error:

@@ -15,9 +15,9 @@ from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.io_latency import read_io_latency
 from ground.results.ladder import read_ladder
+from ground.results.metrics import window_metrics
 from ground.results.off_cpu import read_run_queue
 from ground.results.run import Run
-from ioflame.analysis.metrics import window_metrics
 from viz.terminal.io_latency import io_latency_text
 from viz.terminal.ladder import ladder_text
 from viz.terminal.off_cpu import run_queue_table

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from ioflame.analysis.change_points import Fit, Run, fit_history
+from ground.results.history import Fit
+from ioflame.analysis.change_points import Run, fit_history
 
 VERSIONS, REPEATS = 30, 6
 # Of one run; of a version of REPEATS runs it is ERROR.

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from ground.results.differences import Decision, Outcome, Variances
-from ioflame.analysis.compare.figures import METRICS, ArmWindow, Session, block_logs
+from ground.results.metrics import COMPARED
+from ioflame.analysis.compare.figures import ArmWindow, Session, block_logs
 from ioflame.analysis.compare.nested import Confidence, difference, sign_flip_p, sums_of
 from ioflame.analysis.compare.planning import plan_table
 from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare, decide, false_discovery, unpaired
@@ -71,7 +72,7 @@ def test_the_five_verdicts_in_their_words() -> None:
 
 
 def test_more_is_worse_of_latency_and_cpu_and_better_of_qps() -> None:
-    up = {name: verdict(noisy(0.05, 0.005, 6, name), name) for name in METRICS if METRICS[name].figure == name}
+    up = {name: verdict(noisy(0.05, 0.005, 6, name), name) for name in COMPARED if COMPARED[name].figure == name}
     assert up.pop("qps") == "improved"
     assert set(up) == {"rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "readsPerQuery"}
     assert set(up.values()) == {"regressed"}
@@ -116,7 +117,7 @@ def test_a_session_variance_is_never_below_zero() -> None:
         ]
         for session in logs
     ]
-    found = difference([sums_of(one, 2) for one in block_logs(sessions, METRICS["qps"], "A", "B")], Confidence())
+    found = difference([sums_of(one, 2) for one in block_logs(sessions, COMPARED["qps"], "A", "B")], Confidence())
     assert found is not None
     assert found.variances.session == 0
     assert found.error == pytest.approx(math.sqrt(8 * 0.01 / 3 / 8), rel=1e-3)

@@ -14,9 +14,9 @@ from collectors.schedule import LEAST_SECONDS
 from ground.results.categories import read_categories
 from ground.results.checks import Verdict
 from ground.results.files import Files
+from ground.results.metrics import cpu_profiled, window_metrics
 from ground.results.record import ANALYSIS, Window
 from ground.results.run import Run, open_run
-from ioflame.analysis.metrics import cpu_profiled, window_metrics
 from tests.conftest import Ioflame
 from tests.e2e.conftest import ALL, KEYS, SECONDS, Finished
 

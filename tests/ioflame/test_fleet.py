@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from ground.results.fleet import Change, Part
 from ground.results.store.database import RunTables, Store
 from ground.results.store.ids import FrameTable
 from ioflame import cli
-from ioflame.analysis.fleet import Change, Hosts, Part, change_of, watch_of
+from ioflame.analysis.fleet import Hosts, change_of, watch_of
 
 
 def hosts(values: Sequence[float]) -> Hosts:

@@ -2,17 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from ground.results.metrics import LEGEND, cpu_profiled, window_metrics
 from ground.results.record import ProfileFacts
 from ioflame.analysis.bootstrap import Resamples
-from ioflame.analysis.metrics import (
-    LEGEND,
-    cpu_profiled,
-    figures,
-    metric_intervals,
-    slice_columns,
-    weight_by_time,
-    window_metrics,
-)
+from ioflame.analysis.metric_intervals import figures, metric_intervals, slice_columns, weight_by_time
 from tests.records import window
 
 
@@ -37,6 +30,8 @@ def test_one_window_by_hand() -> None:
             "qps": 10_000,
             "iops": 5_000,
             "usPer": 30.0,
+            "usPerRead": 60.0,
+            "syPerRead": 20.0,
             "syPer": 10.0,
             "cpuPer": 40.0,
             "cpuPerRead": 80.0,

@@ -11,10 +11,10 @@ import pytest
 
 from collectors.queries import QueryReportWithWriter, queries_by_second
 from ground.results.checks import Verdict
+from ground.results.metrics import window_metrics
 from ground.results.record import SCHEMA, Expectation, RoleCounters, RunRecord
+from ground.results.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
 from ioflame.analysis.checks.writes import write_proofs
-from ioflame.analysis.metrics import window_metrics
-from ioflame.analysis.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
 from ioflame.profile.compare.budget import serving_threads
 from tests.records import window
 from tests.viz import observers

@@ -13,7 +13,7 @@ from ground.results.checks import Check, Verdict
 from ground.results.profile import Slices
 from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
 from ioflame.analysis.checks.stolen_time import quiet_slices, share_bounds, stolen_checks, stolen_weight
-from ioflame.analysis.metrics import weight_by_time
+from ioflame.analysis.metric_intervals import weight_by_time
 from tests.records import window
 
 SAMPLED, RAN, STOLEN = 3_790_000_000, 2_560_000_000, 1_500_000_000

@@ -15,12 +15,12 @@ from folding.frames import ProfileRun, compare_frames
 from folding.stackfold import run_stackfold
 from ground.results.comparison import Arm, Block, BlockWindow, Comparison, Factor, Plan, Process, Session
 from ground.results.frame_differences import FrameDifferences
+from ground.results.metrics import window_metrics
 from ground.results.record import Window
 from ground.results.verdicts import ArmVerdict, Verdicts
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.figures import ArmWindow
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
-from ioflame.analysis.metrics import window_metrics
 from tests.records import window
 from viz.page.compare import ComparisonView
 

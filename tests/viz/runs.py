@@ -11,9 +11,11 @@ from ground.results.checks import Check, Verdict
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.record import ProfileFacts, RunRecord, Window
+from ioflame.analysis.compare.instruments import apart
 from tests.records import SECOND, window
 from tests.viz.samples import CATEGORIES, stacks
 from viz.flame.stacks import Stack
+from viz.page.report import render_report
 from viz.page.run_view import RunView
 
 LEAVES = (("k:device", "kernel: devices"), ("filter probe", "bits of filters"), ("engine", "the rest"), ("other", ""))
@@ -102,3 +104,8 @@ def view(some: Sequence[Stack] | None = None, name: str = "run-a", **changes: An
         list(RATES),
         series(),
     )
+
+
+def page_of(views: Sequence[RunView]) -> str:
+    """The page of several runs, as `ioflame report` makes it."""
+    return render_report(views, apart([one.record for one in views]) if len(views) > 1 else None)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import Cell, RelativeTable
 from ground.results.experiment import ExperimentRun
-from ioflame.analysis.cells import Heading, Judged, Value
 from ioflame.profile.experiment_page import efficiency_view
 from tests.viz.conftest import Opener
 from tests.viz.test_efficiency import experiment, measured

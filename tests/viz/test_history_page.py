@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.history import Category, History, Noise
 from ground.results.store.database import Store
 from ioflame import cli
-from ioflame.analysis.history import Category, History, Measured, Noise, history_of
+from ioflame.analysis.history import Measured, history_of
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.history import read_history, write_otava
 from tests.viz.conftest import Opener

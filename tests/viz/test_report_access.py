@@ -9,7 +9,7 @@ import pytest
 
 from tests.viz.conftest import NpmPackage, Opener
 from tests.viz.observers import observed
-from tests.viz.runs import view
+from tests.viz.runs import page_of, view
 from tests.viz.samples import percent, stacks, total
 from viz.page.report import render_report
 
@@ -43,7 +43,7 @@ def findings(page: Any, axe: str) -> list[str]:
 @pytest.mark.parametrize(("runs", "dark"), [(1, False), (2, False), (2, True)])
 def test_axe_finds_nothing_serious(chromium_page: Opener, axe: str, runs: int, dark: bool) -> None:
     views = [view(name="a"), view(name="b", threads=2)][:runs]
-    page = chromium_page.html(render_report(views), dark=dark)
+    page = chromium_page.html(page_of(views), dark=dark)
     assert findings(page, axe) == []
     page.locator("article:visible .keys [data-owner='0']").click()
     page.keyboard.press("/")
@@ -59,7 +59,7 @@ def test_axe_finds_nothing_serious_in_what_observers_left(
     views = [view(name="a"), view(name="b")]
     for one in views:
         one.observed = observed()
-    page = chromium_page.html(render_report(views), dark=dark, width=width)
+    page = chromium_page.html(page_of(views), dark=dark, width=width)
     page.locator("article:visible [data-graph=off]").click()
     page.locator("article:visible .panel:has([data-stage]) button[data-scale=linear]").click()
     page.locator("article:visible rect[data-stage=device]").hover()

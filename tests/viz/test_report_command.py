@@ -27,7 +27,7 @@ from tests.records import SECOND
 from tests.viz.compared import COLOURED, fold
 from tests.viz.compared import RATES as RATES_OF
 from tests.viz.conftest import Opener
-from tests.viz.runs import RATES, record, series, view
+from tests.viz.runs import RATES, page_of, record, series, view
 from viz.engine_clock import TimeBase, align
 from viz.page.report import render_report
 from viz.page.run_view import RunView
@@ -152,7 +152,7 @@ class TestSideBySide:
         second = view(
             name="run-b", options={"scale": "full"}, metrics={**record().metrics, "qps": 12500.0, "cpuPer": 16.0}
         )
-        return chromium_page.html(render_report([view(), second]))
+        return chromium_page.html(page_of([view(), second]))
 
     def test_what_differs_comes_first_and_the_base_is_named(self, page: Page) -> None:
         captions = page.locator("figcaption > span:first-child").all_inner_texts()
@@ -183,7 +183,7 @@ class TestSideBySide:
     [({"threads": 4}, "threads"), ({"workload": "seekrandom"}, "workload"), ({"engine": "speedb"}, "engine")],
 )
 def test_runs_that_cannot_be_compared_are_not(changes: dict[str, Any], words: str) -> None:
-    page = render_report([view(), view(name="run-b", **changes)])
+    page = page_of([view(), view(name="run-b", **changes)])
     assert f"Not to be compared as they stand.</b> These differ: {words}" in page
     assert "\u0394" not in page
 
@@ -197,15 +197,15 @@ def test_a_setting_of_the_engine_bars_and_its_version_does_not() -> None:
             tools={"engine": engine},
         )
 
-    page = render_report([flagged("4096", "1"), flagged("8192", "1")])
+    page = page_of([flagged("4096", "1"), flagged("8192", "1")])
     assert "These differ: setting db_bench readrandom --block_size." in page and "\u0394" not in page
-    page = render_report([flagged("4096", "1"), flagged("4096", "2")])
+    page = page_of([flagged("4096", "1"), flagged("4096", "2")])
     assert "Not to be compared" not in page and "engine version" in page and "\u0394" in page
 
 
 @pytest.mark.needs("chromium")
 def test_a_run_without_a_profile_stands_beside_one_with(chromium_page: Opener) -> None:
-    page = chromium_page.html(render_report([RunView("bare", record()), view(name="run-b")]))
+    page = chromium_page.html(page_of([RunView("bare", record()), view(name="run-b")]))
     assert page.locator("article:visible .run-name").inner_text() == "bare"
     page.get_by_role("button", name="run-b").click()
     page.locator("article:visible [data-part=search]").fill("bloom")

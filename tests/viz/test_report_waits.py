@@ -16,7 +16,7 @@ from ground.results.histogram import Histogram
 from ground.results.ladder import STAGES, Ladder, LadderDevice
 from tests.viz import observers
 from tests.viz.observers import QUERIES
-from tests.viz.runs import view
+from tests.viz.runs import page_of, view
 from viz.page.ladder import ladder_panel
 from viz.page.report import render_report
 from viz.page.run_view import IDLE, Observed, RunView
@@ -135,12 +135,12 @@ def test_the_chain_of_latencies() -> None:
 
 
 def test_two_ladders_side_by_side() -> None:
-    page = render_report([full("base"), full("slow", 2.0)])
+    page = page_of([full("base"), full("slow", 2.0)])
     rows = {row[0]: row[1:] for row in rows_of(page, "Latency by stage, average")}
     assert rows["stage, us"] == ["base (base)", "slow", "\u0394"]
     assert rows["device"] == ["58.00", "116.00", "+58.00"]
     assert rows["the whole query"] == ["100.00", "200.00", "+100.00"]
-    assert "Latency ladders" not in render_report([full("base"), view(name="none")])
+    assert "Latency ladders" not in page_of([full("base"), view(name="none")])
 
 
 def test_bins_keep_every_duration() -> None:

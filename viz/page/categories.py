@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from ground.results.categories import Categories, Category
-from ioflame.analysis.metrics import MODE_METRIC
+from ground.results.metrics import MODE_METRIC
 from viz.flame.palette import hue_class
 from viz.page.rendering import absent, render
 from viz.page.run_view import RunView

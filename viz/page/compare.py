@@ -15,10 +15,9 @@ from markupsafe import Markup
 from ground.results.comparison import Comparison
 from ground.results.differences import BudgetRow, Decision
 from ground.results.frame_differences import FrameDifferences
+from ground.results.metrics import COMPARED, DECIDING, window_metrics
 from ground.results.verdicts import Verdicts
 from ground.system.host import describe_host
-from ioflame.analysis.compare.figures import DECIDING, METRICS
-from ioflame.analysis.metrics import window_metrics
 from viz.page.document import page
 from viz.page.frames import frames_compared
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
@@ -89,7 +88,7 @@ def _figures(view: ComparisonView) -> Markup:
             "Ratio: arm over base, the mean over sessions of paired blocks; its interval holds with 95 % over all "
             "looks. "
             "Marks: - regressed, + improved, = same within delta, ? undecided or barred. "
-            + "; ".join(f"{name}: {METRICS[name].legend}" for name in one.decisions if name in METRICS)
+            + "; ".join(f"{name}: {COMPARED[name].legend}" for name in one.decisions if name in COMPARED)
         )
         parts.append(table(f"{one.arm} against {one.base}", heads, rows, "numbers noted", legend))
     return Markup("").join(parts) or absent("Nothing was measured in whole sessions.")
@@ -137,7 +136,7 @@ def _blocks(record: Comparison) -> Markup:
         )
         hues = list(enumerate(names))
         plot = blocks_plot(dots, names, metric)
-        caption = f"{metric}: {METRICS[metric].legend}"
+        caption = f"{metric}: {COMPARED[metric].legend}"
         parts.append(plot_figure(caption, plot, f"blocks-{metric}.svg", legend, f"blocks by {metric}", hues))
     return Markup("").join(parts)
 

@@ -8,9 +8,8 @@ from markupsafe import Markup
 
 from ground.results.categories import Categories
 from ground.results.checks import Verdict
-from ioflame.analysis.compare.instruments import comparability
-from ioflame.analysis.metrics import LEGEND
-from ioflame.analysis.what_differs import barriers, differences
+from ground.results.metrics import LEGEND
+from ground.results.verdicts import Apart
 from viz.figures import HEADLINE, interval_text
 from viz.page.frames import frames_compared
 from viz.page.ladder import ladders_compared
@@ -22,12 +21,10 @@ from viz.weights import percentages
 __all__ = ("comparison",)
 
 
-def comparison(views: Sequence[RunView]) -> Markup:
+def comparison(views: Sequence[RunView], apart: Apart) -> Markup:
     """The part of the page above the runs."""
     names = [f"{view.name}{' (base)' if not index else ''}" for index, view in enumerate(views)]
-    records = [view.record for view in views]
-    rows, found = differences(records), comparability(records)
-    barred = barriers(records)
+    rows, found, barred = apart.differing, apart.comparability, apart.barriers
     ladders = [
         None if view.observed.ladder is None else LadderRow(view.name, view.observed.ladder, view.observed.rx_lat_us)
         for view in views

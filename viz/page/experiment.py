@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from ioflame.analysis.cells import Value
+from ground.results.cells import Value
 from viz.experiment_view import ExperimentView
 from viz.page.document import page
 from viz.page.rendering import absent, banner, part, plot_figure, render, table

@@ -14,9 +14,7 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.differences import MARKS, Outcome
-from ioflame.analysis.change_points import Feature, Fit
-from ioflame.analysis.history import Category, History, Series, ended, largest_step, verdict_at, worse
-from ioflame.analysis.quantiles import t_quantile
+from ground.results.history import Category, Feature, Fit, History, Series
 from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
@@ -28,7 +26,6 @@ __all__ = ("render_history",)
 _KIND = {Outcome.REGRESSED: "warn", Outcome.IMPROVED: "note"}
 # What matters, drawn as a band around the first level.
 _BAND = 0.02
-_SHOWN_FREEDOM = 60
 # Of the tests that are no longer measured.
 _NAMED = 8
 
@@ -65,7 +62,7 @@ def _verdict(steps: int, candidates: int) -> tuple[str, str]:
 
 
 def _largest(history: History) -> str:
-    largest = largest_step(history)
+    largest = history.largest_step()
     if largest is None:
         return ""
     one, step = largest
@@ -76,7 +73,7 @@ def _largest(history: History) -> str:
 def _ended(history: History) -> list[str]:
     """What the newest version says nothing of."""
     by_last: dict[str, list[str]] = {}
-    for (test, host), label in ended(history).items():
+    for (test, host), label in history.ended().items():
         by_last.setdefault(label, []).append(f"{test} on {host}")
     notes = []
     for label in (label for label in history.versions if label in by_last):
@@ -104,7 +101,7 @@ def _tables(history: History) -> Markup:
 
 def _cell(series: Series, at: int) -> dict[str, str]:
     ratio = series.value(at) / series.value(0)
-    outcome = verdict_at(series, at)
+    outcome = series.verdict_at(at)
     features = [one for one in series.fit.features if one.at == at]
     mark = MARKS[outcome] if outcome in _KIND else ""
     if any(one.candidate for one in features):
@@ -128,7 +125,7 @@ def _steps(history: History) -> Markup:
         for one in series.fit.features:
             before, here = series.labels[one.at - 1], series.labels[one.at]
             away = "" if one.went_away is None else f"went away in {series.labels[one.went_away]}"
-            kind = "candidate: no repeats" if one.candidate else "worse" if worse(series, one) else "better"
+            kind = "candidate: no repeats" if one.candidate else "worse" if series.worse(one) else "better"
             size = [f"{100 * (value - 1):+.1f}" for value in (one.ratio, one.low, one.high)]
             rows.append(
                 [f"{series.test}, {series.host}", series.metric, f"{before} to {here}", f"{size[0]} %",
@@ -245,7 +242,7 @@ def _pair(history: History) -> Markup:
         "versions": history.versions,
         "series": series,
         "categories": _packed(history.categories),
-        "t": [round(t_quantile(0.95, freedom), 3) for freedom in range(1, _SHOWN_FREEDOM)],
+        "t": [round(value, 3) for value in history.t],
     }
     return render("history_pair.html", versions=history.versions, data=json.dumps(data, separators=(",", ":")))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ground.results.verdicts import Apart
 from viz.figures import where_it_goes
 from viz.flame.palette import hue_places
 from viz.flame.stacks import Stack
@@ -32,13 +33,16 @@ from viz.weights import scaled_weight
 __all__ = ("render_report", "render_stacks")
 
 
-def render_report(views: Sequence[RunView]) -> str:
-    """The page of `views`; the first is the base that others are compared with."""
+def render_report(views: Sequence[RunView], apart: Apart | None = None) -> str:
+    """The page of `views`; the first is the base that others are compared with.
+
+    apart: of several, what tells them apart
+    """
     if not views:
         raise ValueError("a report needs a run")
     several = len(views) > 1
     title = " | ".join(view.name for view in views) if several else f"{views[0].title}: {views[0].name}"
-    compared = part(partial(comparison, views)) if several else ""
+    compared = part(partial(comparison, views, apart)) if apart is not None else ""
     runs = [{"name": view.name, "sections": _sections(view, index)} for index, view in enumerate(views)]
     return page(title, render("runs.html", comparison=compared, runs=runs))
 

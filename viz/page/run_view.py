@@ -10,11 +10,11 @@ from ground.results.findings import Finding
 from ground.results.frame_differences import FrameDifferences
 from ground.results.io_latency import IoLatency
 from ground.results.ladder import Ladder
+from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, WallClock
 from ground.results.operations import Operation
 from ground.results.pmp import Locks, Pmp
 from ground.results.record import RunRecord, Window
-from ioflame.analysis.metrics import cpu_profiled
 from viz.flame.stacks import Stack
 from viz.printable import printable
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ground.results.metrics import LEGEND
 from ground.system.host import describe_host
-from ioflame.analysis.metrics import LEGEND
 from viz.figures import FIRST, HEADLINE, interval_text
 from viz.page.rendering import render
 from viz.page.run_view import RunView

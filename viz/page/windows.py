@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ground.results.metrics import LEGEND, metrics_of
 from ground.results.record import RunRecord
-from ioflame.analysis.metrics import LEGEND, metrics_of
 from viz.figures import window_columns
 from viz.page.rendering import absent, table
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ground.results.cells import CellsRecord
+from ground.results.cells import CellsRecord, Heading, Value
 from ground.system.host import describe_host
-from ioflame.analysis.cells import Heading, Value
 from viz.experiment_view import ExperimentView
 from viz.terminal.columns import aligned, folded
 

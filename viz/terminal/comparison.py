@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ground.results.comparison import Comparison
 from ground.results.differences import Budget, Decision, PlanRow, Variances, percent
-from ground.results.verdicts import Verdicts
+from ground.results.metrics import DECIDING
+from ground.results.verdicts import ComparedRuns, Verdicts
 from ground.text.columns import fold_line, pad
 from ground.text.units import format_seconds
-from ioflame.analysis.compare.figures import DECIDING
-from ioflame.analysis.compare.runs import ComparedRuns
 
 __all__ = ("comparison_text", "plan_text", "runs_text")
 

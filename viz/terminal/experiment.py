@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from ground.results.checks import Verdict
 from ground.results.experiment import Baseline, ExperimentRecord
 from ground.results.interval import Interval
+from ground.results.metrics import LEGEND
 from ground.system.host import describe_host
 from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.io_efficiency import FIO, MeasuredStep, Row, baselines, fio_figures, rows
-from ioflame.analysis.metrics import LEGEND
 from viz.terminal.columns import aligned, folded
 from viz.terminal.experiment_categories import render_categories, render_orders
 from viz.terminal.writes import render_writes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ground.results.fleet import Part, Watch
 from ground.results.interval import Interval
 from ground.text.columns import pad
-from ioflame.analysis.fleet import Part, Watch
 
 __all__ = ("render_watch",)
 

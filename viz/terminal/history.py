@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ground.results.history import History
 from ground.text.columns import pad
-from ioflame.analysis.history import History, ended, worse
 
 __all__ = ("render_steps",)
 
@@ -14,7 +14,7 @@ def render_steps(history: History) -> str:
     lines = []
     for series in history.series:
         for one in series.fit.features:
-            kind = "candidate" if one.candidate else "worse" if worse(series, one) else "better"
+            kind = "candidate" if one.candidate else "worse" if series.worse(one) else "better"
             size = "{:+.1f} % [{:+.1f}, {:+.1f}]".format(
                 *(100 * (value - 1) for value in (one.ratio, one.low, one.high))
             )
@@ -24,6 +24,6 @@ def render_steps(history: History) -> str:
             lines.append(f"{pad(kind, 10)}{where}: {between}  {size}{away}")
     lines = lines or [f"no step in {len(history.series)} series"]
     lines += [
-        f"{pad('ended', 10)}{test}, {host}: last measured in {label}" for (test, host), label in ended(history).items()
+        f"{pad('ended', 10)}{test}, {host}: last measured in {label}" for (test, host), label in history.ended().items()
     ]
     return "\n".join(lines)

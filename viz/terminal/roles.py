@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ground.results.profile import OTHER, Folded
 from ground.results.record import RunRecord, Target
-from ioflame.analysis.roles import READER, WRITES_VIEW, RoleFigures, role_figures
+from ground.results.roles import READER, WRITES_VIEW, RoleFigures, role_figures
 from viz.printable import printable
 from viz.terminal.columns import aligned
 

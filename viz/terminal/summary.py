@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict, render_checks
 from ground.results.findings import Finding
+from ground.results.metrics import LEGEND, MODE_METRIC, cpu_profiled, metrics_of
 from ground.results.record import ObserverCost, RunRecord
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
-from ioflame.analysis.metrics import LEGEND, MODE_METRIC, cpu_profiled, metrics_of
 from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_columns
 from viz.terminal.columns import aligned, folded
 from viz.terminal.owner_table import OwnerRow, owner_table, summary_block

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ground.results.checks import Check, Verdict
+from ground.results.metrics import metrics_of, window_metrics
 from ground.results.record import RunRecord, Window
-from ioflame.analysis.metrics import metrics_of, window_metrics
 
 __all__ = ("window_checks",)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ground.results.checks import Check, Verdict
 from ground.results.record import RunRecord
-from ioflame.analysis.roles import READER, WRITER
+from ground.results.roles import READER, WRITER
 
 __all__ = ("write_proofs",)
 

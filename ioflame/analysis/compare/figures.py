@@ -1,4 +1,4 @@
-"""What is compared: the figures, which way is worse, and ln(arm/base) of each block."""
+"""The windows of a comparison, and ln(arm/base) of each block."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ground.results.metrics import DECIDING, Metric
+
 __all__ = (
-    "DECIDING",
-    "METRICS",
     "PLANNED",
     "ArmWindow",
     "BlockLogs",
-    "Metric",
     "Session",
     "block_logs",
     "geometric_mean",
@@ -20,57 +19,6 @@ __all__ = (
 )
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A figure by the name of `LEGEND` (ioflame/analysis/metrics.py) or of this module.
-
-    higher_is_worse: of latency, CPU and reads a query; not of a rate
-    of:         the figure of a window that it is made of, where that has another name
-    covariate:  the figure of the same window whose part is taken out
-    absent:     what it means where a window has the figure and another has not
-    """
-
-    name: str
-    legend: str
-    higher_is_worse: bool = True
-    of: str = ""
-    covariate: str = ""
-    absent: str = "it was not measured"
-
-    @property
-    def figure(self) -> str:
-        return self.of or self.name
-
-
-METRICS: dict[str, Metric] = {
-    one.name: one
-    for one in (
-        Metric("qps", "queries a second", higher_is_worse=False),
-        # Regression adjustment (CUPED, Deng and others 2013) by the device's counters of the very same windows. One
-        # covariate, not io.lat and readsPerQuery: the latter hardly varies from window to window, so an arm that truly
-        # reads more often would be told from a line drawn far beyond its points.
-        Metric(
-            "qps.adj",
-            "qps at equal device time per query (readsPerQuery x io.lat)",
-            higher_is_worse=False,
-            of="qps",
-            covariate="device.lat",
-        ),
-        Metric("rx.lat", "us per query as the client sees it"),
-        Metric(
-            "engine.lat",
-            "us per query that are not the device's: rx.lat - readsPerQuery x io.lat",
-            absent="reads overlap: readsPerQuery x io.lat is above rx.lat",
-        ),
-        Metric("cpuPer", "user and system CPU, us per query"),
-        Metric("usPer", "user CPU, us per query"),
-        Metric("syPer", "system CPU, us per query"),
-        Metric("readsPerQuery", "storage reads per query"),
-    )
-}
-
-# The user's question and the engine's: a comparison is done when both are decided.
-DECIDING = ("qps", "cpuPer")
 # They keep the level that the plan was made for, and so does rx.lat, which is threads / qps. The rest are looked at
 # because they are there: of these, what chance alone gives is taken out.
 PLANNED = (*DECIDING, "rx.lat")

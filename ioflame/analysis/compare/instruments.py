@@ -14,24 +14,14 @@ What bars a comparison whatever the instrument (workload, engine, threads, setti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ground.results.record import RunRecord
+from ground.results.verdicts import Apart, Comparability
+from ioflame.analysis.what_differs import barriers, differences
 
-__all__ = ("Comparability", "comparability")
+__all__ = ("apart", "comparability")
 
 _HOST = ("host_id", "cpu", "kernel")
-
-
-@dataclass(frozen=True)
-class Comparability:
-    """heading: over tables of owner categories, "" where one instrument measured all; leaf, frames: why leaf categories
-    and frames are not compared, empty where they are
-    """
-
-    heading: str = ""
-    leaf: tuple[str, ...] = ()
-    frames: tuple[str, ...] = ()
 
 
 def comparability(records: Sequence[RunRecord], folded_alike: bool | None = None) -> Comparability:
@@ -62,3 +52,8 @@ def comparability(records: Sequence[RunRecord], folded_alike: bool | None = None
 def _apart(name: str, values: Sequence[str]) -> str:
     """`event cycles, cpu-clock`"""
     return f"{name} {', '.join(dict.fromkeys(values))}"
+
+
+def apart(records: Sequence[RunRecord]) -> Apart:
+    """What tells several runs apart, for a page that shows them side by side."""
+    return Apart(differences(records), barriers(records), comparability(records))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ground.results.differences import MARKS, Agreement, Cell, Decision, Outcome, RelativeTable
-from ioflame.analysis.compare.figures import METRICS
+from ground.results.metrics import COMPARED
 from ioflame.analysis.compare.verdict import false_discovery
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile
 
@@ -86,7 +86,7 @@ def _combined(log: float, error: float, freedom: float, confidence: float, metri
     if abs(log) + same <= math.log1p(delta):
         outcome = Outcome.SAME
     elif abs(log) > half:
-        worse = METRICS[metric].higher_is_worse == (log > 0)
+        worse = COMPARED[metric].higher_is_worse == (log > 0)
         outcome = Outcome.REGRESSED if worse else Outcome.IMPROVED
     low, high = math.exp(log - half), math.exp(log + half)
     return Cell(math.exp(log), MARKS[outcome], low, high, log, error, freedom, confidence)

@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ground.results.differences import Decision, Outcome
+from ground.results.metrics import COMPARED
 from ground.results.record import RunRecord
-from ioflame.analysis.compare.figures import METRICS
+from ground.results.verdicts import ComparedRuns
 from ioflame.analysis.compare.instruments import comparability
 from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, among_figures, decide, unpaired
 from ioflame.analysis.what_differs import barriers, differences
 
-__all__ = ("ComparedRuns", "compare_runs")
-
-
-@dataclass(frozen=True)
-class ComparedRuns:
-    """arms: the runs of each, by position; alike in everything that a comparison may not differ in, and in the build.
-
-    heading: what the profiles were measured with, where that differs: the client's figures can be compared all the same
-    decisions: of each arm but the first, by metric; bars: why there is no verdict
-    """
-
-    arms: list[list[int]]
-    differing: list[tuple[str, list[str]]]
-    heading: str
-    bars: list[str]
-    decisions: list[dict[str, Decision]]
-
-    @property
-    def sentence(self) -> str:
-        if len(self.arms) == 1:
-            return "not comparable (the runs are of one arm: the same artifact and the same settings)"
-        if self.bars:
-            return f"not comparable ({'; '.join(self.bars)})"
-        return " | ".join(
-            f"arm {number} against arm 1: "
-            + "; ".join(f"{name} {found[name].verdict}" for name in ("qps", "cpuPer") if name in found)
-            for number, found in enumerate(self.decisions, 2)
-        )
+__all__ = ("compare_runs",)
 
 
 def compare_runs(records: Sequence[RunRecord], delta: float, factor: str = "") -> ComparedRuns:
@@ -73,7 +47,7 @@ def _decided(
     records: Sequence[RunRecord], base: Sequence[int], arm: Sequence[int], rule: Rule, bars: Sequence[str]
 ) -> dict[str, Decision]:
     found = {}
-    for name in METRICS:
+    for name in COMPARED:
         sides = [[records[place].metrics.get(name, 0.0) for place in side] for side in (base, arm)]
         if not all(value > 0 for side in sides for value in side):
             continue

@@ -7,16 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ground.results.differences import Decision, Difference, Outcome, PositionEffect, Variances
+from ground.results.metrics import COMPARED, DECIDING
 from ioflame.analysis.compare.bars import of_position, of_twin, position_effect
-from ioflame.analysis.compare.figures import (
-    DECIDING,
-    METRICS,
-    PLANNED,
-    Session,
-    block_logs,
-    geometric_mean,
-    with_device_time,
-)
+from ioflame.analysis.compare.figures import PLANNED, Session, block_logs, geometric_mean, with_device_time
 from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.quantiles import t_quantile, t_tail
 
@@ -71,7 +64,7 @@ class Costs:
 class Comparison:
     """Every figure of one arm against the base, and what was looked at before believing it.
 
-    decisions: by metric, in the order of METRICS; a figure that was not measured is absent
+    decisions: by metric, in the order of COMPARED; a figure that was not measured is absent
     twin:      the same of the twin (a copy of the base) against the base; {} without one
     position:  by metric
     bars:      what bars every verdict
@@ -118,7 +111,7 @@ def compare(
     position = {
         metric: effect
         for metric in _measured(windows, base, arm)
-        if (effect := position_effect(windows, METRICS[metric].figure)) is not None
+        if (effect := position_effect(windows, COMPARED[metric].figure)) is not None
     }
     twins = dict(_decisions(windows, base, twin, rule, costs, {})) if twin else {}
     of_figure = {
@@ -127,7 +120,7 @@ def compare(
             *(of_twin(twins[metric], rule.delta) if metric in twins else []),
             *(of_position(position[metric], rule.delta) if metric in position else []),
         ]
-        for metric in METRICS
+        for metric in COMPARED
     }
     decisions = among_figures(dict(_decisions(windows, base, arm, rule, costs, of_figure)))
     return Comparison(base, arm, decisions, twins, position, tuple(bars))
@@ -137,7 +130,7 @@ def _measured(sessions: Sequence[Session], base: str, arm: str) -> list[str]:
     """The figures that some window of either arm has; one that is 0 in all (reads of a workload in cache) is none."""
     both = [w.figures for session in sessions for block in session for w in block if w.arm in (base, arm)]
     found = {name for figures in both for name, value in figures.items() if value}
-    return [name for name, one in METRICS.items() if one.figure in found and (one.covariate or one.figure) in found]
+    return [name for name, one in COMPARED.items() if one.figure in found and (one.covariate or one.figure) in found]
 
 
 def _decisions(
@@ -145,7 +138,7 @@ def _decisions(
 ) -> Iterable[tuple[str, Decision]]:
     places = max((len({w.arm for w in block}) for session in sessions for block in session), default=2)
     for name in _measured(sessions, base, arm):
-        metric = METRICS[name]
+        metric = COMPARED[name]
         barred = list(bars.get(name, ()))
         found = None
         try:
@@ -183,7 +176,7 @@ def decide(
         return replace(made, outcome=Outcome.NOT_COMPARABLE, why=tuple(bars))
     if difference is None:
         return replace(made, why=("one session cannot say what the next would",))
-    outcome = judged(difference, rule, METRICS[metric].higher_is_worse)
+    outcome = judged(difference, rule, COMPARED[metric].higher_is_worse)
     if outcome is not Outcome.UNDECIDED:
         return replace(made, outcome=outcome)
     why = ""

@@ -12,8 +12,9 @@ from ground.results.bisect import Measured
 from ground.results.categories import read_categories
 from ground.results.comparison import BUILD, ComparisonRun
 from ground.results.differences import Decision, Outcome
+from ground.results.metrics import COMPARED
 from ground.text.progress import Reporter
-from ioflame.analysis.compare.figures import METRICS, BlockLogs, block_logs
+from ioflame.analysis.compare.figures import BlockLogs, block_logs
 from ioflame.analysis.compare.nested import difference, sums_of
 from ioflame.analysis.compare.verdict import decide
 from ioflame.profile.bisect.conduct import Proof
@@ -95,7 +96,7 @@ class Compared:
     def _logs(self, going: ComparisonRun, arm: str) -> list[list[BlockLogs]]:
         if not self.symptom.startswith(_CATEGORY):
             try:
-                return block_logs(windows_of(going.record), METRICS[self.symptom], _GOOD, arm)
+                return block_logs(windows_of(going.record), COMPARED[self.symptom], _GOOD, arm)
             except ValueError as error:
                 raise MeasurementError(f"{self.symptom} was not measured: {error}") from None
         return [

@@ -11,11 +11,11 @@ from ground.results.differences import Budget
 from ground.results.files import Files
 from ground.results.off_cpu import STATES, OffCpu, Thread, read_off_cpu
 from ground.results.record import RunRecord, Window
+from ground.results.roles import query_role
 from ground.results.run import open_run
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.own_reads import of_the_process
-from ioflame.analysis.metrics import slice_columns
-from ioflame.analysis.roles import query_role
+from ioflame.analysis.metric_intervals import slice_columns
 from workloads.registry import engine_named
 
 __all__ = ("budget_of", "serving_threads")

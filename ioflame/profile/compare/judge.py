@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 from ground.results.comparison import Comparison, ComparisonRun
 from ground.results.differences import Decision, Outcome, PlanRow, Variances
+from ground.results.metrics import DECIDING, window_metrics
 from ground.results.verdicts import ArmVerdict, Verdicts
 from ground.system.atomic_files import write_json
-from ioflame.analysis.compare.figures import DECIDING, ArmWindow
+from ioflame.analysis.compare.figures import ArmWindow
 from ioflame.analysis.compare.figures import Session as Windows
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.compare.planning import plan_table
 from ioflame.analysis.compare.verdict import Comparison as Compared
 from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare
-from ioflame.analysis.metrics import window_metrics
 from ioflame.profile.compare.budget import budget_of
 
 __all__ = (

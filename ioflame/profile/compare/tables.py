@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ground.errors import UsageError
 from ground.results.comparison import Comparison
 from ground.results.differences import Agreement, Cell, Decision, RelativeTable
+from ground.results.metrics import DECIDING
 from ground.results.verdicts import Verdicts
-from ioflame.analysis.compare.figures import DECIDING
 from ioflame.analysis.compare.relative import agreement, relative_table
 
 __all__ = ("Beside", "tables_of")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 
 from ground.errors import MeasurementError
+from ground.results.fleet import Watch
 from ground.results.store.database import Store, stored_query
-from ioflame.analysis.fleet import Watch, watch_of
+from ioflame.analysis.fleet import watch_of
 
 __all__ = ("watch_release",)
 

@@ -8,9 +8,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ground.results.history import Category, History, Noise, Series
 from ground.results.store.database import Store, stored_query
 from ground.system.atomic_files import write_json, write_whole
-from ioflame.analysis.history import Category, History, Measured, Noise, Series, history_of
+from ioflame.analysis.history import Measured, history_of
 
 __all__ = ("read_history", "write_otava")
 

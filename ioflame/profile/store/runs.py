@@ -15,6 +15,7 @@ from ground.errors import MeasurementError
 from ground.results.comparison import Block, Comparison, ComparisonRun, Process, Session
 from ground.results.differences import Decision
 from ground.results.files import Files
+from ground.results.metrics import window_metrics
 from ground.results.off_cpu import read_wall_clock
 from ground.results.profile import Folded, read_profile
 from ground.results.record import Counters, RunRecord, Window
@@ -24,7 +25,6 @@ from ground.results.store.ids import FrameTable
 from ground.results.verdicts import Verdicts
 from ground.system.atomic_files import read_json, read_whole
 from ioflame.analysis.compare.own_reads import of_the_process
-from ioflame.analysis.metrics import window_metrics
 from ioflame.profile.analyse import of_queries
 from workloads.registry import rules_named
 

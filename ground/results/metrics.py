@@ -1,0 +1,249 @@
+"""The figures of a run, each once: name, unit, direction, what is divided by what, and the line that explains it.
+
+Sums are divided by sums (never means of means): a figure over several windows is that of one window as long as all of
+them. Names are those of the source documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ground.results.record import Counters, RoleCounters, RunRecord, Window
+from ground.results.roles import query_role
+
+__all__ = (
+    "COMPARED",
+    "DECIDING",
+    "LEGEND",
+    "METRICS",
+    "MODE_COUNTER",
+    "MODE_METRIC",
+    "WINDOW_COLUMNS",
+    "WINDOW_COLUMNS_UNCOUNTED",
+    "Metric",
+    "cpu_profiled",
+    "few_reads",
+    "metrics_of",
+    "query_cpu",
+    "ratio_of",
+    "sums_of",
+    "window_metrics",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a run or of a comparison.
+
+    part, per:  the sums of windows (`sums_of`) that it is the ratio of; "" of one that a comparison works out
+    unit:       as it is printed behind the number; "" of a count and of a ratio
+    higher_is_worse: of latency, CPU and reads a query; not of a rate
+    headline:   it is shown of each run, in the order of `METRICS`; first: and read first
+    of:         of a comparison: the figure of a window that it is made of, where that has another name
+    covariate:  the figure of the same window whose part is taken out
+    absent:     what it means where a window has the figure and another has not
+    """
+
+    name: str
+    legend: str
+    part: str = ""
+    per: str = ""
+    unit: str = ""
+    digits: int = 2
+    higher_is_worse: bool = True
+    headline: bool = False
+    first: bool = False
+    of: str = ""
+    covariate: str = ""
+    absent: str = "it was not measured"
+
+    @property
+    def figure(self) -> str:
+        return self.of or self.name
+
+    @property
+    def form(self) -> str:
+        """A format of its number: `{:,.0f}`."""
+        return f"{{:{',' * (not self.digits)}.{self.digits}f}}"
+
+    @property
+    def form_with_unit(self) -> str:
+        return f"{self.form} {self.unit}".rstrip()
+
+
+METRICS: Mapping[str, Metric] = {
+    one.name: one
+    for one in (
+        Metric(
+            "qps", "queries a second, by the engine's own count", "queries", "seconds",
+            digits=0, higher_is_worse=False, headline=True, first=True,
+        ),
+        Metric(
+            "iops", "storage reads a second, by the device's counter (everybody's reads)", "reads", "seconds",
+            digits=0, higher_is_worse=False, headline=True,
+        ),
+        Metric(
+            "rx.lat", "us per query as the client sees it: threads * 1e6 / qps", "thread_us", "queries", "us",
+            headline=True, first=True,
+        ),
+        Metric(
+            "io.lat", "us per storage read from its start to its end, by the device's counter (diskstats)",
+            "read_us", "reads", "us", headline=True, first=True,
+        ),
+        Metric("usPer", "user CPU, us per query", "user_us", "queries", "us", headline=True),
+        Metric("syPer", "system CPU, us per query", "system_us", "queries", "us", headline=True),
+        Metric(
+            "cpuPer",
+            "usPer + syPer, us per query; by the scheduler's clock; where something writes: of the query threads",
+            "cpu_us", "queries", "us", headline=True, first=True,
+        ),
+        Metric("usPerRead", "user CPU, us per storage read", "user_us", "reads", "us"),
+        Metric("syPerRead", "system CPU, us per storage read", "system_us", "reads", "us"),
+        Metric("cpuPerRead", "CPU, us per storage read", "cpu_us", "reads", "us", headline=True),
+        Metric("readsPerQuery", "storage reads per query", "reads", "queries", digits=3, headline=True),
+        Metric("reqsz", "KiB per storage read", "read_kib", "reads", "KiB", headline=True),
+        Metric("csPer", "context switches of the process per query", "switches", "queries"),
+        Metric(
+            "cores", "CPU cores that the target used, by the scheduler's clock", "cpu_seconds", "seconds",
+            headline=True, first=True,
+        ),
+        Metric("stealPct", "CPU time the hypervisor gave to others, % of one CPU", "steal_percent_seconds", "seconds"),
+        # Regression adjustment (CUPED, Deng and others 2013) by the device's counters of the very same windows. One
+        # covariate, not io.lat and readsPerQuery: the latter hardly varies from window to window, so an arm that truly
+        # reads more often would be told from a line drawn far beyond its points.
+        Metric(
+            "qps.adj", "qps at equal device time per query (readsPerQuery x io.lat)", of="qps",
+            covariate="device.lat", digits=0, higher_is_worse=False,
+        ),
+        Metric(
+            "engine.lat", "us per query that are not the device's: rx.lat - readsPerQuery x io.lat", unit="us",
+            absent="reads overlap: readsPerQuery x io.lat is above rx.lat",
+        ),
+        Metric("qps.relative", "queries a second, against another version's in the same round", higher_is_worse=False),
+    )
+}  # fmt: skip
+LEGEND: Mapping[str, str] = {name: one.legend for name, one in METRICS.items()}
+
+# Columns of the table of windows; and of a target whose queries nothing counts.
+WINDOW_COLUMNS = ("qps", "iops", "usPer", "syPer", "cpuPer", "csPer")
+WINDOW_COLUMNS_UNCOUNTED = ("cores", "iops", "io.lat", "cpuPerRead")
+
+# What a comparison looks at, in its order.
+COMPARED: Mapping[str, Metric] = {
+    name: METRICS[name]
+    for name in ("qps", "qps.adj", "rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "readsPerQuery")
+}
+# The user's question and the engine's: a comparison is done when both are decided.
+DECIDING = ("qps", "cpuPer")
+
+# With fewer storage reads per query than this, CPU per read is no property of a read.
+_FEW_READS = 0.05
+# Where queries are not counted: fewer a second.
+_FEW_IOPS = 100
+# Of the bytes read from the device; with fewer of its own, reads of the device are not those of a target.
+_OWN_READS = 0.5
+# Figures of a target whose queries nothing counts.
+_UNCOUNTED = ("iops", "stealPct")
+
+# The CPU per query that the weights of an event are a part of, by the mode the event counts.
+MODE_METRIC = {"all": "cpuPer", "user": "usPer", "kernel": "syPer"}
+# The same of a window's counters, ns.
+MODE_COUNTER = {"all": "cpu_ns", "user": "user_ns", "kernel": "system_ns"}
+
+
+def query_cpu(counters: Counters) -> Counters | RoleCounters:
+    """The CPU time that is the queries': of the whole process, or of the threads that send them where roles are known.
+
+    Flushes, compactions and a writer beside the queries are rows of their own then.
+    """
+    return counters.roles[query_role(counters.roles)] if counters.roles else counters
+
+
+def sums_of(windows: Iterable[Window], threads: int) -> dict[str, float]:
+    """What windows add up to: seconds, counts, and times in the unit that a sum's name ends in."""
+    windows = list(windows)
+
+    def total(value: Callable[[Counters], float]) -> float:
+        return sum(value(window.counters) for window in windows)
+
+    seconds = sum(window.seconds for window in windows)
+    return {
+        "seconds": seconds,
+        "thread_us": threads * 1e6 * seconds,
+        "queries": total(lambda of: of.queries or 0.0),
+        "reads": total(lambda of: of.storage_reads),
+        "read_us": total(lambda of: of.storage_read_ms) * 1e3,
+        "read_kib": total(lambda of: of.storage_read_bytes) / 1024,
+        "cpu_us": total(lambda of: query_cpu(of).cpu_ns) / 1e3,
+        "user_us": total(lambda of: query_cpu(of).user_ns) / 1e3,
+        "system_us": total(lambda of: query_cpu(of).system_ns) / 1e3,
+        "cpu_seconds": total(lambda of: of.cpu_ns) / 1e9,
+        "switches": total(lambda of: of.voluntary_switches + of.involuntary_switches),
+        "steal_percent_seconds": total(lambda of: of.steal_ns) / 1e7,
+    }
+
+
+def ratio_of(name: str, sums: Mapping[str, float]) -> float:
+    """A figure of `METRICS` that has a part and a per; 0 where it would be divided by nothing."""
+    one = METRICS[name]
+    return sums[one.part] / sums[one.per] if sums[one.per] else 0.0
+
+
+def few_reads(reads_per_query: float) -> bool:
+    """Whether figures per storage read are left out."""
+    return reads_per_query < _FEW_READS
+
+
+def window_metrics(windows: Iterable[Window], threads: int) -> dict[str, float]:
+    """The figures of `METRICS` over all the windows together; a figure that cannot be had is left out.
+
+    Windows whose edges the engine's report does not cover count for neither queries nor anything else.
+    """
+    sums = sums_of([window for window in windows if window.counters.queries], threads)
+    if not sums["queries"] or not sums["seconds"]:
+        return {}
+    few = few_reads(sums["reads"] / sums["queries"])
+    return {
+        name: ratio_of(name, sums)
+        for name, one in METRICS.items()
+        if one.part and name != "cores" and not (few and one.per == "reads")
+    }
+
+
+def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]:
+    """`window_metrics` of a run. Of a target that was attached to the cores too, and no latency: how many of its
+    threads send queries is not known. Where nothing counts its queries, the figures that are none of them."""
+    if record.target is None:
+        return window_metrics(windows, record.threads)
+    windows = list(windows)
+    sums = sums_of(windows, record.threads)
+    metrics = window_metrics(windows, record.threads) if record.target.count else _without_queries(sums)
+    metrics.pop("rx.lat", None)
+    own = sum(window.counters.process_read_bytes for window in windows)
+    if own < _OWN_READS * 1024 * sums["read_kib"]:
+        # The device's reads are others': they say nothing of this target.
+        for name in [name for name in metrics if name == "readsPerQuery" or METRICS[name].per == "reads"]:
+            if name != "io.lat":
+                del metrics[name]
+    if sums["seconds"]:
+        metrics["cores"] = ratio_of("cores", sums)
+    return metrics
+
+
+def _without_queries(sums: Mapping[str, float]) -> dict[str, float]:
+    if not sums["seconds"]:
+        return {}
+    metrics = {name: ratio_of(name, sums) for name in _UNCOUNTED}
+    # Fewer, and they are none of what it does.
+    if metrics["iops"] >= _FEW_IOPS:
+        metrics |= {name: ratio_of(name, sums) for name, one in METRICS.items() if one.per == "reads"}
+    return metrics
+
+
+def cpu_profiled(metrics: Mapping[str, float], mode: str) -> tuple[float | None, float | None]:
+    """CPU us per query and per storage read that a profile in `mode` divides up; None where it was not measured."""
+    per_query, reads = metrics.get(MODE_METRIC[mode]), metrics.get("readsPerQuery")
+    if per_query is None:
+        return None, metrics.get("cpuPerRead") if mode == "all" else None
+    return per_query, None if not reads or few_reads(reads) else per_query / reads
