@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ground.results.categories import read_categories
 from ground.results.files import Files
@@ -65,7 +66,7 @@ def _windows(run: Run) -> Tables:
             {
                 "window": window.kind, "start_ns": window.start_ns, "end_ns": window.end_ns,
                 **{column: metrics.get(name) for name, column in _WINDOW_METRICS.items()},
-                **dataclasses.asdict(window.counters), "note": window.note,
+                **_flat(dataclasses.asdict(window.counters)), "note": window.note,
             }
         )  # fmt: skip
     costs: list[Row] = [
@@ -75,6 +76,14 @@ def _windows(run: Run) -> Tables:
     ]  # fmt: skip
     lost: list[Row] = [{"window": one.kind, "why": one.why, "mend": one.mend} for one in run.record.unobserved]
     return {"windows": windows, "costs": costs, "unobserved": lost}
+
+
+def _flat(figures: Mapping[str, Any], within: str = "") -> Row:
+    """A column for each figure, `roles_reader_cpu_ns` for one of a table of tables."""
+    found: dict[str, str | int | float | None] = {}
+    for name, value in figures.items():
+        found |= _flat(value, f"{within}{name}_") if isinstance(value, dict) else {f"{within}{name}": value}
+    return found
 
 
 def _operations(run: Run) -> Tables:
