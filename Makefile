@@ -9,58 +9,43 @@ SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh .ci/run folding/fuzz/seeds.sh 
 # Quoting below takes bash: a line feed in a value is $'\n'.
 SHELL := bash
 
-# The variables of a profile; empty ones are left to `ioflame profile --help`.
-WORKLOAD ?=
-ENGINE ?=
-CLIENT ?=
-SCALE ?=
-CONFIG ?=
-DB_BENCH ?=
-DB_DIR ?=
-THREADS ?=
-CPUS ?=
-NUM_KEYS ?=
-CACHE_SIZE ?=
-CACHE_TYPE ?=
-MEMORY_LIMIT ?=
-DURATION ?=
-EVENT ?=
-FREQ ?=
-CALLGRAPH ?=
-COLLECT ?=
-LADDER_SAMPLE ?=
-OUT ?=
-STORE ?=
-# Those of an experiment.
+# The variables of each target, here alone: options, help, and what is refused follow. Empty ones are left to
+# `ioflame COMMAND --help`.
+OF_PROFILE := WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE CACHE_TYPE MEMORY_LIMIT \
+	DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT STORE
+OF_EXPERIMENT := REPEATS RESUME
+OF_IO_EFFICIENCY := USERS $(OF_EXPERIMENT)
+# Two clients are A, the base, and B; or a setting has values: FACTOR=cache_type=lru_cache,...
+OF_COMPARE := FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME
+OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_IO_EFFICIENCY) $(OF_COMPARE) EXPERIMENT A B)
 USERS ?= 1 2
-REPEATS ?=
-RESUME ?=
-EXPERIMENT ?=
-# Those of a comparison: two clients (A the base), or the values of a setting (FACTOR=cache_type=lru_cache,...).
-A ?=
-B ?=
-FACTOR ?=
-DELTA ?=
-TIME ?=
-SESSIONS ?=
-BLOCKS ?=
-SCHEDULE ?=
 
 # Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
 # environment of a command neither.
-unexport WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE CACHE_TYPE MEMORY_LIMIT DURATION EVENT FREQ \
-	CALLGRAPH COLLECT LADDER_SAMPLE OUT USERS REPEATS RESUME EXPERIMENT A B FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE STORE
+unexport $(OF_COMMANDS)
 define newline
 
 
 endef
-quoted = '$(subst $(newline),'$$'\n'',$(subst ','\'',$(value $(1))))'
-option = $(if $(strip $(value $(2))),$(1)=$(call quoted,$(2)))
-PROFILE_OPTIONS = $(call option,--workload,WORKLOAD) $(call option,--engine,ENGINE) $(call option,--client,CLIENT) $(call option,--scale,SCALE) $(call option,--config,CONFIG) \
-	$(call option,--db-bench,DB_BENCH) $(call option,--db-dir,DB_DIR) $(call option,--threads,THREADS) $(call option,--cpus,CPUS) \
-	$(call option,--num-keys,NUM_KEYS) $(call option,--cache-size,CACHE_SIZE) $(call option,--cache-type,CACHE_TYPE) $(call option,--memory-limit,MEMORY_LIMIT) $(call option,--duration,DURATION) \
-	$(call option,--event,EVENT) $(call option,--freq,FREQ) $(call option,--callgraph,CALLGRAPH) \
-	$(call option,--collect,COLLECT) $(call option,--ladder-sample,LADDER_SAMPLE) $(call option,--out,OUT) $(call option,--store,STORE)
+quote = '$(subst $(newline),'$$'\n'',$(subst ','\'',$(1)))'
+quoted = $(call quote,$(value $(1)))
+option = $(if $(strip $(value $(1))),--$(shell echo $(1) | tr A-Z_ a-z-)=$(call quoted,$(1)))
+options = $(foreach name,$(1),$(call option,$(name)))
+PROFILE_OPTIONS = $(call options,$(OF_PROFILE))
+
+# A misspelt one would be left out without a word, and a long run would measure something else.
+KNOWN := $(OF_COMMANDS) BENCH IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
+UNKNOWN := $(firstword $(filter-out $(KNOWN),$(GIVEN)))
+NEAREST = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0.0))
+ifneq ($(UNKNOWN),)
+define refusal
+$(UNKNOWN) is not a variable of this Makefile
+  meaning: it would have no effect; nothing was started
+  to mend: $(shell python3 -c '$(NEAREST)' $(call quote,$(UNKNOWN)) $(KNOWN))=... (make help lists them), or, for the environment of a command: $(UNKNOWN)=... make ...
+endef
+$(error $(refusal))
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-long test-by-hand lint unit bench bench-observers docs bless clean
@@ -71,10 +56,9 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  variables of profile and doctor (docs/usage.md):"
-	@echo "    WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH DB_DIR THREADS CPUS NUM_KEYS"
-	@echo "    CACHE_SIZE CACHE_TYPE MEMORY_LIMIT DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT STORE"
-	@echo "  and of io-efficiency: USERS REPEATS RESUME; of experiment: EXPERIMENT REPEATS RESUME"
-	@echo "  and of compare: A B FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME"
+	@echo "$(OF_PROFILE)" | fold -s -w 80 | sed 's/^/    /; s/ $$//'
+	@echo "  and of io-efficiency: $(OF_IO_EFFICIENCY); of experiment: EXPERIMENT $(OF_EXPERIMENT)"
+	@echo "  and of compare: A B $(OF_COMPARE)"
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
@@ -91,17 +75,14 @@ profile: setup ## run a workload, profile it, print where its CPU goes
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
 
 io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read
-	@$(BIN)/ioflame experiment io-efficiency $(PROFILE_OPTIONS) \
-		$(call option,--users,USERS) $(call option,--repeats,REPEATS) $(call option,--resume,RESUME)
+	@$(BIN)/ioflame experiment io-efficiency $(PROFILE_OPTIONS) $(call options,$(OF_IO_EFFICIENCY))
 
 experiment: setup ## EXPERIMENT=NAME of `ioflame list`: its table, and what holds
-	@$(BIN)/ioflame experiment $(call quoted,EXPERIMENT) $(PROFILE_OPTIONS) \
-		$(call option,--repeats,REPEATS) $(call option,--resume,RESUME)
+	@$(BIN)/ioflame experiment $(call quoted,EXPERIMENT) $(PROFILE_OPTIONS) $(call options,$(OF_EXPERIMENT))
 
 compare: setup ## two builds (A, B) or settings (FACTOR) in turns: slower or not?
 	@$(BIN)/ioflame compare $(if $(strip $(value A)),--arm A=$(call quoted,A)) $(if $(strip $(value B)),--arm B=$(call quoted,B)) \
-		$(call option,--factor,FACTOR) $(call option,--delta,DELTA) $(call option,--time,TIME) $(call option,--sessions,SESSIONS) \
-		$(call option,--blocks,BLOCKS) $(call option,--schedule,SCHEDULE) $(call option,--resume,RESUME) $(PROFILE_OPTIONS)
+		$(call options,$(OF_COMPARE)) $(PROFILE_OPTIONS)
 
 doctor: setup ## what this host can measure, a line a check
 	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)
@@ -161,9 +142,9 @@ LATEST = $(if $(strip $(value OUT)),$(call quoted,OUT),runs)/latest
 docs: setup-dev ## the README's pictures and tables, from real runs, an experiment, a comparison
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER)
 	@first=$$(readlink -f -- $(LATEST)) && $(BIN)/ioflame profile $(PROFILE_OPTIONS) $(EVERY_OBSERVER) && \
-		experiment=$$($(BIN)/ioflame experiment trivial-move --scale smoke $(call option,--out,OUT) | sed -n 's/^experiment: *//p') && \
+		experiment=$$($(BIN)/ioflame experiment trivial-move --scale smoke $(call option,OUT) | sed -n 's/^experiment: *//p') && \
 		second=$$(readlink -f -- $(LATEST)) && comparison=$$($(BIN)/ioflame compare --factor cache_type=lru_cache,hyper_clock_cache \
-		--config byrx --threads 8 --scale smoke --sessions 4 --blocks 4 --duration 2 $(call option,--out,OUT) | \
+		--config byrx --threads 8 --scale smoke --sessions 4 --blocks 4 --duration 2 $(call option,OUT) | \
 		sed -n 's/^comparison: *//p') && \
 		$(BIN)/python docs/refresh.py "$$first" "$$second" "$$experiment" "$$comparison"
 

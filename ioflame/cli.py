@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, error_of_system
+from ground.text.nearest import did_you_mean
 from ground.text.terminal import ReaderGoneError, on_terminal
 
 if TYPE_CHECKING:
@@ -65,6 +66,18 @@ class _Commands:
         return self._commands.add_parser(name, help=help, **more)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Parsers of commands are of this class, too: a name that none of them has is answered with the nearest."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(action.choices)
+            listed = ", ".join(map(repr, known))
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r} ({did_you_mean(str(value), known)}choose from {listed})"
+            )
+
+
 class _Grouped(argparse.RawDescriptionHelpFormatter):
     """argparse lists commands in one block; here they stand in the description, by what they are for."""
 
@@ -88,7 +101,7 @@ def build_parser(only: str | None = None) -> tuple[argparse.ArgumentParser, Mapp
 
     only: the command that is to be parsed; others are not loaded then, which takes longer than most commands do
     """
-    parser = argparse.ArgumentParser(prog="ioflame", epilog=_EPILOG, formatter_class=_Grouped)
+    parser = _Parser(prog="ioflame", epilog=_EPILOG, formatter_class=_Grouped)
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and its commit")
     commands = _Commands(parser.add_subparsers(metavar=_COMMAND, required=True))
     known = [name for names in _GROUPS.values() for name in names]
@@ -123,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser, _ = build_parser(words[0] if words else None)
     with on_terminal():
         try:
-            arguments = _parsed(parser, argv)
+            arguments = _parsed(parser, words or ["--help"])
             code: int = arguments.run(arguments)
             sys.stdout.flush()
             return code
@@ -138,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return EXIT_OK
 
 
-def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
     try:
         return parser.parse_args(argv)
     except SystemExit:

@@ -32,12 +32,16 @@ def test_litter(tmp_path):
 """
 
 
-def session(directory: Path, test: str, workers: int, *prefix: str) -> tuple[int, str]:
-    """Exit code and output of a session of its own that runs one test, in so many processes of pytest-xdist."""
+def session(directory: Path, test: str, workers: int, *prefix: str, root: Path = ROOT) -> tuple[int, str]:
+    """Exit code and output of a session of its own that runs one test, in so many processes of pytest-xdist.
+
+    root: where it sees the checkout, when the prefix has hidden that
+    """
     (directory / "test_one.py").write_text(test)
+    python = Path(sys.executable)
     argv = [
         *prefix,
-        sys.executable,
+        str(root / python.relative_to(ROOT) if python.is_relative_to(ROOT) else python),
         "-m",
         "pytest",
         "-q",
@@ -60,12 +64,18 @@ def test_what_is_left_is_named_and_fails_the_session(
     pid = tmp_path / "pid"
     monkeypatch.setenv("LITTER", str(pid))
     # In a namespace where /tmp has what others made: the session sees it, and only what it does itself is its doing.
-    made = "mount -t tmpfs tmpfs /tmp && touch /tmp/existed /tmp/removed /tmp/others && "
+    # A checkout below /tmp would be hidden, so it is seen at another place; what our session has mounted there would
+    # keep the other one from watching.
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    made = f"mount --bind {ROOT} {checkout} && cd {checkout} && "
+    made += "{ findmnt -rno TARGET | grep ^/tmp/ | sort -r | xargs -r umount --lazy; } && "
+    made += "mount -t tmpfs tmpfs /tmp && touch /tmp/existed /tmp/removed /tmp/others && "
     # The session's own view is gone with it; what it did to /tmp is to be gone, too.
     after = "; code=$?; ls /tmp; cat /tmp/existed; exit $code"
     try:
         code, output = session(
-            tmp_path, _LITTER, workers, "unshare", "--mount", "sh", "-c", f'{made} "$@"{after}', "sh"
+            tmp_path, _LITTER, workers, "unshare", "--mount", "sh", "-c", f'{made} "$@"{after}', "sh", root=checkout
         )
     finally:
         subprocess.run(["kill", pid.read_text()], check=False)

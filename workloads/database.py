@@ -273,6 +273,10 @@ class Database:
         self.seeds.append(self.ledger.take(step, threads + self._writers(step)))
         return self.seeds[-1]
 
+    def any_seeds(self, step: str, threads: int) -> SeedRange:
+        """As many seeds as `take_seeds` would take, for a command line that is shown and not run."""
+        return SeedRange(step, 0, threads + self._writers(step))
+
     def _writers(self, step: str) -> int:
         return self._engine.step(step).writers if step in self._engine.workloads() else 0
 

@@ -70,10 +70,12 @@ def fit(
     free: int,
     loaded: bool,
     block_align: bool = True,
+    cache_to_data: float | None = None,
 ) -> Sizing:
     """Keys and cache for `free` bytes at `where`. Numbers that the user gave are kept or refused, never changed.
 
     loaded: the database is there already, so the disk need not hold it again
+    cache_to_data: the cache as a multiple of the data where nothing else was asked for; 0 for an engine without one
     """
     notes: list[str] = []
     room = free - _HEADROOM
@@ -94,9 +96,17 @@ def fit(
             f"{format_count(shape.num_keys)}"
         )
         shape = DatabaseShape(fitting, block_align=block_align)
+    if cache_to_data is not None:
+        asked = cache_size if cache_to_data else None
+        return Sizing(shape, int(shape.data_bytes * cache_to_data) if asked is None else asked, tuple(notes))
     largest = shape.data_bytes // DATA_TO_CACHE
     cache = cache_size if cache_size is not None else scale.cache_size
     if cache > largest and cache_size is None:
         cache = max(largest >> 20, 1) << 20
         notes.append(f"block cache {format_bytes(cache)}, so that the data are {DATA_TO_CACHE} times as large")
+    elif cache > max(largest, 1 << 20):
+        notes.append(
+            f"the block cache of {format_bytes(cache)} is more than a {DATA_TO_CACHE}th of the data "
+            f"({format_bytes(shape.data_bytes)}): many queries will be answered from memory"
+        )
     return Sizing(shape, cache, tuple(notes))

@@ -8,6 +8,7 @@ target's stacks. `latest` beside it points to the newest.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import shlex
 import tempfile
@@ -115,7 +116,7 @@ def open_run(directory: Path) -> Run:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}",
             means=f"{directory} is no run directory: each has its record in {Files.RECORD}",
-            mend=f"give the directory of a run, such as {shlex.quote(_nearest_runs(directory))}",
+            mend=f"give the directory of a run, such as {shlex.quote(_nearest_run(directory))}",
         ) from None
     if is_abandoned(directory):
         raise MeasurementError(
@@ -129,8 +130,11 @@ def open_run(directory: Path) -> Run:
     return Run(directory, record)
 
 
-def _nearest_runs(directory: Path) -> str:
-    """Where the runs may be that were meant: in `directory` itself or beside it, else where runs go by default."""
+def _nearest_run(directory: Path) -> str:
+    """The run that may have been meant: of a like name, or the latest in `directory` or beside it, or by default."""
+    beside = [] if directory.exists() else [path.parent.name for path in directory.parent.glob(f"*/{Files.RECORD}")]
+    for name in difflib.get_close_matches(directory.name, beside, 1):
+        return str(directory.with_name(name))
     for place in (directory, directory.parent):
         if (place / "latest" / Files.RECORD).is_file():
             return str(place / "latest")

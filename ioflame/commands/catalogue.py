@@ -5,24 +5,25 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import EXIT_OK, UsageError
-from ground.system.cpus import held_on
 from ground.text.columns import fold_line
 from ground.text.progress import terminal_width
 from ground.text.units import format_bytes, format_count
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
 from ioflame.profile.cells import commands_of, resolve_cells
 from ioflame.profile.estimate import plan_lines
+from ioflame.profile.experiment import WRITERS, as_experiment
+from ioflame.profile.job import Planned, planned
 from ioflame.profile.options import ProfileOptions
 from workloads.cells import has_cells
 from workloads.checks import build_checks
-from workloads.engine import Engine
 from workloads.experiment import experiment_names, own_definitions, read_experiment
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
 from workloads.scales import scales
-from workloads.steps import DatabaseShape, StepParameters
 
 __all__ = ("add_parser",)
 
@@ -33,7 +34,10 @@ def add_parser(commands: Commands) -> None:
     listing.set_defaults(run=_list)
     explain = commands.add_parser("explain", help="print the command lines that a step or an experiment would run")
     explain.add_argument(
-        "name", metavar="NAME", help="a step, workload or experiment of `ioflame list`, or a .toml file"
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="a step, workload or experiment of `ioflame list`, or a .toml file (default: what `profile` would run)",
     )
     add_repetition(explain)
     add_profile_arguments(explain)
@@ -64,10 +68,10 @@ def _list(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _explain_cells(name: str, options: ProfileOptions, repeats: str | None) -> int:
+def _explain_cells(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
     """What an experiment of cells shows, what has to hold, and the command line of every step of every cell."""
     engine = engine_named(options.engine, own_definitions(name))
-    rounds = None if repeats is None else counts("REPEATS", repeats)[0]
+    rounds = None if arguments.repeats is None else counts("REPEATS", arguments.repeats)[0]
     job = resolve_cells(name, options, engine, rounds)
     cells = job.cells
     print(f"# {cells.about}\n# shows: {cells.shows}\n# cannot show: {cells.cannot}")
@@ -76,65 +80,76 @@ def _explain_cells(name: str, options: ProfileOptions, repeats: str | None) -> i
         print(f"# has to hold: {hold.what}")
     print(f"# {job.build.path}, {job.record().tools['engine']}; --seed is taken from the database's ledger")
     for cell, step, argv in commands_of(job):
-        print(f"\n# {cell}: {step}: {engine.step(step).about}")
-        print(" \\\n  ".join(shlex.quote(word) for word in argv))
+        _print_command(f"{cell}: {step}", engine.step(step).about, argv)
     return EXIT_OK
 
 
 def _explain(arguments: argparse.Namespace) -> int:
     options = profile_options(arguments)
-    is_file = arguments.name in experiment_names() or arguments.name.endswith(".toml")
-    if is_file and has_cells(arguments.name):
-        return _explain_cells(arguments.name, options, arguments.repeats)
-    is_experiment = is_file
-    own = own_definitions(arguments.name) if is_experiment else None
-    engine = engine_named(options.engine, own, options.client)
+    name = arguments.name or options.workload
+    engine = engine_named(options.engine, client=options.client)
     known = {**engine.steps(), **engine.workloads()}
-    if not is_experiment and arguments.name not in known:
-        raise UsageError(f"{engine.name} has no step or workload {arguments.name}", mend=f"one of: {', '.join(known)}")
-    for what, asked, there in (
-        ("SCALE", options.scale, list(scales())),
-        ("CONFIG", options.configuration, list(engine.configurations())),
-    ):
-        if asked not in there:
-            raise UsageError(f"{what}={asked} is not known", mend=f"{what}={'|'.join(there)}")
-    names = [arguments.name]
-    if is_experiment:
-        experiment = read_experiment(arguments.name, engine)
-        print(f"# {experiment.about}")
-        scale, parameters = scales()[options.scale], _parameters(options, engine, frozenset())
-        users, repeats = counts("USERS", arguments.users), counts("REPEATS", arguments.repeats or "1")
-        steps = [(step.kind, step.step) for step in experiment.plan(users, repeats[0])]
-        for line in plan_lines(
-            engine, steps, parameters.shape, parameters.cache_size, parameters.duration, scale.warmup
-        ):
-            print(f"# {line}")
-        names = list(dict.fromkeys(step for kind, step, _ in experiment.steps if kind != "baseline"))
-    build = engine.inspect(engine.find_binary(options.db_bench))
-    print(f"# {build.path}, {engine.about.title} {build.version}; --seed is taken from the database's ledger;")
-    print("# --duration covers all windows of a run")
-    for check in build_checks(engine, build):
-        if check.name == f"{engine.about.client} flags":
-            print(f"# {check.value}: {check.means}")
-    for name in names:
-        print(f"\n# {name}: {known[name].about}")
-        argv = held_on(options.cpus, engine.command(build.path, name, _parameters(options, engine, build.flags)))
-        print(" \\\n  ".join(shlex.quote(word) for word in argv))
+    if arguments.name and (name in experiment_names() or name.endswith(".toml")):
+        if name in known:
+            print(f"# An experiment. Of the workload of this name: ioflame explain --workload {name}")
+        explain = _explain_cells if has_cells(name) else _explain_experiment
+        return explain(name, options, arguments)
+    if name not in known:
+        raise UsageError(f"{engine.name} has no step or workload {name}", mend=f"one of: {', '.join(known)}")
+    measured = name in engine.workloads()
+    plan = planned(replace(options, workload=name) if measured else options, engine=engine)
+    _print_build(plan)
+    _print_command(name, known[name].about, _workload(plan) if measured else _preparing(plan, name))
     return EXIT_OK
 
 
-def _parameters(options: ProfileOptions, engine: Engine, known_flags: frozenset[str] | None) -> StepParameters:
-    scale, configuration = scales()[options.scale], engine.configurations()[options.configuration]
-    shape = DatabaseShape(options.num_keys or scale.num_keys, block_align=configuration.block_align)
-    return StepParameters(
-        shape=shape,
-        db_dir=options.db_dir or Path("db").absolute() / f"{engine.name}-{shape.num_keys}",
-        threads=options.threads,
-        seed=0,
-        cache_size=options.cache_size or scale.cache_size,
-        cache_type=options.cache_type,
-        duration=options.duration or scale.duration,
-        report_file=Path("RUN") / engine.report_name,
-        flags=configuration.flags,
-        known_flags=known_flags,
-    )
+def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
+    """What it will take, and the command line of every step, once for each number of users."""
+    options = as_experiment(options)
+    engine = engine_named(options.engine, own_definitions(name), options.client)
+    experiment = read_experiment(name, engine)
+    users, repeats = counts("USERS", arguments.users), counts("REPEATS", arguments.repeats or "1")
+    steps = list(experiment.plan(users, repeats[0]))
+    plan = planned(options, experiment.name, engine)
+    print(f"# {experiment.about}")
+    for line in plan_lines(
+        engine, ((step.kind, step.step) for step in steps), plan.sizing.shape, plan.sizing.cache_size, plan.duration,
+        plan.scale.warmup, len(plan.collect),
+    ):  # fmt: skip
+        print(f"# {line}")
+    _print_build(plan)
+    for kind, step, count in dict.fromkeys((step.kind, step.step, step.users) for step in steps):
+        if kind == "measure":
+            called = step if len(users) == 1 else f"{step}, users: {count}"
+            _print_command(called, engine.step(step).about, _workload(plan.of(step, count)))
+        elif kind == "prepare":
+            _print_command(step, engine.step(step).about, _preparing(plan, step))
+    return EXIT_OK
+
+
+def _workload(plan: Planned) -> list[str]:
+    seeds = plan.database().any_seeds(plan.options.workload, plan.options.threads)
+    return plan.command(seeds, Path("RUN") / plan.engine.report_name, plan.lifetime)
+
+
+def _preparing(plan: Planned, step: str) -> list[str]:
+    database = plan.database()
+    return database.command(step, database.any_seeds(step, WRITERS))
+
+
+def _print_build(plan: Planned) -> None:
+    """What all its command lines have in common, and what of it is this host's choice."""
+    about, build = plan.engine.about, plan.build
+    print(f"# {build.path}, {about.title} {build.version}; --seed is taken from the database's ledger;")
+    print("# --duration covers all windows of a run, and more of it on a busy host")
+    print(f"# {plan.configuration.name}: {plan.configuration.about}")
+    if plan.options.memory_limit is not None:
+        print(f"# workloads run in a group of {format_bytes(plan.options.memory_limit)} of memory")
+    flags = [check for check in build_checks(plan.engine, build) if check.name == f"{about.client} flags"]
+    for line in [*plan.sizing.notes, *(f"{check.value}: {check.means}" for check in flags)]:
+        print(f"# {line}")
+
+
+def _print_command(name: str, about: str, argv: Sequence[str]) -> None:
+    print(f"\n# {name}: {about}")
+    print(" \\\n  ".join(shlex.quote(word) for word in argv))

@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.cells import CellsRun
 from ground.results.checks import Verdict, render_checks, worst
 from ground.results.experiment import ExperimentRun
@@ -27,7 +27,7 @@ from ioflame.profile.cells import (
     refuse_others,
     resolve_cells,
 )  # fmt: skip
-from ioflame.profile.experiment import conduct, laid_out, measured_steps, resumed, write_tables
+from ioflame.profile.experiment import as_experiment, conduct, laid_out, measured_steps, resumed, write_tables
 from ioflame.profile.experiment_page import cells_text, cells_view, efficiency_view, write_experiment_page
 from ioflame.profile.job import Job, new_record, resolve
 from ioflame.profile.options import ProfileOptions
@@ -55,21 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = profile_options(arguments)
     if has_cells(arguments.name):
         return _run_cells(arguments, options, reporter)
-    if options.threads != 1:
-        raise UsageError(
-            f"THREADS={options.threads} says nothing to an experiment, whose steps run with each number of USERS",
-            means="nothing was started",
-            mend=f"USERS={options.threads}",
-        )
-    if options.workload != next(iter(engine_named(options.engine).workloads())):
-        raise UsageError(
-            f"WORKLOAD={options.workload} says nothing to an experiment, whose steps name their own",
-            means="nothing was started",
-            mend="leave WORKLOAD out, or name another experiment of `ioflame list`",
-        )
-    # The tables are of perf's shares; what else watches is for who asks for it, at the price of its windows.
-    collect = tuple(dict.fromkeys(("perf", *(options.collect or ()))))
-    options = replace(options, collect=collect)
+    options = as_experiment(options)
     users, repeats = counts("USERS", arguments.users), counts("REPEATS", arguments.repeats or "1")
     with interruptible():
         engine = engine_named(options.engine, own_definitions(arguments.name), options.client)
@@ -89,13 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_cells(arguments: argparse.Namespace, options: ProfileOptions, reporter: Reporter) -> int:
     """An experiment of cells: a database and a row of the table each."""
-    for name in ("DURATION", "CACHE_SIZE", "COLLECT", "MEMORY_LIMIT"):
-        if getattr(options, name.lower()) is not None:
-            raise UsageError(
-                f"{name} says nothing to an experiment of cells, whose file has what each runs with",
-                means="nothing was started",
-                mend=f"leave {name} out, or change a copy of the experiment's file",
-            )
     rounds = None if arguments.repeats is None else counts("REPEATS", arguments.repeats)[0]
     with interruptible():
         engine = engine_named(options.engine, own_definitions(arguments.name), options.client)

@@ -15,9 +15,7 @@ from collectors.perf import Plan, plan_recording
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
-from ground.results.record import SeedRange
 from ground.results.run import check_writable
-from ground.system.cpus import held_on
 from ground.system.host import host_facts
 from ground.system.memory_limit import limited_memory
 from ground.system.process import Children
@@ -126,6 +124,7 @@ class CellsJob:
 
 def resolve_cells(name: str, options: ProfileOptions, engine: Engine, rounds: int | None) -> CellsJob:
     """UsageError, HostError for what no host could run; nothing is started or written but a look at the client."""
+    _refuse_what_cells_have(options)
     cells = read_cells(name, engine, tuple(PROOFS))
     if options.scale not in cells.scale:
         raise UsageError(
@@ -156,6 +155,16 @@ def resolve_cells(name: str, options: ProfileOptions, engine: Engine, rounds: in
         for step in cells.steps_of(run.cell) if not job.without(run.cell) else ():
             _command(job, run, place, step)
     return job
+
+
+def _refuse_what_cells_have(options: ProfileOptions) -> None:
+    for name in ("DURATION", "CACHE_SIZE", "COLLECT", "MEMORY_LIMIT"):
+        if getattr(options, name.lower()) is not None:
+            raise UsageError(
+                f"{name} has no effect on an experiment of cells, whose file has what each runs with",
+                means="nothing was started",
+                mend=f"leave {name} out, or change a copy of the experiment's file",
+            )
 
 
 def check_host(job: CellsJob) -> None:
@@ -199,11 +208,19 @@ def _configuration(job: CellsJob, cell: Cell, step: str) -> Configuration:
 
 
 def _command(job: CellsJob, run: CellRun, directory: Path, step: str) -> list[str]:
-    """Its command line with placeholder seeds: for `explain`, and to find flags that the client lacks."""
-    engine = job.engine_of(run.cell)
-    seeds = SeedRange(step=step, first=0, threads=job.threads(run.cell, step) + engine.step(step).writers)
-    database, report = _database(job, run, directory, step), Path("RUN") / engine.report_name
-    return held_on(job.options.cpus, database.command(step, seeds, duration=job.scale.duration, report_file=report))
+    """As it is run, but for its seeds: for `explain`, and to find flags that the client lacks."""
+    engine, database = job.engine_of(run.cell), _database(job, run, directory, step)
+    if step in engine.workloads():
+        planned = _workload(job, run, database, step)
+        seeds = database.any_seeds(step, planned.options.threads)
+        return planned.command(seeds, Path("RUN") / engine.report_name, planned.lifetime)
+    threads = 1 if _loads(engine, step) else job.threads(run.cell, step)
+    return database.command(step, database.any_seeds(step, threads))
+
+
+def _loads(engine: Engine, step: str) -> bool:
+    """It makes the database, from nothing and by one thread."""
+    return step == "load" or engine.step(step).creates
 
 
 def commands_of(job: CellsJob) -> list[tuple[str, str, list[str]]]:
@@ -253,7 +270,7 @@ def _one(job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, rep
                 if step in engine.workloads():
                     own = measure_step(_workload(job, run, database, step), database, _run_name(out, run, step),
                                        outcome, going.record.callgraphs, reporter)  # fmt: skip
-                elif step == "load" or engine.step(step).creates:
+                elif _loads(engine, step):
                     text = database.load(children, reporter, log, step)
                     own = engine.figures(text, step, directory)
                 else:
@@ -310,7 +327,7 @@ def _workload(job: CellsJob, run: CellRun, database: Database, step: str) -> Job
     sized = Scale(options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, scale.collect)
     return Job(
         options, engine, job.build_of(run.cell), sized, Sizing(shape, cache, ()), database.directory,
-        job.recording, configuration,
+        configuration, job.recording,
     )  # fmt: skip
 
 

@@ -22,15 +22,35 @@ from ioflame.profile.baseline import look_at_requests, run_baseline
 from ioflame.profile.estimate import plan_lines
 from ioflame.profile.job import Job, new_record
 from ioflame.profile.measure import measure
+from ioflame.profile.options import ProfileOptions
 from ioflame.profile.recorded import recorded
 from viz.export.benchmark_tsv import render_report_tsv
 from viz.terminal.experiment import render_efficiency
 from workloads.experiment import Experiment, PlannedStep
+from workloads.registry import engine_named
 
-__all__ = ("conduct", "laid_out", "measured_steps", "resumed", "with_callgraph", "write_tables")
+__all__ = ("as_experiment", "conduct", "laid_out", "measured_steps", "resumed", "with_callgraph", "write_tables")
 
 # Threads of the steps that make the tree: whatever the users, all steps read the same tree.
-_WRITERS = 1
+WRITERS = 1
+
+
+def as_experiment(options: ProfileOptions) -> ProfileOptions:
+    """The options of its steps. UsageError for those that they name themselves."""
+    if options.threads != 1:
+        raise UsageError(
+            f"THREADS={options.threads} has no effect on an experiment, whose steps run with each number of USERS",
+            means="nothing was started",
+            mend=f"USERS={options.threads}",
+        )
+    if options.workload != next(iter(engine_named(options.engine).workloads())):
+        raise UsageError(
+            f"WORKLOAD={options.workload} has no effect on an experiment, whose steps name their own",
+            means="nothing was started",
+            mend="leave WORKLOAD out, or name another experiment of `ioflame list`",
+        )
+    # The tables are of perf's shares; what else watches is for who asks for it, at the price of its windows.
+    return replace(options, collect=tuple(dict.fromkeys(("perf", *(options.collect or ())))))
 
 
 def laid_out(experiment: Experiment, planned: Sequence[PlannedStep], record: RunRecord, out: Path) -> ExperimentRun:
@@ -145,7 +165,7 @@ class _Conductor:
             if step.kind == "prepare":
                 text = self._prepare(tree, children)
                 step.writes = self._job.engine.parse_writes(
-                    text, step.step, self._job.sizing.shape, _WRITERS, self._job.db_dir
+                    text, step.step, self._job.sizing.shape, WRITERS, self._job.db_dir
                 )
                 return
             if self._database.history != tree:
@@ -165,7 +185,7 @@ class _Conductor:
             if name == "load":
                 text = self._database.load(children, self._reporter, log)
             else:
-                text = self._database.apply(name, _WRITERS, children, self._reporter, log)
+                text = self._database.apply(name, WRITERS, children, self._reporter, log)
         return text
 
     def _baseline(self, step: StepRecord, children: Children) -> Baseline:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from collectors.counters import device_of
 from collectors.perf import Plan, perf_version, plan_recording
+from collectors.schedule import REPORT_LAG_SECONDS
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
-from ground.results.record import SCHEMA, Expectation, RunRecord
+from ground.results.record import SCHEMA, Expectation, RunRecord, SeedRange
 from ground.results.run import check_writable
+from ground.system.cpus import held_on
 from ground.system.host import disk_facts, host_facts
 from ground.system.memory_limit import limited_memory
 from ground.text.progress import Reporter, terminal_width
@@ -29,18 +34,26 @@ from workloads.registry import engine_named
 from workloads.scales import Scale, Sizing, fit, scales
 from workloads.steps import Configuration, DatabaseShape
 
-__all__ = ("Job", "cache_of", "describe_database", "describe_tree", "new_record", "place", "resolve")
+__all__ = (
+    "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "place", "planned", "resolve",
+)  # fmt: skip
 
 
 # Of an engine beside its block cache: memtables, indexes, stacks, code.
 _ENGINE_MEMORY = 192 << 20
 # A block cache that holds everything: the data, what a block adds, filters and indexes, and uneven shards.
 _CACHE_TO_DATA = 1.5
+# The folding of perf's trial, and each observer's start and end, beyond the windows; on a busy host they take seconds.
+# What they do not take is the last plain window's.
+_SLACK_SECONDS = 4
+_OBSERVER_SLACK_SECONDS = 4
+# It is enough for so many who want each CPU.
+_QUEUED = 2
 
 
 @dataclass(frozen=True)
-class Job:
-    """A workload to be measured: nothing of it has been started yet. duration: of one window, seconds."""
+class Planned:
+    """A workload as it would be run here: all that its command line depends on. duration: of one window, seconds."""
 
     options: ProfileOptions
     engine: Engine
@@ -48,7 +61,6 @@ class Job:
     scale: Scale
     sizing: Sizing
     db_dir: Path
-    plan: Plan
     configuration: Configuration
 
     @property
@@ -60,18 +72,53 @@ class Job:
         """What watches, in the order of the windows."""
         return self.options.collect or self.scale.collect
 
+    @property
+    def watching(self) -> list[str]:
+        """The observers that have a window; the ladder has none where the workload writes."""
+        writes = self.engine.step(self.options.workload).changing
+        return [name for name in self.collect if not (writes and name == "ladder")]
+
+    @property
+    def lifetime(self) -> int:
+        """Seconds that the engine is asked to send queries for: all windows, and what is between them.
+
+        That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
+        """
+        observers = len(self.watching)
+        windows = self.scale.warmup + (2 * observers + 1) * self.duration + REPORT_LAG_SECONDS
+        slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
+        return int(windows + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
+
     def database(self) -> Database:
         """Its database, which nobody has looked at yet."""
         sizing = self.sizing
         return Database(self.engine, self.build, self.db_dir, sizing.shape, sizing.cache_size, self.configuration.flags)
 
-    def of(self, workload: str, threads: int) -> Job:
-        """The same job with another workload and number of threads."""
+    def command(self, seeds: SeedRange, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
+        """The command line of the workload, of every run and of `explain`.
+
+        report: the file of its queries by second; seconds: that it sends them for; before: the words before the client
+        """
+        options = self.options
+        argv = self.database().command(
+            options.workload, seeds, duration=seconds, report_file=report, cache_type=options.cache_type
+        )
+        return held_on(options.cpus, [*before, *argv])
+
+    def of(self, workload: str, threads: int) -> Self:
+        """The same with another workload and number of threads."""
         return replace(self, options=replace(self.options, workload=workload, threads=threads))
 
 
-def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:
-    """The job; before anything is started or written.
+@dataclass(frozen=True)
+class Job(Planned):
+    """A workload to be measured: nothing of it has been started yet. plan: how perf records it"""
+
+    plan: Plan
+
+
+def planned(options: ProfileOptions, purpose: str = "", engine: Engine | None = None) -> Planned:
+    """What was asked, on this host's disk and with its client, whether or not the host can measure it.
 
     purpose: part of the default database's name; engine: one with steps of the user's own
     """
@@ -95,34 +142,40 @@ def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engi
             mend=f"CONFIG={'|'.join(engine.configurations())}",
         )
     configuration = engine.configurations()[options.configuration]
+    build = engine.inspect(engine.find_binary(options.db_bench))
+    db_dir, sizing = place(options, engine, configuration, scale, purpose)
+    return Planned(options, engine, build, scale, sizing, db_dir, configuration)
+
+
+def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:
+    """The job, on a host that can measure it; before anything is started or written."""
     check_writable(options.out)
     stackfold_binary()
-    binary = engine.find_binary(options.db_bench)
     with reporter.stage("check the host", 3):
-        build = engine.inspect(binary)
+        what = planned(options, purpose, engine)
+        if options.memory_limit is not None:
+            with limited_memory(options.memory_limit):
+                pass
         plan = plan_recording(options.event, options.frequency, options.callgraph)
-        db_dir, sizing = place(options, configuration, scale, purpose)
-        if not engine.about.block_cache:
-            sizing = replace(sizing, cache_size=0, notes=())
-        checks = profile_checks(plan, engine, build, db_dir)
+        checks = profile_checks(plan, what.engine, what.build, what.db_dir)
     reporter.line("host:\n" + render_checks(checks, terminal_width(sys.stderr)))
-    for note in sizing.notes:
+    for note in what.sizing.notes:
         reporter.warn(note)
     if worst(checks) is Verdict.BLOCKED:
         blocked = [check for check in checks if check.verdict is Verdict.BLOCKED]
         raise HostError(
             "; ".join(f"{check.name}: {check.value}" for check in blocked), means=blocked[0].means, mend=blocked[0].mend
         )
-    return Job(options, engine, build, scale, sizing, db_dir, plan, configuration)
+    return Job(**vars(what), plan=plan)
 
 
 def place(
-    options: ProfileOptions, configuration: Configuration, scale: Scale, purpose: str = ""
+    options: ProfileOptions, engine: Engine, configuration: Configuration, scale: Scale, purpose: str = ""
 ) -> tuple[Path, Sizing]:
     """The database's directory, named by its size so that scales do not meet in one, and what fits there."""
 
     # A tree that writers change is not the one that others read.
-    step = engine_named(options.engine).workloads().get(options.workload)
+    step = engine.workloads().get(options.workload)
     own = "" if step is None or not step.changing else options.workload if step.creates else "written"
 
     def directory(keys: int) -> Path:
@@ -139,13 +192,19 @@ def place(
         free=free_bytes(db_dir),
         loaded=is_loaded(db_dir),
         block_align=configuration.block_align,
+        cache_to_data=_cache_to_data(engine, configuration),
     )
-    if configuration.cached_by_engine and options.cache_size is None:
-        sizing = replace(sizing, cache_size=cache_of(configuration, sizing.shape, sizing.cache_size), notes=())
     db_dir = directory(sizing.shape.num_keys)
     device_of(existing(db_dir))
     _check_memory_limit(options.memory_limit, sizing)
     return db_dir, sizing
+
+
+def _cache_to_data(engine: Engine, configuration: Configuration) -> float | None:
+    """The block cache as a multiple of the data, where engine and configuration say what it is."""
+    if not engine.about.block_cache:
+        return 0.0
+    return _CACHE_TO_DATA if configuration.cached_by_engine else None
 
 
 def cache_of(configuration: Configuration, shape: DatabaseShape, cache_size: int) -> int:
@@ -154,7 +213,7 @@ def cache_of(configuration: Configuration, shape: DatabaseShape, cache_size: int
 
 
 def _check_memory_limit(limit: int | None, sizing: Sizing) -> None:
-    """UsageError for one that the engine itself cannot live in, HostError where there may be none."""
+    """UsageError for one that the engine itself cannot live in."""
     if limit is None:
         return
     least = sizing.cache_size + _ENGINE_MEMORY
@@ -165,8 +224,6 @@ def _check_memory_limit(limit: int | None, sizing: Sizing) -> None:
             means="the kernel would kill it; nothing was started",
             mend=f"MEMORY_LIMIT={least} or more, or a smaller CACHE_SIZE",
         )
-    with limited_memory(limit):
-        pass
 
 
 def new_record(job: Job) -> RunRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +9,13 @@ from pathlib import Path
 from collectors.counters import Roles, device_of
 from collectors.perf import Plan, record_for, with_dwarf
 from collectors.queries import QueryReport, QueryReportWithWriter
-from collectors.schedule import REPORT_LAG_SECONDS, Schedule
+from collectors.schedule import Schedule
 from folding.stackfold import fold
 from ground.errors import IoflameError, MeasurementError
 from ground.results.files import Files
 from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
 from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
-from ground.system.cpus import held_on
 from ground.system.memory_limit import limited_memory
 from ground.system.observer import QUIET_SECONDS
 from ground.system.page_cache import drop_files, drop_page_cache, keep_files
@@ -41,12 +39,6 @@ __all__ = (
 )
 
 _TRIAL_SECONDS = 1.0
-# The folding of perf's trial, and each observer's start and end, beyond the windows; on a busy host they take seconds.
-# What they do not take is the last plain window's.
-_SLACK_SECONDS = 4
-_OBSERVER_SLACK_SECONDS = 4
-# It is enough for so many who want each CPU.
-_QUEUED = 2
 _NO_LADDER = (
     "this workload writes: the ladder follows the storage reads of a query, and neither a Put's way through the log "
     "and the memtable nor what flushes and compactions read on nobody's behalf"
@@ -95,13 +87,10 @@ def measure(
     if job.options.allow_host_changes and not job.configuration.direct:
         drop_page_cache()
         record.database["page_cache"] = "dropped before the workload started"
-    lifetime = _lifetime(job)
+    lifetime = job.lifetime
     database.begin(job.options.workload)
     log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
-    argv = database.command(
-        job.options.workload, seeds, duration=lifetime, report_file=report, cache_type=job.options.cache_type
-    )
-    argv = held_on(job.options.cpus, argv)
+    argv = job.command(seeds, report, lifetime)
     if job.options.memory_limit is not None:
         argv = [*children.within(limited_memory(job.options.memory_limit)), *argv]
         record.database["memory_limit"] = str(job.options.memory_limit)
@@ -223,25 +212,8 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     run.save()
 
 
-def _lifetime(job: Job) -> int:
-    """Seconds that the engine is asked to send queries for: all windows, and what is between them.
-
-    That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
-    """
-    observers = len(_watching(job))
-    windows = job.scale.warmup + (2 * observers + 1) * job.duration + REPORT_LAG_SECONDS
-    slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
-    return int(windows + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
-
-
-def _watching(job: Job) -> list[str]:
-    """The observers that have a window; the ladder has none where the workload writes."""
-    writes = job.engine.step(job.options.workload).changing
-    return [name for name in job.collect if not (writes and name == "ladder")]
-
-
 def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children, reporter: Reporter) -> None:
-    plan, watching = job.plan, _watching(job)
+    plan, watching = job.plan, job.watching
     missing = run.record.missing
     # Said and not failed, also where it was asked for by name: nothing of the rest is less good for it.
     run.record.unobserved += [

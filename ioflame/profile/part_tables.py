@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ground.results.categories import read_categories
 from ground.results.files import Files
@@ -64,7 +65,7 @@ def _windows(run: Run) -> Tables:
             {
                 "window": window.kind, "start_ns": window.start_ns, "end_ns": window.end_ns,
                 **{"_".join(filter(None, (name, METRICS[name].unit))): metrics.get(name) for name in WINDOW_COLUMNS},
-                **dataclasses.asdict(window.counters), "note": window.note,
+                **_flat(dataclasses.asdict(window.counters)), "note": window.note,
             }
         )  # fmt: skip
     costs: list[Row] = [
@@ -74,6 +75,14 @@ def _windows(run: Run) -> Tables:
     ]  # fmt: skip
     lost: list[Row] = [{"window": one.kind, "why": one.why, "mend": one.mend} for one in run.record.unobserved]
     return {"windows": windows, "costs": costs, "unobserved": lost}
+
+
+def _flat(figures: Mapping[str, Any], within: str = "") -> Row:
+    """A column for each figure, `roles_reader_cpu_ns` for one of a table of tables."""
+    found: dict[str, str | int | float | None] = {}
+    for name, value in figures.items():
+        found |= _flat(value, f"{within}{name}_") if isinstance(value, dict) else {f"{within}{name}": value}
+    return found
 
 
 def _operations(run: Run) -> Tables:

@@ -17,6 +17,7 @@ from ground.results.operations import read_operations
 from ground.results.pmp import read_locks, read_pmp
 from ground.results.run import Run
 from ground.system.atomic_files import read_text
+from ground.text.nearest import did_you_mean
 from ioflame.profile.shown import ladder_of_run, read_or_none, show_io_latency, show_run_queue
 from viz.terminal.latency_layers import Layer, layers_text
 from viz.terminal.latency_layers import latency_layers as layers_of
@@ -62,16 +63,26 @@ def _ladder_and_io(run: Run) -> tuple[Ladder | None, IoLatency | None]:
 def parts_of(run: Run) -> dict[str, Part]:
     """What this run has: the views of its CPU profile, and of PARTS what was measured."""
     views = {view: _view_part(view) for view in views_in(run.directory)}
-    return {**views, **{name: part for name, part in PARTS.items() if run.path(part.file).exists()}}
+    found = {name: part for name, part in PARTS.items() if run.path(part.file).exists()}
+    if not latency_layers(run):
+        found.pop("latency", None)
+    return {**views, **found}
 
 
 def part_of(run: Run, name: str) -> Part:
     """UsageError where the run does not have it."""
     there = parts_of(run)
-    if name not in there:
-        file = PARTS[name].file if name in PARTS else Files.of_view(name)
-        raise UsageError(f"{run.directory} has no {file}: {name} was not measured", mend=f"one of: {', '.join(there)}")
-    return there[name]
+    if name in there:
+        return there[name]
+    mend = f"{did_you_mean(name, there)}one of: {', '.join(there)}"
+    if name == "latency":
+        what = f"{run.directory} has neither {Files.LADDER} nor {Files.IO_LATENCY}"
+        raise UsageError(what, means="latency below the engine was not measured: COLLECT has it", mend=mend)
+    if name in PARTS:
+        raise UsageError(f"{run.directory} has no {PARTS[name].file}: {name} was not measured", mend=mend)
+    raise UsageError(
+        f"{name} is neither a part of a run nor a view of this one, which has no {Files.of_view(name)}", mend=mend
+    )
 
 
 def _view_part(view: str) -> Part:

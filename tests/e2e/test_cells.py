@@ -13,6 +13,7 @@ from ground.errors import EXIT_HOST
 from ground.results.cells import CellsRun
 from ground.results.run import open_run
 from tests.conftest import Ioflame
+from tests.e2e.explained import assert_explained
 from tests.e2e.test_faults import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
@@ -116,6 +117,8 @@ def test_cells_of_factors_share_a_database_and_what_the_engine_lacks_is_left_out
     limited = {run.cell: open_run(directory / run.runs["mixed"]).record for run in record.runs if run.runs}
     assert all(one.database["memory_limit"] == str(200 << 20) for one in limited.values())
     assert len(list((tmp_path / "store").glob("v1/runs/*/*.parquet"))) == len(limited)
+    for one in limited.values():
+        assert_explained(ioflame, one, own, "--scale=smoke", "--db-dir", tmp_path / "db")
     levels = {one.database[name] for one in limited.values() for name in ("levels", "levels_after")}
     assert len(levels) == 1
     (mmap, pread) = (limited[f"{name}, limited"] for name in ("mmap", "pread"))

@@ -10,6 +10,7 @@ from ground.results.categories import read_categories
 from ground.results.files import Files
 from ground.results.run import open_run
 from tests.conftest import Ioflame
+from tests.e2e.explained import assert_explained
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
@@ -24,6 +25,7 @@ def test_a_run_whose_reads_need_no_device_says_so(
     code, out, err = ioflame.run(*short, "--out", tmp_path, *words)
     assert code == 0, err + out
     record = open_run((tmp_path / "latest").resolve()).record
+    assert_explained(ioflame, record, *short[1:], "--config", configuration)
     checks = {c.name: c for c in record.checks}
     assert "it was not dropped, and may be warm" in checks["page cache"].value
     # 166 MB fit into this host's page cache, and into a block cache of one and a half times the data.

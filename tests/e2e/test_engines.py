@@ -14,6 +14,7 @@ from ground.results.ladder import read_ladder
 from ground.results.pmp import read_locks
 from ground.results.run import open_run
 from tests.conftest import Ioflame
+from tests.e2e.explained import assert_explained
 from workloads.registry import engine_named
 
 pytestmark = pytest.mark.long
@@ -40,6 +41,7 @@ def test_an_engine_is_profiled_by_our_client(engine: str, ioflame: Ioflame, tmp_
     run = open_run(tmp_path / "runs" / "latest")
     record = run.record
     assert (record.engine, record.missing, record.options["client"]) == (engine, [], "ioflame"), err
+    assert_explained(ioflame, record, f"--engine={engine}", "--client=ioflame", *size, place[0])
     assert record.engine_result["found"] == record.engine_result["reads"] > 0
     rates = engine_named(engine, client="ioflame").parse_report(
         run.path("ioflame-client.report.csv").read_text("utf-8")

@@ -15,6 +15,7 @@ from ground.results.files import Files
 from ground.results.record import RunRecord
 from ground.results.run import open_run
 from tests.conftest import Ioflame
+from tests.e2e.explained import assert_explained
 from tests.e2e.test_faults import wait_for
 from viz.export.benchmark_tsv import HEADER
 
@@ -153,6 +154,7 @@ def test_a_killed_load_is_loaded_again_and_an_interrupted_step_measured_again(io
     assert after.steps[2].directory != unfinished.name
     measured = open_run(directory / after.steps[2].directory).record
     assert measured.missing == []
+    assert_explained(ioflame, measured, *words[1:])
     the_tables_are_those_of_the_steps(out, after.steps, measured)
 
 
@@ -201,7 +203,7 @@ def test_a_read_only_directory_for_the_database_is_refused(ioflame: Ioflame, tmp
         (["io-efficiency", "--users=0"], "USERS='0' is no list of numbers"),
         (["io-efficiency", "--repeats=many"], "REPEATS='many' is no list of numbers"),
         (["io-efficiency", "--resume=/no/such"], "/no/such/experiment.json cannot be read"),
-        (["io-efficiency", "--threads=6"], "THREADS=6 says nothing to an experiment"),
+        (["io-efficiency", "--threads=6"], "THREADS=6 has no effect on an experiment"),
         (["io-efficiency", "readrandom"], "unrecognized arguments: readrandom"),
         (["io-efficiency", "--user", "1", "6"], "unrecognized arguments: 6"),
     ],

@@ -16,6 +16,7 @@ from ground.results.files import Files
 from ground.results.run import open_run
 from ground.system.descendants import descendants
 from tests.conftest import Ioflame
+from tests.e2e.explained import assert_explained
 from tests.e2e.test_faults import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
@@ -25,14 +26,15 @@ KEYS = "60000"
 
 @pytest.mark.needs("memory_group")
 def test_a_writer_beside_readers_is_a_row_of_its_own(ioflame: Ioflame, tmp_path: Path) -> None:
-    code, out, err = ioflame.run(
-        "profile", "--workload=readwhilewriting", "--scale=smoke", "--num-keys=200000", "--duration=2", "--threads=2",
-        "--callgraph=fp", "--collect=perf ladder", "--config=iobuf", "--memory-limit=256M",
-        "--db-dir", tmp_path / "db", "--out", tmp_path / "runs",
-    )  # fmt: skip
+    words: list[str | Path] = [
+        "--workload=readwhilewriting", "--scale=smoke", "--num-keys=200000", "--duration=2", "--threads=2",
+        "--callgraph=fp", "--collect=perf ladder", "--config=iobuf", "--memory-limit=256M", "--db-dir", tmp_path / "db",
+    ]  # fmt: skip
+    code, out, err = ioflame.run("profile", *words, "--out", tmp_path / "runs")
     assert code == 0, err + out
     (directory,) = (d for d in (tmp_path / "runs").iterdir() if not d.is_symlink())
     record = open_run(directory).record
+    assert_explained(ioflame, record, *words)
     checks = {check.name: check for check in record.checks}
     for name in ("readers' operations", "the writer's thread", "keys found", "folded = perf report", "debt"):
         assert checks[name].verdict.value == "ok", checks[name]

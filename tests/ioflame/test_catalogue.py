@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Ioflame
+from tests.e2e.explained import command_lines
 from workloads.experiment import experiment_names
 from workloads.registry import engine_named
 from workloads.scales import scales
@@ -26,11 +26,11 @@ def test_the_list_has_everything_there_is_with_a_line_about_it(ioflame: Ioflame)
 @pytest.mark.needs("db_bench")
 @pytest.mark.parametrize("name", ["load", "readrandom3", "io-efficiency"])
 def test_explain_prints_command_lines_without_stray_arguments(ioflame: Ioflame, name: str) -> None:
-    code, out, err = ioflame.run("explain", name, "--num-keys=5M", "--threads=3", "--config=iobuf")
+    code, out, err = ioflame.run("explain", name, "--num-keys=5M", "--users=1,3", "--config=iobuf")
     assert code == 0, err
-    text = "\n".join(line for line in out.splitlines() if not line.startswith("#")).replace("\\\n", " ")
-    commands = [shlex.split(line) for line in text.splitlines() if line.strip()]
-    assert len(commands) == (7 if name == "io-efficiency" else 1)
+    commands = command_lines(out)
+    assert len(commands) == (10 if name == "io-efficiency" else 1)
+    assert "buffered reads" in out and "O_DIRECT" not in out
     for binary, *words in commands:
         assert Path(binary).name == "db_bench"
         assert all(word.startswith("--") and "=" in word for word in words)
@@ -45,6 +45,17 @@ def test_an_experiment_of_cells_is_explained_at_a_scale_that_this_host_could_not
     # Each build once, though the base is run first and last.
     assert out.count("# byrx, old: load:") == out.count("# iodir, new: load:") == 1
     assert out.count("--num=40000000") == 2 * 3 * 8
+
+
+@pytest.mark.needs("db_bench")
+def test_a_workload_that_an_experiment_shares_its_name_with_is_explained_by_its_option(ioflame: Ioflame) -> None:
+    code, out, err = ioflame.run("explain", "--workload=mixgraph", "--scale=smoke")
+    assert code == 0, err
+    assert len(command_lines(out)) == 1
+    code, out, err = ioflame.run("explain", "mixgraph", "--scale=smoke")
+    assert code == 0, err
+    assert out.startswith("# An experiment. Of the workload of this name: ioflame explain --workload mixgraph\n")
+    assert len(command_lines(out)) > 1
 
 
 @pytest.mark.needs("db_bench")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from ioflame.commands.arguments import add_profile_arguments, add_repetition
 
 ROOT = Path(__file__).parent.parent.parent
 # What a shell or make would take for its own, and what splitting at blanks would lose.
@@ -66,6 +71,51 @@ def test_a_value_from_the_command_line_or_the_environment_arrives_unchanged(plac
         make(place, target, DB_BENCH=value)
         assert arguments(place / "for-setup") == [value]
         assert f"--db-bench={value}" in arguments(place / "called-ioflame")
+
+
+def test_every_option_of_a_command_is_a_variable_of_its_target(place: Path) -> None:
+    def options(add: Callable[[argparse.ArgumentParser], None]) -> list[str]:
+        parser = argparse.ArgumentParser(add_help=False)
+        add(parser)
+        return [action.option_strings[-1] for action in parser._actions if action.nargs != 0]
+
+    profile, repeated = options(add_profile_arguments), options(add_repetition)
+    # `DIR` on a command line, not an option of those two.
+    compared = ["--factor", "--delta", "--time", "--sessions", "--blocks", "--schedule", "--resume"]
+    for target, own in (
+        ("profile", []), ("doctor", []), ("io-efficiency", [*repeated, "--resume"]),
+        ("experiment", ["--repeats", "--resume"]), ("compare", compared),
+    ):  # fmt: skip
+        wanted = {f"{option}={number}" for number, option in enumerate([*profile, *own])}
+        make(place, target, *(word.removeprefix("--").partition("=")[0].replace("-", "_").upper() + "=" +
+                              word.partition("=")[2] for word in wanted))  # fmt: skip
+        given = [word for word in arguments(place / "called-ioflame") if word.startswith("--")]
+        assert sorted(given) == sorted(wanted), target
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["WORKLAOD=x"], "WORKLAOD is not a variable of this Makefile\n"),
+        (["SCALE=smoke", "threds=2"], "to mend: THREADS=... (make help lists them)"),
+        (["a';>expanded;'=1"], "is not a variable"),
+    ],
+)
+def test_a_variable_that_no_target_knows_is_refused_before_anything_starts(
+    place: Path, given: list[str], says: str
+) -> None:
+    for target in ("profile", "help"):
+        done = subprocess.run(["make", target, *given], cwd=place, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert says in done.stderr
+        assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame"}
+
+
+def test_the_help_lists_every_variable(place: Path) -> None:
+    done = subprocess.run(["make", "help"], cwd=place, capture_output=True, text=True, check=True)
+    listed = done.stdout.partition("variables of profile")[2]
+    assert {"WORKLOAD", "STORE", "USERS", "EXPERIMENT", "FACTOR", "SCHEDULE"} <= set(re.findall(r"\w+", listed))
+    assert max(map(len, listed.splitlines())) <= 100
 
 
 def test_what_was_not_given_is_left_to_ioflame(place: Path) -> None:

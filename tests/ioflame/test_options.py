@@ -57,6 +57,7 @@ def test_a_bad_value_is_named_with_its_mend(words: tuple[str, ...], names: str) 
     assert caught.value.exit_code == EXIT_USAGE
 
 
-def test_an_experiment_names_its_own_workloads(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["experiment", "io-efficiency", "--workload", "fwdrange"]) == 2
-    assert "WORKLOAD=fwdrange says nothing to an experiment" in capsys.readouterr().err
+@pytest.mark.parametrize("command", ["experiment", "explain"])
+def test_an_experiment_names_its_own_workloads(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert main([command, "io-efficiency", "--workload", "fwdrange"]) == 2
+    assert "WORKLOAD=fwdrange has no effect on an experiment" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -91,6 +92,41 @@ def test_every_row_of_a_part_is_there(capsys: pytest.CaptureFixture[str], run: P
         by_table[row["table"]] = by_table.get(row["table"], 0) + 1
     ladder = json.loads((run / Files.LADDER).read_text(encoding="utf-8"))
     assert by_table == {"stages": len(ladder["stages"]), "classes": len(ladder["classes"])}
+
+
+def test_every_figure_has_a_cell_of_its_own(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+    for row in table(capsys, run, "all"):
+        assert not [cell for cell in row.values() if cell.startswith(("{", "["))], row
+    # That run is of a workload that only reads, and of an ioflame that did not look at the host's CPUs.
+    record = json.loads((run / Files.RECORD).read_text(encoding="utf-8"))
+    host = {"switches": 1, "user": 2, "system": 3, "idle": 4, "iowait": 5, "steal": 6}
+    writer = {"cpu_ns": 7, "user_ns": 8, "system_ns": 9, "write_calls": 10}
+    record["windows"][0]["counters"] |= {"host": host, "roles": {"writer": writer}}
+    (tmp_path / Files.RECORD).write_text(json.dumps(record))
+    first, *others = [row for row in table(capsys, tmp_path, "windows") if row["table"] == "windows"]
+    wanted = {f"host_{name}": str(value) for name, value in host.items()}
+    wanted |= {f"roles_writer_{name}": str(value) for name, value in writer.items()}
+    assert wanted.items() <= first.items()
+    assert others and not any(row[name] for row in others for name in wanted)
+
+
+def test_what_there_is_not_is_not_shown(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / Files.RECORD, tmp_path)
+    for part, says in (
+        ("latency", f"{tmp_path} has neither {Files.LADDER} nor {Files.IO_LATENCY}"),
+        ("ladder", f"{tmp_path} has no {Files.LADDER}: ladder was not measured"),
+        ("cpu", "cpu is neither a part of a run nor a view of this one, which has no categories.cpu.json"),
+        ("window", "to mend: did you mean windows? one of: windows, checks, all"),
+    ):
+        assert main(["show", str(tmp_path), part]) == 2
+        told = capsys.readouterr()
+        assert told.out == "" and says in told.err
+        assert "one of: windows, checks, all\n" in told.err
+
+
+def test_a_misspelt_run_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    assert main(["show", str(run.with_name("rum-0.1.0"))]) == 2
+    assert f"such as {run}\n" in capsys.readouterr().err
 
 
 def test_a_name_cannot_break_its_row() -> None:

@@ -56,7 +56,17 @@ def test_keys_that_were_asked_for_are_refused_not_changed() -> None:
 
 
 def test_a_cache_that_was_asked_for_is_kept() -> None:
-    assert fit(scales()["smoke"], None, 1 << 30, where=HERE, free=PLENTY, loaded=False).cache_size == 1 << 30
+    sizing = fit(scales()["smoke"], None, 1 << 30, where=HERE, free=PLENTY, loaded=False)
+    assert sizing.cache_size == 1 << 30
+    assert "block cache of 1.0 GiB is more than a 20th of the data (400.5 MiB)" in sizing.notes[0]
+    assert fit(scales()["smoke"], None, 20 << 20, where=HERE, free=PLENTY, loaded=False).notes == ()
+
+
+@pytest.mark.parametrize("times", [0.0, 1.5])
+def test_fewer_keys_are_said_also_where_the_cache_holds_all_data_or_there_is_none(times: float) -> None:
+    sizing = fit(scales()["default"], None, None, where=HERE, free=3 << 30, loaded=False, cache_to_data=times)
+    assert sizing.cache_size == int(sizing.shape.data_bytes * times)
+    assert len(sizing.notes) == 1 and "keys instead of 10,000,000" in sizing.notes[0]
 
 
 def test_a_disk_too_small_for_anything_is_refused() -> None:

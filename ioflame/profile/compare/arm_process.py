@@ -15,7 +15,6 @@ from ground.errors import IoflameError
 from ground.results.comparison import BlockWindow, Process
 from ground.results.record import SeedRange, Unobserved
 from ground.results.run import Run
-from ground.system.cpus import held_on
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.profile.compare.arms import PlannedArm
@@ -60,13 +59,10 @@ class ArmProcess:
         run.record.database = describe_database(job, tree)
         run.record.seeds = [seeds]
         log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
-        command = job.database().command(
-            job.options.workload, seeds, duration=lifetime, report_file=report, cache_type=job.options.cache_type
-        )
         name = f"{job.engine.about.client} {job.options.workload}"
         # env and not the environment of what we start: a preloaded library is for the client alone.
         own = [f"{name}={value}" for name, value in self.arm.environment.items()]
-        argv = held_on(job.options.cpus, [*(["env", *own] if own else []), *command])
+        argv = job.command(seeds, report, lifetime, ["env", *own] if own else [])
         padded = {_PADDING: "x" * self.process.environment_bytes}
         self._child = self._children.start(name, argv, stdout=log, environment=padded)
         self._queries = query_report(job, report, log)

@@ -88,7 +88,7 @@ def _with_arm(base: Job, asked: AskedArm) -> Job:
             means="nothing was started",
             mend=f"threads, cpus, cache_size, cache_type, config, {', '.join(_SHAPE)}, or a flag of the client",
         )
-    db_dir, sizing = place(options, configuration, base.scale)
+    db_dir, sizing = place(options, engine, configuration, base.scale)
     return replace(
         base,
         options=options,

@@ -1,0 +1,14 @@
+"""What somebody may have meant who wrote a name that there is not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ("did_you_mean",)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean X? `; "" where none of the known names is like it."""
+    found = difflib.get_close_matches(name.lower(), list(known), 1)
+    return f"did you mean {found[0]}? " if found else ""

@@ -1,0 +1,41 @@
+"""What `ioflame explain` prints, beside what a run was started with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ground.results.record import RunRecord
+from tests.conftest import Ioflame
+
+__all__ = ("assert_explained", "command_lines", "comparable")
+
+
+def command_lines(out: str) -> list[list[str]]:
+    """Those that `explain` printed."""
+    text = "\n".join(line for line in out.splitlines() if not line.startswith("#")).replace("\\\n", " ")
+    return [shlex.split(line) for line in text.splitlines() if line.strip()]
+
+
+def comparable(argv: Sequence[str]) -> list[str]:
+    """Without what every run has for itself: the seed, its directory, and the memory group that it is in."""
+    words = [re.sub(r"^(--report_?file=).*/", r"\1", word) for word in argv[4 if argv[0] == "sh" else 0 :]]
+    return [word for word in words if not word.startswith("--seed=")]
+
+
+def assert_explained(ioflame: Ioflame, record: RunRecord, *words: str | Path) -> None:
+    """Among what `explain` prints with these words is the command line of the run that was made with them.
+
+    The workload's length is left out: it is longer on a busy host, and another moment is as busy as another.
+    """
+
+    def without_length(argv: Sequence[str]) -> list[str]:
+        return [word for word in comparable(argv) if not word.startswith("--duration=")]
+
+    (ran,) = (command.argv for command in record.commands if command.pid == record.pid)
+    assert len(without_length(ran)) == len(comparable(ran)) - 1
+    code, out, err = ioflame.run("explain", *words)
+    assert code == 0, err
+    assert without_length(ran) in [without_length(argv) for argv in command_lines(out)], out
