@@ -78,7 +78,8 @@ class Tree:
 class EngineResult:
     """The engine's own closing line: latency in us, queries a second, seconds, queries, and how many were found.
 
-    mb_per_second: MiB of keys and values a second; p50 to pmax: of its latency histogram, us; None where not printed
+    mb_per_second: MiB of keys and values a second; p50 to pmax: of its latency histogram, us; None where not printed.
+    Those of our client at a rate count from the moment that the rate gave to an operation
     """
 
     micros_per_op: float

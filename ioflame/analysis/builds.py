@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from ground.results.cells import Judged
 from ground.results.differences import BudgetRow, Decision, RelativeTable
@@ -12,7 +12,7 @@ from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.compare.relative import relative_table
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
 
-__all__ = ("Round", "base_agrees", "moved_rows", "ratios")
+__all__ = ("Round", "base_agrees", "moved_rows", "ratios", "summed_rows")
 
 # The runs of a round in order: the build, and the value of a column.
 Round = Sequence[tuple[str, float]]
@@ -58,6 +58,17 @@ def base_agrees(base: str, rows: Mapping[str, Sequence[Round]]) -> Judged:
     if not seen:
         return Judged(None, "the base was not run first and last")
     return Judged(not apart, f"last over first: {', '.join(apart or seen)}")
+
+
+def summed_rows(of_one: Set[str], of_other: Set[str]) -> dict[str, str]:
+    """Rows of the other that one engine cannot part, by name: `IBI+DBI:Sk` is `IBI:Sk` and `DBI:Sk` of another."""
+    found: dict[str, str] = {}
+    for name in of_one:
+        head, colon, tail = name.partition(":")
+        parts = [f"{part}{colon}{tail}" for part in head.split("+")]
+        if len(parts) > 1 and name not in of_other and of_other >= set(parts):
+            found |= dict.fromkeys(parts, name)
+    return found
 
 
 def moved_rows(rows: Sequence[BudgetRow], *, base_inlines: bool, arm_inlines: bool) -> dict[str, str]:

@@ -16,12 +16,15 @@ __all__ = ("run_figures",)
 def run_figures(record: RunRecord, views: Mapping[str, Categories], locks: Locks | None) -> dict[str, float]:
     """The engine's closing line and its statistics; over them the figures of `LEGEND` from the plain windows.
 
+    NAME.low, NAME.high: the 95 % interval of a figure of `LEGEND` by the run's seconds
     role.ROLE:     CPU us per query of the threads of a role, where something writes
     VIEW.CATEGORY: CPU us per query of a category; those of the threads that send queries
     window.NAME:   sums over the plain windows: counters, what all CPUs did, what the engine's own log states
     locks.NAME:    ns of thread time by the poor man's profiler: in all, waiting for locks
     """
     found = {**record.writes, **record.engine_result, **record.metrics}
+    for name, interval in record.intervals.items():
+        found |= {f"{name}.low": interval.low, f"{name}.high": interval.high}
     plain = [window for window in record.windows if window.kind == "plain"]
     found |= {f"window.{name}": value for name, value in _sums(plain).items()}
     if locks is not None:

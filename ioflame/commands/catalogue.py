@@ -129,7 +129,7 @@ def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.
 
 def _workload(plan: Planned) -> list[str]:
     seeds = plan.database().any_seeds(plan.options.workload, plan.options.threads)
-    return plan.command(seeds, Path("RUN") / plan.engine.report_name, plan.lifetime)
+    return plan.command(seeds, Path("RUN") / plan.engine.report_name, plan.asked_seconds)
 
 
 def _preparing(plan: Planned, step: str) -> list[str]:

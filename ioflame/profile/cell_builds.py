@@ -12,7 +12,7 @@ from ground.results.cells import CellOutcome, CellsRecord, CellsRun, Judged
 from ground.results.differences import BudgetRow, RelativeTable
 from ground.results.files import Files
 from ground.results.run import Run, open_run
-from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios
+from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summed_rows
 from ioflame.analysis.cells import column_value
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 from ioflame.analysis.metric_intervals import slice_columns
@@ -162,13 +162,15 @@ def _against_base(
         tables = {} if asked.by == ROLE else {
             run.directory: read_categories(run.directory, asked.by) for side in runs for run in side
         }  # fmt: skip
-        rows = _by_category(pairs, tables) if tables else _by_role(pairs)
+        has = [{row.name for run in side if tables for row in tables[run.directory].rows} for side in runs]
+        sums = {part: name for one, other in (has, has[::-1]) for part, name in summed_rows(one, other).items()}
+        rows = _by_category(pairs, tables, sums) if tables else _by_role(pairs)
         inlines = {name: going.record.builds[name].get(_INLINES[0]) == _INLINES[1] for name in (base, build)}
         # Engines have other functions: what one of them lacks is not inlined.
         moved = {} if asked.by == ROLE or cells.engines else moved_rows(
             rows, base_inlines=inlines[base], arm_inlines=inlines[build]
         )  # fmt: skip
-        has = [{row.name for run in side if tables for row in tables[run.directory].rows} for side in runs]
+        has = [{sums.get(name, name) for name in side} for side in has]
         lacks = {base: has[1] - has[0], build: has[0] - has[1]}
         found.append(against_base(f"{caption}: {build} - {base}", base, build, rows, len(pairs), moved, lacks))
     return found
@@ -208,10 +210,12 @@ def _roles(run: Run) -> list[dict[str, float]]:
     ]  # fmt: skip
 
 
-def _by_category(pairs: Pairs, tables: Mapping[Path, Categories]) -> list[BudgetRow]:
-    """tables: of all these runs, by their directories"""
-    seen = {row.name for table in tables.values() for row in table.rows if row.weight}
-    names = [name for name in dict.fromkeys(row.name for t in tables.values() for row in t.rows) if name in seen]
+def _by_category(pairs: Pairs, tables: Mapping[Path, Categories], sums: Mapping[str, str]) -> list[BudgetRow]:
+    """tables: of all these runs, by their directories; sums: the row that another is a part of, by the part's name"""
+    weights = {sums.get(row.name, row.name): 0 for table in tables.values() for row in table.rows}
+    for row in (row for table in tables.values() for row in table.rows):
+        weights[sums.get(row.name, row.name)] += row.weight
+    names = [name for name, weight in weights.items() if weight]
 
     def slices(side: Sequence[Run]) -> ArmSlices:
         plain = [one for run in side for one in slice_columns(run.series(), run.record.threads)]
@@ -219,8 +223,10 @@ def _by_category(pairs: Pairs, tables: Mapping[Path, Categories]) -> list[Budget
         for run in side:
             table = tables[run.directory]
             for second in (second for second in table.slices if any(second)):
-                weights = {row.name: float(w) for row, w in zip(table.rows, second, strict=True) if w}
-                profile.append({**dict.fromkeys(names, 0.0), **weights})
+                profile.append(dict.fromkeys(names, 0.0))
+                for row, weight in zip(table.rows, second, strict=True):
+                    if weight:
+                        profile[-1][sums.get(row.name, row.name)] += weight
         return ArmSlices(plain, profile)
 
     both = [(slices(base), slices(arm)) for base, arm in pairs]

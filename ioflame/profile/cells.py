@@ -213,7 +213,7 @@ def _command(job: CellsJob, run: CellRun, directory: Path, step: str) -> list[st
     if step in engine.workloads():
         planned = _workload(job, run, database, step)
         seeds = database.any_seeds(step, planned.options.threads)
-        return planned.command(seeds, Path("RUN") / engine.report_name, planned.lifetime)
+        return planned.command(seeds, Path("RUN") / engine.report_name, planned.asked_seconds)
     threads = 1 if _loads(engine, step) else job.threads(run.cell, step)
     return database.command(step, database.any_seeds(step, threads))
 

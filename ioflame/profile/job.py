@@ -47,6 +47,7 @@ _CACHE_TO_DATA = 1.5
 # What they do not take is the last plain window's.
 _SLACK_SECONDS = 4
 _OBSERVER_SLACK_SECONDS = 4
+_LATE_SECONDS = 600
 # It is enough for so many who want each CPU.
 _QUEUED = 2
 
@@ -88,6 +89,14 @@ class Planned:
         windows = self.scale.warmup + (2 * observers + 1) * self.duration + REPORT_LAG_SECONDS
         slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
         return int(windows + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
+
+    @property
+    def asked_seconds(self) -> int:
+        """Seconds of queries on the client's command line.
+
+        Ours ends when it is asked to, so windows that are late have its queries too; db_bench knows its duration alone.
+        """
+        return self.lifetime + _LATE_SECONDS * self.engine.by_our_client
 
     def database(self) -> Database:
         """Its database, which nobody has looked at yet."""

@@ -90,7 +90,7 @@ def measure(
     lifetime = job.lifetime
     database.begin(job.options.workload)
     log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
-    argv = job.command(seeds, report, lifetime)
+    argv = job.command(seeds, report, job.asked_seconds)
     if job.options.memory_limit is not None:
         argv = [*children.within(limited_memory(job.options.memory_limit)), *argv]
         record.database["memory_limit"] = str(job.options.memory_limit)
@@ -197,12 +197,14 @@ def _refuse_wrong_tree(job: Job, record: RunRecord, levels: int) -> None:
 
 
 def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
-    """Lets the engine end by itself, for its closing line: how many of the keys it found."""
+    """Lets the engine end with its closing line: how many of the keys it found."""
     record = run.record
+    # What a shorter warm-up has left of its time; one that stands still is not waited for.
+    grace = job.scale.warmup + 60
     with reporter.stage("the engine comes to its own end"):
-        # What a shorter warm-up has left of its time; one that stands still is not waited for.
-        code = child.wait(job.scale.warmup + 60, quiet=QUIET_SECONDS)
-        if code is None:
+        if job.engine.by_our_client:
+            child.stop(grace, quiet=QUIET_SECONDS)
+        elif child.wait(grace, quiet=QUIET_SECONDS) is None:
             child.stop()
     log = run.path(job.engine.log_name)
     result = job.engine.parse_result(log.read_text(encoding="utf-8", errors="replace"), job.options.workload)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+import tomllib
 
 from ground.results.differences import BudgetRow
-from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios
+from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summed_rows
+from workloads.registry import engine_named
 
 
 def rounds(count: int, *, slower: float = 1.0, drift: float = 0.0, noise: float = 0.01, seed: int = 1) -> list[Round]:
@@ -66,3 +68,16 @@ def test_a_category_that_a_build_inlined_away_has_moved() -> None:
     # A build that tells its inlined functions has no such frames because it has no such work.
     assert moved_rows(rows, base_inlines=True, arm_inlines=True) == {}
     assert moved_rows([row("bloom", 0.0, 0.5)], base_inlines=False, arm_inlines=True) == {"bloom": "moved"}
+
+
+def test_rows_that_one_engine_cannot_part_are_compared_as_their_sum() -> None:
+    def rows_of(engine: str) -> set[str]:
+        file = engine_named(engine).file("categories.toml")
+        return {row["name"] for row in tomllib.loads(file.read_text())["view"]["owner"]["category"]}
+
+    leveldb, rocksdb = rows_of("leveldb"), rows_of("rocksdb")
+    assert summed_rows(leveldb, rocksdb) == {"IBI:Sk": "IBI+DBI:Sk", "DBI:Sk": "IBI+DBI:Sk"}
+    # libc and k are no rows; who has the parts has no need of the sum.
+    assert summed_rows(rocksdb, leveldb) == {} == summed_rows(leveldb, leveldb)
+    # What both can tell is one row under one name.
+    assert {"fault", "libc+k", "checksm", "LRU", "bloom", "File"} <= leveldb & rocksdb

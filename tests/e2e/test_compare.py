@@ -114,6 +114,22 @@ def test_interrupted_and_gone_on_with(ioflame: Ioflame, compare: list[str], load
     assert out.splitlines()[-1] == found["sentence"]
 
 
+def test_killed_within_a_session_it_goes_on_at_once(ioflame: Ioflame, compare: list[str], tmp_path: Path) -> None:
+    command = [*compare, "--null=db_bench", "--sessions=1", "--blocks=1"]
+    process = ioflame.start(*command)
+    # Its first arm has a directory then, and no block is on record.
+    wait_for(process, "warm it up")
+    process.kill()
+    process.communicate()
+    going = only_comparison(tmp_path)
+    code, _, err = ioflame.run(*command, f"--resume={going.directory}")
+    assert code == 0, err
+    sessions = ComparisonRun.open(going.directory).record.sessions
+    assert [(session.number, session.whole, session.ended) for session in sessions] == [
+        (1, False, "killed"), (2, True, ""),
+    ]  # fmt: skip
+
+
 def test_an_arm_that_cannot_open_the_tree_is_not_comparable(
     ioflame: Ioflame, compare: list[str], tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ground.errors import UsageError
-from ioflame.analysis.cells import PROOFS, column_value, judge, model_ratio, summary_of
+from ioflame.analysis.cells import PROOFS, column_value, judge, model_ratio, spread_of, summary_of
 from ioflame.profile.builds import named_builds
 from tests.conftest import Ioflame
 from workloads.cells import Cells, read_cells
@@ -152,6 +152,34 @@ def test_a_value_that_is_missing_is_not_judged_and_nothing_by_nothing_is_infinit
     assert some is not None
     assert (some.low, some.median, some.high, some.runs) == (2.0, 3.0, 4.0, 5)
     assert summary_of([1.0, 2.0]) is not None and summary_of([]) is None
+
+
+def test_what_is_expected_is_judged_by_the_interval_of_the_ratio_or_not_at_all() -> None:
+    def at_least_3(ours: list[float], seconds: tuple[float, float] | None = None) -> bool | None:
+        theirs = spread_of([100.0], (95.0, 105.0)) if seconds else spread_of([100.0, 103.0, 97.0][: len(ours)], None)
+        values: dict[str, float | None] = {"ours": ours[0], "theirs": 100.0}
+        spreads = {"ours": spread_of(ours, seconds), "theirs": theirs}
+        return judge("ratio", values, {}, 3.0, math.inf, spreads).holds
+
+    # Of a single value without an interval 2.92 is no proof that it is not 3.
+    assert judge("ratio", {"a": 292.0, "b": 100.0}, {}, 3.0, math.inf).holds is False
+    assert at_least_3([292.0]) is None
+    assert at_least_3([310.0]) is True
+    # By the seconds of one run, and by the runs: an interval that holds the bound says nothing.
+    assert at_least_3([292.0], (280.0, 304.0)) is None
+    assert at_least_3([310.0], (280.0, 340.0)) is None
+    assert at_least_3([200.0], (190.0, 210.0)) is False
+    assert at_least_3([400.0], (390.0, 410.0)) is True
+    assert at_least_3([292.0, 310.0, 275.0]) is None
+    assert at_least_3([200.0, 210.0, 190.0]) is False
+    # Three pairs have to hold, one of them does not: 400 to 200 falls.
+    values: dict[str, float | None] = {"a": 100.0, "b": 400.0, "c": 200.0}
+    spreads = {cell: spread_of([value], (value * 0.9, value * 1.1)) for cell, value in values.items() if value}
+    rises = judge("rises", values, {}, 0.0, 0.0, spreads)
+    assert rises.holds is False and "ratio 0.5 [0.4" in rises.why
+    # Of each cell alone it is as measured: a count has no interval.
+    assert judge("within", {"a": 2.0}, {}, 1.0, 1.0, {"a": None}).holds is False
+    assert judge("rises", {"a": 0.0, "b": 0.0}, {}, 0.0, 0.0).holds is True
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,27 @@ def test_readers_and_writers_are_counted_apart_and_held_to_rates(engine: str, da
     assert engine_named(engine, client="ioflame").parse_report(report.read_text(encoding="utf-8"))[0] == queries
 
 
+def test_a_queue_behind_slow_operations_is_in_the_latency_from_the_schedule(engine: str, database: Path) -> None:
+    # More than any engine can: each operation is later than the one before.
+    rate, reads = 1e8, 20_011
+    done = client(engine, database, "readrandom", "--use_existing_db=true", f"--reads={reads}",
+                  f"--benchmark_read_rate_limit={rate}")  # fmt: skip
+    assert done.code == 0, done.errors
+    (line,) = done.closing()
+    call, schedule = (
+        line["roles"]["readers"][f"latency_from_{name}_us"]["get"] for name in ("call", "schedule")
+    )  # fmt: skip
+    assert call["count"] == schedule["count"] == reads
+    # The calls follow each other: together they are no longer than the run, and the last was due at its beginning.
+    assert call["mean"] * reads <= 1e6 * line["seconds"]
+    assert schedule["max"] > call["mean"] * reads - 1e6 * reads / rate
+    assert schedule["p50"] > 100 * call["p50"]
+    result = engine_named(engine, client="ioflame").parse_result(done.out, "readrandom")
+    assert result is not None and result.p99 == schedule["p99"]
+    alone = client(engine, database, "readrandom", "--use_existing_db=true", f"--reads={reads}").role("readrandom")
+    assert "latency_from_schedule_us" not in alone and alone["latency_from_call_us"]["get"]["count"] == reads
+
+
 def test_a_mix_has_its_shares(engine: str, database: Path) -> None:
     ratios = [f"--mix_{kind}_ratio={share}" for kind, share in (("get", 0.83), ("put", 0.14), ("seek", 0.03))]
     done = client(engine, database, "mixgraph", "--use_existing_db=true", "--reads=6007", "--mix_max_scan_len=20",

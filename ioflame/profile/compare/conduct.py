@@ -170,6 +170,8 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
     while (done := len(record.whole_sessions())) < plan.sessions and not _out_of_time(record):
         session = Session(len(record.sessions) + 1, time.time())
         record.sessions.append(session)
+        # Its number names directories: after a kill the next session must not take it again.
+        going.save()
         dropped = sum(bool(block.dropped) for one in record.whole_sessions() for block in one.blocks)
         repeats = int(plan.repeats_at_most * plan.blocks * (done + 1)) - dropped
         place = Place(going, found, reporter, record.callgraph, repeats)

@@ -34,7 +34,11 @@ pub struct RoleResult {
     pub scanned: u64,
     /// Of values that were read, of keys and values that were scanned or written.
     pub bytes: u64,
-    pub latency_us: BTreeMap<&'static str, Latency>,
+    /// From the call to its end: what the engine took.
+    pub latency_from_call_us: BTreeMap<&'static str, Latency>,
+    /// From the moment that the rate gave to the operation: what its sender waited, the queue behind slow ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_from_schedule_us: Option<BTreeMap<&'static str, Latency>>,
     /// The same operations on no engine: what is the client's in each of them. It is subtracted nowhere.
     pub client_ns_per_operation: f64,
 }
@@ -137,7 +141,7 @@ pub fn benchmark(
     let mut done = done.into_iter();
     let mut results = BTreeMap::new();
     for role in roles {
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(role.rate > 0.0);
         done.by_ref().take(role.threads as usize).for_each(|done| tally.add(&done.tally));
         results.insert(role.name, result(role, &tally, seconds, own_time(&shared, role)?));
     }
@@ -180,7 +184,8 @@ fn result(role: &Role, tally: &Tally, seconds: f64, own_ns: f64) -> RoleResult {
         found: tally.found,
         scanned: tally.steps,
         bytes: tally.bytes,
-        latency_us: tally.latency(),
+        latency_from_call_us: tally.latency(),
+        latency_from_schedule_us: tally.latency_from_schedule(),
         client_ns_per_operation: own_ns,
     }
 }
@@ -239,7 +244,7 @@ impl Worker<'_> {
             random: Rng::with_seed(self.seed),
             batch: job.batch_of_keys(),
             written: 0,
-            tally: Tally::default(),
+            tally: Tally::new(self.role.rate > 0.0),
         };
         let threads = self.role.threads as f64;
         let begun = self.shared.begun_ns.load(Ordering::Relaxed);
@@ -252,6 +257,9 @@ impl Worker<'_> {
                 break;
             }
             calls.one(kind, operations as usize, session)?;
+            if let Some(due_ns) = pace.due_ns() {
+                calls.tally.record_from_schedule(kind, now_ns().saturating_sub(due_ns));
+            }
             self.finished.add(operations);
             left -= operations;
         }

@@ -65,6 +65,8 @@ pub struct Tally {
     /// Keys that scans looked at.
     pub steps: u64,
     latencies: [Histogram<u64>; 5],
+    /// From the moment that a rate gave to each operation; empty where no rate is held.
+    from_schedule: Vec<Histogram<u64>>,
 }
 
 impl Default for Tally {
@@ -75,11 +77,23 @@ impl Default for Tally {
             bytes: 0,
             steps: 0,
             latencies: std::array::from_fn(|_| latencies()),
+            from_schedule: Vec::new(),
         }
     }
 }
 
 impl Tally {
+    /// paced: a rate is held, so latencies are counted from its schedule, too
+    pub fn new(paced: bool) -> Self {
+        let from_schedule = Kind::ALL.iter().filter(|_| paced).map(|_| latencies()).collect();
+        Self { from_schedule, ..Self::default() }
+    }
+
+    /// Counts an operation that ended `ns` after its moment. Allocates nothing.
+    pub fn record_from_schedule(&mut self, kind: Kind, ns: u64) {
+        self.from_schedule[kind as usize].saturating_record(ns.max(1));
+    }
+
     /// Counts `operations` that took `ns` together. Allocates nothing.
     pub fn record(&mut self, kind: Kind, operations: u64, ns: u64) {
         self.operations[kind as usize] += operations;
@@ -89,9 +103,10 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         for kind in Kind::ALL {
             self.operations[kind as usize] += other.operations[kind as usize];
-            self.latencies[kind as usize]
-                .add(&other.latencies[kind as usize])
-                .expect("histograms of the same bounds");
+        }
+        let ours = self.latencies.iter_mut().chain(&mut self.from_schedule);
+        for (own, others) in ours.zip(other.latencies.iter().chain(&other.from_schedule)) {
+            own.add(others).expect("histograms of the same bounds");
         }
         self.found += other.found;
         self.bytes += other.bytes;
@@ -116,6 +131,12 @@ impl Tally {
 
     pub fn latency(&self) -> BTreeMap<&'static str, Latency> {
         self.kinds().map(|kind| (kind.name(), Latency::of(&self.latencies[kind as usize]))).collect()
+    }
+
+    /// None where no rate is held.
+    pub fn latency_from_schedule(&self) -> Option<BTreeMap<&'static str, Latency>> {
+        let of = |kind: Kind| (kind.name(), Latency::of(&self.from_schedule[kind as usize]));
+        (!self.from_schedule.is_empty()).then(|| self.kinds().map(of).collect())
     }
 }
 
