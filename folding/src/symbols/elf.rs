@@ -253,9 +253,8 @@ mod tests {
         let code = |offset, size, address| Segment { offset, size, address, executable: true };
         let segments = vec![code(0x1000, 0x1200, 0x1000), code(0x2200, 0x9000, 0x1_2200)];
         let elf = Elf { segments, ..Elf::default() };
-        let at = |start, end| {
-            elf.address_of_mapping(FileOffset(start)..FileOffset(end)).map(|address| address.0)
-        };
+        let at =
+            |start, end| elf.address_of_mapping(FileOffset(start)..FileOffset(end)).map(|address| address.0);
         assert_eq!([at(0x1000, 0x3000), at(0x2000, 0xc000)], [Some(0x1000), Some(0x1_2000)], "4 KiB");
         assert_eq!(at(0, 0x1_0000), Some(0x1_0000), "64 KiB");
         assert_eq!([at(0, 0x1000), at(0xc000, 0xd000)], [None, None]);

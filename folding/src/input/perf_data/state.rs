@@ -324,7 +324,8 @@ fn tables<'t>(
 /// The files of a process, for the unwinder.
 fn mapped_files(space: &AddressSpace, symbols: &mut Symbols) -> Vec<unwind::MappedObject> {
     let mapped = |map: &Map| {
-        let (sections, first) = symbols.unwind(map.object, map.offset_of(map.start)..map.offset_of(map.end))?;
+        let (sections, first) =
+            symbols.unwind(map.object, map.offset_of(map.start)..map.offset_of(map.end))?;
         Some(unwind::MappedObject { range: map.start..map.end, first, sections })
     };
     space.maps().iter().filter_map(mapped).collect()
