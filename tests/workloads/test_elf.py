@@ -49,11 +49,20 @@ def test_assertions_are_the_engines_own_and_not_those_of_what_is_linked_in(tmp_p
     )
 
     def library(engine: str, linked: str, *flags: str) -> Path:
-        sources = []
+        sources: list[Path] = []
         for name, options in (("rocksdb", engine), ("snappy", linked)):
             source = tmp_path / f"{name}.cc"
             source.write_text(part.format(name), encoding="ascii")
-            argv = ["c++", "-O2", "-fPIC", "-c", *options.split(), source, "-o", source.with_suffix(".o")]
+            argv: list[str | Path] = [
+                "c++",
+                "-O2",
+                "-fPIC",
+                "-c",
+                *options.split(),
+                source,
+                "-o",
+                source.with_suffix(".o"),
+            ]
             subprocess.run(argv, check=True)
             sources.append(source.with_suffix(".o"))
         out = tmp_path / "lib.so"
