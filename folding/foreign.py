@@ -11,6 +11,7 @@ import gzip
 import shlex
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,17 @@ class ForeignProfile:
     time_ns: int = 0
     samples: list[ForeignSample] = field(default_factory=list)
     duration_ns: int = 0
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The types by names of their own: where one repeats, the second is `NAME (2)`."""
+        seen: Counter[tuple[str, str]] = Counter()
+        found = []
+        for name, unit in self.types:
+            seen[name, unit] += 1
+            number = seen[name, unit]
+            found.append((f"{name} ({number})" if number > 1 else name, unit))
+        return found
 
 
 # ---- pprof -----------------------------------------------------------------------------------------------------------

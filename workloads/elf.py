@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-__all__ = ("frame_pointer_share", "imports", "symbol_kind")
+__all__ = ("asserts", "frame_pointer_share", "symbol_kind")
 
 # How a function that keeps a frame pointer begins, after an optional landing pad (endbr64 / bti c).
 _PROLOGUES = {
@@ -29,13 +30,19 @@ def symbol_kind(path: Path) -> str:
         return "not an ELF file"
 
 
-def imports(path: Path, symbol: str) -> bool:
-    """True where the file calls `symbol` of another."""
+def asserts(path: Path, namespace: str) -> bool:
+    """Whether C++ code of `namespace` in the file was built with assertions: each keeps the signature of its function.
+
+    Who calls `__assert_fail` may as well be a library that is linked in (Snappy and Zstandard in rocksdbjni).
+    """
+    signature = re.compile(rb"(?<![\w:])%s::[^\0(]*\([^\0]*\)" % namespace.encode())
     try:
         with path.open("rb") as file:
-            table = ELFFile(file).get_section_by_name(".dynsym")
-            found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None
-            return any(one["st_shndx"] == "SHN_UNDEF" for one in found or ())
+            elf = ELFFile(file)
+            table, constants = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".rodata")
+            if not isinstance(table, SymbolTableSection) or constants is None:
+                return False
+            return bool(table.get_symbol_by_name("__assert_fail")) and signature.search(constants.data()) is not None
     except (OSError, ELFError):
         return False
 

@@ -17,17 +17,13 @@ from ground.results.checks import Check, Verdict
 from ground.system.binaries import built_binary
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
-from workloads.elf import frame_pointer_share, imports, symbol_kind
+from workloads.elf import asserts, frame_pointer_share, symbol_kind
 from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
 
 __all__ = ("client_checks", "inspected", "lines_of", "result_of", "totals_of")
 
 # What it drives to see what it costs itself.
 _NO_ENGINE = "nothing"
-# What code that was built with assertions calls when one fails.
-_ASSERTION = "__assert_fail"
-# LMDB has its own, which is off in a release; what the client imports is for the engines beside it.
-_WITHOUT_ASSERT = ("mdb_",)
 
 
 def inspected(engine: Engine, binary: Path, functions: str = "") -> EngineBuild:
@@ -50,7 +46,8 @@ def inspected(engine: Engine, binary: Path, functions: str = "") -> EngineBuild:
     return EngineBuild(
         path=binary,
         version=about["version"],
-        assertions=imports(code, _ASSERTION) and functions not in _WITHOUT_ASSERT,
+        # Both C++ engines are a namespace; LMDB has assertions of its own, which are off in a release.
+        assertions=asserts(code, engine.name),
         symbols=symbol_kind(code),
         frame_pointers=frame_pointer_share(code, functions),
         code=code,

@@ -76,8 +76,10 @@ int BPF_PROG(io_start, struct request *rq)
 		return 0;
 	struct flight flight = { .owner = task->pid };
 	u64 key = (u64)rq;
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY))
+	if (bpf_map_update_elem(&flights, &key, &flight, BPF_ANY)) {
 		bump(LOST_REQUEST);
+		return 0;
+	}
 	thread->request = key;
 	struct gendisk *disk = rq->q->disk;
 	thread->device = (u64)disk->major << 32 | (u32)disk->first_minor;

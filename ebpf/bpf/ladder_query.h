@@ -51,6 +51,9 @@ static __always_inline enum class class_of(struct thread *thread)
 		return SEVERAL;
 	if (!thread->requests)
 		return thread->sleeps ? FOREIGN : NO_REQUEST;
+	/* Its request was lost: nobody knows whether the thread slept for it. */
+	if (!thread->at[STARTED])
+		return DISORDER;
 	if (!thread->at[RUNNING])
 		return AWAKE;
 	for (int point = 1; point < POINTS; point++)

@@ -48,6 +48,13 @@ impl Account {
         self.total += weight;
         *self.symbols.entry(comparable(symbol)).or_default() += weight;
     }
+
+    fn absorb(&mut self, other: Self) {
+        self.total += other.total;
+        for (symbol, weight) in other.symbols {
+            *self.symbols.entry(symbol).or_default() += weight;
+        }
+    }
 }
 
 /// A symbol whose self weight differs.
@@ -142,7 +149,7 @@ fn compare_accounts(
         if totals {
             ours.symbols = BTreeMap::from([(NAMELESS.to_owned(), ours.total)]);
         }
-        let theirs = reported.accounts.remove(&event).unwrap_or_default();
+        let theirs = take_event(&mut reported.accounts, &event);
         verdicts.push(compare(event, &ours, &theirs));
     }
     for (event, theirs) in reported.accounts {
@@ -151,6 +158,20 @@ fn compare_accounts(
     // perf report lists an event without samples as well.
     verdicts.retain(|verdict| verdict.folded > 0 || verdict.reported > 0);
     Comparison { schema: 1, lost_samples: reported.lost_samples, events: verdicts }
+}
+
+/// perf's account of an event: where the recording does not say its name, perf makes one up with modifiers.
+fn take_event(accounts: &mut BTreeMap<String, Account>, event: &str) -> Account {
+    let exact = accounts.contains_key(event);
+    let is = |name: &str| match exact {
+        true => name == event,
+        false => events::selects(event.as_bytes(), name.as_bytes()),
+    };
+    let (found, rest): (BTreeMap<_, _>, _) = std::mem::take(accounts).into_iter().partition(|one| is(&one.0));
+    *accounts = rest;
+    let mut all = Account::default();
+    found.into_values().for_each(|account| all.absorb(account));
+    all
 }
 
 /// The accounts of the fold, in the order in which the events were seen.

@@ -327,3 +327,10 @@ class RunRecord:
     intervals: dict[str, Interval] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+
+    @property
+    def build(self) -> str:
+        """The engine and its version; of a target in which no engine is known, the program."""
+        version = self.tools.get("engine", "?")
+        nameless = self.target is not None and version == self.target.program
+        return version if nameless else f"{self.engine} {version}"

@@ -61,7 +61,7 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--force", action="store_true", help="write over an OUT that is there")
     parser.add_argument("--title", help="first line; default: the name of the file")
-    parser.add_argument("--unit", help="of the weights: ns, cycles, bytes, ... (default: as FILE says, else samples)")
+    parser.add_argument("--unit", help="of the weights: ns, cycles, bytes, ... (default: as FILE says, else units)")
     parser.add_argument(
         "--event", metavar="NAME", help="which event of a recording, or value of a pprof, if it has several"
     )
@@ -77,7 +77,9 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--inverted", action="store_true", help="from the leaf: the callers of every function")
     parser.add_argument(
-        "--rules", metavar="RULES", help="category rules that colour it: rocksdb, or a file of your own"
+        "--rules",
+        metavar="RULES",
+        help="category rules that colour it: rocksdb, or a file of your own (default: the run's, of its own stacks)",
     )
     parser.add_argument("--view", default="owner", metavar="NAME", help="which view of the rules (default: owner)")
     parser.set_defaults(run=run)
@@ -100,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise MeasurementError(
             "no stack with any weight: there is nothing to draw", means="the input is empty, or all its weights are 0"
         )
-    unit = arguments.unit or found.unit or "samples"
+    unit = arguments.unit or found.unit or "units"
     title = arguments.title or ("flame graph" if arguments.file == "-" else Path(arguments.file).name)
     text = _render(found, title, unit, arguments, str(out))
     if found.cut_short:

@@ -13,8 +13,10 @@ from folding.stackfold import run_stackfold, stackfold_binary
 from ground.errors import MeasurementError, UsageError
 from ground.results.files import Files
 from ground.results.profile import read_profile
+from ground.results.run import open_run
 from ground.system.process import Output, capture
 from ground.system.scratch import scratch_directory
+from ioflame.profile.rules import rules_of
 from viz.flame.stacks import Stack, read_folded, stacks_of
 
 __all__ = ("Source", "Stacks", "read_source", "read_stacks", "write_pprof")
@@ -23,6 +25,7 @@ _FIRST_BYTES = 1 << 13
 _TIMEOUT = 1800
 # A line of folded text ends in its weight; perf script and binary files do not begin so.
 _FOLDED = re.compile(rb"\S.*[ \t]\d+(\.\d*)?\s*")
+_BESIDE = {Files.FOLDED: Files.FOLD_STATS, Files.PMP_FOLDED: Files.PMP_FOLD_STATS, Files.OFF_CPU_FOLDED: Files.OFF_CPU}
 _TWO_WEIGHTS = re.compile(rb"\S.*[ \t]\d+[ \t]\d+\s*")
 
 
@@ -91,19 +94,29 @@ def read_stacks(source: Source, event: str | None, rules: str | None, view: str)
         raise UsageError("--event is for recordings and pprof: folded text does not tell its event")
     lines = source.whole().split(b"\n")
     _refuse_differences(lines)
-    told = _told_beside(source)
+    event, unit = _told_beside(source)
+    rules = rules or _rules_of_run(source)
     if rules is not None:
-        return replace(_from_stackfold(source, None, rules, view), event=told[0], unit=told[1])
-    return Stacks(read_folded(lines), *told)
+        return replace(_from_stackfold(source, None, rules, view), event=event, unit=unit)
+    return Stacks(read_folded(lines), event, unit)
+
+
+def _rules_of_run(source: Source) -> str | None:
+    """Those of the run whose own folded stacks it is, so that both are coloured alike; None for any other file."""
+    path = Path(source.path)
+    own = source.data is None and path.name == Files.FOLDED and path.with_name(Files.RECORD).exists()
+    return rules_of(open_run(path.parent)).categories if own else None
 
 
 def _told_beside(source: Source) -> tuple[str, str]:
-    """Event and unit of a run's own folded stacks, from the statistics beside them; empty for any other file."""
+    """Event and unit of a run's own folded stacks, from what lies beside them; empty for any other file."""
     path = Path(source.path)
-    stats = {Files.FOLDED: Files.FOLD_STATS, Files.PMP_FOLDED: Files.PMP_FOLD_STATS}.get(path.name)
-    if source.data is not None or stats is None or not path.with_name(stats).exists():
+    beside = _BESIDE.get(path.name)
+    if source.data is not None or beside is None or not path.with_name(beside).exists():
         return "", ""
-    told = json.loads(path.with_name(stats).read_text(encoding="utf-8"))
+    if beside == Files.OFF_CPU:
+        return "off-cpu", "ns"
+    told = json.loads(path.with_name(beside).read_text(encoding="utf-8"))
     return told.get("event") or "", told.get("unit") or ""
 
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -307,6 +308,17 @@ def test_rules_of_ones_own_are_tried_on_a_run(ioflame: Ioflame, tmp_path: Path) 
     rules.write_text(head + entry.format("cache", "lookup") + entry.format("gone", "gone"), encoding="ascii")
     code, out, _ = ioflame.run("rules", "check", run.directory, "--rules", rules)
     assert code == 1 and "matched nothing: gone" in out
+
+
+def test_a_program_without_an_engine_is_called_by_its_own_name(ioflame: Ioflame, tmp_path: Path) -> None:
+    with service([sys.executable, "-c", "while True: pass"]) as process:
+        words = ("--seconds=5", "--collect=perf", "--out", str(tmp_path))
+        code, out, err = ioflame.run("attach", "--pid", str(process.pid), *words)
+        program = Path("/proc", str(process.pid), "exe").readlink()
+    assert code in (0, 1), err
+    assert f", 1 thread, {program}\n" in out and "rocksdb in" not in out
+    page = (tmp_path / "latest" / Files.REPORT).read_text(encoding="utf-8")
+    assert f"{program}; symbols" in page and "rocksdb in" not in page
 
 
 def test_again_and_again_until_the_target_ends_and_the_last_minutes_are_kept(ioflame: Ioflame, tmp_path: Path) -> None:

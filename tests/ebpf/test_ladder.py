@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -90,6 +92,13 @@ def engine(request: pytest.FixtureRequest, build: Build, data: Path) -> Iterator
     engine.kill()
 
 
+def maps_of(out: Path) -> set[int]:
+    """Ids of the BPF maps of the program that writes this file."""
+    owner = subprocess.run(["pgrep", "-f", str(out)], capture_output=True, check=True, text=True).stdout.strip()
+    descriptors = "".join(file.read_text() for file in Path(f"/proc/{owner}/fdinfo").iterdir())
+    return {int(number) for number in re.findall(r"map_id:\s*(\d+)", descriptors)}
+
+
 def check(ladder: Ladder, name: str) -> Check:
     return next(check for check in ladder_checks(ladder) if check.name == name)
 
@@ -115,6 +124,31 @@ def test_each_query_is_counted_by_what_it_did(engine: Standin, tmp_path: Path) -
     assert ladder.incomplete == 0
     assert ladder.threads == 1
     assert {name: n for name, n in ladder.losses.items() if n} == {}
+
+
+@pytest.mark.needs("bpftool")
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_a_lost_request_is_no_answer_to_whether_its_thread_slept(engine: Standin, tmp_path: Path) -> None:
+    out, orders = tmp_path / "ladder.json", tmp_path / "orders"
+    engine.order("go")
+    with Children() as children:
+        observer = ladder_observer(LadderRequest(engine.pid, 1), children, out)
+        with attached(observer, Reporter(quiet=True)):
+            engine.query("stop")
+            listed = subprocess.run(["bpftool", "map", "list", "-j"], capture_output=True, check=True).stdout
+            (flights,) = [
+                one for one in json.loads(listed) if one.get("name") == "flights" and one["id"] in maps_of(out)
+            ]
+            update = f"map update id {flights['id']} key hex {{}} value hex {bytes(flights['bytes_value']).hex(' ')}"
+            keys = (key.to_bytes(flights["bytes_key"]).hex(" ") for key in range(flights["max_entries"]))
+            orders.write_text("\n".join(map(update.format, keys)) + "\n", encoding="ascii")
+            subprocess.run(["bpftool", "batch", "file", orders], capture_output=True, check=True)
+            observer.open()
+            engine.query(f"1 {_FEW}")
+            observer.close()
+    ladder = read_ladder(out)
+    assert ladder.losses["lost_request"] == ladder.of_class("disorder").count == _FEW
+    assert ladder.of_class("awake").count == 0
 
 
 @pytest.mark.parametrize("engine", [(1,)], indirect=True)

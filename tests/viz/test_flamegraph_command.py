@@ -12,7 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ground.results.files import Files
+from ground.results.run import Run
 from ioflame.cli import main
+from tests.viz.runs import record
 
 DATA = Path(__file__).parents[2] / "folding" / "tests" / "data"
 FOLDED = b"app;main;a::f 30\napp;main;a::f;memcpy 50\napp;main;g 20\n"
@@ -40,6 +43,30 @@ def test_stacks_of_a_run_keep_their_unit(file: Path, capsys: pytest.CaptureFixtu
     stacks.with_name("stacks.stats.json").write_text('{"event": "cpu-clock", "unit": "ns"}')
     assert main(["flamegraph", str(stacks)]) == 0
     assert "3 stacks, 100 ns of cpu-clock" in capsys.readouterr().out
+
+
+def test_off_cpu_stacks_are_ns(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stacks = file.rename(file.with_name(Files.OFF_CPU_FOLDED))
+    stacks.with_name(Files.OFF_CPU).write_text("{}")
+    assert main(["flamegraph", str(stacks)]) == 0
+    assert "3 stacks, 100 ns of off-cpu" in capsys.readouterr().out
+
+
+def test_the_unit_of_anybodys_stacks_is_not_guessed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flamegraph", str(file)]) == 0
+    assert "3 stacks, 100 units " in capsys.readouterr().out
+    assert "samples" not in file.with_suffix(".svg").read_text().partition("<script")[0]
+
+
+def test_stacks_of_a_run_have_the_colours_of_its_report(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, record())
+    run.path(Files.FOLDED).write_bytes(b"db_bench;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;x 400\n")
+    drawn = []
+    for number, rules in enumerate([[], ["--rules", "rocksdb"]]):
+        out = tmp_path / f"{number}.svg"
+        assert main(["flamegraph", str(run.path(Files.FOLDED)), "-o", str(out), *rules]) == 0
+        drawn.append(out.read_text())
+    assert drawn[0] == drawn[1] and "libc+k" in drawn[0]
 
 
 def test_nothing_is_overwritten_unasked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +142,7 @@ def test_a_terminal_instead_of_a_pipe_is_told_and_not_waited_for() -> None:
 def test_a_pipe_in_and_out() -> None:
     argv = [sys.executable, "-m", "ioflame.cli", "flamegraph", "-o", "-", "--inverted"]
     done = subprocess.run(argv, input=FOLDED, capture_output=True, check=True)
-    assert b"memcpy\n50 samples (50 samples)" in done.stdout
+    assert b"memcpy\n50 units (50 units)" in done.stdout
     ElementTree.fromstring(done.stdout)
 
 

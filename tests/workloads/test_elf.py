@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.elf import frame_pointer_share, symbol_kind
+from workloads.elf import asserts, frame_pointer_share, symbol_kind
 
 SOURCE = "".join(
     f"int g{i}(int*); int f{i}(int a) {{ int b[8] = {{a, a * {i}}}; return g{i}(b) + b[3] * 7 + {i}; }}\n"
@@ -40,3 +40,38 @@ def test_symbols_are_told_by_what_the_file_holds(build: object) -> None:
     assert symbol_kind(build("-s")) == "exported names only"
     assert symbol_kind(Path(__file__)) == "not an ELF file"
     assert frame_pointer_share(Path(__file__)) is None
+
+
+def test_assertions_are_the_engines_own_and_not_those_of_what_is_linked_in(tmp_path: Path) -> None:
+    part = (
+        "#include <cassert>\n#include <stdlib.h>\n"
+        "namespace {0} {{ int Get(int n) {{ assert(n > abs(n)); return n; }} }}\n"
+    )
+
+    def library(engine: str, linked: str, *flags: str) -> Path:
+        sources: list[Path] = []
+        for name, options in (("rocksdb", engine), ("snappy", linked)):
+            source = tmp_path / f"{name}.cc"
+            source.write_text(part.format(name), encoding="ascii")
+            argv: list[str | Path] = [
+                "c++",
+                "-O2",
+                "-fPIC",
+                "-c",
+                *options.split(),
+                source,
+                "-o",
+                source.with_suffix(".o"),
+            ]
+            subprocess.run(argv, check=True)
+            sources.append(source.with_suffix(".o"))
+        out = tmp_path / "lib.so"
+        subprocess.run(["c++", "-shared", *flags, *sources, "-o", out], check=True)
+        return out
+
+    assert asserts(library("", "", "-s"), "rocksdb")
+    release = library("-DNDEBUG", "")
+    names = subprocess.run(["nm", "-D", release], capture_output=True, check=True, text=True).stdout
+    assert "U __assert_fail" in names
+    assert not asserts(release, "rocksdb") and asserts(release, "snappy")
+    assert not asserts(Path(__file__), "rocksdb")

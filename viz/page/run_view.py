@@ -88,8 +88,7 @@ class RunView:
     @property
     def title(self) -> str:
         record = self.record
-        engine = f"{record.engine} {record.tools.get('engine', '')}".strip()
-        return f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {engine}"
+        return f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {record.build}"
 
     @property
     def cpu(self) -> tuple[float | None, float | None]:

@@ -17,7 +17,7 @@ __all__ = ("what_ran",)
 def what_ran(view: RunView) -> Markup:
     """Build, database and host, and the figures that are read first; the rest is folded."""
     record, profile = view.record, view.record.profile
-    build = f"{record.engine} {record.tools.get('engine', '?')}"
+    build = record.build
     if record.tools.get("engine_assertions") == "yes":
         build += ", assertions on: slower than a release build"
     facts = [

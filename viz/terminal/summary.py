@@ -144,7 +144,7 @@ def _figure(record: RunRecord, name: str, form: str) -> str:
 def _head(record: RunRecord, width: int) -> list[str]:
     """What ran, the database, the host, the profile: an entry each, folded."""
     database = record.database
-    build = f"{record.engine} {record.tools.get('engine', '?')}"
+    build = record.build
     if record.tools.get("engine_assertions") == "yes":
         build += " (assertions on: slower than a release build)"
     where = f" on CPU {record.options['cpus']}" if "cpus" in record.options else ""

@@ -4,7 +4,6 @@
 use crate::parse::Mapping;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
-use std::collections::HashMap;
 use std::io::IoSliceMut;
 
 const PT_LOAD: u32 = 1;
@@ -19,19 +18,14 @@ const NOTES: usize = 4096;
 pub struct Modules {
     /// Executable mappings, by address.
     code: Vec<Mapping>,
-    build_ids: HashMap<u64, Option<Vec<u8>>>,
 }
 
 impl Modules {
     /// Takes the mappings of now. Those of code that were not there before are returned.
     pub fn update(&mut self, process: Pid, maps: &[Mapping]) -> Vec<(Mapping, Option<Vec<u8>>)> {
         let code: Vec<Mapping> = maps.iter().filter(|map| map.executable).cloned().collect();
-        let mut new = Vec::new();
-        for map in code.iter().filter(|map| !self.code.contains(map)) {
-            let base = base_of(maps, map);
-            let known = self.build_ids.entry(base).or_insert_with(|| build_id(process, base));
-            new.push((map.clone(), known.clone()));
-        }
+        let added = code.iter().filter(|map| !self.code.contains(map));
+        let new = added.map(|map| (map.clone(), build_id(process, base_of(maps, map)))).collect();
         self.code = code;
         new
     }
@@ -77,7 +71,8 @@ fn build_id_at(base: u64, read: impl Fn(u64, usize) -> Vec<u8>) -> Option<Vec<u8
     let header = |index: usize| head.get(at.checked_add(index.checked_mul(size)?)?..);
     let headers = (0..count).map_while(header);
     let kind = |header: &[u8]| header.get(..4)?.try_into().ok().map(u32::from_le_bytes);
-    let lowest = headers.clone().find(|h| kind(h) == Some(PT_LOAD)).and_then(|h| word(h, 16))? & !0xfff;
+    let load = headers.clone().find(|h| kind(h) == Some(PT_LOAD))?;
+    let lowest = word(load, 16)?.wrapping_sub(word(load, 8)?);
     headers.filter(|h| kind(h) == Some(PT_NOTE)).find_map(|h| {
         let (address, size) = (word(h, 16)?, usize::try_from(word(h, 32)?).ok()?);
         let memory = base.wrapping_add(address.wrapping_sub(lowest));
@@ -138,6 +133,40 @@ mod tests {
         assert!(modules.is_code(Kernel::running as *const () as u64));
         assert!(!modules.is_code(&raw const checked as u64) && !modules.is_code(0));
         assert!(modules.update(Pid::this(), &maps).is_empty());
+    }
+
+    /// A program of one page, linked at 0x40_0000, whose headers are not loaded by themselves.
+    fn program(id: u8) -> Vec<u8> {
+        let header = |kind: u32, at: u64, size: u64| {
+            let words = [u64::from(kind), at, 0x40_0000 + at, 0, size, size, 4];
+            words.map(u64::to_le_bytes).concat()
+        };
+        let mut bytes = vec![0; 64];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (bytes[32], bytes[54], bytes[56]) = (64, 56, 2);
+        bytes.extend([header(PT_LOAD, 0x100, 0x200), header(PT_NOTE, 0x200, 18)].concat());
+        bytes.resize(0x200, 0);
+        bytes.extend([4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0, id, id]);
+        bytes.resize(4096, 0);
+        bytes
+    }
+
+    #[test]
+    fn a_file_where_another_was_has_its_own_id() {
+        let mut memory = program(1);
+        let start = memory.as_ptr() as u64;
+        let map = |inode| Mapping {
+            range: start..start + 4096,
+            offset: 0,
+            executable: true,
+            device: b"fe:00".to_vec(),
+            inode,
+            path: format!("/plugin{inode}.so").into_bytes(),
+        };
+        let mut modules = Modules::default();
+        assert_eq!(modules.update(Pid::this(), &[map(1)]), [(map(1), Some(vec![1, 1]))]);
+        memory.copy_from_slice(&program(2));
+        assert_eq!(modules.update(Pid::this(), &[map(2)]), [(map(2), Some(vec![2, 2]))]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::regular;
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
 use object::{Object, ObjectSection, ObjectSegment, SectionIndex, SymbolIndex, elf};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A part of a file that is loaded as code.
@@ -65,17 +66,16 @@ impl Elf {
         })
     }
 
-    /// The address of what lies at this offset, where a mapping begins: it begins with a page, so that what it maps of a
-    /// segment may begin further on.
-    pub fn address_of_mapping(&self, offset: FileOffset) -> Option<ObjectAddress> {
-        let FileOffset(offset) = offset;
-        const PAGE: u64 = 4096;
-        let mut mapped = self.segments.iter().filter(|segment| {
-            let start = segment.offset & !(PAGE - 1);
-            segment.executable && offset >= start && offset < segment.offset.saturating_add(segment.size)
-        });
-        let segment = mapped.next_back()?;
-        Some(ObjectAddress(offset.wrapping_sub(segment.offset).wrapping_add(segment.address)))
+    /// The address of where a mapping begins, by the offsets that it maps. It begins with a page, of whatever size the
+    /// recorded machine had, and what it maps of a segment may begin further on.
+    pub fn address_of_mapping(&self, mapped: Range<FileOffset>) -> Option<ObjectAddress> {
+        let shared = |segment: &&Segment| {
+            let end = segment.offset.saturating_add(segment.size).min(mapped.end.0);
+            end.saturating_sub(segment.offset.max(mapped.start.0))
+        };
+        let code = self.segments.iter().filter(|segment| segment.executable && shared(segment) > 0);
+        let segment = code.max_by_key(shared)?;
+        Some(ObjectAddress(mapped.start.0.wrapping_sub(segment.offset).wrapping_add(segment.address)))
     }
 
     /// The address of what lies at this offset.
@@ -247,6 +247,18 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mapping_is_of_the_segment_that_most_of_it_is() {
+        let code = |offset, size, address| Segment { offset, size, address, executable: true };
+        let segments = vec![code(0x1000, 0x1200, 0x1000), code(0x2200, 0x9000, 0x1_2200)];
+        let elf = Elf { segments, ..Elf::default() };
+        let at =
+            |start, end| elf.address_of_mapping(FileOffset(start)..FileOffset(end)).map(|address| address.0);
+        assert_eq!([at(0x1000, 0x3000), at(0x2000, 0xc000)], [Some(0x1000), Some(0x1_2000)], "4 KiB");
+        assert_eq!(at(0, 0x1_0000), Some(0x1_0000), "64 KiB");
+        assert_eq!([at(0, 0x1000), at(0xc000, 0xd000)], [None, None]);
+    }
 
     #[test]
     fn build_ids_become_paths() {

@@ -27,6 +27,7 @@ use kernel::{Kernel, RecordedKernel};
 pub use named::{NamedAddresses, NamedFrame};
 use prefetch::SymbolPrefetch;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use table::SymbolTable;
@@ -299,14 +300,14 @@ impl Symbols {
         self.objects[index].found.clone().flatten()
     }
 
-    /// The unwind tables of a mapped file, and the address of what lies at `offset`, where the mapping begins.
+    /// The unwind tables of a file, and the address of where a mapping of it begins, by the offsets that it maps.
     pub fn unwind(
         &mut self,
         object: ObjectId,
-        offset: FileOffset,
+        mapped: Range<FileOffset>,
     ) -> Option<(Arc<UnwindSections>, ObjectAddress)> {
         let found = self.find(object)?;
-        let first = found.elf.address_of_mapping(offset)?;
+        let first = found.elf.address_of_mapping(mapped)?;
         let Object { unwind, name, .. } = &mut self.objects[object.0 as usize];
         let sections = unwind.get_or_insert_with(|| {
             let sections = found.sections(&self.options.budget).map(Arc::new);

@@ -81,7 +81,9 @@ class AttachOptions:
 class AttachJob:
     """A target that may be watched: nothing is attached yet.
 
-    service: what is known of it, by its name `engine`; rules: that its stacks are sorted by
+    service: what is known of it, by its name `engine`
+    known: the service was asked for, or files of it are mapped
+    rules: that its stacks are sorted by
     probe: on `options.symbol`, as bpftrace names it
     redaction: of names in what is written; None where they are written as they are
     """
@@ -90,6 +92,7 @@ class AttachJob:
     target: Target
     service: Service
     engine: str
+    known: bool
     rules: dict[str, Any]
     device: Device | None
     plan: Plan
@@ -137,10 +140,11 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
             plan = system_wide(plan, reason)
         device = _device(options.device, processes)
         probe = probe_of(options.symbol, processes[0]) if options.symbol is not None else None
-    if not (options.engine or found or options.rules):
+    known = bool(options.engine or found)
+    if not (known or options.rules):
         plan = replace(plan, why=(*plan.why, f"no file of a known service is mapped; by the rules of {service.title}"))
     redaction = _redaction(service, engine) if options.redact else None
-    return AttachJob(options, target, service, engine, rules, device, plan, probe, redaction)
+    return AttachJob(options, target, service, engine, known, rules, device, plan, probe, redaction)
 
 
 def _check_kinds(asked: Iterable[str], rules: Mapping[str, Any]) -> None:
@@ -250,7 +254,7 @@ def new_record(job: AttachJob) -> RunRecord:
         options={"attach": options.asked, "seconds": f"{options.seconds:g}", "frequency": str(options.frequency)},
         pid=first.pid,
         host={**host_facts(), **(disk_facts(device.major, device.minor) if device is not None else {})},
-        tools={"perf": perf_version(), "engine": f"in {program}", "engine_binary": program},
+        tools={"perf": perf_version(), "engine": f"in {program}" if job.known else program, "engine_binary": program},
         database=database,
         target=records.Target(
             options.asked,

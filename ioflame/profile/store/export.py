@@ -30,6 +30,8 @@ _FACTS = """
     FROM runs LEFT JOIN observed USING (run) WHERE run = ?"""
 _LATEST = "SELECT run FROM runs SEMI JOIN samples USING (run) ORDER BY created DESC, run DESC LIMIT 1"
 LATEST = "latest"
+# What a name in folded text may not hold, as stackfold writes it.
+_FOLDED = str.maketrans(";\n\r", ":  ")
 # What a sample of our own runs says of its run.
 _TOLD = ("run", "arm", "host", "artifact", "workload")
 
@@ -97,16 +99,17 @@ def profile_of(store: Store, run: str, events: Sequence[str], told: Sequence[str
     types = [("samples", "count")] if own else [(name, unit) for name, unit in imported["types"]]
     if own:
         types += sorted({(event, unit) for _, _, _, _, event, unit, _, _ in rows})
+    begun, lasted = (facts["begun"], facts["lasted"]) if own else (imported["time_ns"], imported.get("duration_ns", 0))
+    made = ForeignProfile(types, begun, duration_ns=lasted)
+    columns = made.columns
     of_run = [[name, facts[name]] for name in told if facts[name]] if own else []
     values: dict[tuple[int, int, str], list[int]] = defaultdict(lambda: [0] * len(types))
     for high, low, labels, pool, event, unit, weight, samples in rows:
         named = sorted([["comm", pool]] * bool(pool) + of_run)
         of = values[high, low, labels or (json.dumps(named) if named else "")]
-        of[types.index((event, unit))] += weight
+        of[columns.index((event, unit))] += weight
         if own:
             of[0] += samples or 0
-    begun, lasted = (facts["begun"], facts["lasted"]) if own else (imported["time_ns"], imported.get("duration_ns", 0))
-    made = ForeignProfile(types, begun, duration_ns=lasted)
     for (high, low, labels), counted in values.items():
         # The empty stack has no row in `stacks`: nothing of it could be unnested.
         told_of = tuple(tuple(one) for one in json.loads(labels)) if labels else ()
@@ -119,4 +122,4 @@ def _folded(profile: ForeignProfile) -> Iterator[str]:
     for sample in profile.samples:
         comm = [str(value) for key, value, *_ in sample.labels if key == "comm"]
         names = [*comm[:1], *(frame.name for frame in sample.frames)]
-        yield f"{';'.join(name.replace(';', ':') for name in names)} {sample.values[-1]}\n"
+        yield f"{';'.join(name.translate(_FOLDED) for name in names)} {sample.values[-1]}\n"

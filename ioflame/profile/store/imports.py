@@ -138,7 +138,7 @@ def _foreign(origin: _Origin, profile: ForeignProfile, part: str) -> RunTables:
         high, low = frames.stack(places)
         labels = json.dumps(sample.labels) if sample.labels else ""
         pool = next((str(value) for key, value, *_ in sample.labels if key in ("comm", "thread.name")), "")
-        for (event, unit), value in zip(profile.types, sample.values, strict=True):
+        for (event, unit), value in zip(profile.columns, sample.values, strict=True):
             tables.add(
                 "samples", event=event, unit=unit, pool=pool, state="", labels=labels, stack_hi=high, stack_lo=low,
                 weight=value,

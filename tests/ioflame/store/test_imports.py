@@ -54,6 +54,28 @@ def test_pprof_through_the_store_is_equal_in_every_value(tmp_path: Path) -> None
                 add_to_store(store, tmp_path / "bad.pb.gz")
 
 
+def test_two_values_of_one_type_stay_two(tmp_path: Path) -> None:
+    frame = ForeignFrame("f", "/usr/bin/x", "f.go", 1)
+    types = [("cpu", "nanoseconds"), ("cpu", "nanoseconds"), ("wall", "nanoseconds")]
+    profile = ForeignProfile(types, 1, [ForeignSample((frame,), (5, 6, 7), ())])
+    (tmp_path / "in.pb.gz").write_bytes(encode_pprof(profile))
+    store = Store(tmp_path / "store", create=True)
+    (name,) = add_to_store(store, tmp_path / "in.pb.gz").new
+    export_run(store, name, tmp_path / "out.pb.gz")
+    again = read_pprof((tmp_path / "out.pb.gz").read_bytes())
+    assert (again.types, [one.values for one in again.samples]) == (types, [(5, 6, 7)])
+
+
+def test_a_name_in_folded_text_is_one_line_whatever_it_holds(tmp_path: Path) -> None:
+    frames = tuple(ForeignFrame(name, "", "", 0) for name in ("a;b", "c 1000000\nd", "e\rf"))
+    profile = ForeignProfile([("cpu", "nanoseconds")], 1, [ForeignSample(frames, (10,), (("comm", "x\ny"),))])
+    (tmp_path / "in.pb.gz").write_bytes(encode_pprof(profile))
+    store = Store(tmp_path / "store", create=True)
+    (name,) = add_to_store(store, tmp_path / "in.pb.gz").new
+    export_run(store, name, tmp_path / "out.folded")
+    assert (tmp_path / "out.folded").read_bytes() == b"x y;a:b;c 1000000 d;e f 10\n"
+
+
 def otlp() -> profiles_pb2.ProfilesData:
     data = profiles_pb2.ProfilesData()
     tables = data.dictionary

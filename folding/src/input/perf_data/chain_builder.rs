@@ -18,6 +18,20 @@ pub struct WeighedSample<'a> {
     pub sample: &'a Sample<'a>,
 }
 
+impl WeighedSample<'_> {
+    /// Whether unwind tables say more of its stack than the recorded chain.
+    pub fn is_walked(&self) -> bool {
+        !self.sample.user_stack.is_empty() || self.link_register().is_some()
+    }
+
+    /// With chains of frame pointers perf records this one register of arm64.
+    fn link_register(&self) -> Option<u64> {
+        const NUMBER: u32 = 30;
+        let alone = self.attr.user_registers == 1 << NUMBER && self.attr.has(sample_type::CALLCHAIN);
+        alone.then(|| self.sample.register(self.attr, NUMBER)).flatten()
+    }
+}
+
 /// Counts chains.
 #[derive(Default)]
 pub struct ChainBuilder {
@@ -54,9 +68,17 @@ impl ChainBuilder {
             sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
         let missing = sample.callchain.and_then(|chain| missing_leaf(chain, weighed_sample));
+        let caller = tables.and_then(|(_, tables)| leaf_caller(&mut self.walker, tables, &weighed_sample));
         let key = &mut self.key;
         match (sample.callchain, calls, copied) {
             (Some(chain), None, None) if missing.is_none() => {
+                if let Some((at, caller)) = caller {
+                    key.begin();
+                    key.recorded(&chain[..at]);
+                    key.returns(&[caller]);
+                    key.recorded(&chain[at..]);
+                    return self.batcher.take(context, key.bytes(), weighed);
+                }
                 return self.batcher.take(context, chain, weighed);
             }
             (Some(chain), Some(calls), _) => {
@@ -121,6 +143,18 @@ fn missing_leaf(chain: &[u8], weighed_sample: WeighedSample) -> Option<(u64, u64
         return None;
     }
     Some((mode(misc), sample.ip.filter(|&ip| ip != 0)?))
+}
+
+/// The caller of the user's leaf, and where in the chain it is to stand: a function of arm64 without a frame of its own has
+/// it in the link register, and the frame pointer leads to the caller's caller.
+fn leaf_caller(walker: &mut Walker, tables: &UnwindTables, recorded: &WeighedSample) -> Option<(usize, u64)> {
+    let (chain, lr) = (recorded.sample.callchain?, recorded.link_register()?);
+    let leaf = words(chain).position(|ip| ip == CONTEXT_USER)? + 1;
+    let ip = words(chain).nth(leaf)?;
+    // Without the stack only a return address in the register is found.
+    let registers = Registers { ip, sp: 0, fp: 0, lr, general: unwind::General::default() };
+    let &caller = walker.walk(tables, registers, &[]).returns.first()?;
+    (words(chain).nth(leaf + 1) != Some(caller)).then_some(((leaf + 1) * size_of::<u64>(), caller))
 }
 
 /// The mark of the mode in which a sample was taken.

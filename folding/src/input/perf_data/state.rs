@@ -218,7 +218,7 @@ impl Tracker {
                 None => return Ok(()),
             },
         };
-        let large = match self.machine_of_stacks.filter(|_| !sample.user_stack.is_empty()) {
+        let large = match self.machine_of_stacks.filter(|_| weighed_sample.is_walked()) {
             None => {
                 self.builder.count(context, weighed_sample, None);
                 self.builder.take_large()
@@ -324,7 +324,8 @@ fn tables<'t>(
 /// The files of a process, for the unwinder.
 fn mapped_files(space: &AddressSpace, symbols: &mut Symbols) -> Vec<unwind::MappedObject> {
     let mapped = |map: &Map| {
-        let (sections, first) = symbols.unwind(map.object, map.offset_of(map.start))?;
+        let (sections, first) =
+            symbols.unwind(map.object, map.offset_of(map.start)..map.offset_of(map.end))?;
         Some(unwind::MappedObject { range: map.start..map.end, first, sections })
     };
     space.maps().iter().filter_map(mapped).collect()

@@ -1,0 +1,68 @@
+//! `stackfold check` beside the real perf report, on recordings made in code.
+
+mod common;
+
+use common::recording::*;
+use common::{Scratch, code, stackfold, text};
+
+const FILE: &str = "/no/such/program";
+const HARDWARE_CYCLES: u32 = 0;
+
+/// Exit code, standard output and standard error of a check.
+fn checked(name: &str, recording: &[u8]) -> (i32, String, String) {
+    let path = Scratch::new(name);
+    std::fs::write(&path.0, recording).expect("written");
+    let done = stackfold(&["check", path.path()], b"");
+    (code(&done), text(&done.stdout), text(&done.stderr))
+}
+
+fn two_samples() -> Records {
+    let mut records = Records::default();
+    records.comm(0, 7, 7, "t", true).mmap(0, 7, 0x40_0000, 0x1000, 0, FILE);
+    records.sample(1, 7, 7, 100, &[USER, 0x40_0010]).sample(2, 7, 7, 11, &[USER, 0x40_0020]).round();
+    records
+}
+
+#[test]
+fn samples_with_branches_are_compared_by_their_periods() {
+    let event = Event { sample_type: Event::default().sample_type | BRANCH_STACK, ..Event::default() };
+    let mut records = Records::default();
+    records.comm(0, 7, 7, "t", true).mmap(0, 7, 0x40_0000, 0x1000, 0, FILE);
+    let chain = [USER, 0x40_0010];
+    let branches = [2, 0x40_0080, 0x40_0010, 0, 0x40_0040, 0x40_0080, 0];
+    let ids = [7_i32.to_le_bytes(), 7_i32.to_le_bytes()].concat();
+    let tail = words(&[&[1, 1000, 2], &chain[..], &branches].concat());
+    records.record(9, 2, &[words(&[chain[1]]), ids, tail].concat()).round();
+    let (exit, out, error) = checked("branches.data", &file(&[event], &records));
+    assert_eq!(exit, 0, "{out}{error}");
+    assert!(out.starts_with("cpu-clock: total equal: folded 1000, perf report 1000;"), "{out}");
+}
+
+/// The recording, of the processor's event of number 0: in user mode alone, as precise as can be.
+fn of_cycles(mut recording: Vec<u8>) -> Vec<u8> {
+    const ATTR: usize = 112;
+    const FLAGS: usize = ATTR + 40;
+    const ONLY_USER: u64 = 1 << 5 | 1 << 6;
+    const PRECISE: u64 = 2 << 15;
+    recording[ATTR..][..4].copy_from_slice(&HARDWARE_CYCLES.to_le_bytes());
+    let flags = u64::from_le_bytes(recording[FLAGS..][..8].try_into().expect("eight bytes"));
+    recording[FLAGS..][..8].copy_from_slice(&words(&[flags | ONLY_USER | PRECISE]));
+    recording
+}
+
+#[test]
+fn an_event_is_the_same_with_the_modifiers_that_perf_adds() {
+    let (exit, out, error) = checked("modifiers.data", &of_cycles(file(&[Event::default()], &two_samples())));
+    assert_eq!(exit, 0, "{out}{error}");
+    assert_eq!(out.lines().count(), 1, "{out}");
+    assert!(out.starts_with("cycles: total equal: folded 111, perf report 111;"), "{out}");
+}
+
+#[test]
+fn what_perf_report_gives_up_on_is_told_in_its_words() {
+    let mut records = two_samples();
+    records.record(9, 2, &[0; 8]);
+    let (exit, out, error) = checked("refused.data", &file(&[Event::default()], &records));
+    assert_eq!((exit, &out[..]), (2, ""), "{error}");
+    assert!(error.contains("perf report failed: ") && error.contains("0x"), "{error}");
+}
