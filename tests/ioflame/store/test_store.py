@@ -14,6 +14,7 @@ import pytest
 from folding.foreign import read_pprof
 from ground.errors import HostError, UsageError
 from ground.results.profile import read_profile
+from ground.results.record import Target
 from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables, Store
 from ground.system.atomic_files import write_json
@@ -22,7 +23,7 @@ from ioflame.profile.report import write_page_of
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
 from ioflame.profile.store.history import read_history
-from tests.ioflame.store.stored import made_comparison, weights
+from tests.ioflame.store.stored import made_comparison, made_run, weights
 
 FIGURES = (
     "FROM relative_qps",
@@ -176,6 +177,18 @@ def test_our_own_stacks_leave_with_their_totals(store: Store, tmp_path: Path) ->
     assert store.query("SELECT sum(weight)::BIGINT FROM samples JOIN runs USING (run) WHERE label = 'again'").rows == [
         (weights(store)[name][0],)
     ]
+
+
+def test_processes_of_one_service_are_one_test(tmp_path: Path) -> None:
+    """Whatever their numbers are, and how many threads each had when it was attached to."""
+    store = Store(tmp_path / "store", create=True)
+    for pid in (100, 101):
+        run = made_run(tmp_path, pid)
+        run.record.workload, run.record.threads = f"mysqld-{pid}", pid
+        run.record.target = Target(f"--pid {pid}", "/usr/sbin/mysqld", [pid])
+        run.save()
+        add_to_store(store, run.directory)
+    assert store.query("SELECT DISTINCT test, workload FROM runs").rows == [("mysqld", "mysqld")]
 
 
 def test_without_duckdb_the_command_that_installs_it_is_said(
