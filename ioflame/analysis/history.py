@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from ground.results.differences import Outcome
 from ioflame.analysis.change_points import Feature, Fit, Run, fit_history
@@ -16,7 +17,8 @@ __all__ = (
     "verdict_at", "worse",
 )  # fmt: skip
 
-_VERSION = re.compile(r"\d+\.\d+")
+# 10.6.2, v10.7.0-rc1, rocksdb-10.6.fb; no arm (`A`), commit, or name of a program (`in /usr/bin/python3.11`).
+_VERSION = re.compile(r"(?:[a-zA-Z]+[-_])?v?\d+(?:\.\d+)+[\w.+~-]*")
 # A rate is better when it is higher.
 _RATES = ("qps", "qps.relative")
 
@@ -82,40 +84,64 @@ class Series:
 
 @dataclass(frozen=True)
 class History:
-    """versions: all labels, in order"""
+    """versions: all labels of it, in order; left_out: labels that are no versions, and were not asked for"""
 
     versions: list[str]
     series: list[Series]
     categories: list[Category] = field(default_factory=list)
     noise: list[Noise] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def is_older(self, label: str) -> bool:
+        """Whether a newer version is there; a label that is no version is newer than none of them."""
+        newest = next((one for one in reversed(self.versions) if _VERSION.fullmatch(one)), self.versions[-1])
+        return self.versions.index(label) < self.versions.index(newest)
 
 
 def in_order(created: Mapping[str, str]) -> list[str]:
-    """Labels in the order of their versions; by when they were first measured where one of them is no version."""
-    numbers = {label: [int(digits) for digits in re.findall(r"\d+", label)] for label in created}
-    if all(_VERSION.search(label) for label in created):
-        return sorted(created, key=lambda label: (numbers[label], label))
-    return sorted(created, key=lambda label: (created[label], label))
+    """Versions by their numbers; then labels that are none, by when they were first measured."""
+
+    def place(label: str) -> tuple[bool, list[int], str, str]:
+        if _VERSION.fullmatch(label):
+            return False, [int(digits) for digits in re.findall(r"\d+", label)], "", label
+        return True, [], created[label], label
+
+    return sorted(created, key=place)
+
+
+def _first(measured: Iterable[Measured]) -> dict[str, str]:
+    """When each label was first measured."""
+    first: dict[str, str] = {}
+    for one in measured:
+        first[one.label] = min(first.get(one.label, one.created), one.created)
+    return first
 
 
 def history_of(
-    measured: Iterable[Measured], categories: Sequence[Category] = (), noise: Sequence[Noise] = ()
+    measured: Sequence[Measured],
+    categories: Sequence[Category] = (),
+    noise: Sequence[Noise] = (),
+    also: Sequence[str] = (),
 ) -> History:
-    """A series of two versions or more for each test, host and figure."""
+    """A series of two versions or more for each test, host and figure.
+
+    also: patterns of labels that are taken although they are no versions
+    """
     groups: dict[tuple[str, str, str], dict[str, list[Measured]]] = {}
-    first: dict[str, str] = {}
-    for one in measured:
+    every = in_order(_first(measured))
+    versions = [one for one in every if _VERSION.fullmatch(one) or any(fnmatchcase(one, some) for some in also)]
+    taken = set(versions)
+    for one in (one for one in measured if one.label in taken):
         groups.setdefault((one.test, one.host, one.metric), {}).setdefault(one.label, []).append(one)
-        first[one.label] = min(first.get(one.label, one.created), one.created)
-    versions = in_order(first)
     series = []
     for (test, host, metric), by_label in groups.items():
-        labels = [label for label in versions if label in by_label]
+        labels = in_order(_first(one for runs in by_label.values() for one in runs))
         if len(labels) > 1:
             fit = fit_history([[Run(math.log(one.value), one.round) for one in by_label[label]] for label in labels])
             created = [min(one.created for one in by_label[label]) for label in labels]
             series.append(Series(test, host, metric, labels, created, fit))
-    return History(versions, series, list(categories), list(noise))
+    costs = [one for one in categories if one.label in taken]
+    return History(versions, series, costs, list(noise), [label for label in every if label not in taken])
 
 
 def verdict_at(series: Series, at: int) -> Outcome:
@@ -140,7 +166,7 @@ def ended(history: History) -> dict[tuple[str, str], str]:
     for one in history.series:
         where, order = (one.test, one.host), history.versions.index
         last[where] = max(last.get(where, one.labels[-1]), one.labels[-1], key=order)
-    return {where: label for where, label in last.items() if label != history.versions[-1]}
+    return {where: label for where, label in last.items() if history.is_older(label)}
 
 
 def largest_step(history: History) -> tuple[Series, Feature] | None:

@@ -19,13 +19,14 @@ _NOISE = """SELECT host, strftime(day, '%Y-%m-%d'), runs, qps_sd, cpu_sd, twin_m
             WHERE qps_sd IS NOT NULL"""
 
 
-def read_history(store: Store) -> History:
+def read_history(store: Store, also: Sequence[str] = ()) -> History:
+    """also: as history_of has it"""
     measured = [
         Measured(row["test"], row["host"], row["label"], row["metric"], row["value"], row["round"], str(row["created"]))
         for row in store.query(stored_query("history.sql")).as_dicts()
     ]
     categories = [Category(*row) for row in store.query(_CATEGORIES).rows]
-    return history_of(measured, categories, [Noise(*row) for row in store.query(_NOISE).rows])
+    return history_of(measured, categories, [Noise(*row) for row in store.query(_NOISE).rows], also)
 
 
 def write_otava(history: History, directory: Path) -> Path:

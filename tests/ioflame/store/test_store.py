@@ -158,7 +158,8 @@ def test_a_comparison_is_its_processes_with_their_blocks_and_its_verdicts(compar
     assert verdicts == [("B", "regressed", 0.95)]
     assert store.query("SELECT count(*) FROM results WHERE twin").rows[0][0] > 0
     # Sessions are the repeats, and rounds that both versions share.
-    history = read_history(store)
+    assert not read_history(store).series
+    history = read_history(store, ["A", "B"])
     (series,) = (one for one in history.series if one.metric == "qps")
     assert series.labels == ["A", "B"] and series.fit.repeated and [one.runs for one in series.fit.versions] == [6, 6]
     assert [(one.at, one.candidate) for one in series.fit.features] == [(1, False)]
