@@ -192,3 +192,11 @@ def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
             assert first == head and [line.split(",")[1] for line in lines] == VERSIONS[:count]
             times = [line.split(",")[0] for line in lines]
             assert times == sorted(set(times)) and not any(",," in line or line.endswith(",") for line in lines)
+
+
+def test_tests_that_differ_in_punctuation_have_files_of_their_own(tmp_path: Path) -> None:
+    (series,) = [one for one in made(1, 1, 2, None).series if one.metric == "qps"]
+    names = ["get t1", "get, t1", "get+t1", "get_t1"]
+    history = History(VERSIONS, [replace(series, test=name, labels=VERSIONS) for name in names])
+    tests = json.loads(write_otava(history, tmp_path).read_text())["tests"]
+    assert len(tests) == len({one["file"] for one in tests.values()}) == len(names) == len(list(tmp_path.glob("*.csv")))

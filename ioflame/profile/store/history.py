@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,9 +43,11 @@ def write_otava(history: History, directory: Path) -> Path:
         groups.setdefault((one.test, one.host, tuple(one.labels)), []).append(one)
     tests: dict[str, dict[str, object]] = {}
     for (test, host, labels), series in groups.items():
-        name = re.sub(r"[^\w.-]+", "_", f"{test}-{host}")
-        if name in tests:
-            name += "".join(f"-{one.metric}" for one in series)
+        stem = re.sub(r"[^\w.-]+", "_", f"{test}-{host}")
+        names = [stem, stem + "".join(f"-{one.metric}" for one in series)]
+        # Of tests whose names differ in what a file's cannot hold.
+        numbered = (f"{stem}-{number}" for number in itertools.count(2))
+        name = next(one for one in itertools.chain(names, numbered) if one not in tests)
         path = directory.absolute() / f"{name}.csv"
         write_whole(path, _otava_rows(labels, series).encode())
         tests[name] = {

@@ -96,6 +96,24 @@ def test_the_views_are_hand_arithmetic(runs: list[Run], store: Store) -> None:
     assert sorted(us) == [("7.8.3", pytest.approx(20.0)), ("9.0.1", pytest.approx(20.0))]
 
 
+def test_the_sql_of_the_docs_adds_nothing_up_over_tests(tmp_path: Path) -> None:
+    """Two tests of one version: each has a row of its own, whose us is that of the view."""
+    store = Store(tmp_path / "store", create=True)
+    for pid, workload in ((1, "readrandom"), (2, "fwdrange")):
+        run = made_run(tmp_path, pid)
+        run.record.workload = workload
+        run.save()
+        add_to_store(store, run.directory)
+    text = (Path(__file__).parents[3] / "docs" / "store.md").read_text()
+    first, *others = text.partition("```sql\n")[2].partition("```")[0].strip().split(";\n")
+    told = "FROM us_per_query WHERE \"view\" = 'owner' AND us > 0 ORDER BY category, test"
+    category, *_ = store.query(f"SELECT category {told}").rows[0]
+    per_test = {row["test"]: row["us"] for row in store.query(told).as_dicts() if row["category"] == category}
+    answer = store.query(first.replace("'LRU'", f"'{category}'")).as_dicts()
+    assert [(row.get("test"), row["us"]) for row in answer] == list(per_test.items())
+    assert len(per_test) == 2 and others and all(store.query(one.partition(";")[0]).rows for one in others)
+
+
 def _words(row: tuple[object, ...]) -> str:
     return repr([value for value in row if not isinstance(value, float)])
 
