@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 from ground.results.differences import Outcome
 from ground.results.metrics import METRICS
 
-__all__ = ("Category", "Feature", "Fit", "History", "Level", "Noise", "Series")
+__all__ = ("VERSION", "Category", "Feature", "Fit", "History", "Level", "Noise", "Series")
+
+# 10.6.2, v10.7.0-rc1, rocksdb-10.6.fb; no arm (`A`), commit, or name of a program (`in /usr/bin/python3.11`).
+VERSION = re.compile(r"(?:[a-zA-Z]+[-_])?v?\d+(?:\.\d+)+[\w.+~-]*")
 
 
 @dataclass(frozen=True)
@@ -120,13 +124,22 @@ class Series:
 
 @dataclass(frozen=True)
 class History:
-    """versions: all labels, in order; t: the 95 % points of Student's t for 1, 2 ... degrees of freedom"""
+    """versions: all labels of it, in order; left_out: labels that are no versions, and were not asked for
+
+    t: the 95 % points of Student's t for 1, 2 ... degrees of freedom
+    """
 
     versions: list[str]
     series: list[Series]
     categories: list[Category] = field(default_factory=list)
     noise: list[Noise] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     t: list[float] = field(default_factory=list)
+
+    def is_older(self, label: str) -> bool:
+        """Whether a newer version is there; a label that is no version is newer than none of them."""
+        newest = next((one for one in reversed(self.versions) if VERSION.fullmatch(one)), self.versions[-1])
+        return self.versions.index(label) < self.versions.index(newest)
 
     def ended(self) -> dict[tuple[str, str], str]:
         """Tests and hosts that are no longer measured: the last version of each that lacks the newest of all."""
@@ -134,7 +147,7 @@ class History:
         for one in self.series:
             where = (one.test, one.host)
             last[where] = max(last.get(where, one.labels[-1]), one.labels[-1], key=self.versions.index)
-        return {where: label for where, label in last.items() if label != self.versions[-1]}
+        return {where: label for where, label in last.items() if self.is_older(label)}
 
     def largest_step(self) -> tuple[Series, Feature] | None:
         """A candidate only where there is no other; None where nothing was found."""

@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from ground.results.history import Category, History, Noise, Series
+from ground.results.history import VERSION, Category, History, Noise, Series
 from ioflame.analysis.change_points import Run, fit_history
 from ioflame.analysis.quantiles import t_quantile
 
 __all__ = ("Measured", "history_of", "in_order")
 
-_VERSION = re.compile(r"\d+\.\d+")
 # Of two versions that a page compares; more degrees of freedom are as good as this many.
 _SHOWN_FREEDOM = 60
 
@@ -32,29 +32,48 @@ class Measured:
 
 
 def in_order(created: Mapping[str, str]) -> list[str]:
-    """Labels in the order of their versions; by when they were first measured where one of them is no version."""
-    numbers = {label: [int(digits) for digits in re.findall(r"\d+", label)] for label in created}
-    if all(_VERSION.search(label) for label in created):
-        return sorted(created, key=lambda label: (numbers[label], label))
-    return sorted(created, key=lambda label: (created[label], label))
+    """Versions by their numbers; then labels that are none, by when they were first measured."""
+
+    def place(label: str) -> tuple[bool, list[int], str, str]:
+        if VERSION.fullmatch(label):
+            return False, [int(digits) for digits in re.findall(r"\d+", label)], "", label
+        return True, [], created[label], label
+
+    return sorted(created, key=place)
+
+
+def _first(measured: Iterable[Measured]) -> dict[str, str]:
+    """When each label was first measured."""
+    first: dict[str, str] = {}
+    for one in measured:
+        first[one.label] = min(first.get(one.label, one.created), one.created)
+    return first
 
 
 def history_of(
-    measured: Iterable[Measured], categories: Sequence[Category] = (), noise: Sequence[Noise] = ()
+    measured: Sequence[Measured],
+    categories: Sequence[Category] = (),
+    noise: Sequence[Noise] = (),
+    also: Sequence[str] = (),
 ) -> History:
-    """A series of two versions or more for each test, host and figure."""
+    """A series of two versions or more for each test, host and figure.
+
+    also: patterns of labels that are taken although they are no versions
+    """
     groups: dict[tuple[str, str, str], dict[str, list[Measured]]] = {}
-    first: dict[str, str] = {}
-    for one in measured:
+    every = in_order(_first(measured))
+    versions = [one for one in every if VERSION.fullmatch(one) or any(fnmatchcase(one, some) for some in also)]
+    taken = set(versions)
+    for one in (one for one in measured if one.label in taken):
         groups.setdefault((one.test, one.host, one.metric), {}).setdefault(one.label, []).append(one)
-        first[one.label] = min(first.get(one.label, one.created), one.created)
-    versions = in_order(first)
     series = []
     for (test, host, metric), by_label in groups.items():
-        labels = [label for label in versions if label in by_label]
+        labels = in_order(_first(one for runs in by_label.values() for one in runs))
         if len(labels) > 1:
             fit = fit_history([[Run(math.log(one.value), one.round) for one in by_label[label]] for label in labels])
             created = [min(one.created for one in by_label[label]) for label in labels]
             series.append(Series(test, host, metric, labels, created, fit))
+    costs = [one for one in categories if one.label in taken]
+    left_out = [label for label in every if label not in taken]
     t = [t_quantile(0.95, freedom) for freedom in range(1, _SHOWN_FREEDOM)]
-    return History(versions, series, list(categories), list(noise), t)
+    return History(versions, series, costs, list(noise), left_out, t)

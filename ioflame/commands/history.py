@@ -13,7 +13,7 @@ from ioflame.commands.arguments import Commands, add_memory, memory_of
 from ioflame.profile.store.history import read_history, write_otava
 from viz.page.document import write_page
 from viz.page.history import render_history
-from viz.terminal.history import render_steps
+from viz.terminal.history import left_out, render_steps
 
 __all__ = ("add_parser", "run")
 
@@ -25,6 +25,13 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--csv", type=Path, metavar="DIR", help="a CSV for each test and host, and its configuration, for Apache Otava"
     )
+    parser.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="also labels that are no versions: arms of comparisons, commits, attached programs; '*': all of them",
+    )
     add_memory(parser)
     parser.set_defaults(run=run)
 
@@ -32,12 +39,14 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     store = Store(arguments.store, memory=memory_of(arguments))
     with Reporter.on_terminal().stage("read the versions and look for steps"):
-        history = read_history(store)
+        history = read_history(store, arguments.label)
     if not history.series:
         raise MeasurementError(
             f"{arguments.store} holds no test with two versions",
-            means="there is no history of one version",
-            mend="ioflame store add STORE <runs of another version>",
+            means=left_out(history) or "there is no history of one version",
+            mend=shlex.join(["ioflame", "history", str(arguments.store), "--label", "*"])
+            if history.left_out
+            else "ioflame store add STORE <runs of another version>",
         )
     out = arguments.out or arguments.store / "history.html"
     write_page(render_history(history, arguments.store.resolve().name), out)

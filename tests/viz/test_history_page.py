@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ground.results.history import Category, History, Noise
-from ground.results.store.database import Store
+from ground.results.store.database import RunTables, Store
 from ioflame import cli
 from ioflame.analysis.history import Measured, history_of
 from ioflame.profile.store.add import add_to_store
@@ -130,6 +130,51 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
     assert cell.count() == 1
 
 
+def _add(store: Store, name: str, label: str, metric: str, value: float, **told: str) -> None:
+    tables = RunTables(name, "2026-01-01")
+    tables.add("runs", campaign="", twin=False, label=label, source="ioflame", **told)
+    tables.add("figures", metric=metric, value=value)
+    store.add(tables)
+
+
+def test_what_is_no_version_changes_no_order(chromium_page: Opener, tmp_path: Path) -> None:
+    """The published versions of one day, then one comparison's arms and one attached program."""
+    store = Store(tmp_path / "store", create=True)
+    add_to_store(store, PUBLISHED, {"host": "c4a"})
+    alone = read_history(store)
+    others = (("lru", "iobuf fillseq clang"), ("hyper", "iobuf fillseq clang"), ("in /usr/bin/python3.11", "python"))
+    for number, (label, test) in enumerate(others):
+        _add(store, f"other{number}", label, "qps.relative", 3.0, test=test, host="c4a", created="2020-01-01T00:00:00")
+    mixed = read_history(store)
+    assert (mixed.versions, mixed.series) == (alone.versions, alone.series)
+    # By number, not as text.
+    assert mixed.versions == sorted(mixed.versions, key=lambda one: [int(part) for part in one.split(".")])
+    assert (mixed.versions[0], mixed.versions != sorted(mixed.versions)) == ("6.29.5", True)
+    names = "hyper, in /usr/bin/python3.11, lru"
+    assert render_steps(mixed).splitlines()[-1].startswith(f"Left out, as no versions: {names}.")
+    page = chromium_page.html(render_history(mixed, "store"))
+    assert any(names in words for words in page.locator(".banner.note").all_inner_texts())
+    # Whoever asks for some has them behind the versions, which stay the base.
+    asked = read_history(store, ["l*"])
+    assert asked.versions == [*alone.versions, "lru"] and asked.left_out == ["hyper", "in /usr/bin/python3.11"]
+    (series,) = (one for one in asked.series if "lru" in one.labels)
+    assert (series.labels[0], series.labels[-1]) == ("6.29.5", "lru")
+    assert series.value(len(series.labels) - 1) == pytest.approx(3)
+    # Nothing is called ended for want of a label that is no version.
+    assert render_steps(asked).count("\nended") == render_steps(alone).count("\nended")
+
+
+def test_arms_alone_are_a_history_when_they_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path / "store", create=True)
+    for number, label in enumerate(("before", "after")):
+        _add(store, f"run{number}", label, "qps", 1000.0, test="t", host="h", created=f"2026-01-01T00:00:0{number}")
+    assert cli.main(["history", str(store.directory)]) == 1
+    told = capsys.readouterr().err
+    assert "Left out, as no versions: before, after" in told and "--label '*'" in told
+    assert cli.main(["history", str(store.directory), "--label", "*"]) == 0
+    assert [one.labels for one in read_history(store, ["*"]).series] == [["before", "after"]]
+
+
 def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
     """As Otava reads them: no cell is empty, times are in order, and a configuration names every file."""
     history = made(1, 1, 2, None)
@@ -148,3 +193,11 @@ def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
             assert first == head and [line.split(",")[1] for line in lines] == VERSIONS[:count]
             times = [line.split(",")[0] for line in lines]
             assert times == sorted(set(times)) and not any(",," in line or line.endswith(",") for line in lines)
+
+
+def test_tests_that_differ_in_punctuation_have_files_of_their_own(tmp_path: Path) -> None:
+    (series,) = [one for one in made(1, 1, 2, None).series if one.metric == "qps"]
+    names = ["get t1", "get, t1", "get+t1", "get_t1"]
+    history = History(VERSIONS, [replace(series, test=name, labels=VERSIONS) for name in names])
+    tests = json.loads(write_otava(history, tmp_path).read_text())["tests"]
+    assert len(tests) == len({one["file"] for one in tests.values()}) == len(names) == len(list(tmp_path.glob("*.csv")))

@@ -26,7 +26,7 @@ __all__ = ("render_history",)
 _KIND = {Outcome.REGRESSED: "warn", Outcome.IMPROVED: "note"}
 # What matters, drawn as a band around the first level.
 _BAND = 0.02
-# Of the tests that are no longer measured.
+# Of tests that are no longer measured, and of labels that are left out.
 _NAMED = 8
 
 
@@ -47,7 +47,7 @@ def render_history(history: History, name: str) -> str:
     kind, sentence = _verdict(told, len(found) - told)
     content = render(
         "compare.html", label="history", verdict=sentence + _largest(history), kind=kind, bars=[],
-        notes=_ended(history), sections=made,
+        notes=_notes(history), sections=made,
         about=f"{len(history.versions)} versions, {len(tests)} tests, {len(hosts)} hosts",
     )  # fmt: skip
     return page(f"history of {name}", content, ("history.js",))
@@ -70,17 +70,22 @@ def _largest(history: History) -> str:
     return f". The largest: {one.metric} of {one.test} on {one.host} {100 * (step.ratio - 1):+.1f} %, {between}"
 
 
-def _ended(history: History) -> list[str]:
-    """What the newest version says nothing of."""
+def _notes(history: History) -> list[str]:
+    """What the newest version says nothing of, and what is left out."""
     by_last: dict[str, list[str]] = {}
     for (test, host), label in history.ended().items():
         by_last.setdefault(label, []).append(f"{test} on {host}")
     notes = []
     for label in (label for label in history.versions if label in by_last):
-        names = by_last[label]
-        more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        notes.append(f"Not measured after {label}: {', '.join(names[:_NAMED])}{more}.")
+        notes.append(f"Not measured after {label}: {_some(by_last[label])}.")
+    if history.left_out:
+        notes.append(f"Left out, as no versions: {_some(history.left_out)}. --label PATTERN includes them.")
     return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 # ---- tests by versions ---------------------------------------------------------------------------------------------
@@ -93,7 +98,7 @@ def _tables(history: History) -> Markup:
         rows = []
         for one in series:
             cells = {label: _cell(one, at) for at, label in enumerate(one.labels)}
-            until = "" if one.labels[-1] == history.versions[-1] else f", until {one.labels[-1]}"
+            until = f", until {one.labels[-1]}" if history.is_older(one.labels[-1]) else ""
             rows.append((f"{one.test}, {one.host}{until}", [cells.get(label) for label in versions]))
         parts.append(render("history_table.html", metric=metric, heads=["test, host", *versions], rows=rows))
     return Markup("").join(parts) or absent("No test has two versions: there is no history yet.")

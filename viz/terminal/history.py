@@ -5,12 +5,23 @@ from __future__ import annotations
 from ground.results.history import History
 from ground.text.columns import pad
 
-__all__ = ("render_steps",)
+__all__ = ("left_out", "render_steps")
+
+_NAMED = 8
+
+
+def left_out(history: History) -> str:
+    """Which labels are no versions, in words; "" where all are."""
+    names = history.left_out
+    if not names:
+        return ""
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"Left out, as no versions: {', '.join(names[:_NAMED])}{more}. --label PATTERN includes them."
 
 
 def render_steps(history: History) -> str:
     """A line for each step: where, between which versions, how large, and whether it went away; then what is no longer
-    measured."""
+    measured, and which labels are no versions."""
     lines = []
     for series in history.series:
         for one in series.fit.features:
@@ -26,4 +37,5 @@ def render_steps(history: History) -> str:
     lines += [
         f"{pad('ended', 10)}{test}, {host}: last measured in {label}" for (test, host), label in history.ended().items()
     ]
+    lines += filter(None, [left_out(history)])
     return "\n".join(lines)

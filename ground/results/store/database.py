@@ -14,7 +14,7 @@ import shlex
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -32,10 +32,12 @@ from ground.results.store.parquet_files import (
     locked,
     put_in_place,
     remove_left,
+    replaced_by,
     write_replaced,
     writing,
     writing_now,
 )
+from ground.results.store.selects import FILE_OF_RUN, listed, quoted, select_from
 from ground.system.scratch import scratch_directory, scratch_prefix
 
 if TYPE_CHECKING:
@@ -149,7 +151,7 @@ class Store:
 
     def _source(self, table: str) -> str:
         paths = self._files.by_table[table]
-        return _read(paths) if paths else f"form.{table}"
+        return select_from(paths, self._files.twice) if paths else f"form.{table}"
 
     def _view(self, table: str) -> None:
         key = _KEYS.get(table)
@@ -194,7 +196,7 @@ class Store:
         found = False
         for path in (path for paths in self._files.by_table.values() for path in paths):
             try:
-                self._ask(f"SELECT bit_xor(hash(t)) FROM {_read([path])} t")
+                self._ask(f"SELECT bit_xor(hash(t)) FROM {select_from([path])} t")
             except self._duckdb.Error as error:
                 if path.exists():
                     self._damaged.append(Skipped(path, f"it is damaged: {str(error).splitlines()[0]}"))
@@ -215,6 +217,10 @@ class Store:
                 continue
             orphans = self._ask(f"SELECT DISTINCT run FROM {self._source(table)} ANTI JOIN runs USING (run)").rows
             said += [f"{table} of {run}, which was never added whole: add it again" for (run,) in orphans]
+            if self._files.by_table[table]:
+                each = select_from(self._files.by_table[table], self._files.twice, "DISTINCT filename, run")
+                twice = self._ask(f"SELECT run FROM {each} GROUP BY run HAVING count(*) > 1 ORDER BY run").rows
+                said += [f"{table} of {run} lies in several files: rm it, and add it again" for (run,) in twice]
         said += [f"{count:,} {what}" for count, what in self._ask(stored_query("contradictions.sql")).rows if count]
         return said
 
@@ -269,7 +275,7 @@ class Store:
         file.write_bytes(msgspec.json.Encoder().encode_lines(rows))
         forms = self._ask(f"DESCRIBE form.{table}").rows
         columns = ", ".join(f"'{column}': '{kind}'" for column, kind, *_ in forms)
-        read = f"read_ndjson({_quoted(file)}, columns={{{columns}}}, maximum_object_size={_LONGEST_ROW})"
+        read = f"read_ndjson({quoted(file)}, columns={{{columns}}}, maximum_object_size={_LONGEST_ROW})"
         key = _KEYS[table] if table in DICTIONARIES else ""
         known = f" ANTI JOIN {self._source(table)} known USING ({key})" if key else ""
         once = f"DISTINCT ON ({key})" if key else ""
@@ -287,7 +293,7 @@ class Store:
         form = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false{groups}, {says}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._ask(f"COPY ({select}{order}) TO {_quoted(beside)} ({form})")
+            self._ask(f"COPY ({select}{order}) TO {quoted(beside)} ({form})")
         except (self._duckdb.Error, OSError) as error:
             if _vanished(error):
                 raise
@@ -318,22 +324,25 @@ class Store:
         unknown = [run for run in runs if not self.holds(run)]
         if unknown:
             raise UsageError(f"{self.directory} holds no run {unknown[0]}", mend="ioflame store ls STORE")
+        told, stems = listed(runs), {run.partition(".")[0] for run in runs}
+        named = f"(run IN ({told}) OR {FILE_OF_RUN} IN ({told}))"
         with locked(self._root):
             self._open()
             remove_left(self._root, self._files)
+            # A file of which a row stays is not added again, nor read where it is copied in again.
+            stay = self._ask(f"SELECT DISTINCT {FILE_OF_RUN} FROM {self._source('runs')} WHERE NOT {named}").rows
+            gone = stems.difference(stem for (stem,) in stay)
             for table in sorted(set(self._tables) - set(DICTIONARIES), key=lambda name: name != "runs"):
                 for path in self._files.by_table[table]:
-                    self._remove_from(path, table, runs)
+                    if path.stem in gone:
+                        path.unlink(missing_ok=True)
+                    elif path.stem in stems or path.stem.startswith("merged-"):
+                        source, names = select_from([path]), replaced_by(path) or []
+                        if self._ask(f"SELECT 1 FROM {source} WHERE {named} LIMIT 1").rows or gone & {
+                            name.removesuffix(".parquet") for name in names
+                        }:
+                            self._merge([path], f"SELECT * FROM {source} WHERE NOT {named}", table, gone, told)
         self._stale = True
-
-    def _remove_from(self, path: Path, table: str, runs: Sequence[str]) -> None:
-        if path.stem in runs:
-            path.unlink(missing_ok=True)
-        elif path.stem.startswith("merged-") or any(run.startswith(f"{path.stem}.") for run in runs):
-            listed = ", ".join(_quoted(run) for run in runs)
-            source = _read([path])
-            if self._ask(f"SELECT 1 FROM {source} WHERE run IN ({listed}) LIMIT 1").rows:
-                self._merge([path], f"SELECT * FROM {source} WHERE run NOT IN ({listed})", table, runs)
 
     def compact(self) -> int:
         """Merges the files of each day of each table into one, and takes away what killed writers left; how many files
@@ -349,19 +358,23 @@ class Store:
                 for paths in by_day.values():
                     if len(paths) > 1:
                         once = f"DISTINCT ON ({_KEYS[table]})" if table in _KEYS else ""
-                        self._merge(paths, f"SELECT {once} * FROM {_read(paths)}", table)
+                        self._merge(paths, f"SELECT {once} * FROM {select_from(paths, self._files.twice)}", table)
                         fewer += len(paths) - 1
         self._stale = True
         return fewer
 
-    def _merge(self, paths: Sequence[Path], select: str, table: str, removed: Sequence[str] = ()) -> None:
-        named = hashlib.blake2b("\n".join(path.name for path in paths).encode(), digest_size=8).hexdigest()
+    def _merge(
+        self, paths: Sequence[Path], select: str, table: str, gone: Collection[str] = (), without: str = ""
+    ) -> None:
+        """gone: files of which no row stays; without: runs that were removed, for no two files have one name"""
+        words = "\n".join(path.name for path in paths) + without
+        named = hashlib.blake2b(words.encode(), digest_size=8).hexdigest()
         merged = paths[0].with_name(f"merged-{named}.parquet")
         partial: dict[Path, Path] = {}
         # What groups by their size take.
         self._ask("SET preserve_insertion_order = false")
         with writing(self._root):
-            write_replaced(merged, paths, removed)
+            write_replaced(merged, paths, gone)
             with self._written(partial):
                 self._write(select, table, merged, partial, _GROUPS.get(table, ""))
             for path in paths:
@@ -374,18 +387,9 @@ def stored_query(name: str) -> str:
     return resources.files("ground.results.store").joinpath(name).read_text(encoding="utf-8")
 
 
-def _read(paths: Sequence[Path]) -> str:
-    """What to select from; without the day of their directories, which is no column of a table."""
-    return f"(SELECT * EXCLUDE (day) FROM read_parquet([{', '.join(map(_quoted, paths))}], hive_partitioning = true))"
-
-
 def _vanished(error: Exception) -> bool:
     """Another process merged or removed files since they were listed."""
     return "No such file" in str(error) or "No files found" in str(error)
-
-
-def _quoted(value: Path | str) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
 
 
 def stored_files(store: Store, run: str) -> Iterator[tuple[str, bytes]]:

@@ -2,7 +2,8 @@
 
 STORE/v1/<table>/day=YYYY-MM-DD/<run>.parquet. A file says in its footer of which table and version it is, so one that
 was cut off, that another program made, or that a newer ioflame made is known without reading it. A merged file replaces
-those that the list beside it names: a reader that sees it leaves them out, whether or not they are there still.
+those that the list beside it names: a reader that sees it leaves them out, whether or not they are there still. Of
+two merged files whose lists share names, as copies of two stores have them, one is read without the rows of these.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -27,13 +29,17 @@ __all__ = (
     "Skipped",
     "StoreFiles",
     "footer_words",
+    "held_twice",
     "locked",
     "put_in_place",
     "remove_left",
+    "replaced_by",
     "write_replaced",
     "writing",
     "writing_now",
 )
+
+_File = TypeVar("_File")
 
 SCHEMA = 1
 # Written before all others, and shared: a run brings only what the store does not know yet, and others rely on it.
@@ -65,6 +71,7 @@ class StoreFiles:
     """What lies in a store now. by_table: the files that are read; skipped: those that are not.
 
     left: of writers that were killed, or are at work; merged_away: what a merged file holds as well, and lists of none
+    twice: of a file that is read, the runs whose rows another one brings
 
     without: damaged inside; before: what was seen then is not looked at again, for a file is never changed
     """
@@ -78,25 +85,34 @@ class StoreFiles:
         self.skipped: list[Skipped] = []
         self.left: list[Path] = []
         self.merged_away: list[Path] = []
+        self.twice: dict[Path, set[str]] = {}
         for table in tables:
-            found: list[Path] = []
+            found: dict[Path, list[str]] = {}
             for directory in _days(root / table):
-                found += self._of_day(directory, table)
-            self.by_table[table] = [path for path in found if path not in without]
+                found |= self._of_day(directory, table)
+            held = {path: names for path, names in found.items() if path not in without}
+            self.by_table[table] = list(held)
+            if table not in DICTIONARIES:
+                self.twice |= held_twice(held)
 
-    def _of_day(self, directory: Path, table: str) -> Iterator[Path]:
+    def _of_day(self, directory: Path, table: str) -> dict[Path, list[str]]:
+        """The files that are read, with the names of those that each holds."""
         paths = sorted(directory.iterdir())
         self.left += [path for path in paths if path.suffix == ".part"]
-        good = []
+        good: dict[Path, list[str]] = {}
         for path in paths:
             if path.suffix == ".parquet":
                 why = "" if path in self._seen else _why_not(path, table)
+                held: list[str] | None = []
+                if not why and path.stem.startswith("merged-") and table not in DICTIONARIES:
+                    held = replaced_by(path)
+                    why = "" if held is not None else f"{_list_of(path).name} beside it cannot be read: copied in part"
                 if why:
                     self.skipped.append(Skipped(path, why))
                 else:
-                    good.append(path)
+                    good[path] = held or []
                     self._good.add(path)
-        replaced = {name for path in good if path.stem.startswith("merged-") for name in _replaced(path)}
+        replaced = {name for names in good.values() for name in names}
         names = {path.name for path in paths} - replaced
         self.merged_away += [path for path in good if path.name in replaced]
         self.merged_away += [
@@ -104,7 +120,19 @@ class StoreFiles:
             for path in paths
             if path.name.endswith(_LIST) and f"{path.name.removesuffix(_LIST)}.parquet" not in names
         ]
-        yield from (path for path in good if path.name not in replaced)
+        return {path: [path.name, *names] for path, names in good.items() if path.name not in replaced}
+
+
+def held_twice(held: Mapping[_File, Collection[str]]) -> dict[_File, set[str]]:
+    """Of files that hold what others hold as well, the runs that are not read from them. held: names of files by the
+    one that holds their rows"""
+    seen: set[str] = set()
+    found: dict[_File, set[str]] = {}
+    for file, names in held.items():
+        if again := seen.intersection(names):
+            found[file] = {name.removesuffix(".parquet") for name in again}
+        seen.update(names)
+    return found
 
 
 def _days(table: Path) -> list[Path]:
@@ -145,11 +173,16 @@ def _footer(path: Path) -> bytes | None:
         return file.read(length)
 
 
-def _replaced(merged: Path) -> list[str]:
+def _list_of(merged: Path) -> Path:
+    return merged.with_suffix(_LIST)
+
+
+def replaced_by(merged: Path) -> list[str] | None:
+    """None where the list beside it is missing or broken: what it holds as well would count twice."""
     try:
-        return list(read_json(merged.with_suffix(_LIST), dict[str, list[str]])["files"])
+        return list(read_json(_list_of(merged), dict[str, list[str]])["files"])
     except (MeasurementError, KeyError, msgspec.ValidationError):
-        return []
+        return None
 
 
 @contextlib.contextmanager
@@ -248,14 +281,11 @@ def _sync(paths: Collection[Path]) -> None:
 
 def write_replaced(merged: Path, replaced: Sequence[Path], removed: Collection[str] = ()) -> None:
     """Written before `merged` is there, so that nobody ever counts what both hold twice. What those replaced stays
-    named, for a copy of a store may bring it back; but for runs that are removed, which may be added again.
+    named, for a copy of a store may bring it back; but for files whose runs are all removed, which may be added again.
 
     A dictionary needs none: what two of its files hold is one row.
     """
     if merged.parent.parent.name in DICTIONARIES:
         return
-    names = {name for path in replaced for name in (path.name, *_replaced(path))} - {merged.name}
-    stems = {run.rpartition(".")[0] for run in removed} | set(removed)
-    write_json(
-        merged.with_suffix(_LIST), {"files": sorted(n for n in names if n.removesuffix(".parquet") not in stems)}
-    )
+    names = {name for path in replaced for name in (path.name, *(replaced_by(path) or []))} - {merged.name}
+    write_json(_list_of(merged), {"files": sorted(n for n in names if n.removesuffix(".parquet") not in removed)})

@@ -1,7 +1,8 @@
 -- The tables of the store, version 1: STORE/v1/<table>/day=YYYY-MM-DD/<run>.parquet. Types are those that every engine reads.
 -- `run` is the first column of all but the two dictionaries, whose ids are made of what they stand for, anywhere.
 
--- what was run: factor, arm and session of a comparison, label: what a version is called (the arm, else the engine's version)
+-- what was run: factor, arm and session of a comparison, label: what a version is called (the arm, else the engine's version);
+-- created: UTC
 CREATE TABLE runs (run VARCHAR, campaign VARCHAR, session INTEGER, arm VARCHAR, base VARCHAR, twin BOOLEAN, created TIMESTAMP, engine VARCHAR,
     workload VARCHAR, test VARCHAR, threads INTEGER, factor VARCHAR, label VARCHAR, host VARCHAR, artifact VARCHAR, tree VARCHAR,
     probability DOUBLE, schedule VARCHAR, seed BIGINT, ioflame VARCHAR, source VARCHAR, raw_path VARCHAR, raw_sha256 VARCHAR,

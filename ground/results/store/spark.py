@@ -6,10 +6,11 @@ Types and columns are those of schema.sql, the views those of views.sql; what Sp
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ground.results.store.database import stored_query
-from ground.results.store.parquet_files import SCHEMA
+from ground.results.store.parquet_files import SCHEMA, held_twice
 
 __all__ = ("SETTINGS", "open_in_spark")
 
@@ -42,11 +43,13 @@ def open_in_spark(spark: Any, store: str) -> None:
     Files are taken for whole: `ioflame store check` says whether they are.
     """
     root = f"{store.rstrip('/')}/v{SCHEMA}"
-    replaced = _replaced(spark, root)
+    lists = _lists(spark, root)
     for table, columns in _TABLE.findall(_plain(stored_query("schema.sql"))):
         pairs = [" ".join(column.split()).rsplit(" ", 1) for column in columns.split(",")]
         schema = ", ".join(f"`{name.strip(_QUOTE)}` {_TYPES.get(kind, kind)}" for name, kind in pairs)
-        found = _rows(spark, f"{root}/{table}", schema, [path for path in replaced if f"/{table}/day=" in path])
+        found = _rows(
+            spark, f"{root}/{table}", schema, {path: names for path, names in lists.items() if f"/{table}/day=" in path}
+        )
         if table in _ONCE:
             found = found.dropDuplicates(_ONCE[table])
         else:
@@ -63,8 +66,9 @@ def _files(spark: Any, names: str) -> Any:
     return spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", names)
 
 
-def _rows(spark: Any, place: str, schema: str, replaced: list[str]) -> Any:
+def _rows(spark: Any, place: str, schema: str, lists: Mapping[str, Sequence[str]]) -> Any:
     from pyspark.errors import AnalysisException
+    from pyspark.sql.functions import lit, split_part
 
     try:
         found = _files(spark, f"*{_MERGED}").schema(schema).parquet(place)
@@ -72,19 +76,24 @@ def _rows(spark: Any, place: str, schema: str, replaced: list[str]) -> Any:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         return spark.createDataFrame([], schema)
-    return found.where(~found["_metadata.file_path"].isin(replaced)) if replaced else found
+    replaced = {f"{path.rpartition('/')[0]}/{name}" for path, names in lists.items() for name in names}
+    file = found["_metadata.file_path"]
+    if replaced:
+        found = found.where(~file.isin(sorted(replaced)))
+    for path, runs in held_twice({path: lists[path] for path in sorted(lists.keys() - replaced)}).items():
+        found = found.where((file != path) | ~split_part(found["run"], lit("."), lit(1)).isin(sorted(runs)))
+    return found
 
 
-def _replaced(spark: Any, root: str) -> list[str]:
-    """Addresses of files that a merged one holds as well, whether or not they are there still."""
+def _lists(spark: Any, root: str) -> dict[str, list[str]]:
+    """Addresses of merged files, and the names of the files that each holds as well, whether or not these are there."""
     merged = {_tail(path) for path in _files(spark, f"merged-*{_MERGED}").format("binaryFile").load(root).inputFiles()}
-    lists = _files(spark, f"merged-*{_LISTS}").schema("files ARRAY<STRING>").option("multiLine", "true").json(root)
-    return [
-        f"{path.rpartition('/')[0]}/{name}"
-        for path, names in lists.select("_metadata.file_path", "files").collect()
-        if _tail(path.removesuffix(_LISTS) + _MERGED) in merged
-        for name in names
+    found = _files(spark, f"merged-*{_LISTS}").schema("files ARRAY<STRING>").option("multiLine", "true").json(root)
+    listed = [
+        (path.removesuffix(_LISTS) + _MERGED, names)
+        for path, names in found.select("_metadata.file_path", "files").collect()
     ]
+    return {path: names for path, names in listed if _tail(path) in merged}
 
 
 def _tail(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,13 +21,14 @@ _NOISE = """SELECT host, strftime(day, '%Y-%m-%d'), runs, qps_sd, cpu_sd, twin_m
             WHERE qps_sd IS NOT NULL"""
 
 
-def read_history(store: Store) -> History:
+def read_history(store: Store, also: Sequence[str] = ()) -> History:
+    """also: as history_of has it"""
     measured = [
         Measured(row["test"], row["host"], row["label"], row["metric"], row["value"], row["round"], str(row["created"]))
         for row in store.query(stored_query("history.sql")).as_dicts()
     ]
     categories = [Category(*row) for row in store.query(_CATEGORIES).rows]
-    return history_of(measured, categories, [Noise(*row) for row in store.query(_NOISE).rows])
+    return history_of(measured, categories, [Noise(*row) for row in store.query(_NOISE).rows], also)
 
 
 def write_otava(history: History, directory: Path) -> Path:
@@ -42,9 +44,11 @@ def write_otava(history: History, directory: Path) -> Path:
         groups.setdefault((one.test, one.host, tuple(one.labels)), []).append(one)
     tests: dict[str, dict[str, object]] = {}
     for (test, host, labels), series in groups.items():
-        name = re.sub(r"[^\w.-]+", "_", f"{test}-{host}")
-        if name in tests:
-            name += "".join(f"-{one.metric}" for one in series)
+        stem = re.sub(r"[^\w.-]+", "_", f"{test}-{host}")
+        names = [stem, stem + "".join(f"-{one.metric}" for one in series)]
+        # Of tests whose names differ in what a file's cannot hold.
+        numbered = (f"{stem}-{number}" for number in itertools.count(2))
+        name = next(one for one in itertools.chain(names, numbered) if one not in tests)
         path = directory.absolute() / f"{name}.csv"
         write_whole(path, _otava_rows(labels, series).encode())
         tests[name] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,13 @@ __all__ = ("FORMATS", "SETTINGS", "Imported", "import_file", "settings_of")
 FORMATS = ("pprof", "otlp", "folded", "perf-data", "tsv")
 # What a file does not say of itself and `--set` may.
 SETTINGS = ("workload", "version", "host", "test", "threads", "cpuPer", "qps", "event", "probability")
+# Least, most, and both in words. A weight counts 1/probability times.
+_RANGES = {
+    "threads": (1, 2**31 - 1, "a whole number from 1"),
+    "cpuPer": (0.0, 1e18, "us per query, 0 or more"),
+    "qps": (0.0, 1e18, "queries a second, 0 or more"),
+    "probability": (sys.float_info.min, 1.0, "a probability above 0, at most 1"),
+}
 _BY_NAME = {".otlp": "otlp", ".tsv": "tsv", ".data": "perf-data", ".folded": "folded", ".txt": "folded", ".pb": "pprof",
             ".gz": "pprof", ".pprof": "pprof"}  # fmt: skip
 # benchmark.sh's names of what ioflame has a name for; its others keep theirs behind "report.".
@@ -205,7 +213,10 @@ def settings_of(given: Sequence[str]) -> dict[str, str]:
     unknown = [key for key in found if key not in SETTINGS]
     if unknown:
         raise UsageError(f"--set {unknown[0]} is not known", mend=f"--set {'|'.join(SETTINGS)}=VALUE")
-    for key in ("threads", "cpuPer", "qps", "probability"):
-        if key in found and _number(found[key]) is None:
-            raise UsageError(f"--set {key}={found[key]} is no number")
+    for key, (least, most, words) in _RANGES.items():
+        text = found.get(key, "1")
+        value = _number(text)
+        # NaN is in no range.
+        if value is None or not least <= value <= most or (key == "threads" and not text.isdecimal()):
+            raise UsageError(f"--set {key}={text}: expected {words}", means="nothing was added", mend=f"--set {key}=1")
     return found

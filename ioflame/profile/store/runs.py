@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from folding.stackfold import categorised_profile
@@ -28,7 +29,7 @@ from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.profile.analyse import of_queries
 from workloads.registry import rules_named
 
-__all__ = ("comparison_tables", "run_name", "run_tables", "sample_rows")
+__all__ = ("comparison_tables", "run_name", "run_tables", "sample_rows", "utc")
 
 # The profiles of a run, the kind of window that each is of, and event and unit where the recording does not say them.
 _PROFILES = {
@@ -43,16 +44,30 @@ _VERDICT = "verdict.json"
 
 
 def run_name(created: str, what: str, *identity: object) -> str:
-    """`20261123T001500-readrandom-1a2b3c4d`: the same whenever and wherever the same run is added."""
+    """`20261123T001500-readrandom-1a2b3c4d`: the same whenever and wherever the same run is added.
+
+    Its time is that of its directory's name: the host's own, while `created` in the store is UTC.
+    """
     digits = "".join(letter for letter in created[:19] if letter.isdigit())
     words = "".join(letter if letter.isalnum() else "_" for letter in what)[:40]
     named = hashlib.blake2b(repr(identity).encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
     return f"{digits[:8]}T{digits[8:]}-{words}-{named}"
 
 
+def utc(created: str) -> str:
+    """A time with its zone as the store keeps it: hosts of several zones are on one clock."""
+    try:
+        told = datetime.fromisoformat(created)
+        return (told if told.tzinfo else told.replace(tzinfo=UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (ValueError, OverflowError) as error:
+        raise MeasurementError(
+            f"the record says that it was made at {created!r}: {error}", means="it is broken; nothing of it was added"
+        ) from None
+
+
 def run_tables(run: Run) -> RunTables:
     """A run of `ioflame profile`."""
-    return _of_run(run, RunTables(_name(run.record), run.record.created[:10]), {})
+    return _of_run(run, RunTables(_name(run.record), utc(run.record.created)[:10]), {})
 
 
 def comparison_tables(
@@ -68,7 +83,7 @@ def comparison_tables(
     for session in record.whole_sessions():
         for process in session.processes:
             run = open_run(going.directory / process.directory)
-            tables = RunTables(_name(run.record), run.record.created[:10])
+            tables = RunTables(_name(run.record), utc(run.record.created)[:10])
             place = _place(record, campaign, session, process) | {"source": source}
             place["label"] = (labels or {}).get(record.arm(process.arm).value, process.arm)
             made.append(_of_run(run, tables, place, _blocks_of(session, process)))
@@ -159,10 +174,12 @@ def _what_ran(run: Run, tables: RunTables, place: Mapping[str, object]) -> None:
     raw = run.path(Files.PERF_DATA)
     # Of older runs neither is known: then the build is its version, the host what it looks like.
     artifact = tools.get("engine_artifact") or f"version {label}"
+    # Of a process that was attached to, its number and how many threads it has then are of that one alone.
+    workload = record.workload.removesuffix(f"-{record.pid}") if record.target else record.workload
+    test = workload if record.target else _test(workload, record.options, record.threads)
     row: dict[str, object] = {
-        "campaign": "", "session": None, "arm": "", "base": "", "twin": False, "created": record.created[:19],
-        "engine": record.engine, "workload": record.workload,
-        "test": _test(record.workload, record.options, record.threads), "threads": record.threads, "factor": "",
+        "campaign": "", "session": None, "arm": "", "base": "", "twin": False, "created": utc(record.created),
+        "engine": record.engine, "workload": workload, "test": test, "threads": record.threads, "factor": "",
         "label": label, "host": _host(host), "artifact": artifact, "tree": record.database.get("levels", ""),
         "probability": 1.0, "ioflame": record.ioflame, "source": "ioflame", "settings": settings,
         "raw_path": str(raw) if raw.exists() else "", "raw_sha256": _sha256(raw) if raw.exists() else "",
@@ -275,9 +292,9 @@ def _keep(directory: Path, tables: RunTables) -> None:
 def _verdicts(going: ComparisonRun, campaign: str) -> RunTables:
     """The comparison as a run of its own: no window, its results and its files."""
     record = going.record
-    tables = RunTables(campaign, record.created[:10])
+    tables = RunTables(campaign, utc(record.created)[:10])
     tables.add(
-        "runs", campaign=campaign, arm="", base=record.base.name, twin=False, created=record.created[:19],
+        "runs", campaign=campaign, arm="", base=record.base.name, twin=False, created=utc(record.created),
         engine=record.engine, workload=record.workload,
         test=_test(record.workload, record.options, record.base.threads), threads=record.base.threads,
         factor=record.factor.name, label="", host=_host(record.host), artifact="", tree=record.plan.tree,

@@ -162,6 +162,94 @@ def test_what_is_copied_again_after_merges_counts_once(store: Store, tmp_path: P
     assert weights(again) == expected and again.check() == []
 
 
+def test_stores_that_were_both_merged_count_what_they_share_once(runs: list[Run], tmp_path: Path) -> None:
+    """Runs 0 to 2 in one, 1 to 3 in the other: what merges wrote is copied both ways."""
+    one, other = (Store(tmp_path / name, create=True) for name in ("one", "other"))
+    for store, some in ((one, runs[:3]), (other, runs[1:])):
+        for run in some:
+            add_to_store(store, run.directory)
+        store.compact()
+    expected = weights(one) | weights(other)
+    shutil.copytree(one.directory, other.directory, dirs_exist_ok=True)
+    shutil.copytree(other.directory, one.directory, dirs_exist_ok=True)
+    for directory in (one.directory, other.directory):
+        again = Store(directory)
+        assert weights(again) == expected and again.check() == []
+        again.compact()
+        assert weights(again) == expected and again.check() == []
+    # They merged the same to the same name, in which the same lies.
+    shutil.copytree(one.directory, other.directory, dirs_exist_ok=True)
+    assert weights(Store(other.directory)) == expected and Store(other.directory).check() == []
+
+
+def test_what_counts_twice_is_named(store: Store) -> None:
+    """A run in the files of two days, which no merge of ours makes; and a merged file without its list."""
+    before = weights(store)
+    whole = sorted(store.directory.glob("v1/samples/*/*.parquet"))[0]
+    (whole.parents[1] / "day=2020-01-01").mkdir()
+    shutil.copy(whole, whole.parents[1] / "day=2020-01-01" / "another.parquet")
+    assert Store(store.directory).check() == [f"samples of {whole.stem} lies in several files: rm it, and add it again"]
+    (whole.parents[1] / "day=2020-01-01" / "another.parquet").unlink()
+    store.compact()
+    next(whole.parent.glob("*.replaces.json")).unlink()
+    again = Store(store.directory)
+    assert weights(again) == {} and "copied in part" in again.skipped[0].why and before
+
+
+TABLE = "test\tversion\tops_sec\n" + "".join(f"readrandom.t4\t{version}\t1000\n" for version in ("10.5.1", "10.6.2"))
+
+
+def _counts(store: Store) -> list[tuple[object, ...]]:
+    return store.query("SELECT label, count(*) FROM runs JOIN figures USING (run) GROUP BY label ORDER BY label").rows
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_row_of_a_table_that_was_removed_stays_removed(tmp_path: Path, merged: bool) -> None:
+    """The nightly copy brings the table back whole; another host's store lacks another row of it."""
+    (tmp_path / "report.tsv").write_text(TABLE)
+    store, nightly = Store(tmp_path / "s", create=True), tmp_path / "nightly"
+    add_to_store(store, tmp_path / "report.tsv")
+    (tmp_path / "more.tsv").write_text(TABLE.replace("readrandom", "fillseq").replace("10.5.1", "9.9.3"))
+    add_to_store(store, tmp_path / "more.tsv")
+    shutil.copytree(store.directory, nightly)
+    if merged:
+        store.compact()
+    rows = store.query("SELECT run FROM runs WHERE workload = 'readrandom' ORDER BY run").rows
+    other = Store(shutil.copytree(store.directory, tmp_path / "other"))
+    other.remove(rows[1])
+    store.remove(rows[0])
+    for _ in range(2):
+        assert _counts(store) == [("10.6.2", 2), ("9.9.3", 1)]
+        shutil.copytree(nightly, store.directory, dirs_exist_ok=True)
+        store = Store(store.directory)
+    # What lacks other rows has another name: a copy puts neither in the place of the other.
+    lacking = [{path.name for path in made.directory.glob("v1/figures/*/*.parquet")} for made in (store, other)]
+    assert lacking[1] - lacking[0]
+    store.compact()
+    assert _counts(store) == [("10.6.2", 2), ("9.9.3", 1)] and store.check() == []
+
+
+def test_a_merged_table_is_removed_whole_and_may_be_added_again(tmp_path: Path) -> None:
+    (tmp_path / "report.tsv").write_text(TABLE)
+    store = Store(tmp_path / "s", create=True)
+    (name,) = add_to_store(store, tmp_path / "report.tsv").new
+    (tmp_path / "more.tsv").write_text(TABLE.replace("10.5.1", "9.9.3"))
+    add_to_store(store, tmp_path / "more.tsv")
+    store.compact()
+    store.remove([name])
+    assert _counts(store) == [("10.6.2", 1), ("9.9.3", 1)]
+    add_to_store(store, tmp_path / "report.tsv")
+    assert _counts(store) == [("10.5.1", 1), ("10.6.2", 2), ("9.9.3", 1)] and store.check() == []
+    # Row by row, of which the last one has no figure.
+    (tmp_path / "half.tsv").write_text(TABLE.replace("10.6.2\t1000", "10.6.2\tNA"))
+    half = Store(tmp_path / "half", create=True)
+    for _ in range(2):
+        (name,) = add_to_store(half, tmp_path / "half.tsv").new
+        assert _counts(half) == [("10.5.1", 1)]
+        for row in half.query("SELECT run FROM runs ORDER BY run").rows:
+            half.remove(row)
+
+
 @pytest.mark.needs("unshare")
 def test_a_full_disk_leaves_what_was_there(runs: list[Run], tmp_path: Path) -> None:
     """A tmpfs of our own: the second run does not fit."""

@@ -7,7 +7,7 @@ import http.server
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,6 +18,7 @@ from ground.errors import MeasurementError, UsageError
 from ground.results.store.database import Store
 from ioflame import cli
 from ioflame.profile.store.add import add_to_store
+from ioflame.profile.store.export import export_run
 from ioflame.profile.store.pyroscope import push_run
 from tests.ioflame.store.stored import made_run, weights
 
@@ -108,6 +109,31 @@ def test_an_imported_profile_is_sent_as_it_came_and_a_refusal_is_told(tmp_path: 
         push_run(store, name, address)
     with pytest.raises(UsageError, match="no address"):
         push_run(store, name, "localhost:4040")
+
+
+def test_hosts_of_several_zones_are_on_one_clock(tmp_path: Path) -> None:
+    """The same moment in UTC and in Tokyo, and the newest run of all, whose clock in Honolulu shows the day before."""
+    store, names = Store(tmp_path / "s", create=True), []
+    for pid, created in enumerate(("2026-11-23T20:00:00+0000", "2026-11-24T05:00:00+0900", "2026-11-23T10:00:01-1000")):
+        run = made_run(tmp_path / "runs", 1 + pid)
+        run.record.created = created
+        run.save()
+        names += add_to_store(store, run.directory).new
+    told = "SELECT created::VARCHAR FROM runs ORDER BY created, run"
+    assert store.query(told).rows == [("2026-11-23 20:00:00",)] * 2 + [("2026-11-23 20:00:01",)]
+    assert [path.name for path in store.directory.glob("v1/samples/*")] == ["day=2026-11-23"]
+    assert store.query("SELECT run FROM latest").rows == [(names[2],)]
+    begun = int(datetime(2026, 11, 23, 20, tzinfo=UTC).timestamp()) * 10**9
+    for name, seconds in ((names[0], 0), (names[1], 0), ("latest", 1)):
+        export_run(store, name, tmp_path / f"{name}.pb.gz")
+        assert read_pprof((tmp_path / f"{name}.pb.gz").read_bytes()).time_ns == begun + seconds * 10**9
+    with pyroscope() as (address, seen):
+        push_run(store, names[1], address)
+    assert int(seen[0].words["from"]) == begun // 10**9
+    run.record.created = "yesterday"
+    run.save()
+    with pytest.raises(MeasurementError, match="made at 'yesterday'"):
+        add_to_store(store, run.directory)
 
 
 def test_the_file_that_a_scraper_fetches_is_the_newest_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_pprof, read_pprof
 from ground.errors import MeasurementError, UsageError
 from ground.results.store.database import Store
+from ioflame import cli
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
 from tests.folding.recordings import record
@@ -141,6 +142,20 @@ def test_a_recording_of_perf_has_the_sums_of_perf_script(tmp_path: Path) -> None
     assert store.query("SELECT 1 FROM frames WHERE kernel").rows and store.check() == []
     # The same of the same host is there already.
     assert add_to_store(store, data, {"event": "cpu-clock", "host": "h1"}).new == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["probability=2", "probability=0", "probability=-1", "probability=nan", "threads=1.5", "threads=0", "qps=inf"],
+)
+def test_what_cannot_be_said_of_a_profile_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    (tmp_path / "a.folded").write_text("main;work 3\n")
+    add = ["store", "add", str(tmp_path / "s"), str(tmp_path / "a.folded"), "--set"]
+    assert cli.main([*add, said]) == 2
+    assert f"--set {said}: expected" in capsys.readouterr().err
+    assert not Store(tmp_path / "s").query("FROM runs").rows
 
 
 def test_rows_of_benchmark_sh_are_runs(tmp_path: Path) -> None:

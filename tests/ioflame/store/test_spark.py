@@ -59,7 +59,8 @@ json.dump(answers, open(place + "/answers.json", "w"), default=str)
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Profiles, a comparison with a twin, two services on twelve hosts over two days; some merged, one added half."""
+    """Profiles, a comparison with a twin, two services on twelve hosts over two days; some merged, also apart, one
+    added half."""
     place = tmp_path_factory.mktemp("fleet")
     dice, fleet = random.Random(19), Fleet()
     for number in range(48):
@@ -76,6 +77,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if number == 3:
             before = shutil.copytree(made.directory, place / "before")
             made.compact()
+            # Of another store, which was merged apart, with a run more: most of it counts already.
+            other = Store(shutil.copytree(before, place / "other"))
+            add_to_store(other, made_run(place / "runs", 200).directory)
+            other.compact()
+            shutil.copytree(other.directory, made.directory, dirs_exist_ok=True)
             # As a merge leaves them that is killed before it takes away what it merged.
             shutil.copytree(before, made.directory, dirs_exist_ok=True)
     # Without its row in `runs`, a run is none.

@@ -14,6 +14,7 @@ import pytest
 from folding.foreign import read_pprof
 from ground.errors import HostError, UsageError
 from ground.results.profile import read_profile
+from ground.results.record import Target
 from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables, Store
 from ground.system.atomic_files import write_json
@@ -22,7 +23,7 @@ from ioflame.profile.report import write_page_of
 from ioflame.profile.store.add import add_to_store
 from ioflame.profile.store.export import export_run
 from ioflame.profile.store.history import read_history
-from tests.ioflame.store.stored import made_comparison, weights
+from tests.ioflame.store.stored import made_comparison, made_run, weights
 
 FIGURES = (
     "FROM relative_qps",
@@ -95,6 +96,24 @@ def test_the_views_are_hand_arithmetic(runs: list[Run], store: Store) -> None:
     assert sorted(us) == [("7.8.3", pytest.approx(20.0)), ("9.0.1", pytest.approx(20.0))]
 
 
+def test_the_sql_of_the_docs_adds_nothing_up_over_tests(tmp_path: Path) -> None:
+    """Two tests of one version: each has a row of its own, whose us is that of the view."""
+    store = Store(tmp_path / "store", create=True)
+    for pid, workload in ((1, "readrandom"), (2, "fwdrange")):
+        run = made_run(tmp_path, pid)
+        run.record.workload = workload
+        run.save()
+        add_to_store(store, run.directory)
+    text = (Path(__file__).parents[3] / "docs" / "store.md").read_text()
+    first, *others = text.partition("```sql\n")[2].partition("```")[0].strip().split(";\n")
+    told = "FROM us_per_query WHERE \"view\" = 'owner' AND us > 0 ORDER BY category, test"
+    category, *_ = store.query(f"SELECT category {told}").rows[0]
+    per_test = {row["test"]: row["us"] for row in store.query(told).as_dicts() if row["category"] == category}
+    answer = store.query(first.replace("'LRU'", f"'{category}'")).as_dicts()
+    assert [(row.get("test"), row["us"]) for row in answer] == list(per_test.items())
+    assert len(per_test) == 2 and others and all(store.query(one.partition(";")[0]).rows for one in others)
+
+
 def _words(row: tuple[object, ...]) -> str:
     return repr([value for value in row if not isinstance(value, float)])
 
@@ -157,7 +176,8 @@ def test_a_comparison_is_its_processes_with_their_blocks_and_its_verdicts(compar
     assert verdicts == [("B", "regressed", 0.95)]
     assert store.query("SELECT count(*) FROM results WHERE twin").rows[0][0] > 0
     # Sessions are the repeats, and rounds that both versions share.
-    history = read_history(store)
+    assert not read_history(store).series
+    history = read_history(store, ["A", "B"])
     (series,) = (one for one in history.series if one.metric == "qps")
     assert series.labels == ["A", "B"] and series.fit.repeated and [one.runs for one in series.fit.versions] == [6, 6]
     assert [(one.at, one.candidate) for one in series.fit.features] == [(1, False)]
@@ -176,6 +196,18 @@ def test_our_own_stacks_leave_with_their_totals(store: Store, tmp_path: Path) ->
     assert store.query("SELECT sum(weight)::BIGINT FROM samples JOIN runs USING (run) WHERE label = 'again'").rows == [
         (weights(store)[name][0],)
     ]
+
+
+def test_processes_of_one_service_are_one_test(tmp_path: Path) -> None:
+    """Whatever their numbers are, and how many threads each had when it was attached to."""
+    store = Store(tmp_path / "store", create=True)
+    for pid in (100, 101):
+        run = made_run(tmp_path, pid)
+        run.record.workload, run.record.threads = f"mysqld-{pid}", pid
+        run.record.target = Target(f"--pid {pid}", "/usr/sbin/mysqld", [pid])
+        run.save()
+        add_to_store(store, run.directory)
+    assert store.query("SELECT DISTINCT test, workload FROM runs").rows == [("mysqld", "mysqld")]
 
 
 def test_without_duckdb_the_command_that_installs_it_is_said(
