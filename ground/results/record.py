@@ -272,6 +272,8 @@ class Target:
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
     names:    what keeps frames of it from having names
     redacted: names are hashes, and what was recorded is not kept
+    ended_seconds: CPU of threads and processes after they were last seen, by the kernel's sums
+    ended_lost: processes whose CPU after they were last seen is in no sum
     """
 
     asked: str
@@ -286,6 +288,8 @@ class Target:
     cost: OwnCost | None = None
     names: list[Check] = field(default_factory=list)
     redacted: bool = False
+    ended_seconds: float = 0.0
+    ended_lost: int = 0
 
 
 @dataclass

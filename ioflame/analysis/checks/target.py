@@ -13,6 +13,8 @@ __all__ = ("rules_check", "target_checks")
 
 # Of the queries of the plain windows, %, by how much old answers may be off before they make a figure doubtful.
 _MOST_OFF = 10.0
+# Of the CPU: below, what has ended is not worth a line.
+_ENDED = 0.01
 
 
 def target_checks(target: Target, windows: Sequence[Window]) -> Iterator[Check]:
@@ -34,6 +36,7 @@ def target_checks(target: Target, windows: Sequence[Window]) -> Iterator[Check]:
         )
     else:
         yield _count_check(target, [window.seconds for window in windows if window.kind == "plain"])
+    yield from _ended_check(target, sum(window.counters.cpu_ns for window in windows) / 1e9)
     for note in target.notes:
         yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
     if target.redacted:
@@ -64,6 +67,28 @@ def _count_check(target: Target, plain: Sequence[float]) -> Check:
         "less where several connections each have their own; us per query are off by as much",
         "a larger --seconds" if off > _MOST_OFF else "",
     )
+
+
+def _ended_check(target: Target, seconds: float) -> Iterator[Check]:
+    """seconds: CPU of all windows"""
+    if target.ended_lost:
+        many = f"{target.ended_lost} processes" if target.ended_lost > 1 else "1 process"
+        yield Check(
+            "ended processes",
+            Verdict.FAILED,
+            f"{many} ended, and no process of the target waited for them",
+            "the kernel dropped their counters: CPU, and CPU per query, are too low by what they used since they were "
+            "last seen, and by those that were never seen",
+            "--cgroup NAME or --container ID: a group's counter holds what has ended",
+        )
+    elif target.ended_seconds > _ENDED * seconds:
+        yield Check(
+            "ended processes",
+            Verdict.NOTE,
+            f"{target.ended_seconds:.1f} of {seconds:.1f} s of CPU were used after the last look at who used it",
+            "by the kernel's sums of ended threads and processes: their waits and context switches are not known, and "
+            "processes that no look saw may have no samples",
+        )
 
 
 def _cost_check(cost: OwnCost) -> Check:
