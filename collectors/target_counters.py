@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from collectors.counters import TICK_NS, Device, Snapshot, Task, disk_counts, host_times
+from ground.results.record import ENDED
 from ground.system.diskstats import DiskCount, DiskCounts
 from ground.system.held_process import HeldProcess
 from ground.system.target import Target
@@ -20,7 +21,6 @@ _NO_DISK = DiskCounts(*[DiskCount()] * 4)
 _PARENT, _MINOR, _OF_CHILDREN, _MAJOR, _USER, _SYSTEM, _BEGAN = 1, 7, 8, 9, 11, 12, 19
 _HZ = os.sysconf("SC_CLK_TCK")
 _OF_IO = ("syscr", "read_bytes", "write_bytes")
-_ENDED = "ended between two looks"
 # The clock of a process's CPU time, of its ended threads too (clock_getcpuclockid(3): CPUCLOCK_SCHED).
 _CPU_CLOCK = 2
 
@@ -60,7 +60,7 @@ class TargetProbe:
     _ended: set[int] = field(default_factory=set)
     _gone: set[int] = field(default_factory=set)
     _of_group: int | None = None
-    _unseen: Task = field(default_factory=lambda: Task(0, 0, 0, 0, _ENDED))
+    _unseen: Task = field(default_factory=lambda: Task(0, 0, 0, 0, ENDED))
     _began_ticks: int = field(default_factory=lambda: int(time.clock_gettime(time.CLOCK_BOOTTIME) * _HZ))
 
     def snapshot(self) -> Snapshot:
@@ -214,11 +214,6 @@ class TargetProbe:
     def cpu_by_process(self) -> dict[int, int]:
         """Ticks of CPU of each process since it is watched."""
         return {pid: sum(seen.gained[1:3]) for pid, seen in self._processes.items()}
-
-    @property
-    def ended_seconds(self) -> float:
-        """CPU of what ended, after it was last seen."""
-        return self._unseen.cpu_ns / 1e9
 
     def groups(self) -> dict[str, list[int]]:
         """The tids of each group, all that were seen."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ground.results.interval import Interval
-from ground.results.record import Counters, ProfileFacts, RoleCounters, RunRecord, Window
+from ground.results.record import ENDED, Counters, ProfileFacts, RoleCounters, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 from ioflame.analysis.roles import query_role
 
@@ -17,7 +17,9 @@ __all__ = (
     "LEGEND",
     "MODE_COUNTER",
     "MODE_METRIC",
+    "MOST_ENDED",
     "cpu_profiled",
+    "ended_seconds",
     "figures",
     "intervals_of",
     "metric_intervals",
@@ -50,6 +52,9 @@ _FEW_READS = 0.05
 _FEW_IOPS = 100
 # Of the bytes read from the device; with fewer of its own, reads of the device are not those of a target.
 _OWN_READS = 0.5
+
+# Of a target's CPU: below, what ended between two looks changes no figure.
+MOST_ENDED = 0.01
 
 # The CPU per query that the weights of an event are a part of, by the mode the event counts.
 MODE_METRIC = {"all": "cpuPer", "user": "usPer", "kernel": "syPer"}
@@ -162,6 +167,8 @@ def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]
     windows = list(windows)
     metrics = window_metrics(windows, record.threads) if record.target.count else _without_queries(windows)
     metrics.pop("rx.lat", None)
+    if ended_seconds(windows) > MOST_ENDED * sum(w.counters.cpu_ns for w in windows) / 1e9:
+        metrics.pop("csPer", None)  # the kernel keeps no sum of switches
     own = sum(w.counters.process_read_bytes for w in windows)
     if own < _OWN_READS * sum(w.counters.storage_read_bytes for w in windows):
         # The device's reads are others': they say nothing of this target.
@@ -170,6 +177,11 @@ def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]
     if seconds := sum(w.seconds for w in windows):
         metrics["cores"] = sum(w.counters.cpu_ns for w in windows) / 1e9 / seconds
     return metrics
+
+
+def ended_seconds(windows: Iterable[Window]) -> float:
+    """CPU of what ended between two looks at a target."""
+    return sum(own.cpu_ns for w in windows if (own := w.counters.groups.get(ENDED))) / 1e9
 
 
 def _without_queries(windows: Sequence[Window]) -> dict[str, float]:

@@ -8,16 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
 from ground.results.record import OwnCost, Target, Window
+from ioflame.analysis.metrics import MOST_ENDED, ended_seconds
 
 __all__ = ("rules_check", "target_checks")
 
 # Of the queries of the plain windows, %, by how much old answers may be off before they make a figure doubtful.
 _MOST_OFF = 10.0
-# Of the CPU: below, what has ended is not worth a line.
-_ENDED = 0.01
+# Of the CPU: with fewer samples the shares are of a part of what ran.
+_SAMPLED = 0.8
 
 
-def target_checks(target: Target, windows: Sequence[Window]) -> Iterator[Check]:
+def target_checks(target: Target, windows: Sequence[Window], coverage: float | None = None) -> Iterator[Check]:
+    """coverage: of the CPU in the perf window, what was sampled; None where that is not known"""
     if not target.count:
         yield Check(
             "queries",
@@ -36,7 +38,7 @@ def target_checks(target: Target, windows: Sequence[Window]) -> Iterator[Check]:
         )
     else:
         yield _count_check(target, [window.seconds for window in windows if window.kind == "plain"])
-    yield from _ended_check(target, sum(window.counters.cpu_ns for window in windows) / 1e9)
+    yield from _ended_check(target, windows, coverage)
     for note in target.notes:
         yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
     if target.redacted:
@@ -69,8 +71,9 @@ def _count_check(target: Target, plain: Sequence[float]) -> Check:
     )
 
 
-def _ended_check(target: Target, seconds: float) -> Iterator[Check]:
-    """seconds: CPU of all windows"""
+def _ended_check(target: Target, windows: Sequence[Window], coverage: float | None) -> Iterator[Check]:
+    seconds = sum(window.counters.cpu_ns for window in windows) / 1e9
+    unseen = coverage is not None and coverage < _SAMPLED
     if target.ended_lost:
         many = f"{target.ended_lost} processes" if target.ended_lost > 1 else "1 process"
         yield Check(
@@ -81,13 +84,17 @@ def _ended_check(target: Target, seconds: float) -> Iterator[Check]:
             "last seen, and by those that were never seen",
             "--cgroup NAME or --container ID: a group's counter holds what has ended",
         )
-    elif target.ended_seconds > _ENDED * seconds:
+    elif (ended := ended_seconds(windows)) > MOST_ENDED * seconds:
         yield Check(
             "ended processes",
-            Verdict.NOTE,
-            f"{target.ended_seconds:.1f} of {seconds:.1f} s of CPU were used after the last look at who used it",
-            "by the kernel's sums of ended threads and processes: their waits and context switches are not known, and "
-            "processes that no look saw may have no samples",
+            Verdict.WARN if unseen else Verdict.NOTE,
+            f"{ended:.1f} of {seconds:.1f} s of CPU were used after the last look at who used it",
+            "by the kernel's sums of ended threads and processes: their waits and context switches are not known"
+            + (
+                f"; {coverage:.0%} was sampled: shares are of that, without processes that no look saw"
+                if unseen
+                else ""
+            ),
         )
 
 
