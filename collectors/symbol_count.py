@@ -43,10 +43,11 @@ def probes_of(symbol: str, processes: Sequence[HeldProcess]) -> list[str]:
                     found |= dict.fromkeys(known[number])
                     break
     if not found:
+        pid = processes[0].pid
         raise UsageError(
             f"--count-symbol {symbol}: none of {len(known)} files of {len(processes)} processes has such a function",
             means="a stripped program keeps the names that it exports alone; nothing was attached",
-            mend=f"bpftrace -l {shlex.quote(f'uprobe:/proc/{processes[0].pid}/exe:*')}   (what one of them has)",
+            mend=f"bpftrace -l {shlex.quote(f'uprobe:/proc/{pid}/exe:*')}   (what one of them has)",
         )
     return list(found)
 
@@ -114,9 +115,9 @@ END {{ clear(@watched); }}"""
     if child.returncode != 0:
         raise MeasurementError(f"bpftrace on {probes[0]} failed ({child.describe_end()}): {said.strip()[-400:]}")
     counted = _COUNTED.search(said)
-    if counted is None:
+    if counted is None or not int(counted[1]):
         raise MeasurementError(
-            f"{' and '.join(probes)} was not called in {seconds:g} s",
+            f"{' or '.join(probes)} was not called in {seconds:g} s",
             means="queries cannot be counted by it",
             mend="--count-symbol <a function that runs once a query>",
         )

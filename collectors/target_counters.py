@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,12 +48,14 @@ class TargetProbe:
 
     group: of a thread, by its process and its own name; device: None where the target has no file on any
     lost:  processes that began and ended meanwhile, whose end is in no sum: nobody of the target waited for them
+    ignoring: processes that wait for no children (SIGCHLD ignored), where no counter of a group has these
     """
 
     target: Target
     device: Device | None
     group: Callable[[HeldProcess, str], str]
     lost: int = 0
+    ignoring: list[int] = field(default_factory=list)
     _threads: dict[int, _Seen] = field(default_factory=dict)
     _processes: dict[int, _Seen] = field(default_factory=dict)
     _parents: dict[int, int] = field(default_factory=dict)
@@ -78,10 +81,13 @@ class TargetProbe:
             if ended:
                 self._ended.add(process.pid)
         for process in new:  # where it begins to count: parts before their sums
-            if (values := self._of_process(process)) is not None:
+            values = self._of_process(process)
+            if process.pid not in self._young and values is not None:
                 self._processes[process.pid] = _Seen(values, values)
         if first:
             self._of_group = self.target.group_cpu_ns()
+            if self._of_group is None:  # their children inherit it
+                self.ignoring = [one.pid for one in new if _ignores_children(one)]
         sums = [sum(column) for column in zip(*(seen.gained for seen in self._processes.values()), strict=True)]
         cpu, user, system, minor, major, calls, read, written, _ = sums or [0] * 9
         tasks = {tid: _task(seen) for tid, seen in self._threads.items()}
@@ -112,8 +118,8 @@ class TargetProbe:
         if of_group is not None and self._of_group is not None:
             more = max(of_group - self._of_group - max(cpu, known), 0)
         ticks = more // TICK_NS
-        user += ticks * user // (user + system) if user + system else ticks
-        system += ticks - ticks * user // (user + system) if user + system else 0
+        in_user = ticks * user // (user + system) if user + system else ticks
+        user, system = user + in_user, system + ticks - in_user
         self._unseen = replace(
             self._unseen,
             cpu_ns=max(self._unseen.cpu_ns, cpu + more - known),
@@ -124,7 +130,7 @@ class TargetProbe:
 
     def _read_processes(self) -> list[HeldProcess]:
         """All of them as of one moment: one that is waited for meanwhile would be in its own counters and its
-        parent's. Those that joined, having begun before they were watched."""
+        parent's. Those that are new."""
         held = [process for process in self.target.processes if process.pid not in self._gone]
         while True:
             found = {process.pid: values for process in held if (values := self._of_process(process)) is not None}
@@ -132,7 +138,7 @@ class TargetProbe:
             if len(held) == len(found):
                 break
         self._pass_on(found)
-        new = [one for one in held if one.pid not in self._processes and one.pid not in self._young]
+        new = [process for process in held if process.pid not in self._processes]
         for process in held:
             self._note(self._processes, process.pid, found[process.pid], process.pid in self._young, "")
         return new
@@ -224,6 +230,14 @@ class TargetProbe:
 
 
 _NOTHING = Task(0, 0, 0, 0)
+
+
+def _ignores_children(process: HeldProcess) -> bool:
+    with contextlib.suppress(OSError, StopIteration):
+        lines = process.path("status").read_bytes().splitlines()
+        ignored = next(int(line.split()[1], 16) for line in lines if line.startswith(b"SigIgn:"))
+        return bool(ignored >> (signal.SIGCHLD - 1) & 1)
+    return False
 
 
 def _task(seen: _Seen) -> Task:

@@ -277,6 +277,7 @@ class Target:
     names:    what keeps frames of it from having names
     redacted: names are hashes, and what was recorded is not kept
     ended_lost: processes whose CPU after they were last seen is in no sum
+    ignoring: processes of whose children no sum is kept, since they ignore SIGCHLD
     """
 
     asked: str
@@ -292,6 +293,7 @@ class Target:
     names: list[Check] = field(default_factory=list)
     redacted: bool = False
     ended_lost: int = 0
+    ignoring: list[int] = field(default_factory=list)
     count_sampled: bool = False
 
 

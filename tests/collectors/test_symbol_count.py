@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from collectors.attached import AttachedWindows
 from collectors.symbol_count import calls_in, probes_of
+from collectors.target_counters import TargetProbe
 from ground.errors import UsageError
 from ground.system.held_process import HeldProcess
 from ground.system.process import Children
+from ground.system.target import Target
+from ground.text.progress import Reporter
 
 _GET = "space::Class::get"
 # By the C++ ABI of Itanium: get(long), and get(int) const.
@@ -57,3 +61,14 @@ def test_calls_are_those_of_the_children_too_that_a_target_has_meanwhile(program
     with running(programs[0], "fork") as forking, Children() as children:
         assert calls_in(children, probes_of(_GET, [forking]), [forking.pid], 1.0, out) > 2
     assert "@watched" not in out.read_text(encoding="utf-8")
+
+
+def test_one_rate_stands_for_windows_and_says_nothing_of_seconds() -> None:
+    with running("sleep", "60") as process:
+        probe = TargetProbe(Target([process.pid]), None, lambda _, name: name)
+        windows = AttachedWindows(probe, {}, Reporter(quiet=True))
+        windows.plain(1.2)
+        windows.rate = 1000.0
+        (window,) = windows.windows()
+        assert window.counters.queries == pytest.approx(1000 * window.seconds)
+        assert [one.counters.queries for one in windows.series()] == [None] * len(windows.series())

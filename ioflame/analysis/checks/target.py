@@ -14,6 +14,7 @@ __all__ = ("rules_check", "target_checks")
 
 # Of the queries of the plain windows, %, by how much old answers may be off before they make a figure doubtful.
 _MOST_OFF = 10.0
+_GROUP = "--cgroup NAME or --container ID: a group's counter holds what has ended"
 # Of the CPU: with fewer samples the shares are of a part of what ran.
 _SAMPLED = 0.8
 
@@ -82,7 +83,16 @@ def _ended_check(target: Target, windows: Sequence[Window], coverage: float | No
             f"{many} ended, and no process of the target waited for them",
             "the kernel dropped their counters: CPU, and CPU per query, are too low by what they used since they were "
             "last seen, and by those that were never seen",
-            "--cgroup NAME or --container ID: a group's counter holds what has ended",
+            _GROUP,
+        )
+    elif target.ignoring:
+        yield Check(
+            "ended processes",
+            Verdict.WARN,
+            f"process {', '.join(map(str, target.ignoring))} ignores SIGCHLD",
+            "the kernel keeps no counters of children that it does not wait for: where it starts any that end between "
+            "two looks, their CPU is missing",
+            _GROUP,
         )
     elif (ended := ended_seconds(windows)) > MOST_ENDED * seconds:
         yield Check(

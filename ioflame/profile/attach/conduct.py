@@ -182,7 +182,7 @@ def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, ended: 
     # No sample of a number tells whose it was.
     told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
     told.groups = probe.groups()
-    told.ended_lost = probe.lost
+    told.ended_lost, told.ignoring = probe.lost, probe.ignoring
     failed = {kind: count.failed for kind, count in job.options.counts.items() if count.failed}
     told.count_failed = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
     told.notes = list(_what_happened(job, ended))
