@@ -80,6 +80,13 @@ class AttachedWindows(Windows):
         known = [one for one in finished if one is not None]
         return sum(known) if known and len(known) == len(finished) else None
 
+    def series(self) -> list[Window]:
+        """Without queries where one rate stands for all windows: how much it varies is not known."""
+        found = super().series()
+        for window in found if self.rate is not None else ():
+            window.counters.queries = None
+        return found
+
     def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
         return snapshot.names()
 

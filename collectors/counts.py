@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import bisect
-import re
 import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ground.errors import MeasurementError, UsageError
+from ground.system.http_answer import http_answer
 from ground.system.process import Children
 from ground.system.repeated_command import RepeatedCommand
+
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
 
 __all__ = ("Count", "QueryCount", "command_count", "prometheus_count")
 
 # A counter that takes longer to ask for holds up the window that it is asked in.
 _ANSWER_SECONDS = 5.0
-# A sample of the text format: name{label="value",...} value [timestamp]; OpenMetrics may add an exemplar.
-_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)\s*(?:\{(.*?)\})?\s+(\S+)(?:\s+-?[\d.]+)?(?:\s+#\s.*)?\s*$")
-_LABEL = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+# What an endpoint may answer with.
+_MOST_BYTES = 64 << 20
+# Beyond it a number is no count of queries, and differences have no units any more; NaN is not below it.
+_MOST = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -64,32 +69,40 @@ def prometheus_count(url: str, metric: str) -> Count:
         raise UsageError(
             f"{url} is no address of an endpoint", mend="--count-prometheus http://127.0.0.1:9090/metrics NAME"
         )
-    # 40 ms of CPU to import: only where an endpoint is asked.
-    from urllib.request import ProxyHandler, build_opener
-
-    # It is asked itself, whatever proxy the environment has for others.
-    opener = build_opener(ProxyHandler({}))
-    name, _, inside = metric.partition("{")
-    wanted = set(_LABEL.findall(inside))
+    try:
+        # It is written as the format writes a series.
+        (wanted,) = _samples(f"{metric} 0")
+        if wanted.value or wanted.timestamp is not None:
+            raise ValueError(metric)
+    except ValueError:
+        raise UsageError(
+            f'--count-prometheus {metric}: expected NAME or NAME{{label="value"}}',
+            means="series are chosen by equal labels alone, in double quotes; nothing was attached",
+            mend=f"--count-prometheus {shlex.quote(url)} 'NAME{{label=\"value\"}}'",
+        ) from None
 
     def read() -> float:
         try:
-            with opener.open(url, timeout=_ANSWER_SECONDS) as answer:
-                deadline = time.monotonic() + _ANSWER_SECONDS
-                body = b""
-                while part := answer.read1(1 << 16):
-                    body += part
-                    if time.monotonic() > deadline:
-                        raise TimeoutError("timed out")
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
+            # It is asked itself, whatever proxy the environment has for others.
+            body = http_answer(url, _ANSWER_SECONDS, _MOST_BYTES, proxies=False)
+        except OSError as error:
             raise MeasurementError(
-                f"{url} does not answer: {reason}",
+                f"{url} does not answer: {error}",
                 means="queries cannot be counted",
                 mend=f"curl -m 5 {shlex.quote(url)}",
             ) from None
-        found = [_value(line, name, wanted) for line in body.decode("utf-8", "replace").splitlines()]
-        values = [value for value in found if value is not None]
+        # An endpoint may have thousands of other series.
+        lines = [line for line in body.decode("utf-8", "replace").split("\n") if wanted.name in line]
+        try:
+            samples = [sample for line in lines for sample in _samples(line)]
+        except ValueError as error:
+            raise MeasurementError(
+                f"{url} answers with a line of {wanted.name} that is not in Prometheus' text format: {error}",
+                means="queries cannot be counted",
+                mend=f"curl -s {shlex.quote(url)} | grep {shlex.quote(wanted.name)}",
+            ) from None
+        labels = wanted.labels.items()
+        values = [one.value for one in samples if one.name == wanted.name and labels <= one.labels.items()]
         if not values:
             raise MeasurementError(
                 f"{url} has no series {metric}",
@@ -101,14 +114,12 @@ def prometheus_count(url: str, metric: str) -> Count:
     return Count(f"{metric} of {url}", read)
 
 
-def _value(line: str, name: str, wanted: set[tuple[str, str]]) -> float | None:
-    matched = _SAMPLE.match(line)
-    if matched is None or matched[1] != name or not wanted <= set(_LABEL.findall(matched[2] or "")):
-        return None
-    try:
-        return float(matched[3])
-    except ValueError:
-        return None
+def _samples(line: str) -> list[Sample]:
+    """Of a line of Prometheus' text format: one, or none of a comment. ValueError where it is not in that format."""
+    # 40 ms of CPU to import: only where an endpoint is counted.
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return [sample for family in text_string_to_metric_families(line) for sample in family.samples]
 
 
 @dataclass
@@ -137,6 +148,9 @@ class QueryCount:
             return
         ended = time.monotonic_ns()
         self.seconds += (ended - begun) / 1e9
+        if not abs(value) < _MOST:
+            self.failed = f"it answered {value:g}, which is no number of queries"
+            return
         if self._values and value < self._values[-1]:
             self.failed = f"it went down, from {self._values[-1]:,.0f} to {value:,.0f}: it is no count, or began anew"
             return

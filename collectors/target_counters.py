@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from collectors.counters import Device, Snapshot, Task, disk_counts, host_times
+from collectors.counters import TICK_NS, Device, Snapshot, Task, disk_counts, host_times
+from ground.results.record import ENDED
 from ground.system.diskstats import DiskCount, DiskCounts
 from ground.system.held_process import HeldProcess
 from ground.system.target import Target
@@ -16,10 +18,12 @@ from ground.system.target import Target
 __all__ = ("TargetProbe",)
 
 _NO_DISK = DiskCounts(*[DiskCount()] * 4)
-# Of stat: utime, stime, minflt and majflt, and when it began.
-_USER, _SYSTEM, _MINOR, _MAJOR, _BEGAN = 11, 12, 7, 9, 19
+# Of stat: parent, faults, ticks of CPU (each its own and those of children that it waited for), and when it began.
+_PARENT, _MINOR, _OF_CHILDREN, _MAJOR, _USER, _SYSTEM, _BEGAN = 1, 7, 8, 9, 11, 12, 19
 _HZ = os.sysconf("SC_CLK_TCK")
 _OF_IO = ("syscr", "read_bytes", "write_bytes")
+# The clock of a process's CPU time, of its ended threads too (clock_getcpuclockid(3): CPUCLOCK_SCHED).
+_CPU_CLOCK = 2
 
 
 @dataclass
@@ -39,36 +43,61 @@ class _Seen:
 class TargetProbe:
     """Reads the counters of all processes of a target and of its device.
 
-    What has ended keeps what it was last seen with, and what joins counts from then on: what began while it was watched
-    counts whole. What a thread did after the last look before its end is in no counter here.
+    What joins counts from then on, and what began while it was watched counts whole. What threads and processes did
+    after the last look at them is in the kernel's sums: of the process, of the parent that waited for it, of the group.
 
     group: of a thread, by its process and its own name; device: None where the target has no file on any
+    lost:  processes that began and ended meanwhile, whose end is in no sum: nobody of the target waited for them
+    ignoring: processes that wait for no children (SIGCHLD ignored), where no counter of a group has these
     """
 
     target: Target
     device: Device | None
     group: Callable[[HeldProcess, str], str]
+    lost: int = 0
+    ignoring: list[int] = field(default_factory=list)
     _threads: dict[int, _Seen] = field(default_factory=dict)
     _processes: dict[int, _Seen] = field(default_factory=dict)
+    _parents: dict[int, int] = field(default_factory=dict)
+    _young: set[int] = field(default_factory=set)
     _ended: set[int] = field(default_factory=set)
+    _gone: set[int] = field(default_factory=set)
+    _of_group: int | None = None
+    _unseen: Task = field(default_factory=lambda: Task(0, 0, 0, 0, ENDED))
     _began_ticks: int = field(default_factory=lambda: int(time.clock_gettime(time.CLOCK_BOOTTIME) * _HZ))
 
     def snapshot(self) -> Snapshot:
         begun = time.monotonic_ns()
         self.target.look()
+        # Sums before their parts: what is not in the parts is never too much.
+        of_group = self.target.group_cpu_ns()
+        first = not self._processes
+        new = self._read_processes()
         for process in self.target.processes:
             if process.pid in self._ended:
                 continue
             ended = not process.alive
-            self._read(process)
+            self._read_threads(process)
             if ended:
                 self._ended.add(process.pid)
+        for process in new:  # where it begins to count: parts before their sums
+            values = self._of_process(process)
+            if process.pid not in self._young and values is not None:
+                self._processes[process.pid] = _Seen(values, values)
+        if first:
+            self._of_group = self.target.group_cpu_ns()
+            if self._of_group is None:  # their children inherit it
+                self.ignoring = [one.pid for one in new if _ignores_children(one)]
         sums = [sum(column) for column in zip(*(seen.gained for seen in self._processes.values()), strict=True)]
-        user, system, minor, major, calls, read, written = sums or [0] * 7
+        cpu, user, system, minor, major, calls, read, written, _ = sums or [0] * 9
+        tasks = {tid: _task(seen) for tid, seen in self._threads.items()}
+        user, system = self._note_unseen(tasks.values(), of_group, cpu, user, system)
+        if self._unseen.cpu_ns:
+            tasks[0] = self._unseen
         device = disk_counts(self.device) if self.device is not None else _NO_DISK
         return Snapshot(
             at_ns=(begun + time.monotonic_ns()) // 2,
-            tasks={tid: _task(seen) for tid, seen in self._threads.items()},
+            tasks=tasks,
             user_ticks=user,
             system_ticks=system,
             minor_faults=minor,
@@ -80,15 +109,91 @@ class TargetProbe:
             host=host_times(),
         )
 
-    def _read(self, process: HeldProcess) -> None:
-        """What it has done; nothing of one that is gone, or becomes so."""
-        with contextlib.suppress(OSError, ValueError, IndexError, KeyError):
+    def _note_unseen(
+        self, tasks: Iterable[Task], of_group: int | None, cpu: int, user: int, system: int
+    ) -> tuple[int, int]:
+        """What the sums have beyond the threads that were seen; the ticks with what only the group's counter has."""
+        known = sum(task.cpu_ns for task in tasks)
+        more = 0
+        if of_group is not None and self._of_group is not None:
+            more = max(of_group - self._of_group - max(cpu, known), 0)
+        ticks = more // TICK_NS
+        in_user = ticks * user // (user + system) if user + system else ticks
+        user, system = user + in_user, system + ticks - in_user
+        self._unseen = replace(
+            self._unseen,
+            cpu_ns=max(self._unseen.cpu_ns, cpu + more - known),
+            user_ticks=max(self._unseen.user_ticks, user - sum(task.user_ticks for task in tasks)),
+            system_ticks=max(self._unseen.system_ticks, system - sum(task.system_ticks for task in tasks)),
+        )
+        return user, system
+
+    def _read_processes(self) -> list[HeldProcess]:
+        """All of them as of one moment: one that is waited for meanwhile would be in its own counters and its
+        parent's. Those that are new."""
+        held = [process for process in self.target.processes if process.pid not in self._gone]
+        while True:
+            found = {process.pid: values for process in held if (values := self._of_process(process)) is not None}
+            held = [process for process in held if process.pid in found and process.stat()]
+            if len(held) == len(found):
+                break
+        self._pass_on(found)
+        new = [process for process in held if process.pid not in self._processes]
+        for process in held:
+            self._note(self._processes, process.pid, found[process.pid], process.pid in self._young, "")
+        return new
+
+    def _of_process(self, process: HeldProcess) -> tuple[int, ...] | None:
+        """What it and the children that it has waited for have done, the last of them in faults; None once it is gone.
+
+        The kernel adds the I/O of such children to its own.
+        """
+        try:
+            cpu = time.clock_gettime_ns(~process.pid << 3 | _CPU_CLOCK)
             stat = process.stat()
-            io = dict.fromkeys(_OF_IO, "0")
-            with contextlib.suppress(OSError):  # another user's
-                io = dict(line.split(": ") for line in process.path("io").read_text(encoding="ascii").splitlines())
-            values = (*(int(stat[place]) for place in (_USER, _SYSTEM, _MINOR, _MAJOR)), *(int(io[n]) for n in _OF_IO))
-            self._note(self._processes, process.pid, values, int(stat[_BEGAN]), "")
+            own, of_children = ([int(stat[place + more]) for place in (_USER, _SYSTEM)] for more in (0, 2))
+            faults = (int(stat[place]) + int(stat[place + 1]) for place in (_MINOR, _MAJOR))
+        except (OSError, IndexError):
+            return None
+        known = self._processes.get(process.pid)
+        io: Iterable[int] = known.last[5:8] if known is not None else (0, 0, 0)
+        with contextlib.suppress(OSError, KeyError, ValueError):  # another user's
+            text = process.path("io").read_text(encoding="ascii")
+            lines = dict(line.split(": ") for line in text.splitlines())
+            io = [int(lines[name]) for name in _OF_IO]
+        self._parents[process.pid] = int(stat[_PARENT])
+        if int(stat[_BEGAN]) >= self._began_ticks:
+            self._young.add(process.pid)
+        ticks = (a + b for a, b in zip(own, of_children, strict=True))
+        return (cpu + sum(of_children) * TICK_NS, *ticks, *faults, *io, int(stat[_OF_CHILDREN]))
+
+    def _pass_on(self, found: Mapping[int, tuple[int, ...]]) -> None:
+        """What was waited for is in its parent's counters from now on, and no longer beside them.
+
+        found: those that are there. Whether the parent waited, or the kernel threw the counters away (SIGCHLD ignored,
+        an orphan), its sum of faults tells: no process is without any.
+        """
+        gone = self._processes.keys() - self._gone - found.keys()
+        self._gone |= gone
+        heirs: dict[int, list[int]] = {}
+        for pid in gone:
+            heir = self._parents[pid]
+            while heir in self._gone:
+                heir = self._parents[heir]
+            heirs.setdefault(heir, []).append(pid)
+        for heir, ended in heirs.items():
+            if heir in found:
+                known = self._processes.get(heir)
+                grown = found[heir][-1] - (known.last[-1] if known is not None else 0)
+                if known is not None and grown >= sum(self._processes[pid].last[3] for pid in ended):
+                    for pid in ended:
+                        known.first = tuple(a + b for a, b in zip(known.first, self._processes[pid].last, strict=True))
+                    continue
+            if self.target.alive and self._of_group is None:
+                self.lost += len(self._young.intersection(ended))
+
+    def _read_threads(self, process: HeldProcess) -> None:
+        """What they have done; nothing of one that is gone, or becomes so."""
         for tid in process.threads():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 cpu, wait, _ = process.path(f"task/{tid}/schedstat").read_bytes().split()
@@ -100,12 +205,13 @@ class TargetProbe:
                 values = (int(cpu), int(wait), *switches, int(stat[_USER]), int(stat[_SYSTEM]))
                 # What a thread is called may change: a group is of the name that it was last seen with.
                 group = self.group(process, name.decode("utf-8", "replace"))
-                self._note(self._threads, tid, values, int(stat[_BEGAN]), group)
+                self._note(self._threads, tid, values, int(stat[_BEGAN]) >= self._began_ticks, group)
 
-    def _note(self, known: dict[int, _Seen], number: int, values: tuple[int, ...], began: int, name: str) -> None:
+    def _note(self, known: dict[int, _Seen], number: int, values: tuple[int, ...], young: bool, name: str) -> None:
+        """young: it began while it was watched"""
         seen = known.get(number)
         if seen is None:
-            first = (0,) * len(values) if began >= self._began_ticks else values
+            first = (0,) * len(values) if young else values
             seen = known[number] = _Seen(first, values)
         elif values[0] < seen.last[0]:  # the number is another thread's by now: what the first one did stays
             seen.first = tuple(a - b for a, b in zip(seen.first, seen.last, strict=True))
@@ -113,7 +219,7 @@ class TargetProbe:
 
     def cpu_by_process(self) -> dict[int, int]:
         """Ticks of CPU of each process since it is watched."""
-        return {pid: sum(seen.gained[:2]) for pid, seen in self._processes.items()}
+        return {pid: sum(seen.gained[1:3]) for pid, seen in self._processes.items()}
 
     def groups(self) -> dict[str, list[int]]:
         """The tids of each group, all that were seen."""
@@ -124,6 +230,14 @@ class TargetProbe:
 
 
 _NOTHING = Task(0, 0, 0, 0)
+
+
+def _ignores_children(process: HeldProcess) -> bool:
+    with contextlib.suppress(OSError, StopIteration):
+        lines = process.path("status").read_bytes().splitlines()
+        ignored = next(int(line.split()[1], 16) for line in lines if line.startswith(b"SigIgn:"))
+        return bool(ignored >> (signal.SIGCHLD - 1) & 1)
+    return False
 
 
 def _task(seen: _Seen) -> Task:

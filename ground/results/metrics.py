@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ground.results.record import Counters, RoleCounters, RunRecord, Window
+from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Window
 from ground.results.roles import query_role
 
 __all__ = (
@@ -143,6 +143,8 @@ _FEW_READS = 0.05
 _FEW_IOPS = 100
 # Of the bytes read from the device; with fewer of its own, reads of the device are not those of a target.
 _OWN_READS = 0.5
+# Of a target's CPU: below, what ended between two looks changes no figure.
+MOST_ENDED = 0.01
 # Figures of a target whose queries nothing counts.
 _UNCOUNTED = ("iops", "stealPct")
 
@@ -220,6 +222,8 @@ def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]
     sums = sums_of(windows, record.threads)
     metrics = window_metrics(windows, record.threads) if record.target.count else _without_queries(sums)
     metrics.pop("rx.lat", None)
+    if ended_seconds(windows) > MOST_ENDED * sums["cpu_seconds"]:
+        metrics.pop("csPer", None)  # the kernel keeps no sum of switches
     own = sum(window.counters.process_read_bytes for window in windows)
     if own < _OWN_READS * 1024 * sums["read_kib"]:
         # The device's reads are others': they say nothing of this target.
@@ -229,6 +233,11 @@ def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]
     if sums["seconds"]:
         metrics["cores"] = ratio_of("cores", sums)
     return metrics
+
+
+def ended_seconds(windows: Iterable[Window]) -> float:
+    """CPU of what ended between two looks at a target."""
+    return sum(own.cpu_ns for window in windows if (own := window.counters.groups.get(ENDED))) / 1e9
 
 
 def _without_queries(sums: Mapping[str, float]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from ground.results.checks import Check
 from ground.results.interval import Interval
 
 __all__ = (
+    "ENDED",
     "SCHEMA",
     "Command",
     "Counters",
@@ -26,6 +27,8 @@ __all__ = (
 
 SCHEMA = 1
 
+# The group of a target's CPU that is in the kernel's sums alone: its threads and processes ended after the last look.
+ENDED = "ended between two looks"
 
 # The role of commands that ran after the last window.
 ANALYSIS = "analysis"
@@ -103,7 +106,7 @@ class Counters:
     storage_writes, storage_write_bytes: write requests completed by the device, and their bytes, whoever sent them
     host:            what all CPUs did; None in older runs
     roles:           by what its threads do: `reader`, `writer`, `flush` ...; empty where nothing writes
-    groups:          of a target that was attached to: by the names of its threads
+    groups:          of a target that was attached to: by the names of its threads; `ENDED`
     operations:      of a target: how many of each kind it finished, those kinds whose count covers the window
     """
 
@@ -268,10 +271,13 @@ class Target:
     count:    what told the number of queries; "" where nothing did, and there is no us per query
     count_failed: why it tells them no more; "" where it did to the end
     count_lag: how old its answers may be, s
+    count_sampled: one rate, counted once for a while, stands for all windows
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
     names:    what keeps frames of it from having names
     redacted: names are hashes, and what was recorded is not kept
+    ended_lost: processes whose CPU after they were last seen is in no sum
+    ignoring: processes of whose children no sum is kept, since they ignore SIGCHLD
     """
 
     asked: str
@@ -286,6 +292,9 @@ class Target:
     cost: OwnCost | None = None
     names: list[Check] = field(default_factory=list)
     redacted: bool = False
+    ended_lost: int = 0
+    ignoring: list[int] = field(default_factory=list)
+    count_sampled: bool = False
 
 
 @dataclass

@@ -17,7 +17,9 @@ from ground.system.process import Child, Children, Output
 
 __all__ = ("RepeatedCommand",)
 
-# $1 the command, $2 a pipe: a line asks for a run; $3 a pipe for its exit code; $4 and $5 where it prints to.
+# Of what a run prints, on each of its outputs.
+_MOST_BYTES = 1 << 16
+# $1 the command, $2 a pipe: a line asks for a run; $3 a pipe for its exit code; $4 and $5 pipes that it prints to.
 _LOOP = """exec <"$2"; while read -r _; do sh -c "$1" </dev/null >"$4" 2>"$5"; echo $? >"$3"; done"""
 
 
@@ -37,24 +39,43 @@ class RepeatedCommand:
         with contextlib.suppress(BrokenPipeError):  # somebody ended the shell: there is no code to be read then
             os.write(self._orders, b"\n")
         deadline, code = time.monotonic() + seconds, b""
+        said = {self._out: b"", self._err: b""}
         while not code.endswith(b"\n"):
-            if not select.select([self._codes], [], [], max(deadline - time.monotonic(), 0))[0]:
+            readable = select.select([self._codes, *said], [], [], max(deadline - time.monotonic(), 0))[0]
+            self._take(said)
+            if not readable:
                 self._shell.stop()
                 raise MeasurementError(
                     f"{shlex.join(['sh', '-c', self._command])} did not end within {seconds:.0f} s",
                     means="it was stopped; its output is not used",
                 )
-            if not (part := os.read(self._codes, 16)):
-                raise MeasurementError(f"{self._name}: its shell ended, {self._shell.describe_end()}")
-            code += part
-        said = (os.pread(one, os.fstat(one).st_size, 0) for one in (self._out, self._err))
-        return Output(["sh", "-c", self._command], int(code), *said)
+            if self._codes in readable:
+                if not (part := os.read(self._codes, 16)):
+                    raise MeasurementError(f"{self._name}: its shell ended, {self._shell.describe_end()}")
+                code += part
+        self._take(said)
+        return Output(["sh", "-c", self._command], int(code), *said.values())
+
+    def _take(self, said: dict[int, bytes]) -> None:
+        """What was printed since the last time. MeasurementError where it is too much: the shell is killed."""
+        assert self._shell is not None
+        for pipe, known in said.items():
+            with contextlib.suppress(BlockingIOError):
+                said[pipe] = known + os.read(pipe, _MOST_BYTES + 1)
+            if len(said[pipe]) > _MOST_BYTES:
+                self._shell.stop()
+                raise MeasurementError(
+                    f"{shlex.join(['sh', '-c', self._command])} printed more than {_MOST_BYTES >> 10} KiB",
+                    means="it was stopped; its output is not used",
+                )
 
     def _start(self) -> Child:
         order_read, self._orders = os.pipe()
         self._codes, code_write = os.pipe()
-        self._out, self._err = os.memfd_create("output"), os.memfd_create("errors")
-        passed = (order_read, code_write, self._out, self._err)
+        (self._out, out_write), (self._err, err_write) = os.pipe(), os.pipe()
+        for one in (self._out, self._err):
+            os.set_blocking(one, False)
+        passed = (order_read, code_write, out_write, err_write)
         try:
             return self._children.start(
                 self._name,
@@ -63,5 +84,5 @@ class RepeatedCommand:
                 pass_fds=passed,
             )
         finally:
-            os.close(order_read)
-            os.close(code_write)
+            for one in passed:
+                os.close(one)

@@ -13,7 +13,6 @@ import shlex
 import struct
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from ground.results.run import open_run
 from ground.results.store.database import Store
 from ground.system.atomic_files import read_text, write_whole
 from ground.system.host import host_facts
+from ground.system.http_answer import http_answer
 from ground.system.process import Children, capture
 from ground.system.scratch import scratch_directory
 from ground.text.progress import Reporter
@@ -44,6 +44,7 @@ __all__ = ("Agent", "Service", "Turn", "read_agent", "run_agent", "turn_of")
 # What `ioflame attach` is asked for where the service does not say.
 _ATTACH: Mapping[str, str | int | float] = {"collect": "perf", "freq": 49}
 _ANSWER_SECONDS = 300.0
+_MOST_BYTES = 256 << 20
 _VERSION_SECONDS = 30.0
 # Of a run beyond its seconds: then its analysis hangs.
 _ANALYSIS_SECONDS = 1800.0
@@ -272,9 +273,8 @@ def _attached(service: Service, every: str, out: Path, children: Children) -> Pa
 
 def _fetched(address: str) -> bytes:
     try:
-        with urllib.request.urlopen(address, timeout=_ANSWER_SECONDS) as answer:
-            return bytes(answer.read())
-    except (OSError, ValueError) as error:
+        return http_answer(address, _ANSWER_SECONDS, _MOST_BYTES)
+    except OSError as error:
         raise MeasurementError(
             f"{address} hands out no profile: {error}", mend=shlex.join(["curl", "-o", "x.pb.gz", address])
         ) from None

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from ground.results.checks import Check, Verdict
-from ground.results.record import Target
+from ground.results.metrics import metrics_of
+from ground.results.record import ENDED, RoleCounters, RunRecord, Target, Window
 from ioflame.analysis.checks.target import target_checks
+from ioflame.analysis.checks.windows import window_checks
+from ioflame.analysis.metric_intervals import intervals_of
 from tests.records import window
 
 
@@ -34,3 +39,39 @@ def test_only_what_makes_a_figure_doubtful_warns() -> None:
     assert count_check([6.0] * 4, 1.0).verdict is Verdict.OK
     assert count_check([1.0] * 4, 1.0).verdict is Verdict.WARN
     assert count_check([1.0] * 4, 0.0).value == "psql"
+
+
+def ended_check(windows: Sequence[Window], coverage: float | None = None, **facts: Any) -> Check:
+    checks = target_checks(Target("--pid 1", "p", [1], **facts), windows, coverage)
+    return next(check for check in checks if check.name == "ended processes")
+
+
+def test_cpu_of_what_has_ended_is_said_and_its_switches_are_no_figure() -> None:
+    own = {name: RoleCounters(ns, ns, 0, 0) for name, ns in (("server", 10**8), (ENDED, 9 * 10**8))}
+    plain = window("plain", 1.0, queries=20, cpu_ns=10**9, user_ns=10**9, voluntary_switches=20)
+    plain.counters.groups = own
+    assert ended_check([plain]).verdict is Verdict.NOTE and ended_check([plain]).value.startswith("0.9 of 1.0 s of CPU")
+    # The profile is of the rest of it.
+    unsampled = ended_check([plain], 0.17)
+    assert unsampled.verdict is Verdict.WARN and "17% was sampled" in unsampled.means
+    target = Target("--pid 1", "p", [1], count="c")
+    record = RunRecord(1, "0", "now", "w", "rocksdb", 1, {}, windows=[plain], target=target)
+    assert metrics_of(record, [plain])["cpuPer"] == 50_000 and "csPer" not in metrics_of(record, [plain])
+    plain.counters.groups = {"server": own["server"]}
+    assert metrics_of(record, [plain])["csPer"] == 1
+
+
+def test_a_process_whose_children_leave_no_counters_is_named() -> None:
+    check = ended_check([], ignoring=[7])
+    assert check.verdict is Verdict.WARN and check.value == "process 7 ignores SIGCHLD" and "--cgroup" in check.mend
+
+
+def test_one_rate_for_all_windows_has_no_interval_and_no_drift() -> None:
+    windows = [window("plain", 1.0, queries=100, cpu_ns=10**8, user_ns=10**8) for _ in range(3)]
+    for sampled in (False, True):
+        target = Target("--pid 1", "p", [1], count="11,174 calls of f in 1 s", count_sampled=sampled)
+        record = RunRecord(1, "0", "now", "w", "rocksdb", 1, {}, windows=windows, target=target)
+        names = {check.name for check in window_checks(record)}
+        assert ("drift" in names) is not sampled and "queries" in names
+    seconds = [window("plain", 1.0, cpu_ns=10**8) for _ in range(5)]  # as `AttachedWindows.series` has them
+    assert set(intervals_of(record, seconds)) == {"cores"}

@@ -35,7 +35,7 @@ class Layer:
 def latency_layers(metrics: Mapping[str, float], ladder: Ladder | None, io: IoLatency | None) -> list[Layer]:
     """From the engine down to the device; none where neither ladder nor IO latency was measured.
 
-    metrics: of the plain windows (`ioflame.analysis.metrics`)
+    metrics: of the plain windows (`ground.results.metrics`)
     """
     layers: list[Layer] = []
     if (ladder is None or not ladder.total.count) and io is None:

@@ -7,15 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
+from ground.results.metrics import MOST_ENDED, ended_seconds
 from ground.results.record import OwnCost, Target, Window
 
 __all__ = ("rules_check", "target_checks")
 
 # Of the queries of the plain windows, %, by how much old answers may be off before they make a figure doubtful.
 _MOST_OFF = 10.0
+_GROUP = "--cgroup NAME or --container ID: a group's counter holds what has ended"
+# Of the CPU: with fewer samples the shares are of a part of what ran.
+_SAMPLED = 0.8
 
 
-def target_checks(target: Target, windows: Sequence[Window]) -> Iterator[Check]:
+def target_checks(target: Target, windows: Sequence[Window], coverage: float | None = None) -> Iterator[Check]:
+    """coverage: of the CPU in the perf window, what was sampled; None where that is not known"""
     if not target.count:
         yield Check(
             "queries",
@@ -34,6 +39,7 @@ def target_checks(target: Target, windows: Sequence[Window]) -> Iterator[Check]:
         )
     else:
         yield _count_check(target, [window.seconds for window in windows if window.kind == "plain"])
+    yield from _ended_check(target, windows, coverage)
     for note in target.notes:
         yield Check("target", Verdict.WARN, note, "what was seen until then, or beside it, is kept")
     if target.redacted:
@@ -64,6 +70,42 @@ def _count_check(target: Target, plain: Sequence[float]) -> Check:
         "less where several connections each have their own; us per query are off by as much",
         "a larger --seconds" if off > _MOST_OFF else "",
     )
+
+
+def _ended_check(target: Target, windows: Sequence[Window], coverage: float | None) -> Iterator[Check]:
+    seconds = sum(window.counters.cpu_ns for window in windows) / 1e9
+    unseen = coverage is not None and coverage < _SAMPLED
+    if target.ended_lost:
+        many = f"{target.ended_lost} processes" if target.ended_lost > 1 else "1 process"
+        yield Check(
+            "ended processes",
+            Verdict.FAILED,
+            f"{many} ended, and no process of the target waited for them",
+            "the kernel dropped their counters: CPU, and CPU per query, are too low by what they used since they were "
+            "last seen, and by those that were never seen",
+            _GROUP,
+        )
+    elif target.ignoring:
+        yield Check(
+            "ended processes",
+            Verdict.WARN,
+            f"process {', '.join(map(str, target.ignoring))} ignores SIGCHLD",
+            "the kernel keeps no counters of children that it does not wait for: where it starts any that end between "
+            "two looks, their CPU is missing",
+            _GROUP,
+        )
+    elif (ended := ended_seconds(windows)) > MOST_ENDED * seconds:
+        yield Check(
+            "ended processes",
+            Verdict.WARN if unseen else Verdict.NOTE,
+            f"{ended:.1f} of {seconds:.1f} s of CPU were used after the last look at who used it",
+            "by the kernel's sums of ended threads and processes: their waits and context switches are not known"
+            + (
+                f"; {coverage:.0%} was sampled: shares are of that, without processes that no look saw"
+                if unseen
+                else ""
+            ),
+        )
 
 
 def _cost_check(cost: OwnCost) -> Check:

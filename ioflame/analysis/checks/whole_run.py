@@ -22,5 +22,8 @@ def run_checks(record: RunRecord, background: Mapping[str, int]) -> Iterator[Che
         # What was asked for by name and did not watch fails the run; a scale's default only says so.
         verdict = Verdict.FAILED if lost.asked else Verdict.WARN
         yield Check(lost.kind, verdict, f"did not watch: {lost.why}", "its figures are missing", lost.mend)
-    yield from workload_checks(record) if record.target is None else target_checks(record.target, record.windows)
+    if record.target is None:
+        yield from workload_checks(record)
+    else:
+        yield from target_checks(record.target, record.windows, record.profile.coverage if record.profile else None)
     yield from window_checks(record)

@@ -93,9 +93,9 @@ def _run_windows(
     mapped.keep(job.target.processes)
     windows.plain(part)
     cost.seconds["plain"] = own_cpu_seconds() - before
-    if job.probe is not None and not windows.ended:
+    if job.probes and not windows.ended:
         before = own_cpu_seconds()
-        _count_calls(job, job.probe, windows, run, children)
+        _count_calls(job, windows, run, children)
         cost.seconds["count"] = own_cpu_seconds() - before
     for name in collect:
         if windows.ended:
@@ -112,16 +112,16 @@ def _run_windows(
         cost.seconds["plain"] += own_cpu_seconds() - before
 
 
-def _count_calls(job: AttachJob, probe: str, windows: AttachedWindows, run: Run, children: Children) -> None:
+def _count_calls(job: AttachJob, windows: AttachedWindows, run: Run, children: Children) -> None:
     """Counts a function's calls for a second in 30, and takes the rate for that of all windows."""
     told, seconds = run.record.target, max(job.options.seconds / 30, 1.0)
     assert told is not None
     try:
-        calls = calls_in(children, probe, job.target.running, seconds, run.path(Files.CALL_COUNT))
+        calls = calls_in(children, job.probes, job.target.running, seconds, run.path(Files.CALL_COUNT))
     except IoflameError as error:
         told.count, told.count_failed = f"calls of {job.options.symbol}", error.what
         return
-    windows.rate = calls / seconds
+    windows.rate, told.count_sampled = calls / seconds, True
     told.count = f"{calls:,} calls of {job.options.symbol} in {seconds:g} s, taken for the rate of all windows"
 
 
@@ -182,6 +182,7 @@ def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, ended: 
     # No sample of a number tells whose it was.
     told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
     told.groups = probe.groups()
+    told.ended_lost, told.ignoring = probe.lost, probe.ignoring
     failed = {kind: count.failed for kind, count in job.options.counts.items() if count.failed}
     told.count_failed = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
     told.notes = list(_what_happened(job, ended))

@@ -15,7 +15,7 @@ from typing import Any
 from collectors.counters import Device, device_of
 from collectors.counts import QueryCount
 from collectors.perf import Plan, perf_version, plan_recording, system_wide
-from collectors.symbol_count import probe_of
+from collectors.symbol_count import probes_of
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results import record as records
@@ -96,7 +96,7 @@ class AttachJob:
     rules: dict[str, Any]
     device: Device | None
     plan: Plan
-    probe: str | None
+    probes: Sequence[str]
     redaction: Redaction | None
 
     def group_of(self, process: HeldProcess, thread: str) -> str:
@@ -139,12 +139,12 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
         if plan.scope == "process" and (reason := _not_by_process(options, threads)):
             plan = system_wide(plan, reason)
         device = _device(options.device, processes)
-        probe = probe_of(options.symbol, processes[0]) if options.symbol is not None else None
+        probes = probes_of(options.symbol, processes) if options.symbol is not None else []
     known = bool(options.engine or found)
     if not (known or options.rules):
         plan = replace(plan, why=(*plan.why, f"no file of a known service is mapped; by the rules of {service.title}"))
     redaction = _redaction(service, engine) if options.redact else None
-    return AttachJob(options, target, service, engine, known, rules, device, plan, probe, redaction)
+    return AttachJob(options, target, service, engine, known, rules, device, plan, probes, redaction)
 
 
 def _check_kinds(asked: Iterable[str], rules: Mapping[str, Any]) -> None:

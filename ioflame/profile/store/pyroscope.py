@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,11 +18,12 @@ from urllib.parse import urlencode
 from folding.foreign import ForeignProfile, encode_pprof
 from ground.errors import MeasurementError, UsageError
 from ground.results.store.database import Store
+from ground.system.http_answer import http_answer
 from ioflame.profile.store.export import events_of, facts_of, profile_of
 
 __all__ = ("push_run",)
 
-_ANSWER_SECONDS = 30
+_ANSWER_SECONDS, _MOST_BYTES = 30, 1 << 20
 _LABELS = {name: name for name in ("run", "arm", "host", "artifact", "workload")} | {"version": "label"}
 # What may not stand in a name; what would end a label.
 _NO_NAME, _ENDS = re.compile(r"[^A-Za-z0-9_./-]+"), re.compile(r"[,{}=\s]+")
@@ -74,12 +74,10 @@ def _rate(profile: ForeignProfile) -> dict[str, int]:
 def _post(url: str, body: bytes, address: str) -> None:
     request = urllib.request.Request(url, body, {"Content-Type": "application/octet-stream"}, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS):
-            pass
-    except (OSError, ValueError) as error:
-        said = error.read(500).decode("utf-8", "replace") if isinstance(error, urllib.error.HTTPError) else ""
+        http_answer(request, _ANSWER_SECONDS, _MOST_BYTES)
+    except OSError as error:
         raise MeasurementError(
-            f"{address} does not take the profile: {error} {said}".rstrip(),
+            f"{address} does not take the profile: {error}",
             means="profiles that were sent before it are there",
             mend=f"curl -m 5 {shlex.quote(address)}/ready",
         ) from None

@@ -1,0 +1,190 @@
+"""CPU of threads and processes that begin and end between two looks at a target, against what they say themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collectors.counters import Snapshot, delta
+from collectors.target_counters import TargetProbe
+from ground.results.checks import Verdict
+from ground.results.record import Target as TargetRecord
+from ground.system.held_process import HeldProcess
+from ground.system.target import Target
+from ioflame.analysis.checks.target import target_checks
+
+# It does what it reads, `REQUESTS` times, and prints the CPU time of it all, of ended children and threads too, in ns.
+REQUESTS = 20
+_SERVER = """
+import os, signal, sys, threading, time
+if os.fork(): os._exit(0)  # what is below who watches is no part of a target
+def burn(until=0.02):
+    end = time.thread_time() + until
+    while time.thread_time() < end: pass
+    return time.process_time_ns()
+def fork(work=burn):
+    told, tell = os.pipe()
+    if not os.fork():
+        os.write(tell, str(work()).encode())
+        os._exit(0)
+    return int(os.read(told, 30)), os.close(told), os.close(tell)
+def forked():
+    used = fork()[0]
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL: os.wait()
+    return used
+def threaded():
+    one = threading.Thread(target=burn); one.start(); one.join()
+    return 0
+held = []
+def long():
+    '''A child that has worked when it is told so, and works on until its pipe is closed.'''
+    begin, go = os.pipe()
+    ready, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(go); burn(); os.write(tell, b'x'); os.read(begin, 1); burn(); os._exit(0)
+    os.close(begin); os.read(ready, 1); held.append((pid, go))
+    return 0
+def ended():
+    pid, go = held.pop()
+    os.close(go)
+    return os.wait4(pid, 0)[2] and 0
+def ignoring():
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    return 0
+def gone():
+    pid, go = held.pop()
+    os.close(go)
+    while os.path.exists(f'/proc/{pid}'): time.sleep(0.001)
+    return 0
+print(os.getpid(), flush=True)
+for line in sys.stdin:
+    name, _, times = line.strip().partition(' ')
+    children = sum(globals()[name]() for _ in range(int(times or 1)))
+    print(children, flush=True)
+"""
+
+
+class Server:
+    """A process that does what it is told, and is done with it then."""
+
+    def __init__(self, streams: subprocess.Popen[str]) -> None:
+        assert streams.stdin is not None and streams.stdout is not None
+        self._orders, self._answers = streams.stdin, streams.stdout
+        self.pid = int(self._answers.readline())
+
+    def does(self, what: str, times: int = 1) -> int:
+        """What it says: CPU time of the children, ns."""
+        self._orders.write(f"{what} {times}\n")
+        self._orders.flush()
+        return int(self._answers.readline())
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    argv = [sys.executable, "-c", _SERVER]
+    with subprocess.Popen(argv, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as streams:
+        server = Server(streams)
+        held = HeldProcess(server.pid)
+        yield server
+        held.send(signal.SIGKILL)
+        while held.alive:
+            os.sched_yield()
+
+
+def probe_of(target: Target) -> TargetProbe:
+    return TargetProbe(target, None, lambda _, name: name)
+
+
+def cpu(first: Snapshot, last: Snapshot) -> float:
+    """Seconds; what the groups' rows add up to."""
+    gained = delta(first, last, None, last.names())
+    assert sum(own.cpu_ns for own in gained.roles.values()) == gained.cpu_ns
+    assert gained.user_ns >= 0 and gained.system_ns >= 0
+    # By the kernel's other account, in ticks of 10 ms.
+    assert gained.accounted_ns == pytest.approx(gained.cpu_ns, rel=0.05, abs=4e7)
+    return gained.cpu_ns / 1e9
+
+
+@pytest.mark.parametrize("kind", ["forked", "threaded"])
+def test_what_ends_between_two_looks_is_counted(server: Server, kind: str) -> None:
+    probe = probe_of(Target([server.pid]))
+    first = probe.snapshot()
+    server.does(kind, REQUESTS)
+    last = probe.snapshot()
+    # The rest of it is the server's own: it forks, and waits.
+    assert REQUESTS * 0.02 - 0.03 <= cpu(first, last) <= own_seconds(server) + 0.03
+    assert any(task.name == "ended between two looks" for task in last.tasks.values()) and not probe.lost
+
+
+def own_seconds(server: Server) -> float:
+    """Of the server and all the children that it has waited for, since it began."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_child_that_was_seen_and_ends_is_counted_once(server: Server) -> None:
+    probe = probe_of(Target([server.pid]))
+    first = probe.snapshot()
+    server.does("long")
+    seen = probe.snapshot()
+    assert cpu(first, seen) == pytest.approx(0.02, abs=0.015)
+    server.does("ended")
+    last = probe.snapshot()
+    # 20 ms of it after the last look.
+    assert cpu(first, last) == pytest.approx(0.04, abs=0.03)
+    io = delta(first, last, None)
+    assert 0 <= io.read_calls <= 20 and io.minor_faults < 3000
+    assert probe.snapshot().user_ticks >= last.user_ticks and not probe.lost
+
+
+def test_a_child_that_nobody_waits_for_fails_a_check(server: Server) -> None:
+    target = Target([server.pid])
+    probe = probe_of(target)
+    server.does("ignoring")
+    first = probe.snapshot()
+    server.does("long")
+    probe.snapshot()
+    server.does("gone")
+    last = probe.snapshot()
+    assert probe.lost == 1 and probe.ignoring == [server.pid]
+    assert cpu(first, last) == pytest.approx(0.02, abs=0.015)  # what was seen of it stays
+    record = TargetRecord("--pid 1", "p", [1], ended_lost=probe.lost)
+    (check,) = (check for check in target_checks(record, []) if check.name == "ended processes")
+    assert check.verdict is Verdict.FAILED and "1 process" in check.value and "--cgroup" in check.mend
+
+
+@pytest.fixture
+def counted_group() -> Iterator[Path]:
+    """A group with a counter of CPU, of either version of control groups."""
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+    places = [Path(words[4]) for words in mounts if words[words.index("-") + 1] in ("cgroup2", "cgroup")]
+    # The root of version 2 has no such counter itself, and all below it have.
+    counted = [one for one in places if (one / "cpuacct.usage").exists() or (one / "cgroup.controllers").exists()]
+    if not counted:
+        pytest.skip("no control group with a counter of CPU")
+    group = counted[0] / f"ioflame-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group may be made here: {error}")
+    yield group
+    group.rmdir()
+
+
+def test_the_counter_of_a_group_has_what_nobody_waited_for(server: Server, counted_group: Path) -> None:
+    (counted_group / "cgroup.procs").write_text(str(server.pid), encoding="ascii")
+    probe = probe_of(Target([], counted_group))
+    server.does("ignoring")
+    first = probe.snapshot()
+    used = server.does("forked", REQUESTS) / 1e9
+    last = probe.snapshot()
+    assert used - 0.01 <= cpu(first, last) <= own_seconds(server) + used + 0.05
+    assert used >= REQUESTS * 0.02 and not probe.lost and not probe.ignoring
+    (counted_group.parent / "cgroup.procs").write_text(str(server.pid), encoding="ascii")
