@@ -95,9 +95,9 @@ def others_reads(ladder: Ladder) -> int:
     return others if others > _OTHERS * device.reads else 0
 
 
-def left_out(threads: int, ns: int) -> str:
+def left_out(threads: int, ns: int, kind: str = "idle", why: str = "next to nothing to do") -> str:
     """A line on the threads that a table is without."""
-    return f"left out: {threads} idle thread{'s' * (threads != 1)} (next to nothing to do; {ns / 1e9:.3f} s)"
+    return f"left out: {threads} {kind} thread{'s' * (threads != 1)} ({why}; {ns / 1e9:.3f} s)"
 
 
 def schedstat_is_above(clock: WallClock) -> bool:

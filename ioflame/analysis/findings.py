@@ -23,7 +23,7 @@ import msgspec
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
-from ground.results.off_cpu import OffCpu, Thread
+from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord
 from ground.results.states import MARKS
@@ -63,9 +63,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True)
 class Waits:
-    """The off-CPU window: its threads, their stacks where those can be read, and the queries within."""
+    """The off-CPU window: the threads that serve queries, stacks where those can be read, and the queries within."""
 
-    off: OffCpu
+    serving: Sequence[Thread]
     profile: Folded | None
     queries: float
 
@@ -147,7 +147,7 @@ def _of_stage(rule: Rule, ladder: Ladder) -> Finding | None:
 def _of_wait(rule: Rule, waits: Waits) -> Finding | None:
     """Of the threads that are not idle. The frame is the innermost of the heaviest stacks that is none of the rule's
     frames and not the kernel's: whose lock it is."""
-    working = [thread for thread in waits.off.threads if not thread.is_idle]
+    working = [thread for thread in waits.serving if not thread.is_idle]
     by_thread = []
     for thread in working:
         ns = sum(thread.off_ns.get(state, 0) for state in rule.states)

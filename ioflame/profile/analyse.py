@@ -39,6 +39,7 @@ from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import OPERATIONS_VIEW, operations_of
 from ioflame.analysis.roles import WRITES_VIEW, cpu_of_all_roles, query_role
 from ioflame.profile.observers import show_observed
+from ioflame.profile.off_cpu import serving_threads
 from ioflame.profile.queries import queries_each_second
 from ioflame.profile.report import write_report
 from ioflame.profile.rules import rules_of
@@ -157,7 +158,8 @@ def _waits(run: Run) -> Waits | None:
     off = read_or_none(run.path(Files.OFF_CPU), read_off_cpu)
     if window is None or off is None:
         return None
-    return Waits(off, read_or_none(run.path(Files.OFF_CPU_PROFILE), read_profile), window.counters.queries or 0.0)
+    stacks = read_or_none(run.path(Files.OFF_CPU_PROFILE), read_profile)
+    return Waits(serving_threads(off, run.record), stacks, window.counters.queries or 0.0)
 
 
 def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Folded, dict[str, int], list[Check]]:
