@@ -28,7 +28,7 @@ from ground.system.host import describe_host
 from ground.text.progress import Reporter
 from ground.text.settings import of_attached
 from ioflame.analysis.categories import categories_of, category_file
-from ioflame.analysis.checks.stolen_time import stolen_checks
+from ioflame.analysis.checks.stolen_time import stolen_checks, stolen_of
 from ioflame.analysis.checks.target import rules_check
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.whole_run import run_checks
@@ -214,7 +214,8 @@ def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
     profile = run.record.profile
     assert profile is not None
     cpu = cpu_profiled(run.record.metrics, profile.mode)
-    tables = {view: category_file(folded, view, cpu) for view in folded.views}
+    stolen = stolen_of(run.record)
+    tables = {view: category_file(folded, view, cpu, stolen) for view in folded.views}
     for view, table in tables.items():
         write_json(run.path(Files.of_view(view)), table)
     return {view: categories_of(table) for view, table in tables.items()} if folded.statistics.weight else {}
@@ -222,7 +223,7 @@ def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
 
 def _write_operations(run: Run, folded: Folded, plain: Sequence[Window]) -> list[Operation]:
     assert run.record.profile is not None
-    found = operations_of(folded, plain, run.record.profile.mode)
+    found = operations_of(folded, plain, run.record.profile.mode, stolen_of(run.record))
     if found:
         write_json(run.path(Files.OPERATIONS), found)
     return found
