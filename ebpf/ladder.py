@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from ebpf.ladder_bpftrace import bpftrace_ladder
 from ebpf.observer import CoreObserver
 from ground.errors import HostError, UsageError
 from ground.results.checks import Check, Verdict
-from ground.results.ladder import CLASSES, FOLLOWED, Ladder
+from ground.results.ladder import CLASSES, FOLLOWED, REST, Ladder
 from ground.system.observer import Observer
 from ground.system.process import Children
 
@@ -28,7 +29,8 @@ _ODD = 0.05
 _EDGE = 0.001
 _PARTS_NS = 100
 _DEAR = 3
-_REST = 0.02
+# By so much the parts may be larger than the whole, as a share, beside what the mean of n queries is off by.
+_LARGER = 0.05
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def ladder_checks(ladder: Ladder, rx_lat_us: float | None = None) -> list[Check]
         *_lost(ladder),
         *_edges(ladder),
         *_engine(ladder, rx_lat_us),
+        *_device(ladder),
     ]
 
 
@@ -197,16 +200,41 @@ def _edges(ladder: Ladder) -> Iterator[Check]:
 
 
 def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
-    if rx_lat_us is None or not ladder.cycle_ns:
+    by_engine = ladder.seen_us if rx_lat_us is None else rx_lat_us
+    if not by_engine or not ladder.cycle_ns:
         return
-    rest = rx_lat_us * 1e3 - ladder.cycle_ns
-    share = rest / (rx_lat_us * 1e3)
-    # What following adds to a followed query, the others do not have.
-    allowed = _REST * rx_lat_us * 1e3 + ladder.probe_ns * (1 - 1 / ladder.sample)
-    why = "threads that were not reading for a while" if rest > 0 else "a query that is followed takes longer for it"
+    share = ladder.rest_ns(by_engine * 1e3) / (by_engine * 1e3)
+    verdict, why = Verdict.OK, ""
+    if _cannot_be(share, ladder.finished):
+        verdict, why = Verdict.FAILED, "the parts are larger than the whole: the ladder's queries are not those counted"
+    elif abs(share) > REST:
+        why = (
+            "threads that were not reading for a while" if share > 0 else "a query that is followed takes longer for it"
+        )
+        verdict = Verdict.WARN
     yield Check(
         "ladder and engine",
-        Verdict.OK if abs(rest) <= allowed else Verdict.WARN,
-        f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, rx.lat {rx_lat_us:.2f} us ({100 * share:+.1f} %)",
-        "" if abs(rest) <= allowed else why,
+        verdict,
+        f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, of it the probes {ladder.probe_ns / 1e3:.2f}, "
+        f"rx.lat {by_engine:.2f} us (rest {100 * share:+.1f} %)",
+        why,
     )
+
+
+def _cannot_be(rest: float, n: int) -> bool:
+    """Whether what is left of a whole, as a share, is negative by more than the mean of n durations may be off: three
+    standard errors, where these spread by as much as they last."""
+    return rest < -_LARGER - 3 / math.sqrt(n)
+
+
+def _device(ladder: Ladder) -> Iterator[Check]:
+    """Reads of these queries cannot take longer than all reads of the device."""
+    share = ladder.others_share
+    if share is not None and _cannot_be(share, ladder.total.count):
+        yield Check(
+            "ladder and device",
+            Verdict.FAILED,
+            f"queue and device by the ladder are {100 * (1 - share):.1f} % of the device's time by diskstats",
+            "the parts are larger than the whole: the reads that were followed do not stand for the others",
+            "a longer window, or every query followed (LADDER_SAMPLE=1)",
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from ground.errors import UsageError
 from ground.results.pmp import SCHEMA, Locks, LockSite, Tally
 from ground.results.profile import FoldedStack
 from ground.results.states import SAMPLED_FRAMES
+from ground.system.atomic_files import read_toml
 
 __all__ = ("LockRules", "lock_report", "read_rules")
 
@@ -43,7 +43,7 @@ def read_rules(*own: Path) -> LockRules:
 
 def _primitives(path: Path) -> list[tuple[re.Pattern[str], str]]:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path)
         if data["schema"] != 1:
             raise UsageError(f"{path} has schema {data['schema']}; this ioflame reads schema 1")
         primitives = []
@@ -54,7 +54,7 @@ def _primitives(path: Path) -> list[tuple[re.Pattern[str], str]]:
             primitives += [(re.compile(rf"(?:.*::)?(?:{text})"), entry["kind"]) for text in entry["frames"]]
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, re.error, KeyError, TypeError) as error:
+    except (ValueError, re.error, KeyError, TypeError) as error:
         raise UsageError(f"{path} holds no lock rules: {error}") from None
     return primitives
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ground.results.interval import Interval
-from ground.results.ladder import Ladder
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED
 from ground.results.off_cpu import STATES, OffCpu, Thread, WallClock
 from ground.results.record import RunRecord
@@ -16,10 +15,8 @@ __all__ = (
     "HEADLINE",
     "CannotBeError",
     "StateTime",
-    "engine_latency_us",
     "interval_text",
     "left_out",
-    "others_reads",
     "schedstat_is_above",
     "states_of_working",
     "where_it_goes",
@@ -29,8 +26,6 @@ __all__ = (
 # Figures that are shown of each run, with their forms; and those of them that are read first.
 HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if one.headline)
 FIRST = tuple(name for name, one in METRICS.items() if one.first)
-# Share of others' reads above which diskstats' mean is not of these queries.
-_OTHERS = 0.01
 
 
 class CannotBeError(Exception):
@@ -55,28 +50,9 @@ def interval_text(form: str, interval: Interval, between: str) -> str:
     return f"{bare.format(interval.low)}{between}{bare.format(interval.high)}"
 
 
-def engine_latency_us(ladder: Ladder) -> float:
-    """us per query as a client of each thread sees it: threads x window / queries. 0 where no query was seen."""
-    if not ladder.queries:
-        return 0.0
-    return ladder.threads * ladder.seconds * 1e6 / ladder.queries
-
-
-def others_reads(ladder: Ladder) -> int:
-    """Reads of the device in the window that are not of these queries; 0 where they are too few to matter.
-
-    Of the queries that are not followed as many read as of those that are.
-    """
-    device = ladder.device
-    if device is None or not ladder.followed:
-        return 0
-    others = round(device.reads - device.followed * ladder.queries / ladder.followed)
-    return others if others > _OTHERS * device.reads else 0
-
-
-def left_out(threads: int, ns: int) -> str:
+def left_out(threads: int, ns: int, kind: str = "idle", why: str = "next to nothing to do") -> str:
     """A line on the threads that a table is without."""
-    return f"left out: {threads} idle thread{'s' * (threads != 1)} (next to nothing to do; {ns / 1e9:.3f} s)"
+    return f"left out: {threads} {kind} thread{'s' * (threads != 1)} ({why}; {ns / 1e9:.3f} s)"
 
 
 def schedstat_is_above(clock: WallClock) -> bool:

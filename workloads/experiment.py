@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ground.errors import UsageError
+from ground.system.atomic_files import read_toml
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 
@@ -116,8 +117,8 @@ def read_file(name: str, within: tuple[str, ...] = ()) -> tuple[Path, dict[str, 
             f"there is no experiment {name}", means="nothing was started", mend=f"{known}, or a .toml file"
         )
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, ValueError) as error:
+        data = read_toml(path)
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} is not an experiment: {error!r}") from None
     other = data.pop("like", None)
     if other is None:

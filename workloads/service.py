@@ -20,11 +20,15 @@ _RULES = "service.categories.toml"
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Threads of one purpose: thread and title are patterns of the thread's name and of its process's command line."""
+    """Threads of one purpose: thread and title are patterns of the thread's name and of its process's command line.
+
+    background: they serve no query: what they wait for is none of its time
+    """
 
     name: str
     thread: str = ".*"
     title: str = ".*"
+    background: bool = False
 
 
 class CountPreset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ from ground.system.atomic_files import read_json
 __all__ = (
     "CLASSES",
     "FOLLOWED",
+    "REST",
     "STAGES",
     "Ladder",
     "LadderDevice",
@@ -49,6 +50,10 @@ STAGES: dict[str, Step] = {
     "get_post": Step("file reader returns", "query returns", "checksum, cache insert, search in block", "engine"),
 }
 
+# Share of others' reads above which diskstats' mean is not of these queries.
+_OTHERS = 0.01
+# As a share: what the books of two sources may differ by.
+REST = 0.02
 # The class whose queries have stages.
 FOLLOWED = "one_read"
 
@@ -223,6 +228,36 @@ class Ladder:
         return (
             programs + traps + stepping * sum(any(w.stepped for w in watched) for watched in (self.query, self.reader))
         )
+
+    def rest_ns(self, by_engine_ns: float) -> float:
+        """What of a query by the client's clock is neither the query nor the client's loop, without what following adds
+        to a query that is followed, for the others do not have it."""
+        return by_engine_ns - self.cycle_ns + self.probe_ns * (1 - 1 / self.sample)
+
+    @property
+    def seen_us(self) -> float:
+        """us per query as a client of each thread sees it: threads x window / queries. 0 where no query was seen."""
+        return self.threads * self.seconds * 1e6 / self.queries if self.queries else 0.0
+
+    @property
+    def others_reads(self) -> int:
+        """Reads of the device in the window that are not of these queries; 0 where they are too few to matter.
+
+        Of the queries that are not followed as many read as of those that are.
+        """
+        if self.device is None or not self.followed:
+            return 0
+        others = round(self.device.reads - self.device.followed * self.queries / self.followed)
+        return others if others > _OTHERS * self.device.reads else 0
+
+    @property
+    def others_share(self) -> float | None:
+        """Of the device's time (diskstats), the part that others' reads took, if these took what the ladder says: both
+        are rounded and of not quite the same reads, so that near 0 it says nothing. None where it is not known."""
+        if self.device is None or not self.device.read_ms or not self.total.count:
+            return None
+        inside = sum(self.stage(name).mean_ns for name in ("queue", "device"))
+        return 1 - inside * (self.device.reads - self.others_reads) / (self.device.read_ms * 1e6)
 
     @property
     def stepped(self) -> list[Watched]:

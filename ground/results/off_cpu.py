@@ -253,6 +253,7 @@ class WallClock:
 
     elapsed_ns: of the threads that are not idle; the rows add up to it, but for `unseen_ns`
     idle_ns:    time of idle threads (`Thread.is_idle`), which is not in the rows; idle_threads: how many
+    background_ns: the same of threads that work and serve no query; background_threads: how many
     ran_ns:     on a CPU, switch-in to switch-out, split by perf's owner categories where a profile is there
     cpu_ns:     the same by schedstat; None where a thread's was not known
     queries:    within the window
@@ -266,6 +267,8 @@ class WallClock:
     cpu_ns: int | None
     queries: float | None
     rows: list[WallRow] = field(default_factory=list)
+    background_ns: int = 0
+    background_threads: int = 0
     schema: int = 1
 
     @property

@@ -68,8 +68,8 @@ class Redaction:
         return name if _matches((*self.threads, *self.files), name) else self.hidden(name)
 
     def file(self, path: str) -> str:
-        """A mapped file, or a program."""
-        return path if not path or self._is_known(path) else self.hidden(path)
+        """A mapped file, or a program: of one that everybody knows its name, never the directory that it is in."""
+        return path.rpartition("/")[2] if not path or self._is_known(path) else self.hidden(path)
 
     def _is_known(self, path: str) -> bool:
         return _matches((*_LIBRARIES, *self.files), Path(path.removesuffix(" (deleted)")).name)

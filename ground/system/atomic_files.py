@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -23,6 +24,7 @@ __all__ = (
     "check_readable",
     "read_json",
     "read_text",
+    "read_toml",
     "read_whole",
     "write_json",
     "write_whole",
@@ -123,6 +125,14 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def read_text(path: Path) -> str:
     """The text of a log, UTF-8 or not. Errors as `read_whole` has them."""
     return read_whole(path).decode("utf-8", "replace")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """OSError, or ValueError for a file that is no TOML: tomllib has no bound of its own on how deep values nest."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("its values are nested too deep") from None
 
 
 def read_json(path: Path, form: type[_T], what: str = "") -> _T:

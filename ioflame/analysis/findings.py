@@ -24,11 +24,12 @@ from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.ladder import Ladder, Rung
 from ground.results.metrics import cpu_profiled
-from ground.results.off_cpu import OffCpu, Thread
+from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord
 from ground.results.states import MARKS
 from ioflame.analysis.bootstrap import share_draws, share_intervals
+from ioflame.analysis.checks.stolen_time import stolen_of, widened
 
 __all__ = ("MOST", "Rule", "Waits", "findings", "read_rules")
 
@@ -63,9 +64,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @dataclass(frozen=True)
 class Waits:
-    """The off-CPU window: its threads, their stacks where those can be read, and the queries within."""
+    """The off-CPU window: the threads that serve queries, stacks where those can be read, and the queries within."""
 
-    off: OffCpu
+    serving: Sequence[Thread]
     profile: Folded | None
     queries: float
 
@@ -92,6 +93,7 @@ def findings(
     cpu = cpu_profiled(record.metrics, record.profile.mode)[0] if record.profile is not None else None
     # Once for all rules: it builds every stack anew.
     stacks = list(profile.each_stack()) if profile is not None else []
+    stolen = stolen_of(record)
     found: list[Finding] = []
     replaced: set[str] = set()
     for general in rules:
@@ -101,14 +103,16 @@ def findings(
         elif rule.kind == "wait":
             one = _of_wait(rule, waits) if waits is not None else None
         else:
-            one = _of_frames(rule, profile, stacks, cpu) if profile is not None and cpu is not None else None
+            one = _of_frames(rule, profile, stacks, cpu, stolen) if profile is not None and cpu is not None else None
         if one is not None:
             found.append(one)
             replaced.update(rule.instead_of)
     return sorted((one for one in found if one.name not in replaced), key=lambda one: -one.us.estimate)[:MOST]
 
 
-def _of_frames(rule: Rule, profile: Folded, stacks: Sequence[FoldedStack], cpu_us: float) -> Finding | None:
+def _of_frames(
+    rule: Rule, profile: Folded, stacks: Sequence[FoldedStack], cpu_us: float, stolen: int
+) -> Finding | None:
     if profile.slices is None:
         return None
     matches = _matcher(rule)
@@ -127,6 +131,7 @@ def _of_frames(rule: Rule, profile: Folded, stacks: Sequence[FoldedStack], cpu_u
     for second, stack_number, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
         seconds[second][not of_rule[stack_number]] += weight
     share = share_intervals([seconds])[0] if by_frame else None
+    share = widened(share, by_frame.total(), sum(profile.stacks.weight), stolen) if share is not None else None
     if share is None:
         return None
     return _finding(rule, _scaled(share, cpu_us, samples), cpu_us, "us of CPU", by_frame.most_common(1)[0][0])
@@ -147,7 +152,7 @@ def _of_stage(rule: Rule, ladder: Ladder) -> Finding | None:
 def _of_wait(rule: Rule, waits: Waits) -> Finding | None:
     """Of the threads that are not idle. The frame is the innermost of the heaviest stacks that is none of the rule's
     frames and not the kernel's: whose lock it is."""
-    working = [thread for thread in waits.off.threads if not thread.is_idle]
+    working = [thread for thread in waits.serving if not thread.is_idle]
     by_thread = []
     for thread in working:
         ns = sum(thread.off_ns.get(state, 0) for state in rule.states)

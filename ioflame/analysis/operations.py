@@ -19,10 +19,11 @@ OPERATIONS_VIEW = "operations"
 _UNKNOWN = 50
 
 
-def operations_of(folded: Folded, plain: Sequence[Window], mode: str) -> list[Operation]:
+def operations_of(folded: Folded, plain: Sequence[Window], mode: str, stolen: int = 0) -> list[Operation]:
     """Every kind, in the order of the rules; none where these tell none apart, or nothing was sampled.
 
-    plain: windows with nothing attached, whose CPU and counts are shared out; mode: what of the CPU was sampled
+    plain: windows with nothing attached, whose CPU and counts are shared out; mode: what of the CPU was sampled;
+    stolen: the most of the weight that can be stolen time
     """
     if OPERATIONS_VIEW not in folded.views or not folded.statistics.weight or not plain:
         return []
@@ -34,16 +35,16 @@ def operations_of(folded: Folded, plain: Sequence[Window], mode: str) -> list[Op
         if all(kind in window.counters.operations for window in plain)
     }
     found = []
-    for row in categories_of(category_file(folded, OPERATIONS_VIEW)).rows:
+    for row in categories_of(category_file(folded, OPERATIONS_VIEW, stolen=stolen)).rows:
         count, own_us = counted.get(row.name), cpu_us * row.share / 100
         us = own_us / count if count else None
         table = None
         if us is not None:
             own = folded.of_row(OPERATIONS_VIEW, row.name)
-            table = categories_of(category_file(own, "owner", (us, None)))
-            # The owner view is of reads: it knows next to nothing of a write.
+            table = categories_of(category_file(own, "owner", (us, None), stolen))
+            # An owner view of reads knows next to nothing of a write.
             if table.rows[-1].share > _UNKNOWN and WRITES_VIEW in own.views:
-                table = categories_of(category_file(own, WRITES_VIEW, (us, None)))
+                table = categories_of(category_file(own, WRITES_VIEW, (us, None), stolen))
         per_second = None if count is None else count / seconds
         cores = own_us / 1e6 / seconds
         found.append(Operation(row.name, row.label, row.share, row.samples, cores, row.interval, per_second, us, table))

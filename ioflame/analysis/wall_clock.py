@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ground.results.categories import Categories
 from ground.results.off_cpu import STATES, OffCpu, OffStack, WallClock, WallRow
@@ -13,13 +13,23 @@ __all__ = ("wall_clock",)
 _ON_CPU = "on-CPU"
 
 
-def wall_clock(off: OffCpu, stacks: Sequence[OffStack], on_cpu: Categories | None, queries: float | None) -> WallClock:
-    """The time of the threads that are not idle: on a CPU by the categories of `on_cpu`, off it by state and category.
+def wall_clock(
+    off: OffCpu,
+    stacks: Sequence[OffStack],
+    on_cpu: Categories | None,
+    queries: float | None,
+    background: Collection[int] = (),
+) -> WallClock:
+    """The time of the threads that serve queries: on a CPU by the categories of `on_cpu`, off it by state and category.
+
+    on_cpu: of these threads; background: those that work and serve none, which are left out as idle ones are
 
     The CPU profile's shares are scaled to the time from switch-in to switch-out, in which its samples were taken.
     """
     idle = {thread.tid for thread in off.threads if thread.is_idle}
-    busy = [thread for thread in off.threads if thread.tid not in idle]
+    beside = [thread for thread in off.threads if thread.tid in background and thread.tid not in idle]
+    left_out = {*idle, *(thread.tid for thread in beside)}
+    busy = [thread for thread in off.threads if thread.tid not in left_out]
     ran = sum(thread.ran_ns for thread in busy)
     known = [thread.cpu_ns for thread in busy if thread.cpu_ns is not None]
 
@@ -35,7 +45,7 @@ def wall_clock(off: OffCpu, stacks: Sequence[OffStack], on_cpu: Categories | Non
     order = {category.name: place for place, category in enumerate(on_cpu.rows)} if on_cpu is not None else {}
     for state in STATES:
         # What could not be kept has no thread of its own.
-        within = [s for s in stacks if s.state == state and (s.tid not in idle or "[lost stack]" in s.frames)]
+        within = [s for s in stacks if s.state == state and (s.tid not in left_out or "[lost stack]" in s.frames)]
         by_category: Counter[str] = Counter()
         for stack in within:
             by_category[stack.category] += stack.ns
@@ -46,7 +56,9 @@ def wall_clock(off: OffCpu, stacks: Sequence[OffStack], on_cpu: Categories | Non
         elapsed_ns=sum(thread.life_ns for thread in busy),
         threads=len(busy),
         idle_ns=sum(thread.life_ns for thread in off.threads if thread.tid in idle),
-        idle_threads=len(off.threads) - len(busy),
+        idle_threads=len(idle),
+        background_ns=sum(thread.life_ns for thread in beside),
+        background_threads=len(beside),
         ran_ns=ran,
         cpu_ns=sum(known) if len(known) == len(busy) else None,
         queries=queries,

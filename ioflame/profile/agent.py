@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import struct
 import sys
@@ -22,7 +23,7 @@ import msgspec
 from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.run import open_run
 from ground.results.store.database import Store
-from ground.system.atomic_files import read_text, write_whole
+from ground.system.atomic_files import read_toml, write_whole
 from ground.system.host import host_facts
 from ground.system.http_answer import http_answer
 from ground.system.process import Children, capture
@@ -42,13 +43,15 @@ from ioflame.profile.store.add import add_to_store
 __all__ = ("Agent", "Service", "Turn", "read_agent", "run_agent", "turn_of")
 
 # What `ioflame attach` is asked for where the service does not say.
-_ATTACH: Mapping[str, str | int | float] = {"collect": "perf", "freq": 49}
+_ATTACH: Mapping[str, str | int | float | bool] = {"collect": "perf", "freq": 49}
 _ANSWER_SECONDS = 300.0
 _MOST_BYTES = 256 << 20
 _VERSION_SECONDS = 30.0
 # Of a run beyond its seconds: then its analysis hangs.
 _ANALYSIS_SECONDS = 1800.0
 _LOOK_SECONDS = 0.5
+# A host that is so much later than it was to wake has slept: no sleep of ours is longer than a look.
+_LATE_SECONDS = 10.0
 _RECORDER = "recorder"
 
 
@@ -59,7 +62,7 @@ class Service(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     seconds: of a profile; samples: that are wanted of all hosts in a period
     hosts: that have this service; cores: that it uses on one, 0: as many as the host has
     recorder: from start to start of the runs of its flight recorder; "" for none
-    attach: options of `ioflame attach`: {collect = "perf", budget = "0.5%"}
+    attach: options of `ioflame attach`: {collect = "perf", budget = "0.5%", redact = true}
     """
 
     name: str
@@ -73,7 +76,7 @@ class Service(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     hosts: int = 1
     cores: float = 0.0
     recorder: str = ""
-    attach: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    attach: dict[str, str | int | float | bool] = msgspec.field(default_factory=dict)
 
 
 class Agent(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -101,10 +104,17 @@ class Turn:
 def read_agent(path: Path) -> Agent:
     """UsageError where it is no TOML, or has a word or a value that makes no sense; it names the place."""
     try:
-        agent = msgspec.toml.decode(read_text(path), type=Agent)
-    except msgspec.DecodeError as error:
+        agent = msgspec.convert(read_toml(path), Agent)
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {error}", means="nothing was started", mend="docs/fleet.md has an example") from None
     for one in agent.service:
+        # A directory of the name is made, below `out`.
+        if not re.fullmatch(r"\w[\w .:@+-]*", one.name):
+            raise UsageError(
+                f"{path}: a service is called {one.name!r}",
+                means="its runs lie in a directory of that name",
+                mend="a name of letters, digits, blanks and . : @ + - _, of which the first is a letter or a digit",
+            )
         named = [key for key in ("cgroup", "container", "pprof") if getattr(one, key)]
         if len(named) != 1:
             raise UsageError(
@@ -117,6 +127,12 @@ def read_agent(path: Path) -> Agent:
                 f"{path}: the service {one.name} has values out of range",
                 mend="seconds below those of every; samples and hosts from 1, cores from 0",
             )
+        if not _is_frequency(one.attach.get("freq", 1)):
+            raise UsageError(
+                f"{path}: the service {one.name} has attach.freq {one.attach['freq']!r}",
+                means="how many samples a profile has is not known, nor with what chance one is taken",
+                mend="samples a second and CPU: freq = 49",
+            )
         if one.recorder and (one.pprof or parse_duration("recorder", one.recorder) <= one.seconds):
             raise UsageError(
                 f"{path}: the service {one.name} cannot have a recorder of every {one.recorder}",
@@ -126,6 +142,10 @@ def read_agent(path: Path) -> Agent:
     if len({one.name for one in agent.service}) < len(agent.service):
         raise UsageError(f"{path}: two services have one name", mend="a name for each")
     return agent
+
+
+def _is_frequency(value: str | float) -> bool:
+    return type(value) is not bool and str(value).isascii() and str(value).isdigit() and int(value) > 0
 
 
 def turn_of(service: Service, host: str, period: int, every: float) -> Turn:
@@ -147,7 +167,9 @@ def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
     """Period after period until it is interrupted, or one that begins now; how many profiles failed.
 
     One profile at a time. What fails is told and the others go on. Between them the flight recorders run, and SIGUSR1
-    keeps the runs of the last 15 minutes of all services for good.
+    keeps the runs of the last 15 minutes of all services for good. What came due while the host slept is missed: it
+    would be taken now, when no hash said so, and once for each period. What came due while we were at work is late, but
+    never later than its period.
     """
     every, keep = parse_duration("every", agent.every), parse_duration("keep", agent.keep)
     host = agent.host or host_facts()["host_id"]
@@ -156,19 +178,24 @@ def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
             "/etc/machine-id names no machine", means="all such hosts would wake at once", mend="host = NAME"
         )
     Store(Path(agent.store), create=True)
-    begun, failed = time.time(), 0
-    period = int(begun // every)
-    start = begun if once else period * every
+    # What came before we were started, or woke, is nobody's.
+    awake, failed = time.time(), 0
+    period = int(awake // every)
+    start = awake if once else period * every
     with keep_requests() as requested, Children() as children:
         recorders = _Recorders(agent, children, reporter, requested)
         while True:
             turns = [(turn_of(one, host, period, every), one) for one in agent.service]
             for turn, service in sorted(turns, key=lambda pair: pair[0].after):
                 due = start + turn.after
-                # What came before we were started is nobody's.
-                if not turn.taken or due < begun:
+                if not turn.taken or due < awake:
                     continue
-                recorders.until(due)
+                if not recorders.until(due):
+                    awake = time.time()
+                    continue
+                if time.time() >= start + every and not once:
+                    reporter.warn(f"{service.name}: a profile was missed: its period was over before other work was")
+                    continue
                 try:
                     _profile(agent, service, host, turn.chance / every, keep, children)
                 except IoflameError as error:
@@ -176,9 +203,10 @@ def run_agent(agent: Agent, reporter: Reporter, *, once: bool = False) -> int:
                     reporter.warn(f"{service.name}: {error}")
             if once:
                 return failed
-            period += 1
+            period = max(period + 1, int(time.time() // every))
             start = period * every
-            recorders.until(start)
+            if not recorders.until(start):
+                awake = time.time()
 
 
 @dataclass
@@ -194,18 +222,23 @@ class _Recorders:
     requested: Callable[[], bool]
     due: dict[str, float] = field(default_factory=dict)
 
-    def until(self, end: float) -> None:
-        """Waits; a run that has begun by then is waited for."""
+    def until(self, end: float) -> bool:
+        """Waits; a run that has begun by then is waited for. False where the time passed while the host slept, or we
+        were stopped."""
+        slept = False
         while True:
             if self.requested():
                 self._keep()
             now = time.time()
             if now >= end:
-                return
+                if slept:
+                    self.reporter.warn(f"the host slept for {now - end:.0f} s or more: what came due then is missed")
+                return not slept
             ready = (one for one in self.agent.service if one.recorder and self.due.get(one.name, 0.0) <= now)
             service = next(ready, None)
             if service is None:
                 time.sleep(min(_LOOK_SECONDS, end - now))
+                slept = time.time() > end + _LATE_SECONDS
                 continue
             self.due[service.name] = now + parse_duration("recorder", service.recorder)
             self._record(service)
@@ -258,7 +291,8 @@ def _attached(service: Service, every: str, out: Path, children: Children) -> Pa
     """A run of `ioflame attach`, which is a process of its own; its directory. every: the time that a budget is of"""
     words = [*_asked(service).split(" ", 1), "--seconds", f"{service.seconds:g}", "--out", str(out), "--quiet"]
     given = {**_ATTACH, **({"per": every} if "budget" in service.attach else {}), **service.attach}
-    words += [f"--{name}={value}" for name, value in given.items()]
+    said = {name: value for name, value in given.items() if value is not False}
+    words += [f"--{name}" if value is True else f"--{name}={value}" for name, value in said.items()]
     out.mkdir(parents=True, exist_ok=True)
     latest, log = out / "latest", out / "attach.log"
     before = latest.resolve()

@@ -30,7 +30,7 @@ from ground.system.host import describe_host
 from ground.text.progress import Reporter
 from ground.text.settings import of_attached
 from ioflame.analysis.categories import categories_of, category_file
-from ioflame.analysis.checks.stolen_time import stolen_checks
+from ioflame.analysis.checks.stolen_time import stolen_checks, stolen_of
 from ioflame.analysis.checks.target import rules_check
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from ioflame.analysis.checks.whole_run import run_checks
@@ -40,6 +40,7 @@ from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
 from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import OPERATIONS_VIEW, operations_of
 from ioflame.profile.observers import show_observed
+from ioflame.profile.off_cpu import serving_threads
 from ioflame.profile.queries import queries_each_second
 from ioflame.profile.report import write_report
 from ioflame.profile.rules import rules_of
@@ -158,7 +159,8 @@ def _waits(run: Run) -> Waits | None:
     off = read_or_none(run.path(Files.OFF_CPU), read_off_cpu)
     if window is None or off is None:
         return None
-    return Waits(off, read_or_none(run.path(Files.OFF_CPU_PROFILE), read_profile), window.counters.queries or 0.0)
+    stacks = read_or_none(run.path(Files.OFF_CPU_PROFILE), read_profile)
+    return Waits(serving_threads(off, run.record), stacks, window.counters.queries or 0.0)
 
 
 def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Folded, dict[str, int], list[Check]]:
@@ -213,7 +215,8 @@ def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
     profile = run.record.profile
     assert profile is not None
     cpu = cpu_profiled(run.record.metrics, profile.mode)
-    tables = {view: category_file(folded, view, cpu) for view in folded.views}
+    stolen = stolen_of(run.record)
+    tables = {view: category_file(folded, view, cpu, stolen) for view in folded.views}
     for view, table in tables.items():
         write_json(run.path(Files.of_view(view)), table)
     return {view: categories_of(table) for view, table in tables.items()} if folded.statistics.weight else {}
@@ -221,7 +224,7 @@ def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:
 
 def _write_operations(run: Run, folded: Folded, plain: Sequence[Window]) -> list[Operation]:
     assert run.record.profile is not None
-    found = operations_of(folded, plain, run.record.profile.mode)
+    found = operations_of(folded, plain, run.record.profile.mode, stolen_of(run.record))
     if found:
         write_json(run.path(Files.OPERATIONS), found)
     return found

@@ -12,7 +12,7 @@ from ground.errors import IoflameError
 from ground.results.files import Files
 from ground.results.io_latency import read_io_latency
 from ground.results.ladder import read_ladder
-from ground.results.metrics import window_metrics
+from ground.results.metrics import metrics_of
 from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
 from ground.results.pmp import read_locks, read_pmp
 from ground.results.run import Run
@@ -53,7 +53,7 @@ def read_observed(run: Run, notes: list[str]) -> Observed:
         locks=read(Files.LOCKS, lambda path: read_locks(path.parent)),
         off_stacks=by_state(off_stacks or [], idle),
         pmp_stacks=read(Files.PMP_FOLDED, lambda path: _pmp_stacks(path, rules)) or [],
-        rx_lat_us=window_metrics(windows, run.record.threads).get("rx.lat"),
+        rx_lat_us=metrics_of(run.record, windows).get("rx.lat"),
     )
 
 

@@ -15,7 +15,7 @@ from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.io_latency import read_io_latency
 from ground.results.ladder import read_ladder
-from ground.results.metrics import window_metrics
+from ground.results.metrics import metrics_of
 from ground.results.off_cpu import read_run_queue
 from ground.results.run import Run
 from viz.terminal.io_latency import io_latency_text
@@ -57,7 +57,7 @@ def show_ladder(path: Path, rx_lat_us: float | None = None) -> Shown:
 def ladder_of_run(run: Run) -> Shown:
     """That of a run directory, beside the latency of its window as the client saw it."""
     windows = [window for window in run.record.windows if window.kind == "ladder"]
-    return show_ladder(run.path(Files.LADDER), window_metrics(windows, run.record.threads).get("rx.lat"))
+    return show_ladder(run.path(Files.LADDER), metrics_of(run.record, windows).get("rx.lat"))
 
 
 def show_run_queue(path: Path) -> Shown:

@@ -321,6 +321,26 @@ def test_a_program_without_an_engine_is_called_by_its_own_name(ioflame: Ioflame,
     assert f"{program}; symbols" in page and "rocksdb in" not in page
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[view.owner]\ndescription = 'd'\nwalk = 'root'\n", "view.owner: Object missing required field `category`"),
+        ("[view.owner]\ncategory = [{label = 'x'}]\n", "view.owner: Object missing required field `name`"),
+        ("view = 5\n", "Expected `object`, got `int`"),
+        (f"schema = {'[' * 3000}", "nested too deep"),
+    ],
+)
+def test_rules_that_are_none_are_refused_before_anything_is_attached(
+    ioflame: Ioflame, tmp_path: Path, text: str, words: str
+) -> None:
+    rules = tmp_path / "my.toml"
+    rules.write_text(text, encoding="ascii")
+    with service(["sleep", "60"]) as process:
+        code, _, err = ioflame.run("attach", f"--pid={process.pid}", "--rules", rules, "--out", tmp_path / "runs")
+    assert (code, f"--rules {rules}: " in err, words in err) == (2, True, True), err
+    assert not list(tmp_path.glob("runs/*"))
+
+
 def test_again_and_again_until_the_target_ends_and_the_last_minutes_are_kept(ioflame: Ioflame, tmp_path: Path) -> None:
     with service(["sleep", "600"]) as process:
         words = ("--every=1m", "--for=5", "--collect=null", "--out", str(tmp_path))

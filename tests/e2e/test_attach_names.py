@@ -77,12 +77,15 @@ def test_names_of_what_only_the_target_saw_are_kept(ioflame: Ioflame, tmp_path: 
 
 @pytest.fixture(scope="module")
 def secretd(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A program that computes. It, its library, the functions of both and its thread are called secret."""
+    """A program that computes. It, its library, the functions of both, its thread, and the directory that it has its C
+    library from are called secret."""
     place = tmp_path_factory.mktemp("of-secret")
+    used = subprocess.run(["cc", "-print-file-name=libc.so.6"], capture_output=True, text=True, check=True)
+    shutil.copy(used.stdout.strip(), place)
     words = ["cc", "-O1", "-fno-omit-frame-pointer", "-DTURN=secret_turn"]
     library = place / "libsecret.so"
     subprocess.run([*words, "-shared", "-fPIC", "-o", library, "crank.c"], cwd=_SOURCES, check=True)
-    program = [*words, "-o", str(place / "secretd"), "statically.c", str(library)]
+    program = [*words, "-o", str(place / "secretd"), "statically.c", str(library), f"-Wl,-rpath,{place}"]
     subprocess.run(program, cwd=_SOURCES, check=True)
     return str(place / "secretd")
 

@@ -152,7 +152,7 @@ def test_a_service_is_watched_by_perf_and_stored_with_its_probability(busy_group
     config = agent(
         tmp_path, tmp_path / "s", "h", f'name = "db"\nversion = "10.6"\ncgroup = "{busy_group}"\nseconds = 6'
     )
-    config.write_text(config.read_text().replace('every = "1s"', 'every = "7s"'))
+    config.write_text(config.read_text().replace('every = "1s"', 'every = "7s"') + "attach = { redact = true }\n")
     done = start(config)
     _, err = done.communicate(timeout=300)
     assert done.returncode == 0, err + (tmp_path / "runs" / "db" / "attach.log").read_text()
@@ -161,6 +161,7 @@ def test_a_service_is_watched_by_perf_and_stored_with_its_probability(busy_group
     (row,) = store.query("SELECT test, label, host, probability FROM runs SEMI JOIN hosts USING (run, host)").rows
     recorded = sum(window.seconds for window in record.windows if window.kind == "perf")
     assert row == ("db", "10.6", "h", pytest.approx(recorded / 7)) and record.profile is not None
+    assert record.target is not None and record.target.redacted
     assert store.query("SELECT sum(weight)::BIGINT FROM samples").rows == [(record.profile.weight,)]
     # As much CPU as was recorded, times the seconds that were not.
     (hours,) = store.query("SELECT hours FROM cpu_hours").rows[0]
@@ -192,6 +193,37 @@ def test_the_last_minutes_of_a_recorder_are_kept_on_a_signal(busy_group: Path, t
     assert Store(tmp_path / "s").query("SELECT count(*) FROM runs").rows == [(0,)]
 
 
+@pytest.mark.long
+def test_what_came_due_while_the_host_slept_is_missed(tmp_path: Path) -> None:
+    """Stopped for 15 periods of a second, and let go on: it takes one in each second again, and none of the 15."""
+    (tmp_path / "p.pb.gz").write_bytes(profile(1))
+    store = tmp_path / "s"
+    service = f'name = "db"\npprof = "{(tmp_path / "p.pb.gz").as_uri()}"\nseconds = 0.9'
+    argv = [sys.executable, "-m", "ioflame.cli", "agent", "--config", str(agent(tmp_path, store, "h", service))]
+    watching = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+
+    def taken(least: int) -> int:
+        while (count := len(list(store.glob("v1/runs/*/*.parquet")))) < least:
+            assert watching.poll() is None
+            time.sleep(0.02)
+        return count
+
+    taken(1)
+    watching.send_signal(signal.SIGSTOP)
+    asleep = time.time()
+    while time.time() < asleep + 15:
+        time.sleep(0.1)
+    before = taken(1)
+    awake = time.time()
+    watching.send_signal(signal.SIGCONT)
+    caught_up = taken(before + 6) - before
+    # One that was begun when it was stopped, and one in each second that has begun since.
+    assert caught_up <= 2 + time.time() - awake
+    watching.terminate()
+    _, err = watching.communicate(timeout=60)
+    assert "the host slept for" in err
+
+
 def test_what_fails_is_told_and_the_other_services_go_on(tmp_path: Path) -> None:
     (tmp_path / "good.pb.gz").write_bytes(profile(1))
     good = f'pprof = "{(tmp_path / "good.pb.gz").as_uri()}"\nseconds = 0.1'
@@ -218,6 +250,13 @@ def test_what_fails_is_told_and_the_other_services_go_on(tmp_path: Path) -> None
         ('name = "a"\npprof = "x"\nseconds = 0.1\n[[service]]\nname = "a"\npprof = "y"\nseconds = 0.1', "one name"),
         ('name = "a"\npprof = "x"\nrecorder = "1m"\nseconds = 0.1', "cannot have a recorder"),
         ("name = ", "Invalid value"),
+        ('name = "../X"\npprof = "x"\nseconds = 0.1', "called '../X'"),
+        ('name = ".."\npprof = "x"\nseconds = 0.1', "called '..'"),
+        ('name = ""\npprof = "x"\nseconds = 0.1', "called ''"),
+        ('name = "a"\ncgroup = "x"\nseconds = 0.1\nattach = { freq = "abc" }', "attach.freq 'abc'"),
+        ('name = "a"\ncgroup = "x"\nseconds = 0.1\nattach = { freq = 0 }', "attach.freq 0"),
+        ('name = "a"\ncgroup = "x"\nseconds = 0.1\nattach = { freq = true }', "attach.freq True"),
+        (f"name = {'[' * 3000}", "nested too deep"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_is_refused_by_its_place(

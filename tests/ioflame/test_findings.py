@@ -156,14 +156,14 @@ def waits_of(off_ms: list[dict[str, int]], tmp_path: Path, queries: float = 1000
     text = ["db_bench 1/1 1.000000: 7 off:", *(f"\t401000 {frame} (/usr/bin/x)" for frame in reversed(LOCKED)), "", ""]
     argv = ["--kernel", "--states", ",".join(f"[{state}]" for state in STATES), "--input-format", "perf-script", "-"]
     run_stackfold(argv, path, data="\n".join(text).encode()).require("stackfold")
-    return Waits(off, read_profile(path), queries)
+    return Waits(off.threads, read_profile(path), queries)
 
 
 def test_waits_for_a_cpu_and_for_locks_are_per_query_of_the_threads_at_work(run: RunRecord, tmp_path: Path) -> None:
     busy = [{"woken": 100, "preempted": 300, "lock": 200} for _ in range(4)]
     idle = Thread(9, "rocksdb:low", 0, 10**9, False, False, 0, None, {"condition": 10**9}, 2, 0)
     waits = waits_of(busy, tmp_path)
-    waits.off.threads.append(idle)
+    waits = replace(waits, serving=[*waits.serving, idle])
     cpu, locks = findings(RULES, run, waits=waits)
     # Four threads for a second, 1,000 queries: 4,000 us a query.
     assert (cpu.name, cpu.us.n) == ("more threads than CPUs", 4)

@@ -35,6 +35,21 @@ def test_names_that_everybody_knows_are_kept(frame: str, path: str, shown: str) 
     assert redaction.frame(frame, path) == redaction.frame(frame, path)
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/SECRETDIR/libstdc++.so.6", r"libstdc\+\+\.so\.6"),
+        ("/SECRETDIR/librocksdb.so.7.8.3 (deleted)", r"librocksdb\.so\.7\.8\.3 \(deleted\)"),
+        ("[kernel.kallsyms]", r"\[kernel\.kallsyms\]"),
+        ("/SECRETDIR/server", _HASH),
+        ("", ""),
+    ],
+)
+def test_of_a_file_that_everybody_knows_its_name_is_kept_and_not_its_directory(path: str, shown: str) -> None:
+    redaction = Redaction(files=[r"librocksdb[-\w.]*\.so.*"])
+    assert re.fullmatch(shown, redaction.file(path)), redaction.file(path)
+
+
 def test_threads_of_the_engine_are_kept_and_another_run_has_other_hashes() -> None:
     one, other = (Redaction(threads=["rocksdb:low.*"]) for _ in range(2))
     assert one.thread("rocksdb:low0") == "rocksdb:low0"

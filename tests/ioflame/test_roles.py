@@ -15,7 +15,7 @@ from ground.results.metrics import window_metrics
 from ground.results.record import SCHEMA, Expectation, RoleCounters, RunRecord
 from ground.results.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
 from ioflame.analysis.checks.writes import write_proofs
-from ioflame.profile.compare.budget import serving_threads
+from ioflame.profile.off_cpu import serving_threads
 from tests.records import window
 from tests.viz import observers
 from workloads.engines.rocksdb.engine import RocksDB

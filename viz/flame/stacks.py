@@ -61,8 +61,8 @@ def stacks_of(profile: Folded, view: str | None = None) -> list[Stack]:
                 stack.weight,
                 stack.samples,
                 shown(stack.category),
-                # The command is the first frame here.
-                stack.anchor + 1 if stack.anchor >= 0 else -1,
+                # The command is the first frame here; a category that the thread's name decided begins at it.
+                -1 if stack.category == OTHER else stack.anchor + 1,
                 objects,
                 "" if stack.tid is None else f"{comm}/{stack.tid}",
             )

@@ -47,19 +47,24 @@ def owner(view: RunView, hues: Sequence[int]) -> Markup:
         f"{', '.join(view.owner.rules_checked)}. {cost} {_interval_legend(view.owner)} Click a row to see only its "
         "stacks."
     )
-    return _view(view, view.owner, "owner", legend, list(enumerate(view.owner.rows)), hues)
+    places = list(enumerate(view.owner.rows))
+    if view.record.target is not None:  # it may read or write, or do both
+        legend += _without(view.owner)
+        places = [(place, row) for place, row in places if row.weight or place == len(places) - 1]
+    return _view(view, view.owner, "owner", legend, places, hues)
+
+
+def _without(categories: Categories) -> str:
+    empty = [row.name for row in categories.rows if not row.weight]
+    return f" Without weight: {', '.join(empty)}." if empty else ""
 
 
 def leaf(view: RunView) -> Markup:
     """Table of the leaf view; categories without weight are named below."""
     if view.leaf is None:
         return absent("No leaf view: the stacks could not be sorted by what ran at the bottom.")
-    empty = [row.name for row in view.leaf.rows if not row.weight]
-    legend = (
-        "Leaf view: what the CPU was doing at the bottom of the stack, heaviest first. "
-        + _interval_legend(view.leaf)
-        + (f" Without weight: {', '.join(empty)}." if empty else "")
-    )
+    told = "Leaf view: what the CPU was doing at the bottom of the stack, heaviest first."
+    legend = f"{told} {_interval_legend(view.leaf)}{_without(view.leaf)}"
     return _view(view, view.leaf, "leaf", legend, _heaviest_first(view.leaf))
 
 

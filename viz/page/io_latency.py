@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from ground.results.io_latency import IoLatency
 from ground.results.ladder import Ladder
-from viz.figures import engine_latency_us
 from viz.page.latency_plots import heat_map_figure, histograms, percentile_table
 from viz.page.rendering import banner, table
 from viz.svg.axes import us
@@ -63,7 +62,7 @@ def _ladder_rows(
     total = ladder.total
     rows: list[tuple[str, float | None, float | None, float | None, str]] = []
     if ladder.start == "query":
-        by_engine = rx_lat_us if rx_lat_us is not None else engine_latency_us(ladder)
+        by_engine = rx_lat_us if rx_lat_us is not None else ladder.seen_us
         whose = "the engine's own count" if rx_lat_us is not None else "the queries seen"
         rows.append(("rx.lat, ladder window", by_engine * 1e3, None, None, f"threads x 1e6 / qps by {whose}"))
         rows.append(("query, all", ladder.query_ns, None, None, "followed queries, cache hits too"))

@@ -8,7 +8,7 @@ from functools import partial
 from markupsafe import Markup
 
 from ground.results.ladder import CLASSES, STAGES, Ladder, Rung
-from viz.figures import CannotBeError, others_reads
+from viz.figures import CannotBeError
 from viz.page.latency_plots import histograms
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.axes import us
@@ -76,7 +76,7 @@ def _gap(ladder: Ladder) -> dict[str, str] | None:
     largest, *rest = parts
     counted = ""
     if ladder.device is not None and ladder.device.await_ns is not None:
-        others = others_reads(ladder)
+        others = ladder.others_reads
         whose = f", with {others:,} reads of others in it" if others else ""
         counted = f"io.lat of {ladder.device.name}, by diskstats: {us(ladder.device.await_ns)} us{whose}"
     return {

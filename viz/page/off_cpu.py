@@ -8,7 +8,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from ground.results.off_cpu import STATES, OffCpu, RunQueue, Thread, WallClock
-from viz.figures import StateTime, schedstat_is_above, states_of_working
+from viz.figures import StateTime, left_out, schedstat_is_above, states_of_working
 from viz.page.latency_plots import histograms, percentile_table
 from viz.page.rendering import absent, plot_figure, table
 from viz.svg.elements import element
@@ -91,6 +91,8 @@ def wall_clock_panel(clock: WallClock) -> Markup:
         f"thread{'s' * (clock.idle_threads != 1)} ({clock.idle_ns / 1e9:.3f} s) left out. "
         "On-CPU by the shares of the CPU profile, off-CPU by the stacks that waited."
     )
+    if clock.background_threads:
+        note += f" {left_out(clock.background_threads, clock.background_ns, 'background', 'they serve no query')}."
     if clock.cpu_ns is not None and clock.ran_ns:
         note += (
             f" schedstat says {clock.cpu_ns / 1e6:,.3f} ms on a CPU ({100 * (clock.cpu_ns / clock.ran_ns - 1):+.1f} %)"

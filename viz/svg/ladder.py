@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ground.results.ladder import STAGES, Ladder, Rung
-from viz.figures import engine_latency_us
 from viz.svg.axes import linear_axis, us
 from viz.svg.elements import element, label, path, plot
 
@@ -67,7 +66,7 @@ def ladder_plot(rows: Sequence[LadderRow]) -> Markup:
 
 
 def _rx_lat_ns(row: LadderRow) -> float:
-    return (row.rx_lat_us if row.rx_lat_us is not None else engine_latency_us(row.ladder)) * 1e3
+    return (row.rx_lat_us if row.rx_lat_us is not None else row.ladder.seen_us) * 1e3
 
 
 def _io_lat_ns(ladder: Ladder) -> float:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ground.results.ladder import CLASSES, STAGES, Ladder, Rung
-from viz.figures import engine_latency_us, others_reads
+from ground.results.ladder import CLASSES, REST, STAGES, Ladder, Rung
 from viz.terminal.columns import bar, microseconds, narrow
 
 __all__ = ("ladder_text",)
@@ -93,17 +92,14 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
 
 
 def _engine_lines(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
-    by_engine = rx_lat_us if rx_lat_us is not None else engine_latency_us(ladder)
+    by_engine = rx_lat_us if rx_lat_us is not None else ladder.seen_us
     whose = "the engine's count" if rx_lat_us is not None else "the queries seen"
-    rest = by_engine * 1e3 - ladder.cycle_ns
+    rest = ladder.rest_ns(by_engine * 1e3)
     share = 100 * rest / (by_engine * 1e3) if by_engine else 0.0
-    lines = [
+    return [
         _book("rx.lat", by_engine * 1e3, f"threads x 1e6 / qps, by {whose}"),
-        _book("rest", rest, f"{share:+.1f} % of rx.lat"),
+        _book("rest", rest, f"{share:+.1f} % of rx.lat, without what following adds to a query that is followed"),
     ]
-    if ladder.sample > 1:
-        lines.append("  (a query that is not followed is faster by what following costs)")
-    return lines
 
 
 def _device_lines(ladder: Ladder) -> list[str]:
@@ -111,16 +107,18 @@ def _device_lines(ladder: Ladder) -> list[str]:
     if device is None or device.await_ns is None or not total.count:
         return []
     inside = sum(ladder.stage(name).mean_ns for name in ("queue", "device"))
-    others = others_reads(ladder)
+    others = ladder.others_reads
     lines = [
         _book("queue + device", inside, "what the block layer and the device took"),
         _book(f"io.lat of {device.name}", device.await_ns, f"diskstats, {device.reads:,} reads"),
         "  (it ends once the reader has been woken: a few us more)",
     ]
-    if others:
-        own = device.reads - others
-        each = (device.await_ns * device.reads - inside * own) / others
-        lines.append(f"  ({others:,} of them others'; they took {each / 1e3:.0f} us each, if these took what is above)")
+    share = ladder.others_share
+    if others and share is not None:
+        told = f"they took {share * device.read_ms * 1e3 / others:.0f} us each, if these took what is above"
+        if share < REST:
+            told = "what they took is too little of the device's time to be told"
+        lines.append(f"  ({others:,} of them others'; {told})")
     gap = total.mean_ns - inside
     largest, *rest = ladder.device_gap()
     step = STAGES[largest.name]

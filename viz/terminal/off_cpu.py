@@ -69,6 +69,8 @@ def wall_clock_table(clock: WallClock) -> str:
     lines.append("")
     if clock.idle_threads:
         lines.append(left_out(clock.idle_threads, clock.idle_ns))
+    if clock.background_threads:
+        lines.append(left_out(clock.background_threads, clock.background_ns, "background", "they serve no query"))
     if clock.cpu_ns is not None and clock.ran_ns:
         more = 100 * (clock.cpu_ns / clock.ran_ns - 1)
         lines.append(f"on-CPU is switch-in to switch-out; schedstat says {clock.cpu_ns / 1e6:,.3f} ms ({more:+.1f} %)")

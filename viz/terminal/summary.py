@@ -81,7 +81,7 @@ def render_screen(
         head[0] += "\n" + fold_line(figures, width, 2)
     tables = []
     if record.profile is not None and categories is not None:
-        table = _table(record, categories, categories.rows, width, unicode, legend=False)
+        table = _table(record, categories, _owner_rows(record, categories), width, unicode, legend=False)
         tables.append(f"{where_it_goes(record)}\n{table}")
     if layers:
         tables.append("\n".join(line for line in layers.splitlines()[:_LAYERS] if line))
@@ -215,9 +215,18 @@ def categories_table(
     rows = [*sorted((row for row in named if row.weight), key=lambda row: -row.weight), other]
     title = f"{where_it_goes(record)} ({categories.view} view: {categories.description})"
     text = fold_line(title, width, 2)
-    text += "\n" + _table(record, categories, rows, width, unicode, legend=legend)
-    empty = [row.name for row in named if not row.weight]
-    return text + ("\n" + fold_line(f"without weight: {', '.join(empty)}", width, 2) if empty else "")
+    return text + "\n" + _table(record, categories, rows, width, unicode, legend=legend) + _without(named, width)
+
+
+def _without(rows: Sequence[Category], width: int) -> str:
+    empty = [row.name for row in rows if not row.weight]
+    return "\n" + fold_line(f"without weight: {', '.join(empty)}", width, 2) if empty else ""
+
+
+def _owner_rows(record: RunRecord, categories: Categories) -> Sequence[Category]:
+    """Of a target, which may read or write or do both, those with weight; `other` always."""
+    *named, other = categories.rows
+    return categories.rows if record.target is None else [*(row for row in named if row.weight), other]
 
 
 def _table(
@@ -252,7 +261,9 @@ def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool)
         if record.target is None
         else (fold_line(f"{where_it_goes(record)} (owner view: {categories.description})", width, 2) + "\n")
     )
-    text += _table(record, categories, categories.rows, width, unicode, legend=True)
+    text += _table(record, categories, _owner_rows(record, categories), width, unicode, legend=True)
+    if record.target is not None:
+        text += _without(categories.rows[:-1], width)
     text += "\n" + fold_line(
         f"us = share of weight in the perf window x {MODE_METRIC[mode]} of the plain windows, per query and per read"
         if "cpuPer" in record.metrics or record.target is None

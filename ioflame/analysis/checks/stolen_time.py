@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
+from ground.results.interval import Interval
 from ground.results.profile import Slices
 from ground.results.record import RunRecord, Window
 
-__all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_weight")
+__all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_of", "stolen_weight", "widened")
 
 # Of the weight; less moves no share by more than its own sampling does.
 _LITTLE = 0.02
@@ -43,6 +44,30 @@ def share_bounds(weight: int, total: int, stolen: int) -> tuple[float, float]:
     return max(0.0, (weight - stolen) / ran), min(1.0, weight / ran)
 
 
+def stolen_of(record: RunRecord) -> int:
+    """The most of the profile's weight that can be stolen time; 0 where that is next to nothing, or no sample can hold
+    it."""
+    profile = record.profile
+    if profile is None or not profile.weight or profile.coverage is None:  # only a weight in ns has a coverage
+        return 0
+    stolen = stolen_weight(profile.weight, profile.weight / profile.coverage, _stolen_ns(record))
+    return stolen if stolen > _LITTLE * profile.weight else 0
+
+
+def _stolen_ns(record: RunRecord) -> int:
+    return sum(window.counters.steal_ns for window in record.windows if window.kind == "perf")
+
+
+def widened(interval: Interval | None, weight: int, total: int, stolen: int) -> Interval | None:
+    """The interval of a share, in percent, that holds what stolen time may have made of it as well."""
+    if not stolen or not total:
+        return interval
+    low, high = (100 * bound for bound in share_bounds(weight, total, stolen))
+    if interval is None:
+        return Interval(100 * weight / total, low, high, 0)
+    return Interval(interval.estimate, min(interval.low, low), max(interval.high, high), interval.n)
+
+
 def quiet_slices(slices: Slices, series: Sequence[Window]) -> list[int]:
     """The slices of the profile in which the hypervisor took nothing, by the counters of every second they touch.
 
@@ -67,12 +92,8 @@ def stolen_checks(
     series: the windows by second; categories: the owner view; slices: of the profile, None where it has none
     """
     rows = categories.rows if categories is not None else []
-    profile = record.profile
-    if profile is None or not profile.weight or profile.coverage is None:  # only a weight in ns has a coverage
-        return
-    stolen_ns = sum(window.counters.steal_ns for window in record.windows if window.kind == "perf")
-    stolen = stolen_weight(profile.weight, profile.weight / profile.coverage, stolen_ns)
-    if stolen <= _LITTLE * profile.weight:
+    profile, stolen, stolen_ns = record.profile, stolen_of(record), _stolen_ns(record)
+    if profile is None or not stolen:
         return
     seconds = [window for window in series if window.kind == "perf"]
     hit = sum(window.counters.steal_ns > 0 for window in seconds)
@@ -84,7 +105,9 @@ def stolen_checks(
     whole = sum(row.weight for row in rows)
     bounds = ((row.name, *share_bounds(row.weight, whole, stolen)) for row in rows if row.weight)
     words = ", ".join(f"{name} {100 * low:.1f}..{100 * high:.1f} %" for name, low, high in bounds)
-    means = "which ones is not known" + (f": of what really ran a category is {words}" if words else "")
+    means = "which ones is not known"
+    if words:
+        means += f": of what really ran a category is {words}, which the tables' intervals hold"
     if categories is not None and slices is not None:
         means += _quiet_shares(categories, quiet_slices(slices, series))
     yield Check(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from folding.stackfold import categorised_profile
 from ground.errors import UsageError
 from ground.results.files import Files
 from ground.results.profile import Folded
 from ground.results.run import open_run
+from ground.system.atomic_files import read_toml
 from ground.system.scratch import scratch_directory
 from ioflame.profile.rules import rules_of
 from viz.printable import printable
@@ -25,15 +27,32 @@ _VIEWS = ("owner", "leaf")
 _HEAVIEST = 12
 
 
+class _Row(msgspec.Struct):
+    name: str
+
+
+class _View(msgspec.Struct):
+    category: list[_Row]
+
+
+class _Rules(msgspec.Struct):
+    view: dict[str, Any] = {}
+    patterns: dict[str, list[str]] = {}
+
+
 def own_rules(path: Path) -> dict[str, Any]:
     """Rules of the user's own; of the views that tables need, those that it lacks are the default service's.
 
-    UsageError where the file is none; what is wrong within, stackfold says.
+    UsageError where the file is none, or its views have no rows; what is wrong within a row, stackfold says.
     """
+    at = ""
     try:
-        rules = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"--rules {path}: {error}", means="folding/README.md tells the form of rules") from None
+        rules = read_toml(path)
+        for name, view in msgspec.convert(rules, _Rules).view.items():
+            at = f"view.{name}: "
+            msgspec.convert(view, _View)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--rules {path}: {at}{error}", means="folding/README.md tells the form of rules") from None
     general = service_rules(DEFAULT_ENGINE)
     views = {**{name: general["view"][name] for name in _VIEWS}, **rules.get("view", {})}
     return {**rules, "view": views, "patterns": {**general.get("patterns", {}), **rules.get("patterns", {})}}
@@ -45,9 +64,7 @@ def checked_rules(directory: Path, rules: Path | None) -> tuple[str, list[str]]:
     rules: a file; None for those of the run
     """
     run = open_run(directory)
-    read = own_rules(rules) if rules is not None else tomllib.loads(
-        Path(rules_of(run).categories).read_text(encoding="utf-8")
-    )  # fmt: skip
+    read = own_rules(rules) if rules is not None else read_toml(Path(rules_of(run).categories))
     if not run.path(Files.FOLDED).exists():
         raise UsageError(f"{directory} has no {Files.FOLDED}: no stacks to sort", mend="a run with a CPU profile")
     with scratch_directory() as place:
@@ -65,7 +82,7 @@ def checked_rules(directory: Path, rules: Path | None) -> tuple[str, list[str]]:
 
 
 def _named(rules: Path) -> set[str]:
-    return set(tomllib.loads(rules.read_text(encoding="utf-8")).get("view", {}))
+    return set(read_toml(rules).get("view", {}))
 
 
 def _view_text(profile: Folded, view: str) -> tuple[str, list[str]]:

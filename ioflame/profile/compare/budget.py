@@ -9,16 +9,15 @@ from ground.results.categories import read_categories
 from ground.results.comparison import Comparison, ComparisonRun, Session
 from ground.results.differences import Budget
 from ground.results.files import Files
-from ground.results.off_cpu import STATES, OffCpu, Thread, read_off_cpu
-from ground.results.record import RunRecord, Window
-from ground.results.roles import query_role
+from ground.results.off_cpu import STATES, read_off_cpu
+from ground.results.record import Window
 from ground.results.run import open_run
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.metric_intervals import slice_columns
-from workloads.registry import engine_named
+from ioflame.profile.off_cpu import serving_threads
 
-__all__ = ("budget_of", "serving_threads")
+__all__ = ("budget_of",)
 
 # One session says nothing of the next, however many seconds it has.
 _FEWEST_SESSIONS = 2
@@ -71,15 +70,6 @@ def _slices(
     profile = [{**dict.fromkeys(categories, 0.0), **_named(names, second)} for second in view.slices if any(second)]
     waits = _traced_waits(run) if traced else _counted_waits(seconds)
     return ArmSlices(slice_columns(seconds, record.arm(arm).threads), profile, [waits])
-
-
-def serving_threads(off: OffCpu, record: RunRecord) -> list[Thread]:
-    """Those whose waits are a query's: of its role where a workload writes, else all that work but the engine's own."""
-    if record.roles:
-        tids = record.roles.get(query_role(record.roles), [])
-        return [one for one in off.threads if one.tid in tids]
-    background = tuple(engine_named(record.engine).about.background_threads)
-    return [one for one in off.threads if not one.is_idle and not one.comm.startswith(background)]
 
 
 def _named(names: Sequence[str], weights: Sequence[int]) -> dict[str, float]:
