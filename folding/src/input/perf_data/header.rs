@@ -2,7 +2,7 @@
 
 use super::attr::Attr;
 use super::bytes::{ByteReader, until_zero};
-use std::collections::HashMap;
+use crate::symbols::BuildIds;
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// The first bytes of a recording made on a machine of this byte order.
@@ -20,7 +20,9 @@ mod feature {
     pub const BUILD_ID: u32 = 2;
     pub const OS_RELEASE: u32 = 4;
     pub const ARCH: u32 = 6;
+    pub const NRCPUS: u32 = 7;
     pub const EVENT_DESC: u32 = 12;
+    pub const WANTED: [u32; 5] = [BUILD_ID, OS_RELEASE, ARCH, NRCPUS, EVENT_DESC];
 }
 
 /// What the records mean: filled from the header of a file, or from the first records of a pipe.
@@ -29,8 +31,10 @@ pub struct Header {
     pub attrs: Vec<Attr>,
     pub os_release: Vec<u8>,
     pub arch: Vec<u8>,
+    /// Processors that the machine has or may get; 0 if that is not known.
+    pub cpus: u32,
     /// Build ids of files that samples hit, by the path they were mapped under.
-    pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
+    pub build_ids: BuildIds,
 }
 
 /// Where the records of a file lie.
@@ -102,9 +106,7 @@ impl Header {
         for (number, section) in present.iter().zip(sections.chunks_exact(16)) {
             let mut section = ByteReader(section);
             let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
-            let wanted =
-                [feature::BUILD_ID, feature::OS_RELEASE, feature::ARCH, feature::EVENT_DESC].contains(number);
-            if !wanted {
+            if !feature::WANTED.contains(number) {
                 if offset.checked_add(size).is_none_or(|end| end > length) {
                     trouble = Some(format!("byte {length}: the file ends before feature {number}"));
                 }
@@ -124,6 +126,10 @@ impl Header {
             feature::BUILD_ID => self.build_id_list(bytes),
             feature::OS_RELEASE => self.os_release = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
             feature::ARCH => self.arch = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
+            feature::NRCPUS => {
+                let mut at = ByteReader(bytes);
+                self.cpus = at.u32().max(at.u32()).unwrap_or(0);
+            }
             feature::EVENT_DESC => {
                 self.event_names(bytes);
             }
@@ -168,7 +174,7 @@ impl Header {
         let len = if misc & BUILD_ID_SIZE_IN_RECORD != 0 { usize::from(id[20]).min(20) } else { 20 };
         let path = until_zero(at.0);
         if !path.is_empty() && id[..len].iter().any(|&byte| byte != 0) {
-            self.build_ids.insert(path.to_vec(), id[..len].to_vec());
+            self.build_ids.add(path.to_vec(), id[..len].to_vec());
         }
     }
 
