@@ -311,4 +311,36 @@ mod tests {
         assert_eq!([at(249), at(250), at(299), at(300)], [Some(50), Some(200), Some(200), None]);
         assert_eq!(space.version, 4);
     }
+
+    /// A process begins, and as many others as are remembered come and go.
+    #[test]
+    fn threads_that_ended_are_forgotten_when_many_others_have() {
+        let mut processes = ProcessMaps::default();
+        let record = |ids: [i32; 4]| ids.map(i32::to_le_bytes).concat();
+        let begin = |processes: &mut ProcessMaps, pid, tid| {
+            processes.fork_record(0, &record([pid, 1, tid, 1])).unwrap();
+            processes.comm_record(0, &[&record([pid, tid, 0, 0])[..8], &b"t\0"[..]].concat()).unwrap();
+            processes.spaces.entry(pid).or_default();
+        };
+        let end = |processes: &mut ProcessMaps, pid, tid| {
+            processes.exit_record(&record([pid, 1, tid, 1])).unwrap();
+        };
+        // The first thread of 10 ends before the second; 20 ends and its number is given to a thread of 10.
+        begin(&mut processes, 10, 10);
+        begin(&mut processes, 10, 11);
+        begin(&mut processes, 20, 20);
+        end(&mut processes, 10, 10);
+        end(&mut processes, 20, 20);
+        assert_eq!(processes.comm(10), b"t", "what is sampled while it ends has its name");
+        begin(&mut processes, 10, 20);
+        assert!(processes.space(20).is_none());
+        for pid in 1000..1000 + 5 * ENDED as i32 {
+            begin(&mut processes, pid, pid);
+            end(&mut processes, pid, pid);
+        }
+        assert!(processes.space(10).is_some(), "two of its threads live");
+        assert_eq!(processes.comm(10), b":10");
+        assert_eq!((processes.spaces.len(), processes.threads.len()), (ENDED + 1, ENDED + 2));
+        assert_eq!(processes.threads_seen(), 4 + 5 * ENDED as u64);
+    }
 }
