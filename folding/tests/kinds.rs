@@ -184,21 +184,25 @@ fn deferred_chains_are_joined_to_the_samples_that_wait_for_them() {
     );
 }
 
-/// Branches, a counter's word for each (`-j any,counter`), then registers and a copied stack.
+/// Branches, a counter's word for each (`-j any,counter`), then registers and a copied stack. The processor gives the words to
+/// samples of all events of a group, if one of them asks.
 #[test]
 fn counters_of_branches_are_passed_over() {
     const BRANCH_COUNTERS: u64 = 1 << 19;
-    let sample_type = Event::default().sample_type | BRANCH_STACK | REGS_USER | STACK_USER;
-    let event = Event { sample_type, branch_type: BRANCH_COUNTERS, registers: 0b11, ..Event::default() };
-    let mut records = Records::default();
+    let sample_type = Event::default().sample_type | BRANCH_STACK | REGS_USER | STACK_USER | IDENTIFIER;
+    let event = |id, branch_type| Event { sample_type, branch_type, registers: 0b11, id, ..Event::default() };
+    let mut records = Records(Vec::new(), Some(1));
     let chain = [2, USER, 0x40_0010];
     let branches = [2, 0x10, 0x20, 0, 0x30, 0x40, 0, 7, 7];
     let rest = [2, 0xaaaa, 0xbbbb, 8, 0, 0];
-    let body =
-        [words(&[0x40_0010, 10 | 10 << 32, 7, 9]), words(&chain), words(&branches), words(&rest)].concat();
-    records.record(9, 2, &body);
-    let (text, stats) = folded(&file(&[event], &records));
-    assert_eq!((text.as_str(), stats.broken_samples), (":10;[unknown] 9\n", 0));
+    let head = words(&[1, 0x40_0010, 10 | 10 << 32, 7, 9]);
+    records.record(9, 2, &[head, words(&chain), words(&branches), words(&rest)].concat());
+    let group = [event(1, 0), event(2, BRANCH_COUNTERS)];
+    let group = file_with(&group, &records, &[one_group(2)]);
+    for bytes in [file(&[event(1, BRANCH_COUNTERS)], &records), group] {
+        let (text, stats) = folded(&bytes);
+        assert_eq!((text.as_str(), stats.broken_samples), (":10;[unknown] 9\n", 0));
+    }
 }
 
 /// Addresses of a 32-bit program's stack are 4 bytes each: as 8 they name code that did not run.

@@ -206,6 +206,13 @@ pub fn processors(count: i32) -> (u32, Vec<u8>) {
     (7, pair(count, count))
 }
 
+/// The feature that says that the first events are a group.
+pub fn one_group(members: i32) -> (u32, Vec<u8>) {
+    let name = text("{a,b}");
+    let groups = [1_i32.to_le_bytes(), (name.len() as i32).to_le_bytes()].concat();
+    (17, [groups, name, pair(0, members)].concat())
+}
+
 /// A recording as `perf record -o FILE` writes it, without features.
 pub fn file(events: &[Event], records: &Records) -> Vec<u8> {
     file_with(events, records, &[])

@@ -71,9 +71,9 @@ impl WeightLimits {
             }
             let too_long = || {
                 let interval = attr.clock_interval.filter(|_| cpus > 0 && first < last)?;
-                // What a thread ran before its first sample may lie before the recording's first record.
-                let before = u128::from(interval) * u128::from(threads.max(cpus.into()));
-                let most = u128::from(last - first) * u128::from(cpus) + before;
+                // What a thread ran on each processor before its first sample may lie before the recording's first record.
+                let before = u128::from(interval) * u128::from(threads.max(1));
+                let most = u128::from(cpus) * (u128::from(last - first) + before);
                 (*weight > most).then(|| {
                     format!("its samples weigh {weight} ns, and {cpus} processors had {most} ns at most")
                 })

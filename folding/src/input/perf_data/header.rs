@@ -1,6 +1,6 @@
 //! What a recording says about itself: its events and the features behind its records.
 
-use super::attr::Attr;
+use super::attr::{Attr, BRANCH_COUNTERS};
 use super::bytes::{ByteReader, until_zero};
 use crate::symbols::BuildIds;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -22,7 +22,8 @@ mod feature {
     pub const ARCH: u32 = 6;
     pub const NRCPUS: u32 = 7;
     pub const EVENT_DESC: u32 = 12;
-    pub const WANTED: [u32; 5] = [BUILD_ID, OS_RELEASE, ARCH, NRCPUS, EVENT_DESC];
+    pub const GROUP_DESC: u32 = 17;
+    pub const WANTED: [u32; 6] = [BUILD_ID, OS_RELEASE, ARCH, NRCPUS, EVENT_DESC, GROUP_DESC];
 }
 
 /// What the records mean: filled from the header of a file, or from the first records of a pipe.
@@ -133,8 +134,23 @@ impl Header {
             feature::EVENT_DESC => {
                 self.event_names(bytes);
             }
+            feature::GROUP_DESC => {
+                self.groups(bytes);
+            }
             _ => {}
         }
+    }
+
+    /// If one event of a group asks for counters of branches, the processor gives them to samples of all.
+    fn groups(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut at = ByteReader(bytes);
+        for _ in 0..at.u32()? {
+            let (_name, leader, members) = (at.string()?, at.u32()? as usize, at.u32()? as usize);
+            let group = self.attrs.get_mut(leader..leader.checked_add(members)?)?;
+            let counters = group.iter().fold(0, |bits, attr| bits | attr.branch_type) & BRANCH_COUNTERS;
+            group.iter_mut().for_each(|attr| attr.branch_type |= counters);
+        }
+        Some(())
     }
 
     fn event_names(&mut self, bytes: &[u8]) -> Option<()> {
