@@ -23,8 +23,8 @@ pub use frames::{FrameRef, RawFrame};
 
 pub use crate::options::{Label, Options, Weight, Window};
 
-/// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`).
-const KERNEL_CHAIN_LIMIT: usize = 127;
+/// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`), and perf script copied stacks.
+const TEXT_CHAIN_LIMIT: usize = 127;
 
 #[derive(Default)]
 pub struct Collector {
@@ -101,6 +101,8 @@ impl Collector {
     /// Takes the frames of an open sample, leaf first.
     pub fn close(&mut self, sample: OpenSample, leaf_first: &[FrameRef]) {
         let OpenSample { comm, slice, weight } = sample;
+        let recorded = leaf_first.iter().filter(|frame| !frame.is_inlined());
+        self.truncated_chains(u64::from(recorded.count() >= TEXT_CHAIN_LIMIT));
         self.close_all(&ChainSamples { comm, slice, totals: weight.into() }, leaf_first);
     }
 
@@ -119,9 +121,6 @@ impl Collector {
         // Without a frame the leaf is not known either.
         if leaf_first.first().is_none_or(|leaf| leaf.is_unknown()) {
             self.stats.unresolved_weight += totals.weight;
-        }
-        if leaf_first.len() >= KERNEL_CHAIN_LIMIT {
-            self.stats.truncated_chains += totals.count;
         }
         let depth = self.options.max_depth.unwrap_or(usize::MAX);
         self.scratch.clear();
@@ -156,6 +155,11 @@ impl Collector {
     /// Copied stacks that go on where their copy ends.
     pub fn cut_copies(&mut self, cut: CutCopies) {
         self.stats.cut_copies.absorb(cut);
+    }
+
+    /// Samples whose chains are as long as chains get, so that their roots are missing.
+    pub fn truncated_chains(&mut self, samples: u64) {
+        self.stats.truncated_chains += samples;
     }
 
     /// A line that could not be parsed; the first ones are kept to be shown.

@@ -68,7 +68,7 @@ pub struct Stats {
     /// Weight whose leaf frame has no symbol.
     pub unresolved_weight: u128,
     pub cut_copies: CutCopies,
-    /// Chains as long as the kernel's limit, whose root is therefore missing.
+    /// Recorded chains as long as the kernel's limit, whose root is therefore missing.
     pub truncated_chains: u64,
     pub largest_sample_weight: u64,
     pub period_min: Option<u64>,
@@ -253,7 +253,7 @@ impl Stats {
 pub fn unit(event: &str) -> &'static str {
     // PMU events may carry the PMU's name: `cpu_core/cycles/`.
     let name = event.split_once('/').map_or(event, |(_, rest)| rest);
-    if ["cpu-clock", "task-clock", "wall-clock"].iter().any(|clock| event.starts_with(clock)) {
+    if ["cpu-clock", "task-clock", "wall-clock", "offcpu-time"].iter().any(|clock| event.starts_with(clock)) {
         "ns"
     } else if name.starts_with("cycles") || name.starts_with("cpu-cycles") || name.starts_with("ref-cycles") {
         "cycles"
@@ -275,6 +275,7 @@ mod tests {
             ("cpu-clock:u", "ns"),
             ("task-clock:ppp", "ns"),
             ("wall-clock", "ns"),
+            ("offcpu-time", "ns"),
             ("cycles:ppp", "cycles"),
             ("cpu_core/cycles/", "cycles"),
             ("instructions:u", "instructions"),

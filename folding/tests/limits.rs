@@ -87,3 +87,17 @@ fn large_weights_are_compared_to_the_unit() {
     assert_eq!(code(&output), 2);
     assert!(text(&output.stderr).contains("2^128 or more when it is scaled"), "{}", text(&output.stderr));
 }
+
+/// perf script expands inlined functions, which the kernel recorded no frame of.
+#[test]
+fn chains_as_long_as_the_kernel_records_are_counted() {
+    let sample = |inlined, depth| {
+        let (inlined, frames) =
+            ("\t 401136 g (inlined)\n".repeat(inlined), "\t 401136 f (/bin/t)\n".repeat(depth));
+        format!("t 1 1.000001: 7 cycles: \n{inlined}{frames}\n")
+    };
+    let input = [sample(0, 126), sample(0, 127), sample(0, 128), sample(9, 120), sample(2, 127)].concat();
+    let report = stackfold(&["stats", "--format", "json"], input.as_bytes());
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["truncated_chains"], 3);
+}

@@ -247,13 +247,13 @@ fn a_recording_that_was_killed_is_read_to_its_end() {
     assert!(stats.truncated_input.expect("it is told").contains("did not finish"));
 }
 
-/// Kinds up to those of Linux 6.18 and its perf are read, or known to hold nothing that is folded.
+/// Kinds up to those of Linux 6.19 and its perf are read, or known to hold nothing that is folded.
 #[test]
 fn kinds_that_perf_writes_are_known() {
     let mut records = Records::default();
     records.comm(0, 10, 10, "t", false);
     let told_apart = [9, 64, 66, 67, 71, 78, 80, 81, 83];
-    for kind in (1..=21).chain(64..=86).filter(|kind| !told_apart.contains(kind)) {
+    for kind in (1..=22).chain(64..=86).filter(|kind| !told_apart.contains(kind)) {
         records.record(kind, 0, &[0; 64]);
     }
     records.sample(5, 10, 10, 7, &[USER, 0x40_0010]);
@@ -265,7 +265,7 @@ fn kinds_that_perf_writes_are_known() {
 #[test]
 fn records_of_unknown_kinds_are_counted_and_the_rest_is_folded() {
     for packed in [false, true] {
-        for (kind, shown) in [(0, 0_u32), (22, 22), (63, 63), (87, 87), (200, 200)] {
+        for (kind, shown) in [(0, 0_u32), (23, 23), (63, 63), (87, 87), (200, 200)] {
             let mut records = Records::default();
             records.comm(0, 10, 10, "t", false);
             for time in 1..=20 {

@@ -391,10 +391,3 @@ fn complete_chains_reach_the_start_of_their_thread() {
         assert_eq!((stats.incomplete_samples, stats.incomplete_weight), expected, "{frames}");
     }
 }
-
-#[test]
-fn chains_at_the_kernel_limit_are_counted() {
-    let sample = |depth| format!("{HEAD}\n{}\n", "\t 401136 f (/bin/t)\n".repeat(depth));
-    let stats = stats(&[sample(126), sample(127), sample(128)].concat());
-    assert_eq!(stats.truncated_chains, 2);
-}

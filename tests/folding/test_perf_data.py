@@ -167,6 +167,28 @@ def test_run_time_code_has_the_names_its_process_wrote_down(build: Any, tmp_path
             Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the program makes x86-64 code")
+@pytest.mark.skipif(os.getuid() != 0, reason="a pid namespace and a /tmp of its own need root")
+def test_run_time_code_of_a_container_has_the_names_that_lie_in_it(build: Any, tmp_path: Path) -> None:
+    inside = 'exec 9< "$0"; mount -t tmpfs none /tmp; install -m 755 /proc/self/fd/9 /tmp/busy; echo; '
+    inside += "exec /tmp/busy 600000 jit"
+    argv = ["unshare", "--fork", "--pid", "--mount", "--kill-child", "sh", "-c", inside, str(build("fp"))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as container:
+        try:
+            assert container.stdout is not None and container.stdout.readline()
+            pid = Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text().strip()
+            options = ["-e", "cpu-clock", "-g", "-F", "999", "-p", pid]
+            told = record(tmp_path / "told.data", ["--namespaces", *options], "sleep", "0.5")
+            plain = record(tmp_path / "plain.data", options, "sleep", "0.5")
+            assert any(stack.endswith(b";a->b_[j]") for stack in direct(told, "--jit"))
+            # Whose number that is by now is not known without the namespace.
+            assert not any(b"a->b" in stack for stack in direct(plain, "--jit"))
+        finally:
+            container.kill()
+    # Its number may be another's by now.
+    assert not any(b"a->b" in stack for stack in direct(told, "--jit"))
+
+
 def test_a_cut_recording_keeps_what_came_before(build: Any, tmp_path: Path) -> None:
     data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "4000"], build("fp"), "300")
     whole = data.read_bytes()

@@ -23,6 +23,7 @@ const USER_ROOT: u8 = 4;
 const KERNEL_ROOT: u8 = 8;
 pub(super) const FROM: u8 = 16;
 pub(super) const SKIP_AFTER: u8 = 32;
+const INLINED: u8 = 64;
 
 /// Above this address lies the kernel, on every 64-bit machine perf knows.
 const KERNEL_SPACE: u64 = 0xffff_8000_0000_0000;
@@ -38,6 +39,10 @@ impl FrameRef {
     /// Whether its symbol is not known.
     pub(super) fn is_unknown(&self) -> bool {
         self.flags & UNKNOWN != 0
+    }
+
+    pub(super) fn is_inlined(&self) -> bool {
+        self.flags & INLINED != 0
     }
 }
 
@@ -94,6 +99,7 @@ impl Collector {
             name: self.profile.names.intern(&name).0,
             flags: flag(kernel, KERNEL)
                 | flag(unknown, UNKNOWN)
+                | flag(raw.inlined, INLINED)
                 | flag(root.user, USER_ROOT)
                 | flag(root.kernel, KERNEL_ROOT)
                 | named,

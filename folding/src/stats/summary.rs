@@ -93,7 +93,7 @@ impl Stats {
         }
         if self.truncated_chains > 0 {
             warnings.push(format!(
-                "{} call chains are at the limit of 127 frames, their roots are missing: \
+                "{} call chains are at the limit of frames (127 by default), their roots are missing: \
                  sysctl kernel.perf_event_max_stack, and perf script --max-stack",
                 self.truncated_chains
             ));
@@ -119,7 +119,7 @@ impl Stats {
             let kinds: Vec<String> = self.unknown_kinds.iter().map(u32::to_string).collect();
             losses.push(format!(
                 "{} records are of kinds that stackfold does not know (kind {}), and what they held is missing, samples \
-                 perhaps: the recording is damaged, or of a perf newer than 6.18. Does perf read it? \
+                 perhaps: the recording is damaged, or of a perf newer than 6.19. Does perf read it? \
                  perf script | stackfold",
                 self.unknown_records,
                 kinds.join(", ")

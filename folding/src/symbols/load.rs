@@ -52,7 +52,7 @@ impl Symbols {
                 .build_id(wanted.object)
                 .map(|id| (self.object_name(wanted.object).to_vec(), id.to_vec()));
             let of_file =
-                matches!(self.kind(wanted), ObjectKind::File | ObjectKind::Vdso | ObjectKind::Jit(_));
+                matches!(self.kind(wanted), ObjectKind::File | ObjectKind::Vdso | ObjectKind::Jit(..));
             let known = key
                 .filter(|_| matches!(self.kind(wanted), ObjectKind::File))
                 .and_then(|key| begun.remove(&key));
@@ -80,7 +80,9 @@ impl Symbols {
             }
             LoadJob::Symbols(index) => {
                 let (symbols, note) = match object(index).kind {
-                    ObjectKind::Jit(pid) => perf_map::load(pid, this.options.symfs.as_deref()),
+                    ObjectKind::Jit(pid, namespace) => {
+                        perf_map::load(pid, namespace, this.options.symfs.as_deref())
+                    }
                     _ => found(index).map(|found| found.symbols(&this.options.budget)).unwrap_or_default(),
                 };
                 LoadedPart::Symbols(symbols, note)

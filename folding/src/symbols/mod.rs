@@ -3,6 +3,7 @@
 //! A file is used only if its build id is the recorded one, where the recording has one. Everything that
 //! could not be used is reported once.
 
+mod build_ids;
 mod debugdata;
 mod demangle;
 pub mod elf;
@@ -21,6 +22,8 @@ use crate::addresses::{FileOffset, ObjectAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::threads;
 use crate::unwind::UnwindSections;
+pub use build_ids::BuildIds;
+pub use files::FileIdentity;
 use files::ObjectFile;
 use inlines::Inlines;
 use kernel::{Kernel, RecordedKernel};
@@ -75,11 +78,22 @@ impl Default for SymbolOptions {
     }
 }
 
+/// A file that a process mapped, or memory in place of one.
+pub struct MappedFile<'a> {
+    pub path: &'a [u8],
+    pub build_id: Option<&'a [u8]>,
+    /// Which file it was, where the recording has no build id of the mapping itself.
+    pub file: Option<FileIdentity>,
+    pub pid: i32,
+    /// The inode of the process's pid namespace.
+    pub pid_namespace: Option<u64>,
+}
+
 enum ObjectKind {
     File,
     Vdso,
-    /// Code made by this process at run time.
-    Jit(i32),
+    /// Code made by this process at run time, and the inode of its pid namespace.
+    Jit(i32, Option<u64>),
     Kernel,
     Module,
     /// The object is one function, and this is its name.
@@ -93,6 +107,7 @@ struct Object {
     name: Arc<[u8]>,
     kind: ObjectKind,
     build_id: Option<Vec<u8>>,
+    file: Option<FileIdentity>,
     /// The file that was mapped; the outer `None` means that it was not looked for yet.
     found: Option<Option<Arc<ObjectFile>>>,
     unwind: Option<Option<Arc<UnwindSections>>>,
@@ -108,11 +123,16 @@ struct Loaded {
     note: Option<String>,
 }
 
+/// Path, build id and identity.
+type ObjectKey = (Vec<u8>, Vec<u8>, Option<FileIdentity>);
+
 pub struct Symbols {
     options: SymbolOptions,
     objects: Vec<Object>,
-    known: HashMap<(Vec<u8>, Vec<u8>), ObjectId>,
-    build_ids: HashMap<Vec<u8>, Vec<u8>>,
+    known: HashMap<ObjectKey, ObjectId>,
+    /// Objects whose files are known by their inodes, by path.
+    of_path: HashMap<Vec<u8>, Vec<ObjectId>>,
+    build_ids: BuildIds,
     recorded: RecordedKernel,
     kernel: Option<Kernel>,
     core: Option<ObjectId>,
@@ -128,7 +148,8 @@ impl Symbols {
             options,
             objects: Vec::new(),
             known: HashMap::new(),
-            build_ids: HashMap::new(),
+            of_path: HashMap::new(),
+            build_ids: BuildIds::default(),
             recorded: RecordedKernel::default(),
             kernel: None,
             core: None,
@@ -138,9 +159,12 @@ impl Symbols {
         }
     }
 
-    /// What the recording's header says of the files in it.
-    pub fn set_recorded(&mut self, build_ids: &HashMap<Vec<u8>, Vec<u8>>, os_release: &[u8]) {
-        self.build_ids.clone_from(build_ids);
+    /// What the recording says of the files in it.
+    pub fn add_build_ids(&mut self, build_ids: BuildIds) {
+        self.build_ids.absorb(build_ids);
+    }
+
+    pub fn set_release(&mut self, os_release: &[u8]) {
         self.recorded.os_release = os_release.to_vec();
     }
 
@@ -155,7 +179,7 @@ impl Symbols {
 
     fn kernel_build_id(&self) -> Option<Vec<u8>> {
         let core = self.core.and_then(|core| self.build_id(core)).map(<[u8]>::to_vec);
-        core.or_else(|| self.build_ids.get(&b"[kernel.kallsyms]"[..]).cloned())
+        core.or_else(|| self.build_ids.get(b"[kernel.kallsyms]").cloned())
     }
 
     /// What there is to say about files that could not be used; each thing once.
@@ -164,12 +188,13 @@ impl Symbols {
     }
 
     /// What a process mapped, and whether its addresses are used as they are.
-    pub fn user_object(&mut self, path: &[u8], build_id: Option<&[u8]>, pid: i32) -> (ObjectId, bool) {
+    pub fn user_object(&mut self, mapped: &MappedFile) -> (ObjectId, bool) {
+        let &MappedFile { path, build_id, file, pid, pid_namespace } = mapped;
         let anonymous =
             path == b"//anon" || path.starts_with(b"/dev/zero") || path.starts_with(b"/anon_hugepage");
         if anonymous {
             let name = format!("/tmp/perf-{pid}.map").into_bytes();
-            return (self.object(&name, None, ObjectKind::Jit(pid)), true);
+            return (self.object(&name, None, ObjectKind::Jit(pid, pid_namespace)), true);
         }
         let kind = if path == b"[vdso]" {
             ObjectKind::Vdso
@@ -178,7 +203,8 @@ impl Symbols {
         } else {
             ObjectKind::File
         };
-        (self.object(path, build_id, kind), false)
+        let file = file.filter(|_| matches!(kind, ObjectKind::File));
+        (self.object_of_file(path, build_id, file, kind), false)
     }
 
     /// What was mapped in the kernel; its addresses are used as they are.
@@ -212,13 +238,39 @@ impl Symbols {
     }
 
     fn object(&mut self, name: &[u8], build_id: Option<&[u8]>, kind: ObjectKind) -> ObjectId {
-        let key = (name.to_vec(), build_id.unwrap_or(b"").to_vec());
-        let objects = &mut self.objects;
-        *self.known.entry(key).or_insert_with(|| {
-            let build_id = build_id.filter(|id| !id.is_empty()).map(<[u8]>::to_vec);
-            objects.push(Object { name: name.into(), kind, build_id, found: None, unwind: None });
-            ObjectId(objects.len() as u32 - 1)
-        })
+        self.object_of_file(name, build_id, None, kind)
+    }
+
+    fn object_of_file(
+        &mut self,
+        name: &[u8],
+        build_id: Option<&[u8]>,
+        file: Option<FileIdentity>,
+        kind: ObjectKind,
+    ) -> ObjectId {
+        let key = (name.to_vec(), build_id.unwrap_or(b"").to_vec(), file);
+        if let Some(&known) = self.known.get(&key) {
+            return known;
+        }
+        let id = ObjectId(self.objects.len() as u32);
+        self.known.insert(key, id);
+        if file.is_some() {
+            let same_path = self.of_path.entry(name.to_vec()).or_default();
+            // Which of them lies under the path has to be seen.
+            same_path.iter().for_each(|other| self.objects[other.0 as usize].found = None);
+            same_path.push(id);
+        }
+        let build_id = build_id.filter(|id| !id.is_empty()).map(<[u8]>::to_vec);
+        self.objects.push(Object { name: name.into(), kind, build_id, file, found: None, unwind: None });
+        id
+    }
+
+    /// Whether files of several identities were mapped under the path of this one, which the recording tells apart by nothing
+    /// else, and the one that lies there now is another.
+    fn is_other_file(&self, object: &Object, build_id: Option<&[u8]>) -> bool {
+        let rivals = || self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1);
+        let Some(file) = object.file.filter(|_| build_id.is_none() && rivals()) else { return false };
+        FileIdentity::of_path(&object.name) != Some(file)
     }
 
     /// The name of an object as perf prints it.
@@ -229,7 +281,7 @@ impl Symbols {
     /// The build id of an object, where the recording tells it.
     pub fn build_id(&self, object: ObjectId) -> Option<&[u8]> {
         let object = &self.objects[object.0 as usize];
-        let id = object.build_id.as_ref().or_else(|| self.build_ids.get(&*object.name));
+        let id = object.build_id.as_ref().or_else(|| self.build_ids.get(&object.name));
         id.map(Vec::as_slice)
     }
 
@@ -265,7 +317,7 @@ impl Symbols {
                 let module = self.kernel.as_ref().and_then(|kernel| kernel.modules.get(&object.name[..]));
                 NamedAddresses::new(&as_they_are(), None, |address| module?.find(address))
             }
-            ObjectKind::Jit(_) => {
+            ObjectKind::Jit(..) => {
                 NamedAddresses::new(&as_they_are(), None, |address| loaded.symbols.find(address))
             }
             ObjectKind::File | ObjectKind::Vdso => {
@@ -288,6 +340,14 @@ impl Symbols {
             let cache = self.options.cache.as_deref();
             let (found, note) = match self.objects[index].kind {
                 _ if !self.options.host => (None, None),
+                _ if self.is_other_file(&self.objects[index], build_id.as_deref()) => {
+                    let path = String::from_utf8_lossy(&self.objects[index].name);
+                    let note = format!(
+                        "{path}: not used for one of the files that were mapped under this path (by containers, or one \
+                         after the other): it is another; perf record --buildid-mmap tells them apart"
+                    );
+                    (None, Some(note))
+                }
                 ObjectKind::File => {
                     files::find(&self.objects[index].name, build_id.as_deref(), &self.options)
                 }

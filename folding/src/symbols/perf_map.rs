@@ -2,6 +2,9 @@
 //!
 //! Anybody may make a file of that name, so its owner has to be one whose word counts: root, the user of this process, or
 //! the user of the process itself while it runs. perf trusts the first two.
+//!
+//! A process in a container writes the number that it has there, in the container's /tmp. It is found while the process lives, if
+//! the recording has its namespaces (`perf record --namespaces`), as another process may have its number by now.
 
 use super::files;
 use super::kallsyms;
@@ -16,15 +19,34 @@ const LARGEST: u64 = 256 << 20;
 
 /// The symbols of a process, and why there are none where a file is there and not used.
 ///
+/// pid_namespace: the inode of its pid namespace
 /// symfs: where a copy may lie, of the same name
-pub fn load(pid: i32, symfs: Option<&Path>) -> (SymbolTable, Option<String>) {
+pub fn load(pid: i32, pid_namespace: Option<u64>, symfs: Option<&Path>) -> (SymbolTable, Option<String>) {
     let own = PathBuf::from(format!("/tmp/perf-{pid}.map"));
     let copy = symfs.map(|symfs| files::below(symfs, &own)).filter(|copy| copy.exists());
-    let path = copy.unwrap_or(own);
+    let inside = || in_container(pid, pid_namespace?).filter(|inside| inside.exists());
+    let path = copy.or_else(inside).unwrap_or(own);
     match text(&path, pid) {
         Ok(text) => (parse(&text), None),
         Err(why) => (SymbolTable::default(), why.map(|why| format!("{}: not used, {why}", path.display()))),
     }
+}
+
+/// Where a process of another pid namespace writes.
+fn in_container(pid: i32, pid_namespace: u64) -> Option<PathBuf> {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let inode = |process: &Path| fs::metadata(process.join("ns/pid")).ok().map(|namespace| namespace.ino());
+    if inode(&process) != Some(pid_namespace) || inode(Path::new("/proc/self")) == Some(pid_namespace) {
+        return None;
+    }
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let inside: u32 = numbers.split_whitespace().last()?.parse().ok()?;
+    // A link would lead out of the container.
+    let tmp = process.join("root/tmp");
+    let map = tmp.join(format!("perf-{inside}.map"));
+    let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|entry| entry.is_symlink());
+    (!is_link(&tmp) && !is_link(&map)).then_some(map)
 }
 
 /// The inner `None`: there is no file.

@@ -3,13 +3,13 @@
 //! The header of a recording lists the files in which samples were taken, so what will be needed is known before the
 //! first record is read.
 
+use super::build_ids::BuildIds;
 use super::files::{self, DebugInfo};
 use super::inlines::{self, Inlines};
 use super::kernel::{self, Kernel, RecordedKernel};
 use super::{Loaded, SymbolOptions};
 use crate::dso;
 use crate::threads;
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// Something to read.
@@ -28,12 +28,12 @@ pub type SymbolPrefetch = threads::BackgroundWork<PrefetchJob, PrefetchedPart>;
 
 /// Begins to read these files and the kernel's symbols, if there is anything to read.
 pub fn start(
-    build_ids: &HashMap<Vec<u8>, Vec<u8>>,
+    build_ids: &BuildIds,
     recorded: &RecordedKernel,
     options: &SymbolOptions,
 ) -> Option<SymbolPrefetch> {
     let mut jobs = Vec::new();
-    if build_ids.contains_key(&b"[kernel.kallsyms]"[..]) && recorded.reference.is_some() {
+    if build_ids.get(b"[kernel.kallsyms]").is_some() && recorded.reference.is_some() {
         jobs.push(PrefetchJob::Kernel { recorded: recorded.clone(), cache: options.cache.clone() });
     }
     let is_file = |path: &[u8]| path.starts_with(b"/") && !dso::is_kernel(path);

@@ -11,6 +11,8 @@ pub const CONTEXT_FIRST: u64 = (-4095_i64) as u64;
 pub const CONTEXT_HV: u64 = (-32_i64) as u64;
 pub const CONTEXT_KERNEL: u64 = (-128_i64) as u64;
 pub const CONTEXT_USER: u64 = (-512_i64) as u64;
+/// The user's side is in a record that follows; behind the mark stands the record's number.
+pub const CONTEXT_USER_DEFERRED: u64 = (-640_i64) as u64;
 
 /// Addresses whose places are kept ready.
 const ADDRESSES: usize = 2 << 20;

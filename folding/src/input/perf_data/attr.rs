@@ -32,9 +32,16 @@ pub mod read_format {
 
 /// `branch_sample_type`: a hardware index stands before the branches.
 pub const BRANCH_HW_INDEX: u64 = 1 << 17;
+/// `branch_sample_type`: a counter's word for each branch stands behind them.
+pub const BRANCH_COUNTERS: u64 = 1 << 19;
 /// `branch_sample_type`: the branches are the calls not yet returned from.
 pub const BRANCH_CALL_STACK: u64 = 1 << 11;
 
+/// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`).
+const CHAIN_LIMIT: usize = 127;
+
+const SOFTWARE: u32 = 1;
+const FLAG_INHERIT: u64 = 1 << 1;
 const FLAG_FREQUENCY: u64 = 1 << 10;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const FLAG_EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
@@ -49,6 +56,12 @@ pub struct Attr {
     pub user_registers: u64,
     /// The period of every sample, if it does not vary.
     pub period: Option<u64>,
+    /// Nanoseconds between two samples, if the event is a clock that is sampled.
+    pub clock_interval: Option<u64>,
+    /// Threads that are started later are counted each by a counter of its own.
+    pub inherit: bool,
+    /// Frames at which the kernel cuts a chain.
+    pub chain_limit: usize,
     /// Records that are no samples end with thread, time and id.
     pub sample_id_all: bool,
     /// Chains have no addresses of the kernel.
@@ -109,6 +122,12 @@ impl Attr {
         at.take(24)?;
         let branch_type = at.u64().unwrap_or(0);
         let user_registers = at.u64().unwrap_or(0);
+        // user stack, clock, registers of interrupts, aux_watermark
+        let chain_limit = at.take(20).and_then(|_| at.u16()).filter(|&limit| limit > 0);
+        let by_frequency = flags & FLAG_FREQUENCY != 0;
+        // cpu-clock and task-clock; a member that is only read has neither period nor frequency.
+        let clock = kind == SOFTWARE && config <= 1 && period > 0;
+        let interval = if by_frequency { 1_000_000_000 / period.max(1) } else { period };
         let mut attr = Self {
             kind,
             config,
@@ -116,7 +135,10 @@ impl Attr {
             read_format,
             branch_type,
             user_registers,
-            period: (flags & FLAG_FREQUENCY == 0).then_some(period),
+            period: (!by_frequency).then_some(period),
+            clock_interval: clock.then_some(interval),
+            inherit: flags & FLAG_INHERIT != 0,
+            chain_limit: chain_limit.map_or(CHAIN_LIMIT, usize::from),
             sample_id_all: flags & FLAG_SAMPLE_ID_ALL != 0,
             only_user_chains: flags & FLAG_EXCLUDE_CALLCHAIN_KERNEL != 0,
             layout: Layout::of(sample_type),
@@ -128,6 +150,13 @@ impl Attr {
 
     pub fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
+    }
+
+    /// Whether its samples are those of `perf record --off-cpu`: a BPF program writes process, period and chain as RAW,
+    /// as the kernel's own words are those of the thread that ran last.
+    pub fn is_off_cpu(&self) -> bool {
+        const BPF_OUTPUT: u64 = 10;
+        (self.kind, self.config) == (SOFTWARE, BPF_OUTPUT) && self.name == b"offcpu-time"
     }
 
     /// Whether its samples carry the values of counters, whose order matters.
@@ -149,7 +178,7 @@ impl Attr {
             "stalled-cycles-backend",
             "ref-cycles",
         ];
-        const SOFTWARE: [&str; 11] = [
+        const SOFTWARE_EVENTS: [&str; 11] = [
             "cpu-clock",
             "task-clock",
             "page-faults",
@@ -167,7 +196,7 @@ impl Attr {
         };
         let name = match self.kind {
             0 => known(&HARDWARE),
-            1 => known(&SOFTWARE),
+            SOFTWARE => known(&SOFTWARE_EVENTS),
             _ => None,
         };
         match name {

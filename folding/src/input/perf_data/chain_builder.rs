@@ -68,6 +68,9 @@ impl ChainBuilder {
             sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
         let missing = sample.callchain.and_then(|chain| missing_leaf(chain, weighed_sample));
+        let limit = attr.chain_limit;
+        let frames = |chain: &[u8]| if chain.len() < 8 * limit { 0 } else { addresses(words(chain)).count() };
+        self.batcher.truncated += u64::from(sample.callchain.is_some_and(|chain| frames(chain) >= limit));
         let caller = tables.and_then(|(_, tables)| leaf_caller(&mut self.walker, tables, &weighed_sample));
         let key = &mut self.key;
         match (sample.callchain, calls, copied) {

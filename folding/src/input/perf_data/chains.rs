@@ -43,6 +43,8 @@ pub struct ChainContext {
 #[derive(Default)]
 pub struct Chains {
     pub cut: CutCopies,
+    /// Samples whose chain the kernel cut.
+    pub truncated: u64,
     spaces: Vec<AddressSpaces>,
     contexts: Vec<ChainContext>,
     addresses: AddressResolver,
@@ -127,6 +129,7 @@ impl Chains {
     /// Adds chains of other samples of the same recording.
     pub fn absorb(&mut self, mut other: Self) {
         self.cut.absorb(other.cut);
+        self.truncated += other.truncated;
         self.merge();
         other.merge();
         let resolved = self.addresses.absorb(&other.addresses);

@@ -1,8 +1,8 @@
 //! What a recording says about itself: its events and the features behind its records.
 
-use super::attr::Attr;
+use super::attr::{Attr, BRANCH_COUNTERS};
 use super::bytes::{ByteReader, until_zero};
-use std::collections::HashMap;
+use crate::symbols::BuildIds;
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// The first bytes of a recording made on a machine of this byte order.
@@ -20,7 +20,10 @@ mod feature {
     pub const BUILD_ID: u32 = 2;
     pub const OS_RELEASE: u32 = 4;
     pub const ARCH: u32 = 6;
+    pub const NRCPUS: u32 = 7;
     pub const EVENT_DESC: u32 = 12;
+    pub const GROUP_DESC: u32 = 17;
+    pub const WANTED: [u32; 6] = [BUILD_ID, OS_RELEASE, ARCH, NRCPUS, EVENT_DESC, GROUP_DESC];
 }
 
 /// What the records mean: filled from the header of a file, or from the first records of a pipe.
@@ -29,8 +32,10 @@ pub struct Header {
     pub attrs: Vec<Attr>,
     pub os_release: Vec<u8>,
     pub arch: Vec<u8>,
+    /// Processors that the machine has or may get; 0 if that is not known.
+    pub cpus: u32,
     /// Build ids of files that samples hit, by the path they were mapped under.
-    pub build_ids: HashMap<Vec<u8>, Vec<u8>>,
+    pub build_ids: BuildIds,
 }
 
 /// Where the records of a file lie.
@@ -102,9 +107,7 @@ impl Header {
         for (number, section) in present.iter().zip(sections.chunks_exact(16)) {
             let mut section = ByteReader(section);
             let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
-            let wanted =
-                [feature::BUILD_ID, feature::OS_RELEASE, feature::ARCH, feature::EVENT_DESC].contains(number);
-            if !wanted {
+            if !feature::WANTED.contains(number) {
                 if offset.checked_add(size).is_none_or(|end| end > length) {
                     trouble = Some(format!("byte {length}: the file ends before feature {number}"));
                 }
@@ -124,11 +127,30 @@ impl Header {
             feature::BUILD_ID => self.build_id_list(bytes),
             feature::OS_RELEASE => self.os_release = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
             feature::ARCH => self.arch = ByteReader(bytes).string().unwrap_or(b"").to_vec(),
+            feature::NRCPUS => {
+                let mut at = ByteReader(bytes);
+                self.cpus = at.u32().max(at.u32()).unwrap_or(0);
+            }
             feature::EVENT_DESC => {
                 self.event_names(bytes);
             }
+            feature::GROUP_DESC => {
+                self.groups(bytes);
+            }
             _ => {}
         }
+    }
+
+    /// If one event of a group asks for counters of branches, the processor gives them to samples of all.
+    fn groups(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut at = ByteReader(bytes);
+        for _ in 0..at.u32()? {
+            let (_name, leader, members) = (at.string()?, at.u32()? as usize, at.u32()? as usize);
+            let group = self.attrs.get_mut(leader..leader.checked_add(members)?)?;
+            let counters = group.iter().fold(0, |bits, attr| bits | attr.branch_type) & BRANCH_COUNTERS;
+            group.iter_mut().for_each(|attr| attr.branch_type |= counters);
+        }
+        Some(())
     }
 
     fn event_names(&mut self, bytes: &[u8]) -> Option<()> {
@@ -168,7 +190,7 @@ impl Header {
         let len = if misc & BUILD_ID_SIZE_IN_RECORD != 0 { usize::from(id[20]).min(20) } else { 20 };
         let path = until_zero(at.0);
         if !path.is_empty() && id[..len].iter().any(|&byte| byte != 0) {
-            self.build_ids.insert(path.to_vec(), id[..len].to_vec());
+            self.build_ids.add(path.to_vec(), id[..len].to_vec());
         }
     }
 

@@ -15,6 +15,8 @@ mod chain_builder;
 mod chain_counts;
 mod chains;
 mod context_cache;
+mod counters;
+mod deferred;
 mod header;
 mod mapped_file;
 mod naming;
@@ -24,6 +26,7 @@ mod sample_batcher;
 mod sorter;
 mod state;
 mod stream;
+mod tracker;
 mod walk_pool;
 
 use super::Source;
@@ -153,8 +156,7 @@ impl PerfData {
         let state = &mut self.state;
         self.sorter.finish(|place| stream.body(place), |record| state.ordered(record, collector))?;
         drop(stream);
-        state.finish(collector);
-        Ok(())
+        state.finish(collector)
     }
 
     /// Once the events are known.
@@ -166,7 +168,7 @@ impl PerfData {
             _ => None,
         };
         self.sorter.let_samples_overtake(matches!(&attrs[..], [only] if !only.reads_counters()));
-        self.state.prepare(&self.header, collector.options());
+        self.state.prepare(&mut self.header, collector.options());
     }
 
     /// One record, in the order of the file.
@@ -189,6 +191,7 @@ impl PerfData {
             if time == 0 || time == u64::MAX {
                 return self.state.ordered(SortedRecord { kind, misc, body: whole }, collector);
             }
+            self.state.limits.time(time);
             self.sorter.push(time, kind, misc, place);
             if !self.sorter.is_full() {
                 return Ok(());
@@ -197,7 +200,11 @@ impl PerfData {
         match kind {
             kind::HEADER_ATTR => self.header.attr_record(body),
             kind::EVENT_UPDATE => self.header.event_update(body),
-            kind::BUILD_ID => self.header.build_id(misc, body),
+            kind::BUILD_ID => {
+                self.header.build_id(misc, body);
+                self.state.take_build_ids(&mut self.header);
+                return Ok(());
+            }
             kind::HEADER_FEATURE => {
                 if let Some((number, bytes)) = body.split_first_chunk::<8>() {
                     let number = u64::from_le_bytes(*number);

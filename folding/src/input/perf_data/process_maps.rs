@@ -3,7 +3,8 @@
 use super::bytes::ByteReader;
 use crate::addresses::{FileOffset, ProcessAddress};
 use crate::intern::IntMap;
-use crate::symbols::{ObjectId, Symbols};
+use crate::symbols::{FileIdentity, MappedFile, ObjectId, Symbols};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// `misc`: the command changed by an exec.
@@ -16,6 +17,8 @@ const CPU_MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
 /// `ksymbol` flag: the code goes away.
 const KSYMBOL_UNREGISTER: u16 = 1;
+/// Threads that have ended and are still known: a CPU's event samples a thread for a while after its record of the end.
+const ENDED: usize = 1024;
 
 /// A mapped range of code.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +78,14 @@ pub struct ProcessMaps {
     pub kernel: AddressSpace,
     spaces: IntMap<i32, AddressSpace>,
     comms: IntMap<i32, Arc<[u8]>>,
+    /// The process of each thread that has begun.
+    threads: IntMap<i32, i32>,
+    threads_seen: u64,
+    /// How many threads each process has.
+    alive: IntMap<i32, u32>,
+    ended: VecDeque<i32>,
+    /// The inode of each process's pid namespace.
+    pid_namespaces: IntMap<i32, u64>,
     versions: u64,
 }
 
@@ -92,6 +103,57 @@ impl ProcessMaps {
         self.spaces.get(&pid)
     }
 
+    /// How many threads have begun, before the recording or while it lasted.
+    pub fn threads_seen(&self) -> u64 {
+        self.threads_seen
+    }
+
+    fn begin_thread(&mut self, pid: i32, tid: i32) {
+        if let Some(at) = self.ended.iter().position(|&ended| ended == tid) {
+            self.ended.remove(at);
+            self.forget_thread(tid);
+        }
+        if self.threads.insert(tid, pid).is_none() {
+            self.threads_seen += 1;
+            *self.alive.entry(pid).or_default() += 1;
+        }
+    }
+
+    fn forget_thread(&mut self, tid: i32) {
+        self.comms.remove(&tid);
+        let Some(pid) = self.threads.remove(&tid) else { return };
+        let Some(alive) = self.alive.get_mut(&pid) else { return };
+        *alive -= 1;
+        if *alive == 0 {
+            self.alive.remove(&pid);
+            self.spaces.remove(&pid);
+            self.pid_namespaces.remove(&pid);
+        }
+    }
+
+    /// A thread has ended. It is forgotten when many others have.
+    pub fn exit_record(&mut self, body: &[u8]) -> Option<()> {
+        let mut at = ByteReader(body);
+        let (_pid, _parent, tid) = (at.i32()?, at.i32()?, at.i32()?);
+        self.ended.push_back(tid);
+        if self.ended.len() > ENDED {
+            self.ended.pop_front().into_iter().for_each(|tid| self.forget_thread(tid));
+        }
+        Some(())
+    }
+
+    /// The namespaces of a process: device and inode of each.
+    pub fn namespaces_record(&mut self, body: &[u8]) -> Option<()> {
+        const PID_NAMESPACE: u64 = 3;
+        let mut at = ByteReader(body);
+        let (pid, _tid, count) = (at.i32()?, at.i32()?, at.u64()?);
+        if count > PID_NAMESPACE {
+            at.words(2 * PID_NAMESPACE + 1)?;
+            self.pid_namespaces.insert(pid, at.u64()?);
+        }
+        Some(())
+    }
+
     fn next_version(&mut self) -> u64 {
         self.versions += 1;
         self.versions
@@ -100,6 +162,7 @@ impl ProcessMaps {
     pub fn comm_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
         let mut at = ByteReader(body);
         let (pid, tid) = (at.i32()?, at.i32()?);
+        self.begin_thread(pid, tid);
         self.comms.insert(tid, Arc::from(at.text()));
         if misc & COMM_EXEC != 0 {
             // What was mapped before the exec is no longer there.
@@ -111,6 +174,7 @@ impl ProcessMaps {
     pub fn fork_record(&mut self, misc: u16, body: &[u8]) -> Option<()> {
         let mut at = ByteReader(body);
         let (pid, parent_pid, tid, parent_tid) = (at.i32()?, at.i32()?, at.i32()?, at.i32()?);
+        self.begin_thread(pid, tid);
         match self.comms.get(&parent_tid).cloned() {
             Some(comm) => self.comms.insert(tid, comm),
             None => self.comms.remove(&tid),
@@ -129,10 +193,11 @@ impl ProcessMaps {
         let mut at = ByteReader(body);
         let (pid, _tid) = (at.i32()?, at.i32()?);
         let (start, len, offset) = (at.u64()?, at.u64()?, at.u64()?);
-        let mut build_id = None;
+        let (mut build_id, mut file) = (None, None);
         if newer {
             let identity = at.take(24)?;
             build_id = (misc & MMAP_BUILD_ID != 0).then(|| build_id_of(identity)).flatten();
+            file = if build_id.is_none() { identity_of(identity) } else { None };
             let protection = at.u32()?;
             at.u32()?;
             const EXECUTE: u32 = 4;
@@ -163,7 +228,13 @@ impl ProcessMaps {
             self.kernel.insert(map(0, object), version);
             return Some(());
         }
-        let (object, absolute) = symbols.user_object(path, build_id, pid);
+        let (object, absolute) = symbols.user_object(&MappedFile {
+            path,
+            build_id,
+            file,
+            pid,
+            pid_namespace: self.pid_namespaces.get(&pid).copied(),
+        });
         let file_bias = if absolute { 0 } else { offset.wrapping_sub(start) };
         self.spaces.entry(pid).or_default().insert(map(file_bias, object), version);
         Some(())
@@ -194,6 +265,14 @@ fn build_id_of(identity: &[u8]) -> Option<&[u8]> {
     let (id, padding) = room.split_at_checked(head[0].into())?;
     let marked_rightly = !id.is_empty() && head[1..] == [0; 3] && padding.iter().all(|&byte| byte == 0);
     marked_rightly.then_some(id)
+}
+
+/// Device and inode, where the mapping has a file. The inode's generation is left out: perf does not know it of what was mapped
+/// before the recording.
+fn identity_of(identity: &[u8]) -> Option<FileIdentity> {
+    let mut at = ByteReader(identity);
+    let (major, minor, inode) = (at.u32()?, at.u32()?, at.u64()?);
+    (inode != 0).then_some(FileIdentity { major, minor, inode })
 }
 
 #[cfg(test)]
@@ -231,5 +310,37 @@ mod tests {
         assert_eq!([at(0), at(49), at(50), at(60), at(69), at(70)], [0, 0, 50, 60, 60, 50].map(Some));
         assert_eq!([at(249), at(250), at(299), at(300)], [Some(50), Some(200), Some(200), None]);
         assert_eq!(space.version, 4);
+    }
+
+    /// A process begins, and as many others as are remembered come and go.
+    #[test]
+    fn threads_that_ended_are_forgotten_when_many_others_have() {
+        let mut processes = ProcessMaps::default();
+        let record = |ids: [i32; 4]| ids.map(i32::to_le_bytes).concat();
+        let begin = |processes: &mut ProcessMaps, pid, tid| {
+            processes.fork_record(0, &record([pid, 1, tid, 1])).unwrap();
+            processes.comm_record(0, &[&record([pid, tid, 0, 0])[..8], &b"t\0"[..]].concat()).unwrap();
+            processes.spaces.entry(pid).or_default();
+        };
+        let end = |processes: &mut ProcessMaps, pid, tid| {
+            processes.exit_record(&record([pid, 1, tid, 1])).unwrap();
+        };
+        // The first thread of 10 ends before the second; 20 ends and its number is given to a thread of 10.
+        begin(&mut processes, 10, 10);
+        begin(&mut processes, 10, 11);
+        begin(&mut processes, 20, 20);
+        end(&mut processes, 10, 10);
+        end(&mut processes, 20, 20);
+        assert_eq!(processes.comm(10), b"t", "what is sampled while it ends has its name");
+        begin(&mut processes, 10, 20);
+        assert!(processes.space(20).is_none());
+        for pid in 1000..1000 + 5 * ENDED as i32 {
+            begin(&mut processes, pid, pid);
+            end(&mut processes, pid, pid);
+        }
+        assert!(processes.space(10).is_some(), "two of its threads live");
+        assert_eq!(processes.comm(10), b":10");
+        assert_eq!((processes.spaces.len(), processes.threads.len()), (ENDED + 1, ENDED + 2));
+        assert_eq!(processes.threads_seen(), 4 + 5 * ENDED as u64);
     }
 }

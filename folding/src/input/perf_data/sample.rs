@@ -1,6 +1,7 @@
 //! One sample record, taken apart.
 
-use super::attr::{Attr, BRANCH_HW_INDEX, read_format, sample_type};
+use super::address_resolver::CONTEXT_USER_DEFERRED;
+use super::attr::{Attr, BRANCH_COUNTERS, BRANCH_HW_INDEX, read_format, sample_type};
 use super::bytes::{ByteReader, words};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,35 +12,38 @@ pub struct Sample<'a> {
     /// Nanoseconds of the trace's clock.
     pub time: Option<u64>,
     pub period: Option<u64>,
-    /// ChainBuilder values: of the event, or of its whole group.
+    /// Values of counters, if the event reads them.
     pub values: Option<CounterValues<'a>>,
     /// Addresses and context marks, 8 bytes each.
     pub callchain: Option<&'a [u8]>,
     /// From, to, flags; 24 bytes each.
     pub branches: Option<&'a [u8]>,
-    /// Registers of the user side, those of the mask in order.
+    /// Registers of the user side, those of the mask in order; only those of a 64-bit program.
     pub user_registers: Option<&'a [u8]>,
+    /// The program is a 32-bit one.
+    pub is_32_bit: bool,
     /// A copy of the top of the user stack: what could be copied of it.
     pub user_stack: &'a [u8],
     /// Bytes that were to be copied.
     pub user_stack_size: u64,
 }
 
-/// ChainBuilder values of a sample that reads its group.
+/// Values of counters that a sample reads: of its event, or of all in the event's group.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterValues<'a> {
+    /// Values before the identity of a counter, and words for each.
+    id_at: usize,
+    words: usize,
     bytes: &'a [u8],
-    read_format: u64,
 }
 
 impl CounterValues<'_> {
     /// Id and value of each.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let with_lost = self.read_format & read_format::LOST != 0;
-        self.bytes.chunks_exact(if with_lost { 24 } else { 16 }).filter_map(|entry| {
-            let mut entry = ByteReader(entry);
-            let value = entry.u64()?;
-            Some((entry.u64()?, value))
+        self.bytes.chunks_exact(8 * self.words).filter_map(|entry| {
+            let mut entry = words(entry);
+            let value = entry.next()?;
+            Some((entry.nth(self.id_at - 1)?, value))
         })
     }
 }
@@ -81,7 +85,10 @@ impl<'a> Sample<'a> {
         }
         if attr.has(RAW) {
             let size = at.u32()?;
-            at.take(size.into())?;
+            let raw = at.take(size.into())?;
+            if attr.is_off_cpu() {
+                sample.take_off_cpu(ByteReader(raw))?;
+            }
         }
         if attr.has(BRANCH_STACK) {
             let count = at.u64()?;
@@ -89,9 +96,17 @@ impl<'a> Sample<'a> {
                 at.u64()?;
             }
             sample.branches = Some(at.words(count.checked_mul(3)?)?);
+            if attr.branch_type & BRANCH_COUNTERS != 0 {
+                at.words(count)?;
+            }
         }
-        if attr.has(REGS_USER) && at.u64()? != 0 {
-            sample.user_registers = Some(at.words(attr.user_registers.count_ones().into())?);
+        if attr.has(REGS_USER) {
+            const ABI_32: u64 = 1;
+            let abi = at.u64()?;
+            let count = if abi == 0 { 0 } else { attr.user_registers.count_ones() };
+            let registers = at.words(count.into())?;
+            sample.is_32_bit = abi == ABI_32;
+            sample.user_registers = (abi > ABI_32).then_some(registers);
         }
         if attr.has(STACK_USER) {
             let size = at.u64()?;
@@ -101,6 +116,24 @@ impl<'a> Sample<'a> {
             sample.user_stack = &stack[..usize::try_from(filled).ok()?.min(stack.len())];
         }
         Some(sample)
+    }
+
+    /// What `perf record --off-cpu` wrote down of a thread that was not on a CPU.
+    fn take_off_cpu(&mut self, mut at: ByteReader<'a>) -> Option<()> {
+        (self.pid, self.tid) = (Some(at.i32()?), Some(at.i32()?));
+        self.period = Some(at.u64()?);
+        let count = at.u64()?;
+        let chain = at.words(count)?;
+        self.ip = words(chain).nth(1);
+        self.callchain = Some(chain);
+        Some(())
+    }
+
+    /// The chain without the mark that the user's side follows in a record of its own, and the number of that record.
+    pub fn deferred(&self) -> Option<(&'a [u8], u64)> {
+        let (rest, marked) = self.callchain?.split_last_chunk::<16>()?;
+        let mut marked = words(marked);
+        (marked.next() == Some(CONTEXT_USER_DEFERRED)).then_some((rest, marked.next()?))
     }
 
     /// The registers by number, if they were recorded.
@@ -114,21 +147,21 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// The counter values of a group; the outer `None` means that the record is too short.
+/// The values of counters; the outer `None` means that the record is too short.
 fn read_values<'a>(at: &mut ByteReader<'a>, format: u64) -> Option<Option<CounterValues<'a>>> {
     let has = |bit| u64::from(format & bit != 0);
     let times = has(read_format::TIME_ENABLED) + has(read_format::TIME_RUNNING);
     let entry = 1 + has(read_format::ID) + has(read_format::LOST);
-    let values = if has(read_format::GROUP) == 1 {
+    let (id_at, words, bytes) = if has(read_format::GROUP) == 1 {
         let count = at.u64()?;
         at.words(times)?;
-        at.words(count.checked_mul(entry)?)?
+        (1, entry, at.words(count.checked_mul(entry)?)?)
     } else {
         // value, times, id, lost
-        at.words(times + entry)?;
-        return Some(None);
+        (1 + times, times + entry, at.words(times + entry)?)
     };
-    Some((has(read_format::ID) == 1).then_some(CounterValues { bytes: values, read_format: format }))
+    let values = CounterValues { id_at: id_at as usize, words: words as usize, bytes };
+    Some((has(read_format::ID) == 1).then_some(values))
 }
 
 /// The number that stands there.

@@ -27,6 +27,7 @@ const LARGE: usize = 16 << 20;
 #[derive(Default)]
 pub struct SampleBatcher {
     pub cut: CutCopies,
+    pub truncated: u64,
     chains: Arc<Mutex<Chains>>,
     batch: SampleBatch,
     /// The numbers of spaces, by the versions of the kernel's and the user's.
@@ -121,7 +122,7 @@ impl SampleBatcher {
     pub fn chains(mut self) -> Chains {
         self.finish();
         let mut chains = std::mem::take(&mut *lock(&self.chains));
-        chains.cut = self.cut;
+        (chains.cut, chains.truncated) = (self.cut, self.truncated);
         chains
     }
 }

@@ -14,14 +14,15 @@ pub mod kind {
     pub const MMAP: u32 = 1;
     pub const LOST: u32 = 2;
     pub const COMM: u32 = 3;
+    pub const EXIT: u32 = 4;
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
     pub const MMAP2: u32 = 10;
     pub const LOST_SAMPLES: u32 = 13;
+    pub const NAMESPACES: u32 = 16;
     pub const KSYMBOL: u32 = 17;
-    /// `AUX_OUTPUT_HW_ID`. What follows it in Linux 6.19, `CALLCHAIN_DEFERRED`, holds users' chains apart from their
-    /// samples, and is not read here.
-    pub const LAST_OF_KERNEL: u32 = 21;
+    /// The last of Linux 6.19.
+    pub const CALLCHAIN_DEFERRED: u32 = 22;
     pub const FIRST_OF_PERF: u32 = 64;
     pub const HEADER_ATTR: u32 = 64;
     pub const TRACING_DATA: u32 = 66;
@@ -37,7 +38,7 @@ pub mod kind {
 
     /// Whether the kernel or perf, as far as they are known here, write such records.
     pub fn is_known(kind: u32) -> bool {
-        matches!(kind, MMAP..=LAST_OF_KERNEL | FIRST_OF_PERF..=LAST_OF_PERF)
+        matches!(kind, MMAP..=CALLCHAIN_DEFERRED | FIRST_OF_PERF..=LAST_OF_PERF)
     }
 }
 
