@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// More than the debug information of any engine takes, without lines and locations: that of mongod is 2.5 GB.
 const MOST: u64 = 4 << 30;
 
+/// How much more than its files the debug information of a program may take: compilers' sections unpack to ten times their
+/// size, and packed zeros to a thousand times and more.
+const MOST_TIMES: u64 = 64;
+
 /// Bytes that may be held; clones share them.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -31,6 +35,16 @@ impl Budget {
     /// All that may be held.
     pub fn whole(&self) -> u64 {
         self.whole
+    }
+
+    /// So many bytes of files of this length together, if they can be of these and there are as many left.
+    pub fn take_of(&self, file_bytes: u64, bytes: u64) -> Option<BudgetShare> {
+        (bytes <= Self::most_of(file_bytes)).then(|| self.take(bytes)).flatten()
+    }
+
+    /// What no files of this length can need.
+    pub fn most_of(file_bytes: u64) -> u64 {
+        file_bytes.saturating_mul(MOST_TIMES)
     }
 
     /// So many bytes, if there are as many left.

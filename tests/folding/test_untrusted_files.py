@@ -152,24 +152,27 @@ def test_debug_information_that_unpacks_to_more_than_there_is_stays_packed(build
     data = record(tmp_path / "perf.data", OPTIONS, program, "200")
     code, without, _ = fold("--no-inlines", data)
     assert code == 0 and b"(anonymous namespace)::hidden;turn " in fold(data)[1]
-    # Elf64_Chdr: zlib. What fits into the budget may not fit into memory; what does not is not even looked at.
-    for size, packed in ((3 << 30, zeros_of_zlib(3 << 30)), (8 << 30, bytes(9 << 20))):
+    # Elf64_Chdr: zlib. What fits into the budget may not fit into memory; what does not is not even looked at, nor what
+    # a file of that size cannot need.
+    zeros = zeros_of_zlib(3 << 30)
+    for size, packed, padded, why in (
+        (3 << 30, zeros, 64 << 20, "its debug information is damaged, or there is no memory"),
+        (3 << 30, zeros, 0, "bytes unpacked, more than files of"),
+        (8 << 30, bytes(9 << 20), 0, "bytes unpacked, more than files of"),
+        (8 << 30, bytes(9 << 20), 160 << 20, "bytes unpacked, more than is left of"),
+    ):
         header = (1).to_bytes(4, "little") + bytes(4) + size.to_bytes(8, "little") + (1).to_bytes(8, "little")
         section.write_bytes(header + packed)
         for name in (".debug_info", ".debug_str"):
             shutil.copy(build("debug"), program)
             command("objcopy", f"--update-section={name}={section}", program)
             compressed(program, name)
+            os.truncate(program, program.stat().st_size + padded)
             code, ours, said = fold(data, memory=2 << 30)
             assert code == 0, said
             # The names of functions are in other sections. Other files may have debug information of their own.
             assert sum(stacks(ours).values()) == sum(stacks(without).values())
             assert b"(anonymous namespace)::hidden " in ours and b";turn" not in ours
-            why = (
-                "its debug information is damaged, or there is no memory"
-                if size < 4 << 30
-                else "bytes unpacked, more than"
-            )
             assert f"{program}: functions inlined in it are no frames: " in said and why in said, said
 
 

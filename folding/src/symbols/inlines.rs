@@ -41,7 +41,7 @@ pub struct Inlined {
 
 impl Inlines {
     /// `None`: some of it is damaged, or there is no memory for it. The caller
-    /// holds a share of the budget, as large as [`size`] says.
+    /// holds a share of the budget, as large as [`sizes`] says.
     pub fn load(path: &Path, budget: &Budget) -> Option<Self> {
         let (own, shared) = DebugSections::read(path)?;
         let shared = match shared {
@@ -90,11 +90,14 @@ impl Inlines {
     }
 }
 
-/// Bytes that the debug information of a file takes in memory, with what it shares with others or keeps beside it.
-pub fn size(info: &DebugInfo) -> u64 {
+/// How long a file of debug information is, and what it takes in memory; both with what it shares with others or keeps
+/// beside it.
+pub fn sizes(info: &DebugInfo) -> (u64, u64) {
+    let len = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let beside = sections::beside(&info.path, info.shares);
-    let sizes = beside.filter_map(|path| Some(Elf::read(&path)?.debug_size));
-    sizes.fold(info.size, u64::saturating_add)
+    let sizes = beside.filter_map(|path| Some((len(&path), Elf::read(&path)?.debug_size)));
+    let add = |sum: (u64, u64), one: (u64, u64)| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));
+    sizes.fold((len(&info.path), info.size), add)
 }
 
 fn read_split<'a>(

@@ -5,7 +5,7 @@ use super::kernel::{self, Kernel};
 use super::prefetch::{self, PrefetchJob, PrefetchedPart, SymbolPrefetch};
 use super::table::SymbolTable;
 use super::{AddressesToName, Loaded, ObjectId, ObjectKind, Symbols, perf_map};
-use crate::budget::BudgetShare;
+use crate::budget::{Budget, BudgetShare};
 use crate::threads;
 use std::collections::HashMap;
 
@@ -122,14 +122,17 @@ impl Symbols {
     fn share(&mut self, object: ObjectId) -> Option<BudgetShare> {
         let found = self.objects[object.0 as usize].found.as_ref()?.as_ref()?;
         let info = found.debug_info.as_ref().filter(|_| self.options.inlines)?;
-        let size = inlines::size(info);
-        let share = self.options.budget.take(size);
+        let (len, size) = inlines::sizes(info);
+        let share = self.options.budget.take_of(len, size);
         if share.is_none() {
+            let more_than = match Budget::most_of(len) {
+                most if size > most => format!("files of {len} bytes can need: it is damaged"),
+                _ => format!("is left of {} that all files may take", self.options.budget.whole()),
+            };
             self.notes.push(format!(
-                "{}: functions inlined in it are no frames: its debug information takes {size} bytes unpacked, more than is \
-                 left of {} that all files may take; with --no-inlines no file's are",
-                info.path.display(),
-                self.options.budget.whole()
+                "{}: functions inlined in it are no frames: its debug information takes {size} bytes unpacked, more than \
+                 {more_than}; with --no-inlines no file's are",
+                info.path.display()
             ));
         }
         share

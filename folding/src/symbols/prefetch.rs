@@ -60,7 +60,7 @@ fn read(job: &PrefetchJob) -> PrefetchedPart {
             let (symbols, note) = found.map(|found| found.symbols(&options.budget)).unwrap_or_default();
             let info = found.and_then(|found| found.debug_info.as_ref()).filter(|_| options.inlines);
             // What does not fit is left for when it is known which of them are needed.
-            let share = info.and_then(|info| options.budget.take(inlines::size(info)));
+            let share = info.map(inlines::sizes).and_then(|(len, size)| options.budget.take_of(len, size));
             let inlines = info.filter(|_| share.is_some()).and_then(|info| load(info, options));
             PrefetchedPart::File(Loaded { symbols, inlines, share, note })
         }

@@ -29,12 +29,14 @@ pub struct UnwindSections {
 impl UnwindSections {
     /// Those of a file, if they fit into what is left of the budget.
     pub fn read(path: &Path, budget: &Budget) -> Option<Self> {
-        let cache = ReadCache::new(regular::open(path).ok()?);
+        let source = regular::open(path).ok()?;
+        let len = source.metadata().ok()?.len();
+        let cache = ReadCache::new(source);
         let file = File::parse(&cache).ok()?;
         let size = |name: &&str| file.section_by_name(name)?.compressed_file_range().ok();
         let sizes = [".eh_frame", ".eh_frame_hdr", ".debug_frame"].iter().filter_map(size);
-        let share =
-            budget.take(sizes.fold(0, |sum: u64, place| sum.saturating_add(place.uncompressed_size)))?;
+        let share = budget
+            .take_of(len, sizes.fold(0, |sum: u64, place| sum.saturating_add(place.uncompressed_size)))?;
         Some(Self { _share: Some(Arc::new(share)), ..Self::of(&file) })
     }
 

@@ -36,7 +36,7 @@ impl DebugSections {
         let source = regular::open(path).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
-        let _share = budget.take(size(&file))?;
+        let _share = budget.take_of(source.metadata().ok()?.len(), size(&file))?;
         Self::load(&file, &source, SectionId::dwo_name)
     }
 
@@ -133,8 +133,6 @@ fn contents<'a, R: ReadRef<'a>>(file: &File<'a, R>, source: &std::fs::File, name
     match format {
         CompressionFormat::None => Some(data),
         CompressionFormat::Zlib => unpacked(&data, uncompressed_size),
-        // Zstandard: a block of 128 KiB takes 4 bytes at least.
-        _ if uncompressed_size / (32 << 10) > data.len() as u64 => None,
         _ => Some(CompressedData { format, data: &data, uncompressed_size }.decompress().ok()?.into_owned()),
     }
 }
@@ -148,12 +146,8 @@ fn zeros(len: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Data of zlib that says how long it is unpacked. What it says is not believed beyond what deflate can do.
+/// Data of zlib that says how long it is unpacked; the budget has room for that.
 fn unpacked(data: &[u8], size: u64) -> Option<Vec<u8>> {
-    const MOST: u64 = 1032;
-    if size / MOST > data.len() as u64 {
-        return None;
-    }
     let mut bytes = zeros(size)?;
     let len = Decompressor::new().zlib_decompress(data, &mut bytes).ok()?;
     (len == bytes.len()).then_some(bytes)
