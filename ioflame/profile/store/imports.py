@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import sys
 import time
 from collections import Counter
@@ -235,5 +236,6 @@ def settings_of(given: Sequence[str]) -> dict[str, str]:
         value = _number(text)
         # NaN is in no range.
         if value is None or not least <= value <= most or (key == "threads" and not text.isdecimal()):
-            raise UsageError(f"--set {key}={text}: expected {words}", means="nothing was added", mend=f"--set {key}=1")
+            mend = shlex.join(["--set", f"{key}=1"])
+            raise UsageError(f"--set {key}={text}: expected {words}", means="nothing was added", mend=mend)
     return found
