@@ -78,7 +78,9 @@ def add_to_asked_store(directory: str | None, found: Path, reporter: Reporter) -
     from ioflame.profile.store.add import add_to_store
 
     with reporter.stage(f"add it to the store {directory}"):
-        add_to_store(Store(Path(directory)), found)
+        added = add_to_store(Store(Path(directory)), found)
+    for line in added.left_out:
+        reporter.warn(line)
     reporter.line(f"store:        {directory}")
 
 

@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _add(store: Store, arguments: argparse.Namespace) -> int:
-    settings = settings_of(arguments.set)
+    settings, code = settings_of(arguments.set), EXIT_OK
     for path in arguments.paths:
         with Reporter.on_terminal().stage(f"add {path}"):
             found = add_to_store(store, path.resolve(), settings, arguments.format)
@@ -111,7 +111,9 @@ def _add(store: Store, arguments: argparse.Namespace) -> int:
             print(f"added:        {name}")
         if found.known:
             print(f"known:        {len(found.known)} of {path}, which the store holds already")
-    return EXIT_OK
+        if not found.new and not found.known:
+            code = EXIT_CHECK_FAILED
+    return code
 
 
 def _ls(store: Store, arguments: argparse.Namespace) -> int:

@@ -110,7 +110,10 @@ class Store:
         self._duckdb = _engine()
         if create:
             try:
-                self._root.mkdir(parents=True, exist_ok=True)
+                # As private as the runs in it; who shares one gives rights to a group.
+                directory.parent.mkdir(parents=True, exist_ok=True)
+                for place in (directory, self._root):
+                    place.mkdir(0o700, exist_ok=True)
             except OSError as error:
                 raise error_of_system(error, self._root) from None
         if not self._root.is_dir():
@@ -127,7 +130,7 @@ class Store:
         # stale: files were added since; bound: the views are there, which take longer the more files there are
         self._stale = self._bound = False
         settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-        # Made on need, named as a scratch directory: what a killed command leaves the next one takes away.
+        # Named as a scratch directory: what a killed command leaves the next one takes away.
         settings["temp_directory"] = f"{tempfile.gettempdir()}/{scratch_prefix()}{uuid.uuid4().hex}"
         if self._memory:
             # Not all that it takes counts: of the host's, too, DuckDB takes four fifths for its limit.
@@ -338,9 +341,8 @@ class Store:
                         path.unlink(missing_ok=True)
                     elif path.stem in stems or path.stem.startswith("merged-"):
                         source, names = select_from([path]), replaced_by(path) or []
-                        if self._ask(f"SELECT 1 FROM {source} WHERE {named} LIMIT 1").rows or gone & {
-                            name.removesuffix(".parquet") for name in names
-                        }:
+                        lists = {name.removesuffix(".parquet") for name in names}
+                        if gone & lists or self._ask(f"SELECT 1 FROM {source} WHERE {named} LIMIT 1").rows:
                             self._merge([path], f"SELECT * FROM {source} WHERE NOT {named}", table, gone, told)
         self._stale = True
 

@@ -26,7 +26,10 @@ _TOLD = {"workload": "workload", "test": "test", "label": "version", "host": "ho
 
 @dataclass(frozen=True)
 class Added:
-    """Names of runs in the store. known: that were there already; left_out: in words, rows that could not be read"""
+    """Names of runs in the store.
+
+    known: that were there already; left_out: in words, what could not be read
+    """
 
     new: list[str]
     known: list[str]
@@ -40,7 +43,12 @@ def add_to_store(store: Store, path: Path, settings: Mapping[str, str] | None = 
     """
     imported = _tables_of(path, settings or {}, form)
     found = Added([], [], imported.left_out)
-    for tables in imported.runs:
+    kept = [tables for tables in imported.runs if tables.rows.get("runs")]
+    if not kept:
+        found.left_out.append(
+            f"nothing of {path} was added: it holds no run that was measured to its end, and no figure"
+        )
+    for tables in kept:
         (found.new if store.add(tables) else found.known).append(tables.run)
     return found
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from folding.foreign import ForeignProfile, read_otlp, read_pprof
 from folding.stackfold import run_stackfold
-from ground.errors import UsageError
+from ground.errors import MeasurementError, UsageError
 from ground.results.benchmark_report import read_benchmark_reports
 from ground.results.profile import read_profile
 from ground.results.store.database import RunTables
@@ -129,8 +131,23 @@ def _kind(path: Path) -> str:
 
 
 def _with(tables: RunTables, frames: FrameTable) -> RunTables:
+    """MeasurementError where a number is larger than the store's types hold, and larger than any that is counted."""
     tables.rows["frames"], tables.rows["stacks"] = list(frames.frames.values()), list(frames.stacks.values())
+    sums: Counter[str] = Counter()
+    for row in tables.rows.get("samples", []):
+        sums[row["event"]] += abs(row["weight"])
+    for event, total in sums.items():
+        _check_size(f"the sum of {event}", total, 2**63)
+    for row in tables.rows["frames"]:
+        _check_size(f"a line of {row['name']}", row["line"] or 0, 2**31)
     return tables
+
+
+def _check_size(what: str, number: int, limit: int) -> None:
+    if abs(number) >= limit:
+        raise MeasurementError(
+            f"{what} is {number:,}, not below {limit:,}", means="the profile is broken; nothing was added"
+        )
 
 
 def _foreign(origin: _Origin, profile: ForeignProfile, part: str) -> RunTables:
@@ -139,6 +156,7 @@ def _foreign(origin: _Origin, profile: ForeignProfile, part: str) -> RunTables:
         if profile.time_ns
         else {}
     )
+    _check_size("the time of its begin in ns", profile.time_ns, 2**63)
     types = json.dumps({"types": profile.types, "time_ns": profile.time_ns, "duration_ns": profile.duration_ns})
     tables, frames = origin.tables(part, settings=types, **told), FrameTable()
     for sample in profile.samples:
@@ -218,5 +236,6 @@ def settings_of(given: Sequence[str]) -> dict[str, str]:
         value = _number(text)
         # NaN is in no range.
         if value is None or not least <= value <= most or (key == "threads" and not text.isdecimal()):
-            raise UsageError(f"--set {key}={text}: expected {words}", means="nothing was added", mend=f"--set {key}=1")
+            mend = shlex.join(["--set", f"{key}=1"])
+            raise UsageError(f"--set {key}={text}: expected {words}", means="nothing was added", mend=mend)
     return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import resource
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -75,6 +77,40 @@ def test_a_name_in_folded_text_is_one_line_whatever_it_holds(tmp_path: Path) -> 
     (name,) = add_to_store(store, tmp_path / "in.pb.gz").new
     export_run(store, name, tmp_path / "out.folded")
     assert (tmp_path / "out.folded").read_bytes() == b"x y;a:b;c 1000000 d;e f 10\n"
+
+
+def test_a_profile_that_unpacks_to_what_no_profile_holds_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """768 MiB of zeros in 3.4 MiB: the memory that it takes is that of the budget."""
+    packer, zeros = zlib.compressobj(1, zlib.DEFLATED, 31), bytes(64 << 20)
+    packed = b"".join([*(packer.compress(zeros) for _ in range(12)), packer.flush()])
+    (tmp_path / "bomb.pb.gz").write_bytes(packed)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path / "bomb.pb.gz")]) == 1
+    assert "MiB packed, unpacks to more than" in capsys.readouterr().err
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 384 << 10
+    # Small ones of equal samples alone pack better than any other.
+    equal = ForeignProfile([("samples", "count")], 0, [ForeignSample((ForeignFrame("main"),), (1,))] * 10**5)
+    (tmp_path / "equal.pb.gz").write_bytes(encode_pprof(equal))
+    store = Store(tmp_path / "s")
+    add_to_store(store, tmp_path / "equal.pb.gz")
+    assert store.query("SELECT sum(weight)::BIGINT FROM samples").rows == [(10**5,)]
+
+
+@pytest.mark.parametrize(
+    ("values", "line", "words"),
+    [((1 << 62, 1 << 62), 1, "the sum of cpu is 9,223,372,036,854,775,808"), ((1, 2), 1 << 31, "a line of main is")],
+)
+def test_a_number_that_no_profile_counts_to_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], values: tuple[int, int], line: int, words: str
+) -> None:
+    frames = (ForeignFrame("main", file="x.c", line=line),)
+    samples = [ForeignSample(frames, (value,), (("comm", name),)) for name, value in zip("ab", values, strict=True)]
+    (tmp_path / "in.pb.gz").write_bytes(encode_pprof(ForeignProfile([("cpu", "nanoseconds")], 0, samples)))
+    assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path / "in.pb.gz")]) == 1
+    told = capsys.readouterr().err
+    assert words in told and "nothing was added" in told and not Store(tmp_path / "s").query("FROM runs").rows
 
 
 def otlp() -> profiles_pb2.ProfilesData:

@@ -59,8 +59,8 @@ json.dump(answers, open(place + "/answers.json", "w"), default=str)
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Profiles, a comparison with a twin, two services on twelve hosts over two days; some merged, also apart, one
-    added half."""
+    """Profiles, a comparison with a twin, two services on twelve hosts over two days; some merged, also in another
+    store, one added half."""
     place = tmp_path_factory.mktemp("fleet")
     dice, fleet = random.Random(19), Fleet()
     for number in range(48):

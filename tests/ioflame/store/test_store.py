@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import shutil
 import sys
@@ -13,6 +14,8 @@ import pytest
 
 from folding.foreign import read_pprof
 from ground.errors import HostError, UsageError
+from ground.results.cells import CellsRecord, CellsRun
+from ground.results.experiment import ExperimentRecord, StepRecord
 from ground.results.profile import read_profile
 from ground.results.record import Target
 from ground.results.run import Run, open_run
@@ -208,6 +211,39 @@ def test_processes_of_one_service_are_one_test(tmp_path: Path) -> None:
         run.save()
         add_to_store(store, run.directory)
     assert store.query("SELECT DISTINCT test, workload FROM runs").rows == [("mysqld", "mysqld")]
+
+
+def test_a_store_is_as_private_as_the_runs_in_it(runs: list[Run], tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        # One of our own, and one in a directory that was there, whose rights are its owner's.
+        (tmp_path / "there").mkdir()
+        for name in ("own", "there"):
+            add_to_store(Store(tmp_path / name, create=True), runs[0].directory)
+    finally:
+        os.umask(before)
+    assert runs[0].directory.stat().st_mode & 0o777 == 0o700
+    rights = {str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert rights["own"] == rights["own/v1"] == rights["there/v1"] == 0o700 and rights["there"] == 0o755
+
+
+@pytest.mark.parametrize("form", ["experiment", "cells", "table"])
+def test_what_holds_nothing_to_store_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    found = tmp_path / "found"
+    found.mkdir()
+    if form == "experiment":
+        steps = [StepRecord("1", "rocksdb", "readrandom", 1, 1, "", status="failed")]
+        write_json(
+            found / "experiment.json", ExperimentRecord("none", "", "2026-11-20T00:00:00+0000", {}, {}, {}, steps)
+        )
+    elif form == "cells":
+        write_json(found / CellsRun.file, CellsRecord("none", "2026-11-20T00:00:00+0000", 1, {}, {}, {}))
+    else:
+        found = found / "empty.tsv"
+        found.write_text("workload\tbuild\ttest\t6.29.5\nbyrx\tgcc\tfillseq\t\n")
+    assert cli.main(["store", "add", str(tmp_path / "s"), str(found)]) == 1
+    told = capsys.readouterr()
+    assert f"nothing of {found} was added" in told.err and "added:" not in told.out
 
 
 def test_without_duckdb_the_command_that_installs_it_is_said(
