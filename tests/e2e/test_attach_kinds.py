@@ -98,7 +98,7 @@ def test_the_screen_the_page_and_the_kinds_tell_one_share_of_writes(both: Both) 
     tree = FrameTree(stacks_of(read_profile(both.run.path(Files.PROFILE)), "owner"), tuple(rows))
     legend = dict(zip(tree.categories, tree.category_weights(), strict=True))
     assert legend == {name: row.weight for name, row in rows.items()}
-    assert rows["flush"].weight and rows["memtable insert"].weight
+    assert rows["memtable insert"].weight
     kinds = {one.name: one for one in read_operations(both.run.directory)}
     # But for page faults and copies whose callers were lost, which are no row's of writes.
     written = sum(rows[name].share for name in ("WAL", "memtable insert", "write path"))
