@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ground.system.proc_stat import stat_fields
 
-__all__ = ("descendants", "having_open", "is_below")
+__all__ = ("ancestors", "descendants", "having_open", "is_below")
 
 
 # Only some kernels have it (CONFIG_PROC_CHILDREN); without it every process of the host is looked at.
@@ -34,10 +34,15 @@ def descendants(pids: Sequence[int]) -> list[int]:
 
 def is_below(pid: int, above: int) -> bool:
     """Whether a process is `above`, or was started by it or by something below it; False for one that is gone."""
+    return above in ancestors(pid)
+
+
+def ancestors(pid: int) -> Iterator[int]:
+    """A process, what started it, and so on, as far as they run."""
     with contextlib.suppress(OSError, IndexError, ValueError):
-        while pid not in (above, 0):
+        while pid:
+            yield pid
             pid = int(stat_fields(f"/proc/{pid}/stat")[1])
-    return pid == above
 
 
 def _listed_children(pid: int) -> list[int]:

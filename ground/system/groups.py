@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from ground.errors import UsageError
 
-__all__ = ("container_group", "named_group")
+__all__ = ("container_group", "groups_of", "named_group")
 
 _CONTAINER = re.compile(r"[0-9a-f]{12,64}")
 
@@ -38,6 +39,18 @@ def container_group(identity: str) -> Path:
         )
     fits = re.compile(rf"(?:.*[-:])?{identity}[0-9a-f]*(?:\.scope)?")
     return _found(lambda directory: bool(fits.fullmatch(directory)), f"--container {identity}", "docker ps --no-trunc")
+
+
+def groups_of(pid: int) -> Iterator[Path]:
+    """The group that a process is in, of each hierarchy, and those that this one is in; none of one that is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
+            place = line.split(":", 2)[2].lstrip("/")
+            for group in (mount / place for mount in _mounts()):
+                # Of another hierarchy there may be a group of that name, too.
+                members = group / "cgroup.procs"
+                if members.exists() and str(pid) in members.read_text(encoding="ascii").split():
+                    yield from (one for one in (group, *group.parents) if (one / "cgroup.procs").exists())
 
 
 def _found(fits: Callable[[str], bool], asked: str, lists: str) -> Path:

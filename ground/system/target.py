@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ground.errors import HostError, UsageError
-from ground.system.descendants import descendants, is_below
+from ground.system.descendants import ancestors, descendants, is_below
+from ground.system.groups import groups_of
 from ground.system.held_process import HeldProcess
 
 __all__ = ("Target",)
@@ -18,6 +19,7 @@ __all__ = ("Target",)
 # Of /proc/PID/stat: PF_KTHREAD.
 _KERNEL_THREAD = 0x00200000
 _STOPPED = (b"T", b"t")
+_CLAIM = "ioflame attach: "
 
 
 class Target:
@@ -45,6 +47,7 @@ class Target:
         if group is not None:
             self._claim(f"group {group.stat().st_ino}")
         self.look()
+        self._check_claims()
         if not self._held:
             raise UsageError(
                 f"no process is in {group}",
@@ -91,14 +94,10 @@ class Target:
         so that one of an ioflame that was killed is free again."""
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            claim.bind(f"\0ioflame attach: {what}")
+            claim.bind(f"\0{_CLAIM}{what}")
         except OSError:
             claim.close()
-            raise UsageError(
-                f"{what} is watched by another ioflame",
-                means="each would measure what the other one costs; nothing was attached",
-                mend="wait until it has ended   (ss -xlp | grep 'ioflame attach' shows it)",
-            ) from None
+            raise _claimed(what) from None
         claim.listen(0)
         self._claims.append(claim)
 
@@ -113,6 +112,19 @@ class Target:
             lines = (self._group / "cpu.stat").read_text(encoding="ascii").splitlines()
             return int(dict(line.split() for line in lines)["usage_usec"]) * 1000
         return None
+
+    def _check_claims(self) -> None:
+        """UsageError where another one watches one of the processes by itself, or for what it is below or in. Whoever
+        begins later sees our claims in the same way."""
+        own = {claim.getsockname()[1:].decode() for claim in self._claims}
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()
+        others = {_CLAIM + line.partition(f"@{_CLAIM}")[2] for line in lines if f"@{_CLAIM}" in line} - own
+        for pid in self._held if others else ():
+            names = [f"process {one}" for one in ancestors(pid)]
+            names += [f"group {group.stat().st_ino}" for group in groups_of(pid)]
+            for name in names:
+                if _CLAIM + name in others:
+                    raise _claimed(f"process {pid}" + (f", as a part of {name}," if name != names[0] else ""))
 
     @property
     def alive(self) -> bool:
@@ -153,6 +165,14 @@ class Target:
             ) from None
         except OSError:
             raise UsageError(f"process {first.pid} has ended", mend="--pid <a running process; see ps>") from None
+
+
+def _claimed(what: str) -> UsageError:
+    return UsageError(
+        f"{what} is watched by another ioflame",
+        means="each would measure what the other one costs; nothing was attached",
+        mend="wait until it has ended   (ss -xlp | grep 'ioflame attach' shows it)",
+    )
 
 
 def _members(group: Path) -> list[int]:

@@ -269,6 +269,24 @@ def test_what_cannot_be_a_target_is_refused_with_its_reason(ioflame: Ioflame, tm
     assert not (tmp_path / "runs").exists()
 
 
+def test_who_is_a_part_of_what_another_one_watches_is_refused(ioflame: Ioflame, tmp_path: Path) -> None:
+    """A parent and its child, whichever of them was first."""
+    with service(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        for first, second in ((parent.pid, child), (child, parent.pid)):
+            watching = Target([first])
+            code, _, err = ioflame.run("attach", f"--pid={second}", "--out", tmp_path / "runs")
+            named = f"process {child}, as a part of process {parent.pid}," if second == child else f"process {child}"
+            assert (code, f"{named} is watched by another ioflame" in err) == (2, True), err
+            with pytest.raises(UsageError, match="is watched by another ioflame"):
+                Target([first])
+            del watching
+        watching = Target([child])
+        del watching
+        os.killpg(parent.pid, signal.SIGKILL)
+
+
 def test_a_container_is_a_control_group_and_found_by_its_id(ioflame: Ioflame, tmp_path: Path) -> None:
     """A group as runtimes make them; nothing runs in it until a process is put there."""
     mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
@@ -285,6 +303,19 @@ def test_a_container_is_a_control_group_and_found_by_its_id(ioflame: Ioflame, tm
         with service(["sleep", "60"]) as process:
             (group / "cgroup.procs").write_text(str(process.pid), encoding="ascii")
             assert container_group(identity) == container_group(identity[:20]) == named_group(group.name) == group
+            # What is in a watched group is watched, and the other way round.
+            watching = Target([process.pid])
+            code, _, err = ioflame.run("attach", "--cgroup", group, "--out", tmp_path / "runs")
+            assert code == 2 and f"process {process.pid} is watched by another ioflame" in err
+            del watching
+            other = ioflame.start("attach", "--cgroup", str(group), "--collect=null", "--out", str(tmp_path / "other"))
+            while not list(tmp_path.glob(f"other/*/{Files.RECORD}")):
+                assert other.poll() is None
+                time.sleep(0.05)
+            with pytest.raises(UsageError, match=r"as a part of group \d+, is watched by another ioflame"):
+                Target([process.pid])
+            other.terminate()
+            other.communicate(timeout=60)
             words = ("attach", "--out", tmp_path / "runs", "--count", "echo no number")
             code, _, err = ioflame.run(*words, "--container", identity)
             assert code == 2 and "the count does not count: the count printed 'no number'" in err

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.categories import read_categories
 from ground.results.files import Files
 from ground.results.operations import read_operations
 from ground.results.profile import read_profile
 from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
+from viz.flame.stacks import stacks_of
+from viz.flame.tree import FrameTree
 
 _FLAGS = ["--num=100000", "--value_size=100", "--compression_type=none", "--disable_wal=1", "--duration=600",
           "--report_interval_seconds=1", "--report_file="]  # fmt: skip
@@ -88,6 +91,19 @@ def test_each_kind_is_divided_by_its_own_count(both: Both) -> None:
     # What nothing counts has no us of one; a query of the run is any of those that are counted.
     assert kinds["flush"].us is None and kinds["flush"].categories is None
     assert [c.queries for c in plain] == [pytest.approx(sum(c.operations.values())) for c in plain]
+
+
+def test_the_screen_the_page_and_the_kinds_tell_one_share_of_writes(both: Both) -> None:
+    rows = {row.name: row for row in read_categories(both.run.directory).rows}
+    tree = FrameTree(stacks_of(read_profile(both.run.path(Files.PROFILE)), "owner"), tuple(rows))
+    legend = dict(zip(tree.categories, tree.category_weights(), strict=True))
+    assert legend == {name: row.weight for name, row in rows.items()}
+    assert rows["memtable insert"].weight
+    kinds = {one.name: one for one in read_operations(both.run.directory)}
+    # But for page faults and copies whose callers were lost, which are no row's of writes.
+    written = sum(rows[name].share for name in ("WAL", "memtable insert", "write path"))
+    assert 0.9 * kinds["write"].share < written <= kinds["write"].share + 1
+    assert "\nWAL " not in both.out and "without weight: " in both.out  # the log is off
 
 
 def test_a_kind_that_the_rules_do_not_know_is_refused(ioflame: Ioflame, tmp_path: Path) -> None:

@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from folding.stackfold import run_stackfold, stackfold_binary
+from folding.stackfold import categorised_profile, run_stackfold, stackfold_binary
 from ground.errors import MeasurementError
 from ground.results.profile import read_profile
 from ioflame.analysis.categories import categories_of, category_file
 from tests.viz.categorised import read_categorised
 from viz.flame.stacks import by_name, stacks_of
+from viz.flame.tree import FrameTree
+from workloads.registry import service_rules
+from workloads.service import rules_text
 
 CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
 
@@ -42,6 +45,33 @@ def test_its_stacks_are_the_categorised_ones(made: Path, view: str) -> None:
     theirs = read_categorised(lines)
     assert sums == {(s.frames, s.category, s.anchor_depth): s.weight for s in theirs}
     assert samples == {s.frames: s.samples for s in theirs}
+
+
+WRITES = """\
+rocksdb:low0;start;rocksdb::CompactionJob::Run 31
+rocksdb:high0;start;rocksdb::FlushJob::Run 9
+db_bench;main;rocksdb::DBImpl::Write;rocksdb::DBImpl::WriteImpl;rocksdb::DBImpl::WriteToWAL;rocksdb::crc32c::Extend 17
+db_bench;main;rocksdb::DBImpl::WriteImpl;rocksdb::WriteBatchInternal::InsertInto;rocksdb::MemTable::Add;memcmp 20
+db_bench;main;rocksdb::DB::Put;rocksdb::WriteBatch::Put 5
+db_bench;main;rocksdb::DBImpl::Get;rocksdb::DataBlockIter::SeekImpl 4
+db_bench;main 3
+"""
+
+
+@pytest.mark.parametrize("service", ["rocksdb", "myrocks"])
+def test_a_service_that_writes_has_rows_for_it_and_a_graph_their_weights(tmp_path: Path, service: str) -> None:
+    """Threads of one name decide some of them: no frame of such a stack is an anchor."""
+    rules, stacks = tmp_path / "rules.toml", tmp_path / "stacks"
+    rules.write_text(rules_text(service_rules(service)), encoding="utf-8")
+    stacks.write_text(WRITES, encoding="ascii")
+    profile = categorised_profile(tmp_path / "none", str(rules), folded=stacks, counts=tmp_path / "none")
+    rows = {row["name"]: row["weight"] for row in profile.views["owner"].report["rows"] if row["weight"]}
+    written = {"compaction": 31, "flush": 9, "WAL": 17, "memtable insert": 20, "write path": 5, "DBI:Sk": 4}
+    assert written.items() <= rows.items() and "other" not in rows
+    tree = FrameTree(stacks_of(profile, "owner"), tuple(rows))
+    assert {
+        name: weight for name, weight in zip(tree.categories, tree.category_weights(), strict=True) if weight
+    } == rows
 
 
 def test_its_slices_add_up_to_its_rows_and_carry_an_interval(made: Path) -> None:

@@ -12,12 +12,15 @@ import pytest
 from collectors.queries import QueryReportWithWriter, queries_by_second
 from ground.results.checks import Verdict
 from ground.results.metrics import window_metrics
-from ground.results.record import SCHEMA, Expectation, RoleCounters, RunRecord
+from ground.results.off_cpu import OffStack
+from ground.results.record import SCHEMA, Expectation, RoleCounters, RunRecord, Target
 from ground.results.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
 from ioflame.analysis.checks.writes import write_proofs
+from ioflame.analysis.wall_clock import wall_clock
 from ioflame.profile.off_cpu import serving_threads
 from tests.records import window
 from tests.viz import observers
+from viz.terminal.off_cpu import wall_clock_table
 from workloads.engines.rocksdb.engine import RocksDB
 
 BACKGROUND = {"low": "compaction", "high": "flush"}
@@ -113,3 +116,21 @@ def test_the_waits_of_a_query_are_those_of_its_threads() -> None:
     assert [one.tid for one in serving_threads(off, alone)] == [1, 2]
     with_writer = replace(alone, roles={"reader": [2], "writer": [1], "compaction": [3]})
     assert [one.tid for one in serving_threads(off, with_writer)] == [2]
+
+
+def test_a_target_is_waited_for_by_the_threads_that_its_service_does_not_know_to_serve_nobody() -> None:
+    """Two clients and a compaction: time of three of them by the queries of two would be no query's."""
+    off = observers.off_cpu()
+    working = replace(off.threads[2], voluntary=5000)
+    off = replace(off, threads=[*off.threads[:2], working])
+    target = Target("--pid 42", "db_bench", [42], groups={"db_bench": [1, 2], "compaction": [3]})
+    attached = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 3, {}, target=target)
+    assert [one.tid for one in serving_threads(off, attached)] == [1, 2]
+    postgresql = replace(attached, engine="postgresql", target=replace(target, groups={"walwriter": [2, 3]}))
+    assert [one.tid for one in serving_threads(off, postgresql)] == [1]
+
+    stacks = [OffStack(tid, "x", "io", ("f",), 10**6, 1) for tid in (1, 3)]
+    clock = wall_clock(off, stacks, None, 1000, background={3})
+    assert (clock.threads, clock.elapsed_ns, clock.background_threads, clock.idle_threads) == (2, 2 * 10**9, 1, 0)
+    assert [(row.state, row.ns) for row in clock.rows] == [("on-CPU", 500_000_000), ("io", 10**6)]
+    assert "left out: 1 background thread (they serve no query; 1.000 s)" in wall_clock_table(clock)

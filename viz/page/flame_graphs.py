@@ -62,7 +62,8 @@ def _legend(data: dict[str, Any]) -> list[dict[str, Any]]:
     for end, weight in zip(columns["end"], columns["weight"], strict=True):
         weights[columns["category"][end]] += int(weight)
     shares = percentages(weights)
-    every = data.get("kind", "owner") == "owner"  # an owner without weight is news, a state that was not seen is none
+    # An owner without weight is news; a state that was not seen is none, nor what a target does not do.
+    every = data.get("kind", "owner") == "owner" and data.get("every", True)
     return [
         {"place": place, "name": name, "label": label, "hue": hues[place], "share": shares[place]}
         for place, (name, label) in enumerate(columns["categories"])

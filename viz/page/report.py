@@ -102,5 +102,5 @@ def _profile(view: RunView) -> dict[str, Any] | None:
         view.stacks, view.title, view.record.profile.unit if view.record.profile else "", view.cpu[0],
         [(printable(row.name), printable(row.label)) for row in view.owner.rows] if view.owner else [],
         view.leaf_of or None, [(row.name, row.label) for row in view.leaf.rows] if view.leaf else [],
-        name=printable(view.name),
+        name=printable(view.name), every=view.record.target is None,
     )  # fmt: skip

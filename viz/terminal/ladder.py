@@ -98,7 +98,7 @@ def _engine_lines(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
     share = 100 * rest / (by_engine * 1e3) if by_engine else 0.0
     return [
         _book("rx.lat", by_engine * 1e3, f"threads x 1e6 / qps, by {whose}"),
-        _book("rest", rest, f"{share:+.1f} % of rx.lat, without what following adds to a query that is followed"),
+        _book("rest", rest, f"{share:+.1f} % of rx.lat, less what following costs"),
     ]
 
 

@@ -35,6 +35,7 @@ def operations_text(operations: Sequence[Operation], width: int = 100, unicode: 
                 interval=None if row.interval is None else (row.interval.low, row.interval.high),
             )
             for row in one.categories.rows
+            if row.weight
         ]
         parts.append(
             f"Where the CPU of one {printable(one.name)} goes ({one.categories.view} view of its stacks)\n"
