@@ -45,7 +45,7 @@ _TRIAL_SECONDS = 1.0
 # What they do not take is the last plain window's.
 _SLACK_SECONDS = 4
 _OBSERVER_SLACK_SECONDS = 4
-# Our client ends when it is asked to, so windows that are late still have its queries; db_bench knows its duration alone.
+# Our client ends when it is asked to, so late windows still have its queries; db_bench knows its duration alone.
 _LATE_SECONDS = 600
 # It is enough for so many who want each CPU.
 _QUEUED = 2

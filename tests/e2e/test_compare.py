@@ -197,7 +197,7 @@ class TestKnownFaults:
         # Nothing else is told of any of them, and nothing at all of the one that spins for no time.
         for name, of in rows.items():
             told = [row["name"] for row in of.values() if row["low"] > 0 or row["high"] < 0]
-            assert set(told) <= ({"libc+k", "on CPU", "rx.lat"} if name == "two" else {"libc+k", "on CPU"}), told
+            assert set(told) <= ({"libc+k", "on CPU", "latency"} if name == "two" else {"libc+k", "on CPU"}), told
         assert found["zero"]["decisions"]["cpuPer"]["outcome"] not in (Outcome.REGRESSED, Outcome.IMPROVED)
 
     def test_a_sleep_moves_a_wait_and_not_the_cpu(self, ioflame: Ioflame, compare: list[str], shim: Path) -> None:
