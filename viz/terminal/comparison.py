@@ -32,10 +32,11 @@ def plan_text(
     """What a comparison will take. plans: of each figure its variances, whether they were seen here, and the rows"""
     plan = record.plan
     looks = ", ".join(map(str, plan.looks))
+    within = "" if plan.time_limit is None else f" in {format_seconds(plan.time_limit)}"
     lines = [
         f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}",
         f"{plan.schedule}, {plan.tree} tree, windows of {plan.window_seconds:g} s, {plan.blocks} blocks a session, "
-        f"at most {plan.sessions} sessions, looks after {looks}; seed {plan.seed}",
+        f"at most {plan.sessions} sessions{within}, looks after {looks}; seed {plan.seed}",
         f"verdict: {plan.rule}; delta {percent(plan.delta)}",
     ]
     for metric, variances, seen, rows in plans:
@@ -47,10 +48,16 @@ def plan_text(
         ]
         lines += [
             f"  {percent(row.delta):>7}{row.sessions:10}{row.blocks:13}{row.minutes:10.0f}{row.expected_minutes:13.0f}"
-            f"{row.power:12.0%}{row.power_same:14.0%}{'' if row.reached else '   not within these bounds'}"
+            f"{row.power:12.0%}{row.power_same:14.0%}{_beyond(row, plan.time_limit)}"
             for row in rows
         ]
     return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
+
+
+def _beyond(row: PlanRow, seconds: float | None) -> str:
+    if not row.reached:
+        return "   not within these bounds"
+    return "   longer than --time" if seconds is not None and 60 * row.minutes > seconds else ""
 
 
 def runs_text(names: Sequence[str], found: ComparedRuns, width: int | None = None) -> str:
