@@ -36,8 +36,6 @@ NOTHING = "nothing"
 # What of `differing` follows from the client or the library that an arm is, whichever they are; from a setting.
 OF_A_BUILD = ("engine version", "tool ")
 _OF_A_SETTING = ("option ", "setting ", "database ", "threads")
-# The option that an arm's client is given by.
-_CLIENT = "option db_bench"
 
 
 @dataclass
@@ -207,12 +205,18 @@ class Comparison:
     @property
     def besides(self) -> dict[str, list[str]]:
         """What differs and neither is the factor nor follows from it."""
-        own = {_CLIENT, *(f"environment {name}" for arm in self.arms for name in arm.environment)}
-        of_factor = OF_A_BUILD if self.factor.is_build else _OF_A_SETTING
+        arms = [arm for arm in self.arms if not arm.twin_of]
+        own = {f"environment {name}" for arm in arms for name in arm.environment}
+
+        def of_build(name: str, values: list[str]) -> bool:
+            # The option that the client is given by has what the arm was asked for with.
+            given = name.startswith("option ") and all(a.value.endswith(v) for a, v in zip(arms, values, strict=True))
+            return given or name in own or name.startswith(OF_A_BUILD)
+
         return {
             name: values
             for name, values in self.differing.items()
-            if not name.startswith(of_factor) and not (self.factor.is_build and name in own)
+            if not (of_build(name, values) if self.factor.is_build else name.startswith(_OF_A_SETTING))
         }
 
     def arm(self, name: str) -> Arm:

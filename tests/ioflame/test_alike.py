@@ -58,6 +58,7 @@ def test_the_factor_is_not_besides_itself_and_a_library_is_its_build_id() -> Non
         return made
 
     made = comparison(BUILD)
+    made.arms[0].value, made.arms[1].value = "/a", "LD_LIBRARY_PATH=/b /b"
     made.arms[1].environment["LD_LIBRARY_PATH"] = "/b"
     tell_apart(made, {"A": of("/a", "libsnappy.so.1.1.9 ade1", "a"), "B": of("/b", "libsnappy.so.1 ade1", "b")})
     # What an arm is: its client by path and hash, and no library of the same bits.
