@@ -18,6 +18,7 @@ from ground.results.resumable import ResumableRun
 __all__ = (
     "BUILD",
     "NOTHING",
+    "OF_A_BUILD",
     "Arm",
     "Block",
     "BlockWindow",
@@ -32,6 +33,9 @@ __all__ = (
 # The factor of arms that are given as clients and not as values of a setting; of one client given twice.
 BUILD = "engine build"
 NOTHING = "nothing"
+# What of `differing` follows from the client or the library that an arm is, whichever they are; from a setting.
+OF_A_BUILD = ("engine version", "tool ")
+_OF_A_SETTING = ("option ", "setting ", "database ", "threads")
 
 
 @dataclass
@@ -168,7 +172,8 @@ class Session:
 class Comparison:
     """The whole comparison.
 
-    differing:      what of the arms differs besides the factor: its name, and the value of each arm
+    differing:      what of the arms differs, the factor and what follows from it included: its name, and the value of
+                    each arm
     not_comparable: why no verdict can be given, whatever the figures; empty where one can
     callgraph:      of all profiles, as the trials of the first session chose it; "" before
     """
@@ -196,6 +201,23 @@ class Comparison:
     def twin(self) -> Arm | None:
         """The negative control; None where there is none."""
         return next((arm for arm in self.arms if arm.twin_of), None)
+
+    @property
+    def besides(self) -> dict[str, list[str]]:
+        """What differs and neither is the factor nor follows from it."""
+        arms = [arm for arm in self.arms if not arm.twin_of]
+        own = {f"environment {name}" for arm in arms for name in arm.environment}
+
+        def of_build(name: str, values: list[str]) -> bool:
+            # The option that the client is given by has what the arm was asked for with.
+            given = name.startswith("option ") and all(a.value.endswith(v) for a, v in zip(arms, values, strict=True))
+            return given or name in own or name.startswith(OF_A_BUILD)
+
+        return {
+            name: values
+            for name, values in self.differing.items()
+            if not (of_build(name, values) if self.factor.is_build else name.startswith(_OF_A_SETTING))
+        }
 
     def arm(self, name: str) -> Arm:
         """KeyError where there is none of that name."""

@@ -124,7 +124,8 @@ class Decision:
     look, looks:  which look at the data this is, of how many planned
     why:          what bars the verdict, or what is missing; empty otherwise
     more_blocks, more_minutes: of `undecided`: what it takes to know with 80 % chance, by the variances seen
-    base_value, arm_value: the figure of either side (geometric mean over the windows), in the metric's unit
+    base_value, arm_value: geometric mean over the base's windows, and that times the ratio (without one the arm's own
+                  mean), in the metric's unit
     """
 
     metric: str
@@ -225,6 +226,11 @@ class BudgetRow:
     @property
     def seen(self) -> bool:
         return self.low > 0 or self.high < 0
+
+    @property
+    def depth(self) -> int:
+        """0 of what stands for itself, 1 of a part of the latency, 2 of a part of its CPU."""
+        return {"latency": 0, "background": 0, "category": 2}.get(self.kind, 1)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ _OWN = ("directory", "out", "quiet")  # where a run was kept says nothing about 
 _CLIENT = "engine_binary"
 _PATHS = (f"tool {_CLIENT}", "tool engine_library")
 _ARTIFACT = "engine_artifact"
+_LIBRARY = "tool library "
 
 
 def differences(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
@@ -38,7 +39,12 @@ def differences(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
     if len({record.tools.get(_ARTIFACT) for record in records} | {None}) == 2:
         names = [name for name in names if name not in _PATHS and not _asks_for_client(name, facts, records)]
     rows = [(name, [one.get(name, "-") for one in facts]) for name in names]
-    return [(name, values) for name, values in rows if len(set(values)) > 1]
+    return [(name, values) for name, values in rows if len({_identity(name, value) for value in values}) > 1]
+
+
+def _identity(name: str, value: str) -> str:
+    """Of a library its build id, whatever its file is called."""
+    return value.rpartition(" ")[2] if name.startswith(_LIBRARY) else value
 
 
 def _asks_for_client(name: str, facts: Sequence[Mapping[str, str]], records: Sequence[RunRecord]) -> bool:

@@ -51,6 +51,23 @@ def windows(figures: Mapping[str, Mapping[str, float]], session: str) -> Session
     return [[ArmWindow(arm, figures[arm]) for arm in block] for block in session.split()]
 
 
+def test_the_values_beside_a_ratio_are_of_that_ratio() -> None:
+    # Sessions of unlike length and level: all windows of B together are faster, and B is slower in every block.
+    long, short = ["AB BA"] * 4, ["AB"]
+    made: list[Session] = []
+    for number, (blocks, level) in enumerate(((long, 90.0), (short, 100.0), (long, 95.0), (short, 110.0))):
+        made.append([
+            [ArmWindow(arm, {"qps": level * (1.002 if place else 1) * (0.99 if arm == "B" else 1) * (1 + number / 1e4)})
+             for place, arm in enumerate(block)]
+            for one in blocks for block in one.split()
+        ])  # fmt: skip
+    made[1] = [*made[1], [ArmWindow("A", {"qps": 10.0})]]
+    decision = compare(made, "A", "B", Rule(), COSTS).decisions["qps"]
+    assert decision.difference is not None and decision.difference.ratio < 1
+    assert decision.base_value and decision.arm_value
+    assert decision.arm_value / decision.base_value == pytest.approx(decision.difference.ratio)
+
+
 def noisy(effect: float, noise: float, sessions: int, metric: str = "qps", seed: int = 1) -> list[Session]:
     return steady(1 + effect, noise, sessions, metric, seed)
 

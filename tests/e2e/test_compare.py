@@ -66,6 +66,21 @@ def test_what_cannot_be_compared_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_time_is_planned_for_or_refused(ioflame: Ioflame, compare: list[str], tmp_path: Path) -> None:
+    command = [*compare, "--null=db_bench", "--plan"]
+    code, out, err = ioflame.run(*command)
+    assert code == 0 and ", 4 blocks a session, at most 16 sessions, looks after 4" in out, err
+    # A start is taken to last 15 s, a block 8 s: four sessions of three blocks are 3 min 44 s, of four 4 min 16 s.
+    code, out, err = ioflame.run(*command, "--time=4m")
+    assert code == 0 and ", 2 blocks a session, at most 16 sessions in 4 min 00 s, looks after 4" in out, err
+    assert "longer than --time" in out
+    code, out, err = ioflame.run(*command, "--time=90s")
+    assert (code, out) == (2, "") and "4 sessions of 1 block take about 3 min" in err
+    code, out, err = ioflame.run(*command, "--time=4m", "--blocks=9")
+    assert (code, out) == (2, "") and "or fewer --blocks than 9" in err
+    assert not list(tmp_path.iterdir())
+
+
 def test_interrupted_and_gone_on_with(ioflame: Ioflame, compare: list[str], loaded: Path, tmp_path: Path) -> None:
     other = script(tmp_path / "again", 'exec db_bench "$@"')
     command = [*compare, f"--out={tmp_path / 'out'}", "--arm=plain=db_bench", f"--arm=again={other}", "--no-twin"]
@@ -197,7 +212,7 @@ class TestKnownFaults:
         # Nothing else is told of any of them, and nothing at all of the one that spins for no time.
         for name, of in rows.items():
             told = [row["name"] for row in of.values() if row["low"] > 0 or row["high"] < 0]
-            assert set(told) <= ({"libc+k", "on CPU", "rx.lat"} if name == "two" else {"libc+k", "on CPU"}), told
+            assert set(told) <= ({"libc+k", "on CPU", "latency"} if name == "two" else {"libc+k", "on CPU"}), told
         assert found["zero"]["decisions"]["cpuPer"]["outcome"] not in (Outcome.REGRESSED, Outcome.IMPROVED)
 
     def test_a_sleep_moves_a_wait_and_not_the_cpu(self, ioflame: Ioflame, compare: list[str], shim: Path) -> None:

@@ -50,6 +50,29 @@ def test_only_the_factor_may_differ(
     assert made.not_comparable == [] and made.differing == {}
 
 
+def test_the_factor_is_not_besides_itself_and_a_library_is_its_build_id() -> None:
+    def of(client: str, snappy: str, artifact: str, *flags: str) -> RunRecord:
+        made = run(artifact, *flags)
+        made.tools |= {"engine_binary": client, "library libsnappy.so": snappy}
+        made.options["db_bench"] = client
+        return made
+
+    made = comparison(BUILD)
+    made.arms[0].value, made.arms[1].value = "/a", "LD_LIBRARY_PATH=/b /b"
+    made.arms[1].environment["LD_LIBRARY_PATH"] = "/b"
+    tell_apart(made, {"A": of("/a", "libsnappy.so.1.1.9 ade1", "a"), "B": of("/b", "libsnappy.so.1 ade1", "b")})
+    # What an arm is: its client by path and hash, and no library of the same bits.
+    assert set(made.differing) == {"option db_bench", "tool engine_binary", "tool engine_artifact"}
+    assert made.besides == {}
+    tell_apart(made, {"A": of("/a", "libsnappy.so.1 ade1", "a", "LD_LIBRARY_PATH=/a", "TZ=a"),
+                      "B": of("/b", "libsnappy.so.1 0b1d", "b", "LD_LIBRARY_PATH=/b", "TZ=b")})  # fmt: skip
+    assert "tool library libsnappy.so" in made.differing
+    assert set(made.besides) == {"environment TZ"}
+    made = comparison("cache_size")
+    tell_apart(made, {"A": of("/a", "x 1", "a", "--cache_size=1"), "B": of("/a", "x 2", "a", "--cache_size=2")})
+    assert set(made.besides) == {"tool library libsnappy.so"} and len(made.differing) == 2
+
+
 def test_a_block_is_disturbed_by_counters_that_see_no_query() -> None:
     mib = 1 << 20
     quiet = window("plain", 2.0, queries=1, storage_read_bytes=100 * mib, process_read_bytes=99 * mib)

@@ -11,7 +11,9 @@ import pytest
 
 from ground.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison, ComparisonRun, Factor, Plan, Session
 from ground.results.run import Run
+from ioflame.analysis.compare.order import session_orders
 from ioflame.cli import main
+from ioflame.profile.compare.conduct import out_of_time, shortened
 from tests.records import window
 from tests.viz.runs import record
 
@@ -84,6 +86,29 @@ def test_a_finished_one_is_read_again(
     for line in table:
         for number in re.findall(r"\d+\.\d+", line.partition("]")[0]):
             assert any(abs(float(number) - known) <= 0.051 for known in numbers), (number, line)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limit", "blocks"),
+    [
+        # Of a session as long as planned (12 s, and 4 blocks of 12 s) three more are within the time.
+        (60.0, 240.0, 4),
+        (60.0, 200.0, 2),
+        # It took longer: one block each is left.
+        (90.0, 240.0, 1),
+        # Not even that.
+        (90.0, 120.0, 0),
+        (60.0, None, 4),
+    ],
+)
+def test_sessions_are_shorter_where_the_time_is(
+    tmp_path: Path, seconds: float, limit: float | None, blocks: int
+) -> None:
+    made = comparison(tmp_path, 1.0, sessions=1).record
+    made.sessions[0].seconds, made.plan.time_limit = seconds, limit
+    (order,) = session_orders(["A", "B"], 1, 4, 1)
+    assert len(shortened(order, made, 1).blocks) == (blocks or 1)
+    assert out_of_time(made) == (blocks == 0)
 
 
 def numbers_in(value: object) -> list[float]:

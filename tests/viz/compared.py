@@ -135,6 +135,7 @@ def _slices(session: Session) -> tuple[ArmSlices, ArmSlices]:
             {"queries": w.counters.queries or 0, "thread_us": 5e6, "cpu_us": w.counters.cpu_ns / 1000} for w in windows
         ]
         profile: Sequence[Mapping[str, float]] = [{"LRU": 300.0, "libc+k": 700.0} for _ in windows]
-        return ArmSlices(plain, profile)
+        waits = [{"queries": w.counters.queries or 0, "run queue": 1e6, "device": 3e6} for w in windows]
+        return ArmSlices(plain, profile, [waits])
 
     return of("A"), of("B")

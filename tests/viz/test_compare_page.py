@@ -150,6 +150,19 @@ def test_nothing_hangs_over_the_edge(chromium_page: Opener, slower: Made, width:
     )
 
 
+def test_waits_are_no_part_of_the_cpu(chromium_page: Opener, slower: Made) -> None:
+    page = chromium_page.html(slower.page)
+    depths: dict[str, int] = page.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('#budget ~ figure table tbody tr')].map("
+        "row => row.cells[0].textContent).map(text => [text.trim(), text.length - text.trimStart().length]))"
+    )
+    rows = {row.name: row for row in slower.view.verdicts.arms[0].budget.rows}  # type: ignore[union-attr]
+    assert {name: depth for name, depth in depths.items() if name in rows} == {
+        name: {"latency": 0, "category": 2}.get(row.kind, 1) for name, row in rows.items()
+    }
+    assert depths["on CPU"] == depths["run queue"] == depths["unaccounted"] == 1
+
+
 def test_without_scripts_verdict_and_tables_are_there(chromium_page: Opener, slower: Made) -> None:
     page = chromium_page.html(slower.page, scripts=False)
     assert page.locator(".verdict").is_visible() and page.locator("svg.plot").count() == 2

@@ -85,8 +85,8 @@ def _figures(view: ComparisonView) -> Markup:
         rows = [_figure(name, decision) for name, decision in one.decisions.items()]
         heads = ("figure", one.base, one.arm, "ratio", "interval", "", "verdict")
         legend = (
-            "Ratio: arm over base, the mean over sessions of paired blocks; its interval holds with 95 % over all "
-            "looks. "
+            f"Ratio: {one.arm} over {one.base}, the mean over sessions of paired blocks; its interval holds with 95 % "
+            f"over all looks. {one.base}: the geometric mean over its windows; {one.arm}: that times the ratio. "
             "Marks: - regressed, + improved, = same within delta, ? undecided or barred. "
             + "; ".join(f"{name}: {COMPARED[name].legend}" for name in one.decisions if name in COMPARED)
         )
@@ -151,8 +151,9 @@ def _budgets(view: ComparisonView) -> Markup:
             continue
         base = "the rows add up" if budget.closes else "THE ROWS DO NOT ADD UP within 2 %"
         legend = (
-            f"us per query; {base}. Intervals are of the change, hold for all rows at once with 95 %, and come from "
-            f"{budget.sessions} sessions. A change is seen where its interval leaves zero."
+            f"us per query, of all seconds (the figures pair blocks); {base}. Intervals are of the change, hold for "
+            f"all rows at once with 95 %, and come from {budget.sessions} sessions. A change is seen where its "
+            "interval leaves zero."
         )
         caption = f"{one.arm} - {one.base}, us per query"
         parts.append(table(caption, _heads(one.base, one.arm), _rows(budget.rows), "numbers noted", legend))
@@ -163,15 +164,13 @@ def _heads(base: str, arm: str) -> tuple[str, ...]:
     return ("part", base, arm, "change", "interval", "")
 
 
-# Rows of these kinds are a sum of those below them, or stand for themselves; others are a part of a sum.
-_WHOLE = ("latency", "cpu", "unaccounted", "background")
 _PART = "\u2003"
 
 
 def _rows(rows: Sequence[BudgetRow]) -> list[list[str]]:
     return [
         [
-            ("" if row.kind in _WHOLE else _PART) + row.name,
+            _PART * row.depth + row.name,
             f"{row.base:.2f}",
             f"{row.arm:.2f}",
             f"{row.change:+.2f}",
@@ -189,11 +188,13 @@ def _frames(view: ComparisonView, arm: str) -> Markup:
 
 # ---- what differs, noise -------------------------------------------------------------------------------------------
 def _differs(record: Comparison) -> Markup:
-    arms = [arm.name for arm in record.arms]
-    rows = [[name, *values] for name, values in record.differing.items()]
-    identity = dict.fromkeys(name for arm in record.arms for name in arm.identity)
-    values = {name: [arm.identity.get(name, "-") for arm in record.arms] for name in identity}
-    of_factor = [[name, *found] for name, found in values.items() if len(set(found)) > 1]
+    # The twin is the base once more; `differing` has a value of each arm but it.
+    arms = [arm.name for arm in record.arms if not arm.twin_of]
+    besides = record.besides
+    rows = [[name, *values] for name, values in besides.items()]
+    of_factor = [
+        [name.removeprefix("tool "), *values] for name, values in record.differing.items() if name not in besides
+    ]
     parts = []
     if rows:
         parts.append(banner("bad" if record.not_comparable else "warn", "More differs than the factor:"))

@@ -31,10 +31,11 @@ def plan_text(
     """What a comparison will take. plans: of each figure its variances, whether they were seen here, and the rows"""
     plan = record.plan
     looks = ", ".join(map(str, plan.looks))
+    within = "" if plan.time_limit is None else f" in {format_seconds(plan.time_limit)}"
     lines = [
         f"{record.workload}, {record.factor.name}: {', '.join(arm.name for arm in record.arms)}",
         f"{plan.schedule}, {plan.tree} tree, windows of {plan.window_seconds:g} s, {plan.blocks} blocks a session, "
-        f"at most {plan.sessions} sessions, looks after {looks}; seed {plan.seed}",
+        f"at most {plan.sessions} sessions{within}, looks after {looks}; seed {plan.seed}",
         f"verdict: {plan.rule}; delta {percent(plan.delta)}",
     ]
     for metric, variances, seen, rows in plans:
@@ -46,16 +47,22 @@ def plan_text(
         ]
         lines += [
             f"  {percent(row.delta):>7}{row.sessions:10}{row.blocks:13}{row.minutes:10.0f}{row.expected_minutes:13.0f}"
-            f"{row.power:12.0%}{row.power_same:14.0%}{'' if row.reached else '   not within these bounds'}"
+            f"{row.power:12.0%}{row.power_same:14.0%}{_beyond(row, plan.time_limit)}"
             for row in rows
         ]
     return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])
 
 
+def _beyond(row: PlanRow, seconds: float | None) -> str:
+    if not row.reached:
+        return "   not within these bounds"
+    return "   longer than --time" if seconds is not None and 60 * row.minutes > seconds else ""
+
+
 def runs_text(names: Sequence[str], found: ComparedRuns, width: int | None = None) -> str:
     """Runs that were made before. names: of the runs, as they were given"""
     lines = [f"arm {n}: {', '.join(names[place] for place in arm)}" for n, arm in enumerate(found.arms, 1)]
-    lines += _differing(found.differing)
+    lines += _differing(found.differing, "differs")
     lines += [f"  {found.heading}: their profiles stand apart"] if found.heading else []
     for number, decisions in enumerate(found.decisions, 2):
         lines += ["", f"arm {number} against arm 1", *_figures(decisions)]
@@ -69,9 +76,11 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
         f"{found.sessions} sessions, {found.blocks} blocks of windows of {plan.window_seconds:g} s, {plan.schedule}, "
         f"{format_seconds(found.seconds)}; seed {found.seed}"
     )
-    yield from _differing(found.differing.items())
+    besides = record.besides
+    yield from _differing([row for row in found.differing.items() if row[0] not in besides], record.factor.name)
+    yield from _differing(besides.items(), "also different")
     for arm in found.arms:
-        yield f"\n{arm.arm} against {arm.base}"
+        yield f"\n{arm.arm} against {arm.base}: mean of {arm.base} -> that times the ratio"
         yield from _figures(arm.decisions)
         for name, decision in arm.decisions.items():
             if name in DECIDING and decision.difference is not None:
@@ -82,7 +91,7 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
             yield f"\ntwin against {arm.base}: the same client, so what is seen here is this host's"
             yield from _figures(arm.twin)
         if arm.budget is not None:
-            yield f"\nwhere the change of {arm.arm} comes from, us per query"
+            yield f"\nwhere the change of {arm.arm} comes from, us per query (of all seconds; the figures pair blocks)"
             yield from _budget(arm.budget)
     for words in found.disturbed[:_MOST_BLOCKS]:
         yield f"block {words}"
@@ -90,16 +99,17 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
         yield f"and {len(found.disturbed) - _MOST_BLOCKS} more disturbed blocks, in verdict.json"
 
 
-def _differing(rows: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
-    """A line each; libraries in one, and no hash of what has a shorter name of its own."""
+def _differing(rows: Iterable[tuple[str, Sequence[str]]], what: str) -> Iterator[str]:
+    """A line each, which begins with `what`; libraries in one, and no hash of what has a shorter name of its own."""
     libraries = []
     for name, values in rows:
         if name.startswith(_LIBRARY):
             libraries.append(name.removeprefix(_LIBRARY))
         elif not name.endswith("_sha256"):
-            yield f"  differs: {name.removeprefix('tool ')}: {' | '.join(values)}"
+            yield f"  {what}: {name.removeprefix('tool ')}: {' | '.join(values)}"
     if libraries:
-        yield f"  differs: {len(libraries)} libraries: {', '.join(libraries)}"
+        number = f"{len(libraries)} librar{'y' if len(libraries) == 1 else 'ies'}"
+        yield f"  {what}: {number}: {', '.join(libraries)}"
 
 
 def _figures(decisions: Mapping[str, Decision]) -> Iterator[str]:
@@ -117,9 +127,8 @@ def _figures(decisions: Mapping[str, Decision]) -> Iterator[str]:
 
 def _budget(budget: Budget) -> Iterator[str]:
     for row in budget.rows:
-        indent = {"category": "    ", "latency": ""}.get(row.kind, "  ")
         seen = "" if row.seen else "  none seen"
-        name = pad(indent + row.name, 18)
+        name = pad("  " * row.depth + row.name, 18)
         yield f"  {name}{row.base:9.2f} -> {row.arm:9.2f}  {row.change:+8.2f} [{row.low:+.2f}, {row.high:+.2f}]{seen}"
     if not budget.closes:
         yield "  unaccounted is more than 2 % of the latency: the budget does not close"

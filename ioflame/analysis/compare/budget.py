@@ -48,14 +48,14 @@ def latency_budget(sessions: Sequence[tuple[ArmSlices, ArmSlices]], *, resamples
     )
     first = sessions[0][0]
     figures: dict[tuple[str, str], Callable[[Totals, str], float]] = {
-        ("latency", "rx.lat"): lambda totals, side: _ratio(totals[f"{side} plain"], "thread_us"),
+        ("latency", "latency"): lambda totals, side: _ratio(totals[f"{side} plain"], "thread_us"),
         ("cpu", "on CPU"): lambda totals, side: _ratio(totals[f"{side} plain"], "cpu_us"),
     }
     waits = [(number, name) for number, source in enumerate(first.waits) for name in source[0] if name != "queries"]
     if first.profile:
         figures |= {("category", name): _category(name) for name in first.profile[0]}
     figures |= {("wait", name): _wait(number, name) for number, name in waits}
-    latency, cpu = figures["latency", "rx.lat"], figures["cpu", "on CPU"]
+    latency, cpu = figures["latency", "latency"], figures["cpu", "on CPU"]
     of_waits = [of for (kind, _), of in figures.items() if kind == "wait"]
     figures["unaccounted", "unaccounted"] = lambda totals, side: (
         latency(totals, side) - cpu(totals, side) - sum([of(totals, side) for of in of_waits])

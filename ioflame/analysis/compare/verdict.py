@@ -148,8 +148,8 @@ def _decisions(
             barred.append(str(error))
         decision = decide(name, found, rule, costs, base=base, arm=arm, bars=barred)
         of_base, of_arm = (geometric_mean(sessions, metric.figure, side) for side in (base, arm))
-        if metric.covariate and found is not None and of_base is not None:
-            # What the arm would have had with the base's device.
+        if found is not None and of_base is not None:
+            # The ratio pairs blocks and takes out what place and device do: a mean of the arm's windows may contradict.
             of_arm = of_base * found.ratio
         yield name, replace(decision, base_value=of_base, arm_value=of_arm)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ground.results.comparison import Comparison
+from ground.results.comparison import OF_A_BUILD, Comparison
 from ground.results.record import RunRecord
 from ioflame.analysis.what_differs import differences
 
 __all__ = ("tell_apart",)
 
-# Follow from the client or the library that the arm is, whichever they are.
-_OF_A_BUILD = ("engine version", "tool ")
 # Each arm has its own by design: seeds, directories, a process.
 _OWN = ("database directory",)
 
@@ -30,7 +28,7 @@ def tell_apart(record: Comparison, runs: Mapping[str, RunRecord]) -> None:
     if factor.is_build:
         barring = [name for name, values in rows if name.startswith("setting ") and "-" not in values]
     else:
-        barring = [name for name, _ in rows if name.startswith(_OF_A_BUILD)]
+        barring = [name for name, _ in rows if name.startswith(OF_A_BUILD)]
     record.not_comparable = [
         f"{name} differs besides {factor.name}: {', '.join(record.differing[name])}" for name in barring
     ]

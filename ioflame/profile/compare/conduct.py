@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.comparison import Comparison, ComparisonRun, Factor, Plan, Session
 from ground.text.progress import Reporter
+from ground.text.units import format_seconds
 from ioflame import __version__
-from ioflame.analysis.compare.order import session_orders
+from ioflame.analysis.compare.order import SessionOrder, session_orders
 from ioflame.profile.analyse import analyse
 from ioflame.profile.compare.alike import tell_apart
 from ioflame.profile.compare.arms import PlannedArm
 from ioflame.profile.compare.disturbed import BOUNDS
-from ioflame.profile.compare.judge import judge
+from ioflame.profile.compare.judge import blocks_within, costs_of, judge
 from ioflame.profile.compare.options import CompareOptions
 from ioflame.profile.compare.sessions import SCHEDULES, Place, SessionRun
 from ioflame.profile.compare.trees import Placed, placed
 
-__all__ = ("conduct", "planned", "resumed")
+__all__ = ("conduct", "out_of_time", "planned", "resumed", "shortened")
 
 # Of every comparison, also of one that ends before: which looks there would be is decided before the first window.
 LOOKS = (4, 6, 8, 12, 16)
@@ -58,7 +61,7 @@ def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
         bounds=dict(BOUNDS),
         rule=_RULE,
     )
-    return Comparison(
+    made = Comparison(
         ioflame=__version__,
         created=base.record.created,
         engine=base.record.engine,
@@ -69,6 +72,30 @@ def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
         host=base.record.host,
         options=base.record.options,
     )
+    if options.time is not None:
+        plan.blocks = _fitted(made, options.time, step=1 if options.blocks else len(measured))
+    return made
+
+
+def _fitted(record: Comparison, seconds: float, step: int) -> int:
+    """Blocks a session, with which the sessions up to the first look are within the time. UsageError where none is.
+
+    step: of which they are a multiple where there is room: each arm stands in each place as often
+    """
+    plan = record.plan
+    sessions = min(plan.looks[0], plan.sessions)
+    room = blocks_within(record, seconds, sessions)
+    least = plan.blocks if step == 1 else 1
+    if room < least:
+        costs = costs_of(record)
+        minutes = math.ceil(sessions * (costs.session_seconds + least * costs.block_seconds) / 60)
+        raise UsageError(
+            f"--time {format_seconds(seconds)}: {sessions} sessions of {least} block{'s' * (least != 1)} take about "
+            f"{minutes} min, and the first look is made after them",
+            means="there would be no verdict; nothing was started",
+            mend=f"--time {minutes}m" + f", or fewer --blocks than {least}" * (least > 1),
+        )
+    return min(plan.blocks, room - room % step or room)
 
 
 def _schedule(arms: Sequence[PlannedArm]) -> str:
@@ -167,15 +194,16 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
     twin = record.twin
     names = [arm.name for arm in record.arms if not arm.twin_of]
     orders = session_orders(names, plan.sessions, plan.blocks, plan.seed, twin=twin.name if twin else None)
-    while (done := len(record.whole_sessions())) < plan.sessions and not _out_of_time(record):
+    while (done := len(record.whole_sessions())) < plan.sessions and not out_of_time(record):
         session = Session(len(record.sessions) + 1, time.time())
         record.sessions.append(session)
         # Its number names directories: after a kill the next session must not take it again.
         going.save()
+        order = shortened(orders[done], record, done)
         dropped = sum(bool(block.dropped) for one in record.whole_sessions() for block in one.blocks)
         repeats = int(plan.repeats_at_most * plan.blocks * (done + 1)) - dropped
         place = Place(going, found, reporter, record.callgraph, repeats)
-        running = SCHEDULES[plan.schedule](place, session, orders[done])
+        running = SCHEDULES[plan.schedule](place, session, order)
         begun = time.monotonic()
         try:
             running.measure()
@@ -207,10 +235,25 @@ def _fold(running: SessionRun, reporter: Reporter) -> None:
                 reporter.warn(f"{run.directory.name} has no profile: {error.what}")
 
 
-def _out_of_time(record: Comparison) -> bool:
-    """Whether another session like those before would take longer than there is."""
+def shortened(order: SessionOrder, record: Comparison, done: int) -> SessionOrder:
+    """With fewer blocks where the time is not enough for the sessions up to the first look."""
+    plan = record.plan
+    if plan.time_limit is None or not 0 < done < plan.looks[0]:
+        return order
+    room = blocks_within(record, plan.time_limit - _spent(record), plan.looks[0] - done)
+    return replace(order, blocks=order.blocks[: max(room, 1)])
+
+
+def _spent(record: Comparison) -> float:
+    return sum(session.seconds for session in record.sessions)
+
+
+def out_of_time(record: Comparison) -> bool:
+    """Whether another session like those before, up to the first look one of a single block, would take too long."""
     whole = record.whole_sessions()
     if record.plan.time_limit is None or not whole:
         return False
-    spent = sum(session.seconds for session in record.sessions)
-    return spent + spent / len(whole) > record.plan.time_limit
+    if len(whole) < record.plan.looks[0]:
+        costs = costs_of(record)
+        return _spent(record) + costs.session_seconds + costs.block_seconds > record.plan.time_limit
+    return _spent(record) * (1 + 1 / len(whole)) > record.plan.time_limit

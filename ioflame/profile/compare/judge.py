@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ground.results.comparison import Comparison, ComparisonRun
@@ -21,6 +22,7 @@ __all__ = (
     "VERDICT",
     "Judged",
     "Planned",
+    "blocks_within",
     "costs_of",
     "judge",
     "plans_of",
@@ -33,6 +35,8 @@ __all__ = (
 VERDICT = "verdict.json"
 # Of QPS on a shared disk that is neither quiet nor bad: 6 % a block, 1 % from session to session.
 ASSUMED = Variances(0.01, 0.06, 0.06)
+# Of a process, its warm-up included.
+_START_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,22 @@ def costs_of(record: Comparison) -> Costs:
     """What a session and a block took, by the sessions that are whole; by the plan before there is one."""
     plan = record.plan
     windows = 2 * len(record.arms)
-    block = windows * (plan.window_seconds + plan.dropped_seconds)
+    # Where one process is alive at a time, each window has one of its own.
+    started = _START_SECONDS * (plan.schedule == "process")
+    block = windows * (plan.window_seconds + plan.dropped_seconds + started)
     whole = record.whole_sessions()
     if not whole:
-        return Costs(len(record.arms) * (plan.window_seconds * len(plan.collect) + 15), block)
+        starts = 0.0 if started else _START_SECONDS
+        return Costs(len(record.arms) * (plan.window_seconds * len(plan.collect) + starts), block)
     took = sum(session.seconds for session in whole) / len(whole)
     made = sum(len(session.blocks) for session in whole) / len(whole)
     return Costs(max(took - made * block, 1.0), block)
+
+
+def blocks_within(record: Comparison, seconds: float, sessions: int) -> int:
+    """Of each of so many sessions, so that all of them are done within the time; below 1 where that is too short."""
+    costs = costs_of(record)
+    return math.floor((seconds / sessions - costs.session_seconds) / costs.block_seconds)
 
 
 def windows_of(record: Comparison) -> list[Windows]:
