@@ -17,6 +17,9 @@ const volatile u64 pidns_dev = 0;
 const volatile u64 pidns_ino = 0;
 const volatile u32 target_tgid = 0;
 
+/* Makes the constants of an enum known to user space: the skeleton has the types that variables and maps have. */
+#define SHOW_ENUM(name) const volatile enum name shown_##name = 0
+
 /* The value of a key, which begins as `fresh`; NULL where the map is full. Two CPUs may both find it missing: one of them
  * adds it, and each then looks it up. */
 static __always_inline void *find_or_add(void *map, const void *key, const void *fresh)

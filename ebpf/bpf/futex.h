@@ -21,10 +21,13 @@
 #error "which registers hold a system call's arguments on this architecture?"
 #endif
 
-#define FUTEX_OPERATION 0xff
-#define FUTEX_PRIVATE 0x80
-#define FUTEX_SEEN 0x100    /* by the system call's number */
-#define FUTEX_LIBRARY 0x200 /* the call was made in the C library's own code */
+enum futex_how {
+	FUTEX_COMMAND = 0x7f, /* of the operation, without its flag */
+	FUTEX_PRIVATE = 0x80,
+	FUTEX_OPERATION = FUTEX_COMMAND | FUTEX_PRIVATE,
+	FUTEX_SEEN = 0x100,    /* by the system call's number */
+	FUTEX_LIBRARY = 0x200, /* the call was made in the C library's own code */
+};
 #define FUTEX_WAITERS 0x80000000u
 
 struct futex {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* Rows of log-linear histograms, and the exact count, sum, least and most of each. A program defines ROWS before it
- * includes this. */
+/* Rows of log-linear histograms, and the exact count, sum, least and most of each. A program says how many
+ * (ROWS) before it includes this. */
 #pragma once
 
 #include "common.h"

@@ -8,9 +8,9 @@
  * Requests and bios are known by their address: a key of device and sector collides as soon as two read one block.
  * They are followed from the moment the program is attached; what completes while the gate is open is counted, as
  * /proc/diskstats does. */
-#define OPERATIONS 5 /* read, write, flush, discard, other */
-#define OWNERS 2     /* everybody else, the process */
-#define STAGES 3     /* queue, device, total */
+enum operation { READ, WRITE, FLUSH, DISCARD, OTHER, OPERATIONS };
+enum owner { OTHERS, PROCESS, OWNERS };
+enum stage { QUEUE, DEVICE, TOTAL, STAGES };
 #define ROWS (OPERATIONS * OWNERS * STAGES)
 
 #include "histogram.h"
@@ -19,8 +19,6 @@
 #define REQ_OP_MASK 0xff
 
 enum { REQ_OP_READ = 0, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
-enum { READ, WRITE, FLUSH, DISCARD, OTHER };
-enum { QUEUE, DEVICE, TOTAL };
 
 const volatile u32 device_major = 0;
 const volatile u32 device_minor = 0;
@@ -29,7 +27,6 @@ const volatile u32 device_is_partition = 0;
 /* RQF_FLUSH_SEQ of this kernel, as a mask. */
 const volatile u32 flush_sequence = 0;
 
-/* In the order of the names in src/iolat.rs. */
 enum tally {
 	LOST_START, /* the map of requests in flight was full */
 	LOST_KIND,  /* the map of kinds was full */
@@ -41,6 +38,11 @@ enum tally {
 	MERGED,     /* swallowed by another request, which stands for both */
 	TALLIES,
 };
+
+SHOW_ENUM(operation);
+SHOW_ENUM(owner);
+SHOW_ENUM(stage);
+SHOW_ENUM(tally);
 
 struct flight {
 	u64 started;

@@ -54,6 +54,10 @@ enum counter {
 	COUNTERS,
 };
 
+SHOW_ENUM(point);
+SHOW_ENUM(class);
+SHOW_ENUM(counter);
+
 /* Where a thread is within the query that is followed. */
 enum phase {
 	IDLE,

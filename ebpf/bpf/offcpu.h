@@ -30,8 +30,13 @@ enum loss {
 	LOSSES,
 };
 
-#define NOT_THERE 0
-#define NOT_KEPT 1
+/* Numbers of stacks that stand for none. */
+enum no_stack { NOT_THERE, NOT_KEPT };
+
+SHOW_ENUM(gate_state);
+SHOW_ENUM(loss);
+SHOW_ENUM(no_stack);
+SHOW_ENUM(futex_how);
 
 struct thread {
 	u64 begun; /* when it was created within the trace; 0: before */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* Run-queue latency of a process's threads: from sched_waking, sched_wakeup_new or being preempted until switched in. */
-#define ROWS 3
-
-#include "histogram.h"
-#include "threads.h"
-
 /* A row of the histogram each. */
 enum kind {
 	WOKEN,
 	PREEMPTED,
 	STARTED,
+	ROWS,
 };
+
+#include "histogram.h"
+#include "threads.h"
 
 enum loss {
 	LOST_THREAD, /* the map of threads was full: a wait was not timed */
@@ -19,6 +18,9 @@ enum loss {
 	OVERFLOW,    /* longer than the last bucket begins */
 	LOSSES,
 };
+
+SHOW_ENUM(kind);
+SHOW_ENUM(loss);
 
 /* A thread's last steps. When it gets its CPU they tell what it waited for: a wake-up may come before the switch-out
  * that it ends, as the waker has to wait until the thread has left its CPU. */

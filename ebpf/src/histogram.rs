@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use libbpf_rs::{MapCore, MapFlags, libbpf_sys};
 use serde::Serialize;
 
+use crate::layout::{Plain, read};
 use crate::refusal::OrRefused;
 use observer::Failure;
 
@@ -37,11 +38,6 @@ impl Histogram {
     }
 }
 
-/// The first words of a C structure of u64s.
-pub fn words<const N: usize>(value: &[u8]) -> [u64; N] {
-    std::array::from_fn(|n| u64::from_ne_bytes(value[n * 8..n * 8 + 8].try_into().unwrap()))
-}
-
 /// The rows of `bpf/histogram.h`: its maps `histogram` and `sums`, and how many rows they have.
 pub fn read_rows(
     histogram: &impl MapCore,
@@ -49,11 +45,11 @@ pub fn read_rows(
     rows: usize,
 ) -> Result<Vec<Histogram>, Failure> {
     let counts = read_counts(histogram, 0, rows * BUCKETS)?;
-    let sums = read_all(sums, 0, rows)?;
+    let sums: Vec<Vec<[u64; 4]>> = read_all(sums, 0, rows)?;
     let rows = counts.chunks(BUCKETS).zip(&sums).map(|(counts, sums)| {
         let mut row = Histogram { buckets: sparse(counts), ..Default::default() };
         for sum in sums {
-            row.add(words(sum));
+            row.add(*sum);
         }
         row
     });
@@ -83,14 +79,13 @@ pub fn sparse(counts: &[u64]) -> Vec<[u64; 3]> {
 
 /// `slots` slots from `first` on of a per-CPU array of u64, each added up over the CPUs.
 pub fn read_counts(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<u64>, Failure> {
-    let values = read_all(map, first, slots)?;
-    let sum = |cpus: &Vec<Vec<u8>>| cpus.iter().map(|v| u64::from_ne_bytes(v[..8].try_into().unwrap())).sum();
-    Ok(values.iter().map(sum).collect())
+    let values: Vec<Vec<u64>> = read_all(map, first, slots)?;
+    Ok(values.iter().map(|cpus| cpus.iter().sum()).collect())
 }
 
 /// `slots` slots from `first` on of a per-CPU array, in order: the value on each CPU. One system call where the kernel
 /// can (Linux 5.14), one a slot elsewhere.
-pub fn read_all(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<Vec<Vec<u8>>>, Failure> {
+pub fn read_all<T: Plain>(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<Vec<T>>, Failure> {
     let one = (map.value_size() as usize).next_multiple_of(8);
     let per_slot = one * libbpf_rs::num_possible_cpus().or_refused()?;
     let mut keys = vec![0u32; slots];
@@ -114,14 +109,14 @@ pub fn read_all(map: &impl MapCore, first: usize, slots: usize) -> Result<Vec<Ve
     // ENOENT: the end of the map has been reached.
     let whole = count as usize == slots && (code == 0 || code == -libc::ENOENT);
     if whole && keys.first() == Some(&(first as u32)) {
-        return Ok(values
-            .chunks(per_slot)
-            .map(|slot| slot.chunks(one).map(<[u8]>::to_vec).collect())
-            .collect());
+        return Ok(values.chunks(per_slot).map(|slot| slot.chunks(one).map(read).collect()).collect());
     }
     let singly = first as u32..(first + slots) as u32;
     singly
-        .map(|key| Ok(map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY).or_refused()?.unwrap_or_default()))
+        .map(|key| {
+            let values = map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY).or_refused()?;
+            Ok(values.unwrap_or_default().iter().map(|value| read(value)).collect())
+        })
         .collect()
 }
 

@@ -6,34 +6,33 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost};
 use crate::device::Device;
-use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse, words};
+use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
 use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
+use crate::layout::{entries_of_cpus, names, plain};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use crate::targets::{TargetOptions, with_start_times};
 use observer::Failure;
 use observer::clock::now_ns;
 use observer::diskstats::DiskCounts;
+use skeleton::types::{kind, kind_sum, operation as Operation, stage as Stage};
 
 skeleton!("iolat");
+plain!(kind, kind_sum);
 
-const OPERATIONS: [&str; 5] = ["read", "write", "flush", "discard", "other"];
-const OWNERS: [&str; 2] = ["others", "process"];
-const STAGES: usize = 3;
-const QUEUE: usize = 0;
-const DEVICE: usize = 1;
-const TOTAL: usize = 2;
+const OPERATIONS: [&str; 5] = names!(operation[0..OPERATIONS]: READ WRITE FLUSH DISCARD OTHER);
+const OWNERS: [&str; 2] = names!(owner[0..OWNERS]: OTHERS PROCESS);
+const STAGES: usize = Stage::STAGES.0 as usize;
 const SLOTS: usize = OPERATIONS.len() * OWNERS.len() * STAGES;
-const READ: usize = 0;
-/// The tallies of `bpf/iolat.bpf.c`: what was lost, and what merely happened.
-const LOSSES: [&str; 6] = ["lost_start", "lost_kind", "no_start", "no_end", "negative", "overflow"];
-const FACTS: [&str; 2] = ["requeued", "merged"];
+/// The tallies: what was lost, and what merely happened.
+const LOSSES: [&str; 6] = names!(tally[0..REQUEUED]: LOST_START LOST_KIND NO_START NO_END NEGATIVE OVERFLOW);
+const FACTS: [&str; 2] = names!(tally[6..TALLIES]: REQUEUED MERGED);
 const SETTLE: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
@@ -174,7 +173,7 @@ impl Counting for IolatCounter<'_, '_> {
 
     fn slice(&mut self) -> Result<(), Failure> {
         let mut delta = |owner: usize| -> Result<Vec<[u64; 3]>, Failure> {
-            let first = slot(READ, owner, TOTAL) * BUCKETS;
+            let first = slot(Operation::READ.0 as usize, owner, Stage::TOTAL) * BUCKETS;
             let now = read_counts(&self.skeleton.maps.histogram, first, BUCKETS)?;
             let added: Vec<u64> =
                 now.iter().zip(&self.before[owner]).map(|(now, before)| now - before).collect();
@@ -187,8 +186,8 @@ impl Counting for IolatCounter<'_, '_> {
     }
 }
 
-fn slot(operation: usize, owner: usize, stage: usize) -> usize {
-    (operation * OWNERS.len() + owner) * STAGES + stage
+fn slot(operation: usize, owner: usize, stage: Stage) -> usize {
+    (operation * OWNERS.len() + owner) * STAGES + stage.0 as usize
 }
 
 /// Counts for the window and writes the JSON.
@@ -319,7 +318,7 @@ fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<OperationRow>, Failure>
     for (o, operation) in OPERATIONS.into_iter().enumerate() {
         for (w, owner) in OWNERS.into_iter().enumerate() {
             let [queue, device, total] =
-                [QUEUE, DEVICE, TOTAL].map(|stage| counted[slot(o, w, stage)].clone());
+                [Stage::QUEUE, Stage::DEVICE, Stage::TOTAL].map(|stage| counted[slot(o, w, stage)].clone());
             if total.count > 0 {
                 rows.push(OperationRow { operation, owner, queue, device, total });
             }
@@ -329,21 +328,16 @@ fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<OperationRow>, Failure>
 }
 
 fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Vec<RequestKind>, Failure> {
-    let map = &skeleton.maps.kinds;
-    let mut kinds = Vec::new();
-    for key in map.keys() {
-        let Some(values) = map.lookup_percpu(&key, MapFlags::ANY).or_refused()? else { continue };
-        let word = |n: usize| u32::from_ne_bytes(key[n * 4..n * 4 + 4].try_into().unwrap());
-        let total = |n: usize| -> u64 { values.iter().map(|value| words::<3>(value)[n]).sum() };
-        kinds.push(RequestKind {
-            operation: OPERATIONS[group_of(word(0))],
-            flags: flags.names(word(1)),
-            bytes: word(2),
-            owner: OWNERS[word(3) as usize & 1],
-            count: total(0),
-            total_ns: total(2),
-        });
-    }
+    let found: Vec<(kind, Vec<kind_sum>)> = entries_of_cpus(&skeleton.maps.kinds)?;
+    let kind = |(kind, sums): &(kind, Vec<kind_sum>)| RequestKind {
+        operation: OPERATIONS[group_of(kind.operation)],
+        flags: flags.names(kind.flags),
+        bytes: kind.bytes,
+        owner: OWNERS[kind.own as usize & 1],
+        count: sums.iter().map(|sum| sum.count).sum(),
+        total_ns: sums.iter().map(|sum| sum.total_ns).sum(),
+    };
+    let mut kinds: Vec<RequestKind> = found.iter().map(kind).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
     Ok(kinds)
 }

@@ -13,6 +13,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::read_counts;
+use crate::layout::names;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use crate::symbols::Function;
@@ -22,21 +23,14 @@ use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
 use plan::Start;
 use rows::Stage;
+use skeleton::types::counter as Counter;
 
 skeleton!("ladder");
 
-/// Those of `enum counter` in `bpf/ladder.h`, behind the first three: queries, followed, threads.
-const LOSSES: [&str; 8] = [
-    "lost_thread",
-    "lost_request",
-    "lost_device",
-    "nested",
-    "abandoned",
-    "requeued",
-    "overflow",
-    "async_calls",
-];
-const FIRST_LOSS: usize = 3;
+const LOSSES: [&str; 8] = names!(
+    counter[3..COUNTERS]:
+    LOST_THREAD LOST_REQUEST LOST_DEVICE NESTED ABANDONED REQUEUED OVERFLOW ASYNC_CALLS
+);
 
 #[derive(Args)]
 pub struct LadderOptions {
@@ -158,7 +152,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
     let (start_ns, end_ns) = run_window(&options.window, Duration::from_secs(1), &mut counter)?;
     let process_ended = counter.process_ended;
     let device = disk::device(counter.skeleton, &counter.opened, &counter.closed)?;
-    let counters = read_counts(&skeleton.maps.counters, 0, FIRST_LOSS + LOSSES.len())?;
+    let counters = read_counts(&skeleton.maps.counters, 0, Counter::COUNTERS.0 as usize)?;
     let rows = rows::read(&skeleton)?;
     let ladder = Ladder {
         schema: crate::SCHEMA,
@@ -173,14 +167,14 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         reader: plan.as_ref().map(|plan| plan.reader.clone()).unwrap_or_default(),
         uprobes: plan.as_ref().map(|plan| plan.way),
         trap: plan.as_ref().map(|plan| plan.trap),
-        queries: counters[0],
-        followed: counters[1],
-        threads: counters[2],
+        queries: counters[Counter::QUERIES.0 as usize],
+        followed: counters[Counter::FOLLOWED.0 as usize],
+        threads: counters[Counter::THREADS.0 as usize],
         stages: rows.stages,
         classes: rows.classes,
         outside: rows.outside,
         device,
-        losses: LOSSES.into_iter().zip(counters[FIRST_LOSS..].iter().copied()).collect(),
+        losses: LOSSES.into_iter().zip(counters[Counter::LOST_THREAD.0 as usize..].iter().copied()).collect(),
         process_ended,
     };
     write_result(&options.window, &ladder)

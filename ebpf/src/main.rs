@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 /// What build.rs made of `bpf/NAME.bpf.c`, as the module `skeleton`.
 macro_rules! skeleton {
     ($name:literal) => {
-        #[allow(clippy::all, clippy::pedantic, dead_code, unused_imports)]
+        #[allow(clippy::all, clippy::pedantic, dead_code, non_camel_case_types, unused_imports)]
         mod skeleton {
             include!(concat!(env!("OUT_DIR"), "/", $name, ".skel.rs"));
         }
@@ -20,6 +20,7 @@ mod histogram;
 mod iolat;
 mod kernel_flags;
 mod ladder;
+mod layout;
 mod offcpu;
 mod probe;
 mod refusal;

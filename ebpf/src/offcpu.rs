@@ -18,6 +18,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use recording::{Kernel, Mapping, Modules, Recording, Sample};
 use serde::Serialize;
 
+use crate::layout::{entries, names};
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use account::{Life, Row, Window};
@@ -26,18 +27,16 @@ use futex::Callers;
 use observer::clock::now_ns;
 use observer::states::{self, OffCpu as State};
 use observer::{Failure, Process};
-use raw::{Key, LOSSES, NOT_KEPT, Sum};
+use raw::{End, Key, NOT_KEPT, Thread};
+use skeleton::types::{gate_state, sum as Sum};
 use tasks::Task;
 
 skeleton!("offcpu");
 
 /// Events of the recording: ns off the CPU, and how often a thread left it so.
 const EVENTS: [&str; 2] = ["off-cpu", "off-cpu-count"];
-/// `enum gate_state`
-const OPEN: i32 = 1;
-const FROZEN: i32 = 2;
-/// Frames in a stack at which the kernel cuts it.
-const DEEPEST: usize = 127;
+const LOSSES: [&str; 7] =
+    names!(loss[0..LOSSES]: LOST_THREAD LOST_SUM LOST_STACK NO_STACK LOST_END NEGATIVE MISSED_IN);
 
 #[derive(Args)]
 pub struct OffcpuOptions {
@@ -125,7 +124,7 @@ impl Counting for OffcpuCounter<'_, '_> {
                 bss.opened_at = self.opened;
                 fence(Ordering::SeqCst);
             }
-            bss.gate = if open { OPEN } else { FROZEN };
+            bss.gate = if open { gate_state::OPEN } else { gate_state::FROZEN }.0 as i32;
         }
         if !open {
             self.closed = now_ns();
@@ -187,17 +186,14 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         callers,
         at_open,
         at_close,
-        threads: raw::entries(&maps.threads)?.iter().map(|(_, value)| raw::thread(value)).collect(),
-        ends: raw::entries(&maps.ends)?.iter().map(|(_, value)| raw::end(value)).collect(),
-        stacks: raw::entries(&maps.stacks)?
-            .iter()
-            .map(|(key, value)| (u64::from_ne_bytes(key[..8].try_into().unwrap()), raw::stack(value)))
-            .collect(),
+        threads: entries::<u32, _>(&maps.threads)?.iter().map(|(_, thread)| Thread::new(thread)).collect(),
+        ends: entries::<u64, _>(&maps.ends)?.iter().map(|(_, end)| End::new(end)).collect(),
+        stacks: entries(&maps.stacks)?.into_iter().collect(),
     };
     let bss = maps.bss_data.as_deref().expect("the program has variables");
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
-    for (key, sum) in raw::entries(&maps.sums)? {
-        sums.insert(raw::key(&key), raw::sum(&sum));
+    for (key, sum) in entries(&maps.sums)? {
+        sums.insert(Key::new(&key), sum);
     }
     let told = State::ALL.into_iter().map(Some).chain([None]);
     for (state, (ns, count)) in told.zip(bss.lost_ns.into_iter().zip(bss.lost_count)) {
@@ -234,7 +230,7 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         states,
         stacks: Stacks {
             different: window.stacks.len(),
-            cut: window.stacks.values().filter(|stack| stack.len() >= DEEPEST).count(),
+            cut: window.stacks.values().filter(|stack| stack.depth as usize >= stack.addresses.len()).count(),
             lost_ns: time_of(&|row| row.key.kernel == NOT_KEPT || row.key.user == NOT_KEPT),
             before_ns: time_of(&|row| row.before),
         },
@@ -299,7 +295,7 @@ fn write_recording(
 /// Leaf first: the waker from its root down, `[woken by]`, the state, the thread from its leaf up.
 fn chain(row: &Row, window: &Window, kernel: &Kernel, marks: &mut Marks) -> std::io::Result<Chain> {
     let mut chain = Chain::default();
-    let stack = |id: u64| window.stacks.get(&id).map_or(&[][..], |stack| &stack[..]);
+    let stack = |id: u64| window.stack(id);
     let key = &row.key;
     if key.waker_kernel != 0 {
         let frames = chains::without_tracer(stack(key.waker_kernel), kernel);

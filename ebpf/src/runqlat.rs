@@ -9,14 +9,15 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::{Histogram, read_rows};
+use crate::layout::names;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
 use observer::{Failure, Process};
 
 skeleton!("runqlat");
 
-const KINDS: [&str; 3] = ["woken", "preempted", "started"];
-const LOSSES: [&str; 4] = ["lost_thread", "no_start", "negative", "overflow"];
+const KINDS: [&str; 3] = names!(kind[0..ROWS]: WOKEN PREEMPTED STARTED);
+const LOSSES: [&str; 4] = names!(loss[0..LOSSES]: LOST_THREAD NO_START NEGATIVE OVERFLOW);
 
 #[derive(Args)]
 pub struct RunqlatOptions {

@@ -1,10 +1,9 @@
 //! The disk that followed reads go to, by the kernel's own counters.
 
-use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
 use super::skeleton::LadderSkel;
-use crate::refusal::OrRefused;
+use crate::layout::entries_of_cpus;
 use observer::Failure;
 use observer::diskstats::Disks;
 
@@ -25,13 +24,11 @@ pub fn device(
     opened: &Disks,
     closed: &Disks,
 ) -> Result<Option<FollowedDisk>, Failure> {
-    let map = &skeleton.maps.devices;
     let mut most: Option<(u64, u64)> = None;
-    for key in map.keys() {
-        let values = map.lookup_percpu(&key, MapFlags::ANY).or_refused()?.unwrap_or_default();
-        let followed = values.iter().map(|v| u64::from_ne_bytes(v[..8].try_into().unwrap())).sum();
+    for (number, values) in entries_of_cpus::<u64, u64>(&skeleton.maps.devices)? {
+        let followed = values.iter().sum();
         if most.is_none_or(|(_, before)| followed > before) {
-            most = Some((u64::from_ne_bytes(key[..8].try_into().unwrap()), followed));
+            most = Some((number, followed));
         }
     }
     let Some((number, followed)) = most else { return Ok(None) };

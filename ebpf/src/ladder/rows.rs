@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::skeleton::LadderSkel;
-use crate::histogram::{BUCKETS, Histogram, read_all, sparse, words};
+use super::skeleton::types::{point, row};
+use super::skeleton::{self, LadderSkel};
+use crate::histogram::{BUCKETS, Histogram, read_all, sparse};
+use crate::layout::{names, plain};
 use observer::Failure;
 
 /// In the order of `enum point` in `bpf/ladder.h`: stage N ends at point N + 1.
-const STAGES: [&str; 10] =
+const STAGES: [&str; point::POINTS.0 as usize - 1] =
     ["get_pre", "rdr_pre", "sys_pre", "queue", "device", "wake", "runq", "sys_post", "rdr_post", "get_post"];
-/// In the order of `enum class`.
-const CLASSES: [&str; 8] =
-    ["one_read", "no_read", "several", "no_request", "foreign", "awake", "uring", "disorder"];
-/// Of `struct row`, before its buckets.
-const ROW_FIELDS: usize = 5;
+const CLASSES: [&str; 8] = names!(
+    class[0..CLASSES]: ONE_READ NO_READ SEVERAL NO_REQUEST FOREIGN AWAKE URING DISORDER
+);
 const ROWS: usize = STAGES.len() + CLASSES.len() + 1;
 /// Between two looks at the rows after the window, and how many there are at most.
 const SETTLE: Duration = Duration::from_millis(5);
 const SETTLE_LOOKS: u32 = 200;
+
+plain!(row);
 
 #[derive(Serialize)]
 pub struct Stage {
@@ -69,17 +71,16 @@ fn settled(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
 
 /// Every row: its histogram, and the programs' own time in it.
 fn read_rows(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
-    let rows = read_all(&skeleton.maps.rows, 0, ROWS)?;
+    let rows: Vec<Vec<row>> = read_all(&skeleton.maps.rows, 0, ROWS)?;
     Ok(rows
         .iter()
         .map(|values| {
-            let (mut counts, mut own) = (vec![0u64; BUCKETS], 0);
+            let (mut counts, mut own) = ([0u64; BUCKETS], 0);
             let mut histogram = Histogram::default();
-            for value in values {
-                let [count, ns, least_flipped, most, own_ns] = words::<ROW_FIELDS>(value);
-                histogram.add([count, ns, !least_flipped, most]);
-                own += own_ns;
-                for (count, added) in counts.iter_mut().zip(words::<BUCKETS>(&value[ROW_FIELDS * 8..])) {
+            for row in values {
+                histogram.add([row.count, row.ns, !row.least_flipped, row.most]);
+                own += row.own_ns;
+                for (count, added) in counts.iter_mut().zip::<[u64; BUCKETS]>(row.buckets) {
                     *count += added;
                 }
             }

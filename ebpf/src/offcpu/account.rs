@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::chains;
 use super::futex::{Callers, Futex, SEEN};
-use super::raw::{End, Key, Sum, Thread};
+use super::raw::{End, Key, Thread};
+use super::skeleton::types::{stack as Stack, sum as Sum};
 use super::tasks::{Blocked, Task};
 
 /// The process at both edges of the gate, and what was counted between them.
@@ -22,7 +23,7 @@ pub struct Window {
     pub at_close: BTreeMap<u32, Task>,
     pub threads: Vec<Thread>,
     pub ends: Vec<End>,
-    pub stacks: BTreeMap<u64, Vec<u64>>,
+    pub stacks: BTreeMap<u64, Stack>,
     pub callers: Callers,
 }
 
@@ -61,6 +62,11 @@ fn as_text<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S
 }
 
 impl Window {
+    /// The addresses of a stack by its number; none where it is not kept.
+    pub fn stack(&self, number: u64) -> &[u64] {
+        self.stacks.get(&number).map_or(&[], |stack| &stack.addresses[..stack.depth as usize])
+    }
+
     /// Adds what the threads that are off a CPU at the end have waited since, to the sums of what ended before.
     pub fn flush(&self, sums: &mut BTreeMap<Key, Sum>) {
         let mut add = |thread: &Thread, state: Option<State>, from: u64, to: u64| {
@@ -119,7 +125,6 @@ impl Window {
     }
 
     fn state(&self, key: &Key, tids: &BTreeSet<u32>, kernel: &Kernel) -> (State, bool) {
-        let stack = || self.stacks.get(&key.kernel).map_or(&[][..], |stack| &stack[..]);
         // The call tells; one that a signal broke off and restarted, or one of 32 bits, is known by its kernel stack alone.
         let asleep = |stack: &[u64], futex: &Futex| {
             if futex.how & SEEN != 0 || chains::is_futex(stack, kernel) {
@@ -140,7 +145,7 @@ impl Window {
             };
             return (state, true);
         };
-        (if state == State::Sleep { asleep(stack(), &key.futex) } else { state }, false)
+        (if state == State::Sleep { asleep(self.stack(key.kernel), &key.futex) } else { state }, false)
     }
 
     /// What each thread did, in the order of tids.

@@ -14,6 +14,7 @@ use observer::Process;
 use observer::states::OffCpu as State;
 use recording::parse::{self, Mapping};
 
+use super::skeleton::types::futex_how;
 use crate::symbols::file_offset;
 
 /// How many the program has room for (`CALLERS`), and the words of the stack that it looks through (`STACK_WORDS`).
@@ -21,10 +22,10 @@ pub const MOST: usize = 64;
 const STACK_WORDS: usize = 32;
 
 /// `how` of `struct futex`.
-const OPERATION: u32 = 0x7f;
-const PRIVATE: u32 = 0x80;
-pub const SEEN: u32 = 0x100;
-const LIBRARY: u32 = 0x200;
+const OPERATION: u32 = futex_how::FUTEX_COMMAND.0;
+const PRIVATE: u32 = futex_how::FUTEX_PRIVATE.0;
+pub const SEEN: u32 = futex_how::FUTEX_SEEN.0;
+const LIBRARY: u32 = futex_how::FUTEX_LIBRARY.0;
 /// Of a word that says which thread has the lock: others wait for it.
 const WAITERS: u32 = 0x8000_0000;
 /// Operations, linux/futex.h.

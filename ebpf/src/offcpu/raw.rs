@@ -1,17 +1,14 @@
 //! What `bpf/offcpu.h` keeps in its maps.
 
-use libbpf_rs::{MapCore, MapFlags};
-
 use super::futex::Futex;
-use crate::refusal::OrRefused;
-use observer::Failure;
+use super::skeleton::{self, types};
+use crate::layout::plain;
 use observer::states::OffCpu as State;
 
-/// Numbers of stacks that stand for none: not there, and not kept.
-pub const NOT_KEPT: u64 = 1;
+plain!(end, key, stack, sum, thread);
 
-pub const LOSSES: [&str; 7] =
-    ["lost_thread", "lost_sum", "lost_stack", "no_stack", "lost_end", "negative", "missed_in"];
+/// The number of a stack that was not kept.
+pub const NOT_KEPT: u64 = types::no_stack::NOT_KEPT.0 as u64;
 
 /// The stacks and the thread that time is summed for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,10 +24,24 @@ pub struct Key {
     pub waker: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sum {
-    pub ns: u64,
-    pub count: u64,
+impl Key {
+    pub fn new(of: &types::key) -> Self {
+        Self {
+            tid: of.tid,
+            state: State::ALL.get(of.state as usize).copied(),
+            kernel: of.kernel,
+            user: of.user,
+            waker_kernel: of.waker_kernel,
+            waker_user: of.waker_user,
+            futex: Futex { caller: of.futex.caller, how: of.futex.how, value: of.futex.value },
+            waker: text(&of.waker),
+        }
+    }
+}
+
+/// A name as far as its NUL.
+fn text(name: &[i8; 16]) -> Vec<u8> {
+    name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +61,22 @@ pub struct Thread {
 }
 
 impl Thread {
+    pub fn new(of: &types::thread) -> Self {
+        let types::thread { kernel, user, waker_kernel, waker_user, futex, tid, state, waker, .. } = *of;
+        Self {
+            begun: of.begun,
+            since: of.since,
+            woken: of.woken,
+            got: of.got,
+            ran_ns: of.ran_ns,
+            voluntary: of.voluntary,
+            involuntary: of.involuntary,
+            comm: text(&of.comm),
+            own_number: of.own_number,
+            key: Key::new(&types::key { kernel, user, waker_kernel, waker_user, futex, tid, state, waker }),
+        }
+    }
+
     /// When what it was blocked by ended, as the program says it; None: not yet.
     pub fn woken_at(&self) -> Option<u64> {
         (self.woken > self.got).then_some(self.woken.max(self.since))
@@ -63,84 +90,8 @@ pub struct End {
     pub thread: Thread,
 }
 
-/// Reads a C structure field by field.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, len: usize) -> &'a [u8] {
-        let (head, rest) = self.0.split_at(len);
-        self.0 = rest;
-        head
+impl End {
+    pub fn new(of: &types::end) -> Self {
+        Self { at: of.at, cpu_ns: of.cpu_ns, thread: Thread::new(&of.thread) }
     }
-
-    fn u64(&mut self) -> u64 {
-        u64::from_ne_bytes(self.take(8).try_into().unwrap())
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_ne_bytes(self.take(4).try_into().unwrap())
-    }
-
-    fn state(&mut self) -> Option<State> {
-        State::ALL.get(self.u32() as usize).copied()
-    }
-
-    fn futex(&mut self) -> Futex {
-        Futex { caller: self.u64(), how: self.u32(), value: self.u32() }
-    }
-
-    fn name(&mut self) -> Vec<u8> {
-        let name = self.take(16);
-        name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
-    }
-}
-
-pub fn key(bytes: &[u8]) -> Key {
-    let mut at = Fields(bytes);
-    let [kernel, user, waker_kernel, waker_user] = [at.u64(), at.u64(), at.u64(), at.u64()];
-    let (futex, tid, state, waker) = (at.futex(), at.u32(), at.state(), at.name());
-    Key { tid, state, kernel, user, waker_kernel, waker_user, futex, waker }
-}
-
-pub fn sum(bytes: &[u8]) -> Sum {
-    let mut at = Fields(bytes);
-    Sum { ns: at.u64(), count: at.u64() }
-}
-
-pub fn thread(bytes: &[u8]) -> Thread {
-    let mut at = Fields(bytes);
-    let [begun, since, woken, got, ran_ns] = [at.u64(), at.u64(), at.u64(), at.u64(), at.u64()];
-    let _cpu_ns = at.u64();
-    let [kernel, user, waker_kernel, waker_user] = [at.u64(), at.u64(), at.u64(), at.u64()];
-    let futex = at.futex();
-    let [voluntary, involuntary, tid, own_number] = [at.u32(), at.u32(), at.u32(), at.u32()];
-    let (state, _unused) = (at.state(), at.u32());
-    let (comm, waker) = (at.name(), at.name());
-    let key = Key { tid, state, kernel, user, waker_kernel, waker_user, futex, waker };
-    Thread { begun, since, woken, got, ran_ns, voluntary, involuntary, comm, own_number, key }
-}
-
-pub fn end(bytes: &[u8]) -> End {
-    let mut at = Fields(bytes);
-    End { at: at.u64(), cpu_ns: at.u64(), thread: thread(at.0) }
-}
-
-pub fn stack(bytes: &[u8]) -> Vec<u64> {
-    let mut at = Fields(bytes);
-    let depth = at.u64();
-    (0..depth.min(at.0.len() as u64 / 8)).map(|_| at.u64()).collect()
-}
-
-/// A key and its value.
-type Entry = (Vec<u8>, Vec<u8>);
-
-/// Every entry of a hash map.
-pub fn entries(map: &impl MapCore) -> Result<Vec<Entry>, Failure> {
-    let mut found = Vec::new();
-    for key in map.keys() {
-        if let Some(value) = map.lookup(&key, MapFlags::ANY).or_refused()? {
-            found.push((key, value));
-        }
-    }
-    Ok(found)
 }

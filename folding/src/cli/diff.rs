@@ -3,15 +3,13 @@
 use super::merge::agree;
 use super::overwrite::RequestFiles;
 use super::{input, output, write_output, write_text};
-use crate::compare::FrameComparison;
-use crate::compare::matching::MatchRule;
-use crate::compare::report::FrameReport;
-use crate::compare::runs::FrameRequest;
 use crate::diff::Diff;
 use crate::diff_report::{self, DiffReport};
 use crate::error::{EXIT_OK, EXIT_PARTIAL, Error};
+use crate::frame_request::FrameRequest;
 use crate::profile::Profile;
 use crate::stats::Stats;
+use framediff::MatchRule;
 use std::path::{Path, PathBuf};
 
 pub const EXAMPLES: &str = r#"EXAMPLES
@@ -101,8 +99,7 @@ fn compare_runs(args: &DiffArgs, request: &Path) -> Result<u8, Error> {
     let found = FrameRequest::open(request)?;
     RequestFiles::refuse_overwriting(found.files().chain([request]), [("-o", args.output.as_deref())])?;
     let rules = if args.exact { &[][..] } else { &args.matching };
-    let comparison = FrameComparison::new(&found, rules)?;
-    let report = FrameReport::new(&comparison);
+    let report = found.compare(rules)?.report();
     write_output(args.output.as_ref(), |out| output::compact_json(&report, out))?;
     Ok(EXIT_OK)
 }

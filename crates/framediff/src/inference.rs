@@ -8,8 +8,8 @@
 //! no frame at all is different. A frame is tested if both sides together have ten samples of it; one that has the
 //! samples of the frame above it is no further test.
 
-use super::sums::Sums;
-use super::tree::{ROOT, Tree};
+use crate::sums::CostSums;
+use crate::tree::{MergedTree, ROOT};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::HashMap;
 
@@ -69,7 +69,7 @@ pub struct Inference {
 }
 
 impl Inference {
-    pub fn new(tree: &Tree, sums: Sums) -> Self {
+    pub fn new(tree: &MergedTree, sums: CostSums) -> Self {
         let (nodes, functions) = (tree.len(), sums.functions.len());
         let samples = |number: usize| sums.sides.each_ref().map(|side| side.samples[number]);
         let enough = |number: usize| samples(number).iter().sum::<u64>() >= LEAST_SAMPLES;
@@ -129,7 +129,7 @@ impl Inference {
 
 /// How far a frame's cost deviates.
 struct Deviations<'s> {
-    sums: &'s Sums,
+    sums: &'s CostSums,
     /// us per query of one sample, by side.
     of_sample: [f64; 2],
     effect: f64,
@@ -138,7 +138,7 @@ struct Deviations<'s> {
 }
 
 impl<'s> Deviations<'s> {
-    fn new(sums: &'s Sums) -> Self {
+    fn new(sums: &'s CostSums) -> Self {
         let of_sample = sums.sides.each_ref().map(|side| side.us[0] / (side.samples[0].max(1) as f64));
         Self { sums, of_sample, effect: ASSUMED_EFFECT, is_assumed: true, effect_freedom: 1e6 }
     }

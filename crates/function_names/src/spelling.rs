@@ -289,5 +289,5 @@ fn replace(name: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[path = "names_tests.rs"]
+#[path = "spelling_tests.rs"]
 mod tests;

@@ -1,18 +1,13 @@
 //! The difference in few lines: where it is, and what only moved.
 
-use super::inference::Inference;
-use super::tree::{ROOT, Tree};
+use crate::inference::Inference;
+use crate::tree::{MergedTree, ROOT};
 
 pub const MOST_LINES: usize = 12;
 /// The part of a frame's difference that one below it has to carry to be named instead.
 pub const CARRIES: f64 = 0.8;
 /// The part of the larger that a gain and a loss may differ by, to be one that moved.
 pub const CANCELS: f64 = 0.2;
-
-/// A frame that carries a difference.
-pub struct ExplanationLine {
-    pub node: u32,
-}
 
 /// Gains and losses below one frame that cancel.
 pub struct Moved {
@@ -23,15 +18,15 @@ pub struct Moved {
 }
 
 pub struct Explanation {
-    /// The largest difference first.
-    pub lines: Vec<ExplanationLine>,
+    /// Nodes of the frames that carry a difference, the largest first.
+    pub lines: Vec<u32>,
     /// Lines that found no room.
     pub more: usize,
     pub moved: Vec<Moved>,
 }
 
 impl Explanation {
-    pub fn new(tree: &Tree, inference: &Inference) -> Self {
+    pub fn new(tree: &MergedTree, inference: &Inference) -> Self {
         let walk = Walk { tree, inference, children: tree.children() };
         let first = walk.first_different();
         let (moved, left) = walk.moved(first);
@@ -39,7 +34,7 @@ impl Explanation {
         for node in left {
             walk.carriers(node, &mut lines);
         }
-        lines.sort_by(|a, b| walk.size(b.node).total_cmp(&walk.size(a.node)).then(a.node.cmp(&b.node)));
+        lines.sort_by(|a, b| walk.size(*b).total_cmp(&walk.size(*a)).then(a.cmp(b)));
         let more = lines.len().saturating_sub(MOST_LINES);
         lines.truncate(MOST_LINES);
         Self { lines, more, moved }
@@ -47,7 +42,7 @@ impl Explanation {
 }
 
 struct Walk<'t> {
-    tree: &'t Tree,
+    tree: &'t MergedTree,
     inference: &'t Inference,
     children: Vec<Vec<u32>>,
 }
@@ -78,7 +73,7 @@ impl Walk<'_> {
 
     /// The deepest frames from `node` on that carry its difference. A frame of one side alone is not looked into: the
     /// other has no names to compare with.
-    fn carriers(&self, node: u32, lines: &mut Vec<ExplanationLine>) {
+    fn carriers(&self, node: u32, lines: &mut Vec<u32>) {
         let mut todo = vec![node];
         while let Some(node) = todo.pop() {
             let children = &self.children[node as usize];
@@ -86,7 +81,7 @@ impl Walk<'_> {
             let differ: Vec<u32> =
                 children.iter().copied().filter(|&child| self.inference.is_different(child)).collect();
             if self.tree.only(node).is_some() || differ.is_empty() {
-                lines.push(ExplanationLine { node });
+                lines.push(node);
             } else if let Some(&most) = differ.iter().find(|&&child| self.delta(child) / delta >= CARRIES) {
                 todo.push(most);
                 // What others gain and lose beside it is no part of its line.
@@ -98,7 +93,7 @@ impl Walk<'_> {
             } else {
                 let named: f64 = differ.iter().map(|&child| self.delta(child)).sum();
                 if named / delta < CARRIES {
-                    lines.push(ExplanationLine { node });
+                    lines.push(node);
                 }
                 todo.extend(differ);
             }
@@ -111,15 +106,7 @@ impl Walk<'_> {
         let mut moved = Vec::new();
         let mut callers: Vec<(usize, u32)> = Vec::new();
         for &node in &left {
-            let mut at = self.tree.parent[node as usize];
-            let path: Vec<u32> = std::iter::from_fn(|| {
-                let here = at;
-                (here != super::runs::NONE).then(|| {
-                    at = self.tree.parent[here as usize];
-                    here
-                })
-            })
-            .collect();
+            let path: Vec<u32> = self.tree.callers(node).collect();
             callers.extend(path.iter().enumerate().map(|(place, &caller)| (path.len() - place, caller)));
         }
         callers.sort_unstable_by(|a, b| b.cmp(a));
@@ -143,10 +130,6 @@ impl Walk<'_> {
     }
 
     fn is_below(&self, node: u32, above: u32) -> bool {
-        let mut at = node;
-        while at > above {
-            at = self.tree.parent[at as usize];
-        }
-        at == above
+        std::iter::once(node).chain(self.tree.callers(node)).find(|&one| one <= above) == Some(above)
     }
 }

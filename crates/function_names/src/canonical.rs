@@ -1,10 +1,10 @@
 //! The name that one function has in every build: what compilers, C++ libraries, allocators and kernels spell
 //! differently is cut or written one way.
 
-use crate::names::bare;
+use crate::spelling::bare;
 
 /// What the same function of another build is called as well: marks, clone suffixes, symbol versions, arguments and
-/// template arguments are cut (`names::bare`), and the spellings below are one.
+/// template arguments are cut ([`bare`]), and the spellings below are one.
 pub fn canonical(frame: &str) -> String {
     let name = bare(frame.as_bytes());
     let path = String::from_utf8_lossy(&name.path).into_owned();
@@ -75,35 +75,9 @@ fn lambdas(name: &str) -> String {
     name.split("::").map(part).collect::<Vec<_>>().join("::")
 }
 
-/// The scope and the last part of a canonical name.
-pub fn scope(name: &str) -> (&str, &str) {
-    name.rsplit_once("::").unwrap_or(("", name))
-}
-
-/// How many characters have to be put in, taken out or changed to make one of the other; `None` if more than `most`.
-pub fn edit_distance(a: &str, b: &str, most: usize) -> Option<usize> {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > most {
-        return None;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-        if row.iter().all(|&distance| distance > most) {
-            return None;
-        }
-    }
-    row.last().copied().filter(|&distance| distance <= most)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{canonical, edit_distance};
+    use super::canonical;
 
     #[test]
     fn spellings_of_builds_are_one_name() {
@@ -126,19 +100,6 @@ mod tests {
             ("asm_sysvec_apic_timer_interrupt_[k]", "sysvec_apic_timer_interrupt_[k]"),
         ] {
             assert_eq!(canonical(name), wanted, "{name}");
-        }
-    }
-
-    #[test]
-    fn distances_are_counted_up_to_the_bound() {
-        for (a, b, most, wanted) in [
-            ("ReadBlock", "ReadBlocks", 3, Some(1)),
-            ("kitten", "sitting", 3, Some(3)),
-            ("kitten", "sitting", 2, None),
-            ("", "abc", 3, Some(3)),
-            ("same", "same", 0, Some(0)),
-        ] {
-            assert_eq!(edit_distance(a, b, most), wanted, "{a} {b}");
         }
     }
 }

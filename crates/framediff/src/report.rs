@@ -2,12 +2,13 @@
 //!
 //! The tree is columns in depth-first order, the whole first, the heaviest child first; costs are CPU us per query.
 
-use super::FrameComparison;
-use super::explain::{CANCELS, CARRIES, Explanation};
-use super::inference::{ALPHA, Figure, LEAST_SAMPLES};
-use super::matching::Match;
-use super::runs::NONE;
-use super::tree::ROOT;
+use crate::cuts::CutReason;
+use crate::explain::{CANCELS, CARRIES, Explanation};
+use crate::frame_names::{FrameNames, Texts};
+use crate::inference::{ALPHA, Figure, Inference, LEAST_SAMPLES};
+use crate::matching::{NameMatch, matches};
+use crate::sides::{NONE, Side};
+use crate::tree::{MergedTree, ROOT};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -27,7 +28,7 @@ pub struct FrameReport {
     /// Lines of the explanation beyond the most that are told.
     more_lines: usize,
     moved: Vec<MovedReport>,
-    matches: Vec<Match>,
+    matches: Vec<NameMatch>,
     levels: Vec<LevelReport>,
     totals: Totals,
 }
@@ -123,7 +124,7 @@ struct LevelReport {
     below: String,
     node: usize,
     object: String,
-    why: super::levels::Why,
+    why: CutReason,
     before: f64,
     after: f64,
 }
@@ -162,33 +163,14 @@ impl FigureReport {
     }
 }
 
-/// Numbers of texts in the order they came.
-#[derive(Default)]
-struct Texts {
-    all: Vec<String>,
-    known: HashMap<String, u32>,
-}
-
-impl Texts {
-    fn of(&mut self, text: &str) -> u32 {
-        if let Some(&number) = self.known.get(text) {
-            return number;
-        }
-        self.all.push(text.to_owned());
-        self.known.insert(text.to_owned(), self.all.len() as u32 - 1);
-        self.all.len() as u32 - 1
-    }
-}
-
 impl FrameReport {
-    pub fn new(comparison: &FrameComparison) -> Self {
-        let FrameComparison { sides, tree, matching, levels, inference } = comparison;
-        let mut names = Texts::default();
-        let mut objects = Texts::default();
+    pub fn new(sides: &[Side; 2], tree: &MergedTree, names: &FrameNames, inference: &Inference) -> Self {
+        let mut name_texts = Texts::default();
+        let mut object_texts = Texts::default();
         let mut of_key: HashMap<u32, u32> = HashMap::new();
         let mut name_of = |key: u32| match key {
-            NONE => names.of("all"),
-            _ => *of_key.entry(key).or_insert_with(|| names.of(matching.shown(key))),
+            NONE => name_texts.of("all"),
+            _ => *of_key.entry(key).or_insert_with(|| name_texts.of(names.shown(key))),
         };
 
         let children = tree.children();
@@ -204,7 +186,7 @@ impl FrameReport {
             place[node as usize] = nodes.depth.len();
             nodes.depth.push(depth);
             nodes.name.push(name_of(tree.key[node as usize]));
-            nodes.object.push(objects.of(matching.object_name(tree.object[node as usize])));
+            nodes.object.push(object_texts.of(names.object_name(tree.object[node as usize])));
             nodes.before.push(rounded(figure.us[0]));
             nodes.after.push(rounded(figure.us[1]));
             nodes.half.push(rounded(figure.half));
@@ -246,17 +228,13 @@ impl FrameReport {
 
         let shown = |node: u32| match tree.key[node as usize] {
             NONE => "all".to_owned(),
-            key => matching.shown(key).to_owned(),
+            key => names.shown(key).to_owned(),
         };
         let whole = inference.node(ROOT).delta();
         let found = Explanation::new(tree, inference);
         let line = |node: u32| {
-            let mut path = Vec::new();
-            let mut at = tree.parent[node as usize];
-            while at != NONE && at != ROOT {
-                path.push(shown(at));
-                at = tree.parent[at as usize];
-            }
+            let mut path: Vec<String> =
+                tree.callers(node).filter(|&above| above != ROOT).map(shown).collect();
             path.reverse();
             let figure = inference.node(node);
             let seen = match only(figure) {
@@ -273,7 +251,7 @@ impl FrameReport {
                 figure: FigureReport::new(figure),
             }
         };
-        let explanation = found.lines.iter().map(|one| line(one.node)).collect();
+        let explanation = found.lines.iter().map(|&node| line(node)).collect();
         let sum = |nodes: &[u32]| rounded(nodes.iter().map(|&node| inference.node(node).delta()).sum());
         let moved = found.moved.iter().map(|moved| MovedReport {
             within: shown(moved.within),
@@ -287,25 +265,26 @@ impl FrameReport {
         let moved = moved.collect();
         let of_path: HashMap<u64, u32> =
             tree.path.iter().zip(0..).map(|(&path, node)| (path, node)).collect();
-        let rows = levels.rows();
-        let level = rows.iter().filter_map(|level| {
-            let node = *of_path.get(&level.below)?;
+        let mut cut: Vec<_> = tree.cut.iter().collect();
+        cut.sort_by(|(_, a), (_, b)| b[0].max(b[1]).total_cmp(&a[0].max(a[1])));
+        let level = |(&(below, object, why), us): (&(u64, u32, CutReason), &[f64; 2])| {
+            let node = *of_path.get(&below)?;
             Some(LevelReport {
                 below: shown(node),
                 node: place[node as usize],
-                object: matching.object_name(level.object).to_owned(),
-                why: level.why,
-                before: rounded(level.us[0]),
-                after: rounded(level.us[1]),
+                object: names.object_name(object).to_owned(),
+                why,
+                before: rounded(us[0]),
+                after: rounded(us[1]),
             })
-        });
-        let levels = level.collect();
-        let side = |side: &super::runs::Side| SideReport {
+        };
+        let levels = cut.into_iter().filter_map(level).collect();
+        let side = |side: &Side| SideReport {
             name: side.name.clone(),
             event: side.event.clone(),
             unit: side.unit.clone(),
             sessions: side.sessions.len(),
-            profiles: side.runs().count(),
+            profiles: side.profiles().count(),
             queries: side.queries(),
             samples: side.samples(),
         };
@@ -325,9 +304,9 @@ impl FrameReport {
             schema: SCHEMA,
             sides: [side(&sides[0]), side(&sides[1])],
             rule,
-            matches: matching.matches(tree),
-            names: names.all,
-            objects: objects.all,
+            matches: matches(names, tree),
+            names: name_texts.all,
+            objects: object_texts.all,
             nodes,
             functions,
             explanation,

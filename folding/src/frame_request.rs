@@ -1,9 +1,11 @@
-//! The profiles of both sides, as `stackfold fold --profile` wrote them.
+//! What a comparison of frames is asked for, and the profiles of its two sides, as `stackfold fold --profile` wrote them.
 
-use super::matching::Matching;
+use crate::artifact::SCHEMA;
 use crate::dso;
 use crate::error::Error;
 use crate::names::split_mark;
+use framediff::sides::{NONE, Side, SideProfile, SliceCost, StackCost};
+use framediff::{FrameComparison, FrameNames, MatchRule};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ pub struct FrameRequest {
     aliases: Vec<PathBuf>,
     /// Names that no rule may take for another.
     #[serde(default)]
-    pub apart: Vec<String>,
+    apart: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -52,52 +54,6 @@ struct Alias {
     aliases: Vec<String>,
 }
 
-/// One side: its sessions, each of one or more profiles.
-pub struct Side {
-    pub name: String,
-    pub sessions: Vec<Vec<Run>>,
-    pub event: Option<String>,
-    pub unit: String,
-}
-
-/// One profile. Frames and threads are keys of the [`Matching`].
-pub struct Run {
-    /// Of each node, which are depth-first: the node above it, or `NONE`, and its frame's key and object.
-    pub parent: Vec<u32>,
-    pub key: Vec<u32>,
-    pub object: Vec<u32>,
-    /// The frame was inlined.
-    pub inlined: Vec<bool>,
-    pub stacks: Vec<Stack>,
-    pub slices: Vec<Cell>,
-    /// Slices from the first to the last.
-    pub slice_count: u32,
-    pub queries: f64,
-    /// CPU us that a unit of weight stands for.
-    pub us: f64,
-    pub weight: f64,
-    pub samples: u64,
-}
-
-/// What ends at a node (`NONE`: at none) on a thread of this name.
-#[derive(Clone, Copy)]
-pub struct Stack {
-    pub thread: u32,
-    pub node: u32,
-    pub weight: f64,
-    pub samples: u64,
-}
-
-/// What a stack weighs in a slice.
-#[derive(Clone, Copy)]
-pub struct Cell {
-    pub slice: u32,
-    pub stack: u32,
-    pub weight: f64,
-}
-
-pub const NONE: u32 = u32::MAX;
-
 impl FrameRequest {
     /// Paths in it are relative to its directory.
     pub fn open(path: &Path) -> Result<Self, Error> {
@@ -124,7 +80,7 @@ impl FrameRequest {
     }
 
     /// Each other name with the one that stands for it.
-    pub fn aliases(&self) -> Result<Vec<(String, String)>, Error> {
+    fn aliases(&self) -> Result<Vec<(String, String)>, Error> {
         let mut found = Vec::new();
         for path in &self.aliases {
             let refused = |why: String| Error::usage(format!("{}: {why}", path.display()));
@@ -137,13 +93,15 @@ impl FrameRequest {
         Ok(found)
     }
 
-    pub fn read(&self, matching: &mut Matching) -> Result<[Side; 2], Error> {
+    /// Reads the profiles and compares them. `rules`: by which names may be matched beside those that are equal.
+    pub fn compare(&self, rules: &[MatchRule]) -> Result<FrameComparison, Error> {
+        let mut names = FrameNames::new(self.aliases()?, &self.apart, rules);
         let mut read = |number: usize| {
             let side = &self.sides[number];
-            let mut sessions: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+            let mut sessions: BTreeMap<String, Vec<SideProfile>> = BTreeMap::new();
             let (mut event, mut unit) = (None, String::new());
             for (place, request) in side.runs.iter().enumerate() {
-                let (run, stats) = Run::read(request, number, matching)?;
+                let (profile, stats) = request.read(number, &mut names)?;
                 if place > 0 && unit != stats.unit {
                     let path = request.profile.display();
                     return Err(Error::usage(format!(
@@ -153,28 +111,15 @@ impl FrameRequest {
                 }
                 (event, unit) = (stats.event, stats.unit);
                 let session = request.session.clone().unwrap_or_else(|| format!("profile {place:09}"));
-                sessions.entry(session).or_default().push(run);
+                sessions.entry(session).or_default().push(profile);
             }
             if sessions.is_empty() {
                 return Err(Error::usage(format!("{}: no profile is given", side.name)));
             }
             Ok(Side { name: side.name.clone(), sessions: sessions.into_values().collect(), event, unit })
         };
-        Ok([read(0)?, read(1)?])
-    }
-}
-
-impl Side {
-    pub fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.sessions.iter().flatten()
-    }
-
-    pub fn samples(&self) -> u64 {
-        self.runs().map(|run| run.samples).sum()
-    }
-
-    pub fn queries(&self) -> f64 {
-        self.runs().map(|run| run.queries).sum()
+        let sides = [read(0)?, read(1)?];
+        Ok(FrameComparison::new(sides, names))
     }
 }
 
@@ -230,27 +175,23 @@ struct SliceInput {
     weight: Vec<f64>,
 }
 
-impl Run {
-    fn read(request: &RunRequest, side: usize, matching: &mut Matching) -> Result<(Self, Statistics), Error> {
-        let path = request.profile.display();
+impl RunRequest {
+    fn read(&self, side: usize, names: &mut FrameNames) -> Result<(SideProfile, Statistics), Error> {
+        let path = self.profile.display();
         let refused = |why: String| Error::usage(format!("{path}: {why}"));
         let text =
-            std::fs::read(&request.profile).map_err(|error| refused(format!("cannot be read: {error}")))?;
+            std::fs::read(&self.profile).map_err(|error| refused(format!("cannot be read: {error}")))?;
         let file: ProfileFile = serde_json::from_slice(&text)
             .map_err(|error| refused(format!("is no profile of stackfold: {error}")))?;
-        if file.schema != crate::artifact::SCHEMA {
-            return Err(refused(format!(
-                "has schema {}; this stackfold reads {}",
-                file.schema,
-                crate::artifact::SCHEMA
-            )));
+        if file.schema != SCHEMA {
+            return Err(refused(format!("has schema {}; this stackfold reads {SCHEMA}", file.schema)));
         }
         let weight: f64 = file.stacks.weight.iter().sum();
-        if weight <= 0.0 || request.queries.is_nan() || request.queries <= 0.0 {
-            return Err(refused(format!("weight {weight}, {} queries: no cost of a query", request.queries)));
+        if weight <= 0.0 || self.queries.is_nan() || self.queries <= 0.0 {
+            return Err(refused(format!("weight {weight}, {} queries: no cost of a query", self.queries)));
         }
-        let us = match request.us_per_query {
-            Some(us) => us * request.queries / weight,
+        let us = match self.us_per_query {
+            Some(us) => us * self.queries / weight,
             None if file.statistics.unit == "ns" => 1e-3,
             None => {
                 let unit = &file.statistics.unit;
@@ -259,60 +200,48 @@ impl Run {
                 )));
             }
         };
-        let run = file
-            .run(side, matching)
+        let profile = file
+            .columns(side, names)
             .ok_or_else(|| refused("does not hold together: it was changed since".into()))?;
-        let run = Self { queries: request.queries, us, weight, samples: file.statistics.samples, ..run };
-        Ok((run, file.statistics))
+        let samples = file.statistics.samples;
+        Ok((SideProfile { queries: self.queries, us, samples, ..profile }, file.statistics))
     }
 }
 
 impl ProfileFile {
-    /// The columns as numbers of `matching`; `None` where one points nowhere.
-    fn run(&self, side: usize, matching: &mut Matching) -> Option<Run> {
-        let objects: Vec<u32> = self.objects.iter().map(|object| matching.object(&role(object))).collect();
+    /// The columns by the keys of `names`; `None` where one points nowhere.
+    fn columns(&self, side: usize, names: &mut FrameNames) -> Option<SideProfile> {
+        let objects: Vec<u32> = self.objects.iter().map(|object| names.object(&role(object))).collect();
         let mut frames = Vec::with_capacity(self.frames.name.len());
         for (&name, &object) in self.frames.name.iter().zip(&self.frames.object) {
             let name = self.names.get(name as usize)?;
             let object = *objects.get(object as usize)?;
             let inlined = split_mark(name.as_bytes()).1 == Some(b'i');
-            frames.push((matching.frame(side, name, object), object, inlined));
+            frames.push((names.frame(side, name, object), object, inlined));
         }
-        let thread_name = |&name: &u32| Some(matching.thread(side, self.names.get(name as usize)?));
+        let thread_name = |&name: &u32| Some(names.thread(side, self.names.get(name as usize)?));
         let threads: Vec<u32> = self.threads.name.iter().map(thread_name).collect::<Option<_>>()?;
 
-        let mut run = Run {
-            parent: Vec::new(),
-            key: Vec::new(),
-            object: Vec::new(),
-            inlined: Vec::new(),
-            stacks: Vec::new(),
-            slices: Vec::new(),
-            slice_count: 0,
-            queries: 0.0,
-            us: 0.0,
-            weight: 0.0,
-            samples: 0,
-        };
+        let mut profile = SideProfile::default();
         let mut open: Vec<u32> = Vec::new();
         for (node, (&depth, &frame)) in self.nodes.depth.iter().zip(&self.nodes.frame).enumerate() {
             open.truncate(depth as usize);
             if open.len() != depth as usize {
                 return None;
             }
-            run.parent.push(open.last().copied().unwrap_or(NONE));
+            profile.parent.push(open.last().copied().unwrap_or(NONE));
             let &(key, object, inlined) = frames.get(frame as usize)?;
-            run.key.push(key);
+            profile.key.push(key);
             // An inlined frame is of the object of the function that it is in.
-            let above = run.parent.last().filter(|above| inlined && **above != NONE);
-            run.object.push(above.map_or(object, |&above| run.object[above as usize]));
-            run.inlined.push(inlined);
+            let above = profile.parent.last().filter(|above| inlined && **above != NONE);
+            profile.object.push(above.map_or(object, |&above| profile.object[above as usize]));
+            profile.inlined.push(inlined);
             open.push(node as u32);
         }
-        let nodes = run.key.len() as i64;
+        let nodes = profile.key.len() as i64;
         let columns = &self.stacks;
         for (place, (&thread, &node)) in columns.thread.iter().zip(&columns.node).enumerate() {
-            run.stacks.push(Stack {
+            profile.stacks.push(StackCost {
                 thread: *threads.get(thread as usize)?,
                 node: if (0..nodes).contains(&node) { node as u32 } else { NONE },
                 weight: *columns.weight.get(place)?,
@@ -321,16 +250,16 @@ impl ProfileFile {
         }
         if let Some(slices) = &self.slices {
             for ((&slice, &stack), &weight) in slices.slice.iter().zip(&slices.stack).zip(&slices.weight) {
-                if stack as usize >= run.stacks.len()
-                    || run.slices.last().is_some_and(|last| last.slice > slice)
+                if stack as usize >= profile.stacks.len()
+                    || profile.slices.last().is_some_and(|last| last.slice > slice)
                 {
                     return None;
                 }
-                run.slices.push(Cell { slice, stack, weight });
+                profile.slices.push(SliceCost { slice, stack, weight });
             }
-            run.slice_count = run.slices.last().map_or(0, |last| last.slice + 1);
+            profile.slice_count = profile.slices.last().map_or(0, |last| last.slice + 1);
         }
-        Some(run)
+        Some(profile)
     }
 }
 

@@ -3,9 +3,9 @@
 //! Frames are numbered on from the nodes of the tree: first the nodes, then the functions with all they call, then
 //! the functions themselves.
 
-use super::matching::Matching;
-use super::runs::{Run, Side};
-use super::tree::{ROOT, Tree};
+use crate::frame_names::FrameNames;
+use crate::sides::{Side, SideProfile};
+use crate::tree::{MergedTree, ROOT};
 
 /// Of each number, on one side.
 #[derive(Clone, Default)]
@@ -22,57 +22,37 @@ pub struct SideSums {
     pub freedom: u32,
 }
 
-pub struct Sums {
+pub struct CostSums {
     pub sides: [SideSums; 2],
     /// The keys of the functions, in the order of their numbers.
     pub functions: Vec<u32>,
 }
 
 /// Where a stack's weight counts.
-struct CountedChains {
-    /// Of each node: the function there, counted from the first, or `REPEATED` below itself or for a thread.
+struct CountedChains<'t> {
+    tree: &'t MergedTree,
+    /// Of each node: the function there; `REPEATED` for a thread.
+    own: Vec<u32>,
+    /// The same, counted from the first: `REPEATED` below itself.
     function: Vec<u32>,
-    nodes: usize,
-    functions: usize,
+    /// The keys of the functions, in the order of their numbers.
+    functions: Vec<u32>,
 }
 
 const REPEATED: u32 = u32::MAX;
 
-impl Sums {
-    pub fn of(sides: &[Side; 2], tree: &Tree, matching: &Matching) -> Self {
-        let mut number = vec![REPEATED; matching.keys.len()];
-        let mut functions = Vec::new();
-        let mut function = vec![REPEATED; tree.len()];
-        let mut own = vec![REPEATED; tree.len()];
-        for node in 1..tree.len() {
-            let key = tree.key[node];
-            if matching.keys[key as usize].thread {
-                continue;
-            }
-            let place = &mut number[key as usize];
-            if *place == REPEATED {
-                *place = functions.len() as u32;
-                functions.push(key);
-            }
-            own[node] = *place;
-            let mut above = tree.parent[node];
-            while above != ROOT && tree.key[above as usize] != key {
-                above = tree.parent[above as usize];
-            }
-            if above == ROOT {
-                function[node] = *place;
-            }
-        }
-        let chains = CountedChains { function, nodes: tree.len(), functions: functions.len() };
+impl CostSums {
+    pub fn new(sides: &[Side; 2], tree: &MergedTree, names: &FrameNames) -> Self {
+        let chains = CountedChains::new(tree, names);
         let sums = |side: usize| {
-            let mut sums = SideSums::new(chains.nodes + 2 * chains.functions);
+            let mut sums = SideSums::new(chains.len());
             let mut ends = tree.ends[side].iter();
             for session in &sides[side].sessions {
-                let mut counter = Counter::new(chains.nodes + 2 * chains.functions);
-                for (run, ends) in session.iter().zip(&mut ends) {
-                    counter.count(run, ends, tree, &chains, &own);
-                    for (stack, &end) in run.stacks.iter().zip(ends) {
-                        chains.each(tree, end, &own, |number| sums.samples[number] += stack.samples);
+                let mut counter = Counter::new(&chains);
+                for (profile, ends) in session.iter().zip(&mut ends) {
+                    counter.count(profile, ends);
+                    for (stack, &end) in profile.stacks.iter().zip(ends) {
+                        chains.each(end, |number| sums.samples[number] += stack.samples);
                     }
                 }
                 counter.close(session, &mut sums);
@@ -81,25 +61,54 @@ impl Sums {
             sums
         };
         let sides = [sums(0), sums(1)];
-        Self { sides, functions }
+        Self { sides, functions: chains.functions }
     }
 }
 
-impl CountedChains {
-    fn each(&self, tree: &Tree, end: u32, own: &[u32], mut add: impl FnMut(usize)) {
-        if own[end as usize] != REPEATED {
-            add(self.nodes + self.functions + own[end as usize] as usize);
+impl<'t> CountedChains<'t> {
+    fn new(tree: &'t MergedTree, names: &FrameNames) -> Self {
+        let mut number = vec![REPEATED; names.keys.len()];
+        let mut functions = Vec::new();
+        let mut function = vec![REPEATED; tree.len()];
+        let mut own = vec![REPEATED; tree.len()];
+        for node in 1..tree.len() {
+            let key = tree.key[node];
+            if names.keys[key as usize].thread {
+                continue;
+            }
+            let place = &mut number[key as usize];
+            if *place == REPEATED {
+                *place = functions.len() as u32;
+                functions.push(key);
+            }
+            own[node] = *place;
+            if tree.callers(node as u32).all(|above| tree.key[above as usize] != key) {
+                function[node] = *place;
+            }
+        }
+        Self { tree, own, function, functions }
+    }
+
+    /// How many numbers there are.
+    fn len(&self) -> usize {
+        self.tree.len() + 2 * self.functions.len()
+    }
+
+    fn each(&self, end: u32, mut add: impl FnMut(usize)) {
+        let nodes = self.tree.len();
+        if self.own[end as usize] != REPEATED {
+            add(nodes + self.functions.len() + self.own[end as usize] as usize);
         }
         let mut node = end;
         loop {
             add(node as usize);
             if self.function[node as usize] != REPEATED {
-                add(self.nodes + self.function[node as usize] as usize);
+                add(nodes + self.function[node as usize] as usize);
             }
             if node == ROOT {
                 break;
             }
-            node = tree.parent[node as usize];
+            node = self.tree.parent[node as usize];
         }
     }
 }
@@ -127,7 +136,8 @@ impl SideSums {
 }
 
 /// Adds up one session.
-struct Counter {
+struct Counter<'c> {
+    chains: &'c CountedChains<'c>,
     /// Of each number: in the present slice; over the slices, the sum, that of squares, and that of products with the
     /// slice's whole weight.
     now: Vec<f64>,
@@ -140,10 +150,11 @@ struct Counter {
     slices: u32,
 }
 
-impl Counter {
-    fn new(len: usize) -> Self {
-        let zeros = || vec![0.0; len];
+impl<'c> Counter<'c> {
+    fn new(chains: &'c CountedChains) -> Self {
+        let zeros = || vec![0.0; chains.len()];
         Self {
+            chains,
             now: zeros(),
             sum: zeros(),
             square: zeros(),
@@ -155,28 +166,28 @@ impl Counter {
         }
     }
 
-    fn count(&mut self, run: &Run, ends: &[u32], tree: &Tree, chains: &CountedChains, own: &[u32]) {
-        if run.slices.is_empty() {
-            for (stack, &end) in run.stacks.iter().zip(ends) {
-                self.add(stack.weight * run.us, end, tree, chains, own);
+    fn count(&mut self, profile: &SideProfile, ends: &[u32]) {
+        if profile.slices.is_empty() {
+            for (stack, &end) in profile.stacks.iter().zip(ends) {
+                self.add(stack.weight * profile.us, end);
             }
             // One slice has no variance; a session of nothing else has that of its number of samples alone.
             self.end_slice();
             self.slices += 1;
             return;
         }
-        for slice in run.slices.chunk_by(|a, b| a.slice == b.slice) {
+        for slice in profile.slices.chunk_by(|a, b| a.slice == b.slice) {
             for cell in slice {
-                self.add(cell.weight * run.us, ends[cell.stack as usize], tree, chains, own);
+                self.add(cell.weight * profile.us, ends[cell.stack as usize]);
             }
             self.end_slice();
         }
-        self.slices += run.slice_count;
+        self.slices += profile.slice_count;
     }
 
-    fn add(&mut self, us: f64, end: u32, tree: &Tree, chains: &CountedChains, own: &[u32]) {
+    fn add(&mut self, us: f64, end: u32) {
         let Self { now, touched, .. } = self;
-        chains.each(tree, end, own, |number| {
+        self.chains.each(end, |number| {
             if now[number] == 0.0 {
                 touched.push(number as u32);
             }
@@ -200,10 +211,10 @@ impl Counter {
     /// A session's cost is its us by its queries; the variance is that of the node's share, a ratio of sums over
     /// slices: n / (n - 1) times the sum of squared residuals (us - share x all) by the square of the sum of all
     /// (Cochran, Sampling Techniques, 6.4).
-    fn close(self, session: &[Run], sums: &mut SideSums) {
+    fn close(self, session: &[SideProfile], sums: &mut SideSums) {
         sums.sessions += 1;
         sums.freedom += self.slices.saturating_sub(1);
-        let queries: f64 = session.iter().map(|run| run.queries).sum();
+        let queries: f64 = session.iter().map(|profile| profile.queries).sum();
         if self.all <= 0.0 {
             return;
         }

@@ -1,0 +1,160 @@
+//! What differs is told, and what does not is not.
+
+use framediff::explain::Explanation;
+use framediff::sides::{NONE, Side, SideProfile, SliceCost, StackCost};
+use framediff::{FrameComparison, FrameNames, MatchRule};
+
+const ALL_RULES: [MatchRule; 5] =
+    [MatchRule::Canonical, MatchRule::Alias, MatchRule::Thread, MatchRule::Similar, MatchRule::Callees];
+
+/// splitmix64, and from it what the simulations draw.
+struct Dice(u64);
+
+impl Dice {
+    fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn part(&mut self) -> f64 {
+        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.part()).sum::<f64>() - 6.0
+    }
+
+    fn poisson(&mut self, mean: f64) -> u64 {
+        if mean > 30.0 {
+            return (mean + mean.sqrt() * self.normal()).max(0.0).round() as u64;
+        }
+        let (end, mut product, mut count) = ((-mean).exp(), self.part(), 0);
+        while product > end {
+            product *= self.part();
+            count += 1;
+        }
+        count
+    }
+}
+
+/// A program: frames with the one above each, and the samples a second of those that end there.
+struct Program {
+    parent: Vec<u32>,
+    rate: Vec<f64>,
+}
+
+const SECONDS: u32 = 10;
+
+impl Program {
+    /// 120 frames, of which the lightest are seen once in a while.
+    fn random(dice: &mut Dice) -> Self {
+        let parent =
+            (0..120).map(|node| if node == 0 { NONE } else { (dice.number() % node) as u32 }).collect();
+        let rate = (0..120).map(|_| 0.02 * (8.0 * dice.part()).exp() / 8.0).collect();
+        Self { parent, rate }
+    }
+
+    /// A session: all frames dearer by a common effect, each by one of its own; in a second, all by how busy it was.
+    fn session(&self, dice: &mut Dice, names: &mut FrameNames, side: usize, effect: f64) -> Vec<SideProfile> {
+        let object = names.object("(program)");
+        let thread = names.thread(side, "t");
+        let key = (0..self.parent.len()).map(|node| names.frame(side, &format!("f{node}"), object)).collect();
+        let common = 1.0 + effect * dice.normal();
+        // Every tenth is a matter of chance, as interrupts are: half or twice as much in another session.
+        let own = |node: usize, dice: &mut Dice| match node % 10 {
+            9 => (20.0 * effect * dice.normal()).exp(),
+            _ => (1.0 + effect * dice.normal()).max(0.0),
+        };
+        let costs: Vec<f64> =
+            self.rate.iter().enumerate().map(|(node, rate)| rate * common * own(node, dice)).collect();
+        let (mut slices, mut samples) = (Vec::new(), vec![0; costs.len()]);
+        for slice in 0..SECONDS {
+            let busy = 1.0 + 0.5 * (dice.part() - 0.5);
+            for (stack, cost) in costs.iter().enumerate() {
+                let seen = dice.poisson(cost * busy);
+                samples[stack] += seen;
+                if seen > 0 {
+                    slices.push(SliceCost { slice, stack: stack as u32, weight: seen as f64 * 1e6 });
+                }
+            }
+        }
+        let stack = |(node, &samples): (usize, &u64)| StackCost {
+            thread,
+            node: node as u32,
+            weight: samples as f64 * 1e6,
+            samples,
+        };
+        vec![SideProfile {
+            parent: self.parent.clone(),
+            key,
+            object: vec![object; self.parent.len()],
+            inlined: vec![false; self.parent.len()],
+            stacks: samples.iter().enumerate().map(stack).collect(),
+            slices,
+            slice_count: SECONDS,
+            queries: 100_000.0,
+            us: 1e-3,
+            samples: samples.iter().sum(),
+        }]
+    }
+}
+
+fn compared(
+    before: &Program,
+    after: &Program,
+    sessions: usize,
+    effect: f64,
+    dice: &mut Dice,
+) -> FrameComparison {
+    let mut names = FrameNames::new(Vec::new(), &[], &ALL_RULES);
+    let mut side = |number: usize, program: &Program| Side {
+        name: ["A", "B"][number].to_owned(),
+        sessions: (0..sessions).map(|_| program.session(dice, &mut names, number, effect)).collect(),
+        event: None,
+        unit: "ns".to_owned(),
+    };
+    let sides = [side(0, before), side(1, after)];
+    FrameComparison::new(sides, names)
+}
+
+fn different(comparison: &FrameComparison) -> usize {
+    (0..comparison.tree.len() as u32).filter(|&node| comparison.inference.is_different(node)).count()
+}
+
+#[test]
+fn the_same_against_itself_has_no_different_frame_in_95_of_100() {
+    const TIMES: usize = 100;
+    // One session a side knows nothing of the others: less than what is then assumed must stay quiet too.
+    for (sessions, effect) in [(4, 0.03), (8, 0.0), (6, 0.1), (1, 0.04)] {
+        let mut dice = Dice(sessions as u64);
+        let alarms = (0..TIMES)
+            .filter(|_| {
+                let program = Program::random(&mut dice);
+                different(&compared(&program, &program, sessions, effect, &mut dice)) > 0
+            })
+            .count();
+        // 5 % are 5; 12 are as many as chance gives less than once in a hundred times.
+        assert!(alarms <= 12, "{alarms} of {TIMES} with {sessions} sessions, effect {effect}");
+    }
+}
+
+#[test]
+fn a_frame_that_costs_more_is_found_and_named() {
+    let mut dice = Dice(7);
+    let mut before = Program::random(&mut dice);
+    before.rate[40] = 80.0;
+    let mut after = Program { parent: before.parent.clone(), rate: before.rate.clone() };
+    after.rate[40] *= 1.5;
+    let found = compared(&before, &after, 6, 0.02, &mut dice);
+    let explained = Explanation::new(&found.tree, &found.inference);
+    let named: Vec<&str> =
+        explained.lines.iter().map(|&node| found.names.shown(found.tree.key[node as usize])).collect();
+    assert_eq!(named, ["f40"]);
+    let figure = found.inference.node(explained.lines[0]);
+    let wanted = 40.0 * f64::from(SECONDS) * 1e3 / 100_000.0;
+    assert!((figure.delta() - wanted).abs() < figure.half, "{figure:?} {wanted}");
+    assert!(explained.moved.is_empty());
+}

@@ -1,0 +1,12 @@
+//! Names of functions: what is cut from them, and what of them is compared.
+
+#![forbid(unsafe_code)]
+
+mod canonical;
+mod spelling;
+
+pub use canonical::canonical;
+pub use spelling::{
+    ComparableName, Tidy, bare, cut_arguments, cut_offset, cut_templates, cut_version, escape, split_mark,
+    tidy,
+};
