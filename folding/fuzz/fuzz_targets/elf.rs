@@ -13,7 +13,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stackfold::addresses::{FileOffset, ProcessAddress};
-use stackfold::symbols::{AddressesToName, MappedFile, SymbolOptions, Symbols};
+use stackfold::symbols::{AddressesToName, UserMapping, SymbolOptions, Symbols};
 use stackfold::unwind::{Machine, MappedObject, Registers, UnwindTables, Walker};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     std::fs::write(&*PLACE, data).expect("room in /dev/shm");
     let path = PLACE.to_str().expect("a path of text").as_bytes();
     let mut symbols = Symbols::new(SymbolOptions { inlines: true, cache: None, ..SymbolOptions::default() });
-    let (object, absolute) = symbols.user_object(&MappedFile {
+    let (object, absolute) = symbols.user_object(&UserMapping {
         path,
         build_id: None,
         file: None,

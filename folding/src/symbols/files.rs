@@ -19,13 +19,13 @@ const LARGEST_VDSO: u64 = 1 << 20;
 
 /// Which file a path led to, on the machine and in the container where it was mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FileIdentity {
+pub struct DeviceInode {
     pub major: u32,
     pub minor: u32,
     pub inode: u64,
 }
 
-impl FileIdentity {
+impl DeviceInode {
     /// The file of this path here.
     pub fn of_path(path: &[u8]) -> Option<Self> {
         let file = std::fs::metadata(OsStr::from_bytes(path)).ok()?;

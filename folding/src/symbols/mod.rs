@@ -23,7 +23,7 @@ use crate::budget::{Budget, BudgetShare};
 use crate::threads;
 use crate::unwind::UnwindSections;
 pub use build_ids::BuildIds;
-pub use files::FileIdentity;
+pub use files::DeviceInode;
 use files::ObjectFile;
 use inlines::Inlines;
 use kernel::{Kernel, RecordedKernel};
@@ -79,11 +79,11 @@ impl Default for SymbolOptions {
 }
 
 /// A file that a process mapped, or memory in place of one.
-pub struct MappedFile<'a> {
+pub struct UserMapping<'a> {
     pub path: &'a [u8],
     pub build_id: Option<&'a [u8]>,
     /// Which file it was, where the recording has no build id of the mapping itself.
-    pub file: Option<FileIdentity>,
+    pub file: Option<DeviceInode>,
     pub pid: i32,
     /// The inode of the process's pid namespace.
     pub pid_namespace: Option<u64>,
@@ -107,7 +107,7 @@ struct Object {
     name: Arc<[u8]>,
     kind: ObjectKind,
     build_id: Option<Vec<u8>>,
-    file: Option<FileIdentity>,
+    file: Option<DeviceInode>,
     /// The file that was mapped; the outer `None` means that it was not looked for yet.
     found: Option<Option<Arc<ObjectFile>>>,
     unwind: Option<Option<Arc<UnwindSections>>>,
@@ -124,7 +124,7 @@ struct Loaded {
 }
 
 /// Path, build id and identity.
-type ObjectKey = (Vec<u8>, Vec<u8>, Option<FileIdentity>);
+type ObjectKey = (Vec<u8>, Vec<u8>, Option<DeviceInode>);
 
 pub struct Symbols {
     options: SymbolOptions,
@@ -188,8 +188,8 @@ impl Symbols {
     }
 
     /// What a process mapped, and whether its addresses are used as they are.
-    pub fn user_object(&mut self, mapped: &MappedFile) -> (ObjectId, bool) {
-        let &MappedFile { path, build_id, file, pid, pid_namespace } = mapped;
+    pub fn user_object(&mut self, mapped: &UserMapping) -> (ObjectId, bool) {
+        let &UserMapping { path, build_id, file, pid, pid_namespace } = mapped;
         let anonymous =
             path == b"//anon" || path.starts_with(b"/dev/zero") || path.starts_with(b"/anon_hugepage");
         if anonymous {
@@ -245,7 +245,7 @@ impl Symbols {
         &mut self,
         name: &[u8],
         build_id: Option<&[u8]>,
-        file: Option<FileIdentity>,
+        file: Option<DeviceInode>,
         kind: ObjectKind,
     ) -> ObjectId {
         let key = (name.to_vec(), build_id.unwrap_or(b"").to_vec(), file);
@@ -270,7 +270,7 @@ impl Symbols {
     fn is_other_file(&self, object: &Object, build_id: Option<&[u8]>) -> bool {
         let rivals = || self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1);
         let Some(file) = object.file.filter(|_| build_id.is_none() && rivals()) else { return false };
-        FileIdentity::of_path(&object.name) != Some(file)
+        DeviceInode::of_path(&object.name) != Some(file)
     }
 
     /// The name of an object as perf prints it.

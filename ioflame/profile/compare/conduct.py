@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -88,12 +89,12 @@ def _fitted(record: Comparison, seconds: float, step: int) -> int:
     least = plan.blocks if step == 1 else 1
     if room < least:
         costs = costs_of(record)
-        minutes = math.ceil(sessions * (costs.session_seconds + least * costs.block_seconds) / 60)
+        needed = f"{math.ceil(sessions * (costs.session_seconds + least * costs.block_seconds) / 60)}m"
         raise UsageError(
             f"--time {format_seconds(seconds)}: {sessions} sessions of {least} block{'s' * (least != 1)} take about "
-            f"{minutes} min, and the first look is made after them",
+            f"{needed}, and the first look is made after them",
             means="there would be no verdict; nothing was started",
-            mend=f"--time {minutes}m" + f", or fewer --blocks than {least}" * (least > 1),
+            mend=f"--time {shlex.quote(needed)}" + f", or fewer --blocks than {least}" * (least > 1),
         )
     return min(plan.blocks, room - room % step or room)
 

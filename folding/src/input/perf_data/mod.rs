@@ -17,6 +17,7 @@ mod chains;
 mod context_cache;
 mod counters;
 mod deferred;
+mod event_ids;
 mod header;
 mod mapped_file;
 mod naming;

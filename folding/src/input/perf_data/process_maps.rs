@@ -3,7 +3,7 @@
 use super::bytes::ByteReader;
 use crate::addresses::{FileOffset, ProcessAddress};
 use crate::intern::IntMap;
-use crate::symbols::{FileIdentity, MappedFile, ObjectId, Symbols};
+use crate::symbols::{DeviceInode, ObjectId, Symbols, UserMapping};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -228,7 +228,7 @@ impl ProcessMaps {
             self.kernel.insert(map(0, object), version);
             return Some(());
         }
-        let (object, absolute) = symbols.user_object(&MappedFile {
+        let (object, absolute) = symbols.user_object(&UserMapping {
             path,
             build_id,
             file,
@@ -269,10 +269,10 @@ fn build_id_of(identity: &[u8]) -> Option<&[u8]> {
 
 /// Device and inode, where the mapping has a file. The inode's generation is left out: perf does not know it of what was mapped
 /// before the recording.
-fn identity_of(identity: &[u8]) -> Option<FileIdentity> {
+fn identity_of(identity: &[u8]) -> Option<DeviceInode> {
     let mut at = ByteReader(identity);
     let (major, minor, inode) = (at.u32()?, at.u32()?, at.u64()?);
-    (inode != 0).then_some(FileIdentity { major, minor, inode })
+    (inode != 0).then_some(DeviceInode { major, minor, inode })
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What changes from record to record, and the samples that are taken meanwhile.
 
-use super::attr::Attr;
 use super::blocks::Body;
 use super::bytes::ByteReader;
 use super::counters::{Counters, WeightLimits};
 use super::deferred::{DeferredSamples, WaitingSample};
+use super::event_ids::EventIds;
 use super::header::Header;
-use super::sample::{Sample, word_at};
+use super::sample::Sample;
 use super::sorter::SortedRecord;
 use super::stream::kind;
 use super::tracker::Tracker;
@@ -14,8 +14,6 @@ use crate::collector::{self, Collector, Weight};
 use crate::error::Error;
 use crate::symbols;
 use crate::unwind;
-use std::collections::HashMap;
-use std::sync::Arc;
 
 pub struct State {
     pub events: EventIds,
@@ -46,27 +44,6 @@ impl Lost {
     }
 }
 
-/// The events, and which of them an id belongs to.
-#[derive(Default)]
-pub struct EventIds {
-    pub attrs: Arc<[Attr]>,
-    ids: HashMap<u64, usize>,
-}
-
-impl EventIds {
-    /// The event a sample belongs to, and its number.
-    #[inline]
-    pub fn of(&self, body: &[u8]) -> Option<(usize, &Attr)> {
-        if let [only] = &self.attrs[..] {
-            return Some((0, only));
-        }
-        // Events recorded together keep their ids in one place, or they could not be told apart.
-        let id = word_at(body, self.attrs.first()?.layout.id?)?;
-        let index = *self.ids.get(&id)?;
-        Some((index, self.attrs.get(index)?))
-    }
-}
-
 impl State {
     pub fn new(symbols: symbols::SymbolOptions, threads: usize) -> Self {
         Self {
@@ -85,11 +62,7 @@ impl State {
 
     /// Takes what is known of the events.
     pub fn prepare(&mut self, header: &mut Header, options: &collector::Options) {
-        self.events.attrs = header.attrs.as_slice().into();
-        self.events.ids.clear();
-        for (index, attr) in header.attrs.iter().enumerate() {
-            self.events.ids.extend(attr.ids.iter().map(|&id| (id, index)));
-        }
+        self.events = EventIds::new(&header.attrs);
         self.cpus = header.cpus;
         if !header.arch.is_empty() {
             self.tracker.machine_of_stacks = unwind::Machine::of_name(&header.arch);
@@ -173,7 +146,7 @@ impl State {
         let mut shares = Vec::new();
         for (id, value) in values.iter() {
             let growth = counters.growth(thread, id, value);
-            let Some(&event) = events.ids.get(&id) else { continue };
+            let Some(event) = events.of_id(id) else { continue };
             match growth {
                 Ok(0) => {}
                 Ok(growth) => {

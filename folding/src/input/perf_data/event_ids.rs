@@ -1,0 +1,38 @@
+//! The events of a recording, and how a sample is known to be of one.
+
+use super::attr::Attr;
+use super::sample::word_at;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The events, and which of them an id belongs to.
+#[derive(Default)]
+pub struct EventIds {
+    pub attrs: Arc<[Attr]>,
+    ids: HashMap<u64, usize>,
+}
+
+impl EventIds {
+    pub fn new(attrs: &[Attr]) -> Self {
+        let ids_of =
+            |(index, attr): (usize, &Attr)| attr.ids.iter().map(move |&id| (id, index)).collect::<Vec<_>>();
+        Self { attrs: attrs.into(), ids: attrs.iter().enumerate().flat_map(ids_of).collect() }
+    }
+
+    /// The event a sample belongs to, and its number.
+    #[inline]
+    pub fn of(&self, body: &[u8]) -> Option<(usize, &Attr)> {
+        if let [only] = &self.attrs[..] {
+            return Some((0, only));
+        }
+        // Events recorded together keep their ids in one place, or they could not be told apart.
+        let id = word_at(body, self.attrs.first()?.layout.id?)?;
+        let index = self.of_id(id)?;
+        Some((index, self.attrs.get(index)?))
+    }
+
+    /// The number of the event with this id.
+    pub fn of_id(&self, id: u64) -> Option<usize> {
+        self.ids.get(&id).copied()
+    }
+}
