@@ -21,7 +21,7 @@ from typing import Literal
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from ground.results.run import open_run
-from ioflame.profile.parts import screen
+from ioflame.present.parts import screen
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"

@@ -16,7 +16,7 @@ import shtab
 from ioflame import __version__
 from ioflame.cli import build_parser
 from ioflame.commands.arguments import CALLGRAPHS
-from ioflame.profile.parts import PARTS
+from ioflame.present.parts import PARTS
 from workloads.experiment import experiment_names
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
 from workloads.scales import scales

@@ -13,17 +13,21 @@ import os
 import shlex
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from ground.errors import MeasurementError, UsageError, error_of_system
+from ground.errors import IoflameError, MeasurementError, UsageError, error_of_system
 from ground.results.files import Files
 from ground.results.record import SCHEMA, RunRecord, Window
 from ground.results.redaction import is_abandoned
 from ground.system.atomic_files import read_json, write_json, write_whole
 
-__all__ = ("Run", "check_writable", "new_directory", "open_run")
+__all__ = ("Run", "check_writable", "new_directory", "open_run", "read_or_none")
+
+_T = TypeVar("_T")
 
 
 class Run:
@@ -139,3 +143,10 @@ def _nearest_run(directory: Path) -> str:
         if (place / "latest" / Files.RECORD).is_file():
             return str(place / "latest")
     return "runs/latest"
+
+
+def read_or_none(path: Path, reader: Callable[[Path], _T]) -> _T | None:
+    """None where there is no file, or none that can be read: a check, or its own part, says so."""
+    with contextlib.suppress(IoflameError):
+        return reader(path)
+    return None

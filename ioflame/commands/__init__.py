@@ -1,1 +1,1 @@
-"""The verbs: one module a command. Each parses its arguments, calls `ioflame.profile` and prints."""
+"""The verbs: one module a command. Each parses its arguments, calls what measures, stores or shows, and prints."""

@@ -13,7 +13,7 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ground.system.process import interruptible
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
-from ioflame.profile.agent import read_agent, run_agent
+from ioflame.measure.agent import read_agent, run_agent
 
 __all__ = ("add_parser", "run")
 

@@ -16,7 +16,8 @@ from ground.results.run import open_run
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_outcome
-from ioflame.profile.analyse import analyse
+from ioflame.present.run import write_pages
+from ioflame.stages.run import analyse
 
 __all__ = ("add_parser", "run")
 
@@ -38,5 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
             means="nothing was changed; what was made of them is all there is",
             mend=f"ioflame report {shlex.quote(str(found.directory))}",
         )
-    analyse(found, Reporter(quiet=arguments.quiet))
+    reporter = Reporter(quiet=arguments.quiet)
+    write_pages(found, analyse(found, reporter), reporter)
     return print_outcome(found, arguments.verbose)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from ground.errors import UsageError
 from ground.system.cpus import check_cpus
 from ground.text.units import parse_bytes, parse_count
-from ioflame.profile.options import ProfileOptions
+from ioflame.measure.options import ProfileOptions
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (

@@ -19,10 +19,10 @@ from ground.text.progress import Reporter
 from ground.text.settings import of_attached, renamed
 from ioflame.commands.arguments import CALLGRAPHS, COLLECTORS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
-from ioflame.profile.attach.conduct import LEAST_SECONDS, attach
-from ioflame.profile.attach.continuous import Repetition, parse_duration, repeat
-from ioflame.profile.attach.job import AttachOptions, new_record, resolve
-from ioflame.profile.attach.redact import forget_abandoned
+from ioflame.measure.attach.conduct import LEAST_SECONDS, attach
+from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
+from ioflame.measure.attach.job import AttachOptions, new_record, resolve
+from ioflame.measure.attach.redact import forget_abandoned
 from workloads.registry import service_named, service_names
 
 __all__ = ("add_parser", "run")

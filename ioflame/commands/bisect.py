@@ -21,10 +21,10 @@ from ground.text.progress import Reporter, shown_path
 from ioflame import __version__
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.profile.bisect.builds import Builds, commits_between, listed_arms
-from ioflame.profile.bisect.compared import Compared, check_symptom
-from ioflame.profile.bisect.conduct import search
-from ioflame.profile.compare.options import AskedArm, CompareOptions
+from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
+from ioflame.measure.bisect.compared import Compared, check_symptom
+from ioflame.measure.bisect.conduct import search
+from ioflame.measure.compare.options import AskedArm, CompareOptions
 
 __all__ = ("add_parser", "run")
 

@@ -14,11 +14,11 @@ from ground.text.columns import fold_line
 from ground.text.progress import terminal_width
 from ground.text.units import format_bytes, format_count
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
-from ioflame.profile.cells import commands_of, resolve_cells
-from ioflame.profile.estimate import plan_lines
-from ioflame.profile.experiment import WRITERS, as_experiment
-from ioflame.profile.job import Planned, planned
-from ioflame.profile.options import ProfileOptions
+from ioflame.measure.cells import commands_of, resolve_cells
+from ioflame.measure.estimate import plan_lines
+from ioflame.measure.experiment import WRITERS, as_experiment
+from ioflame.measure.job import Planned, planned
+from ioflame.measure.options import ProfileOptions
 from workloads.cells import has_cells
 from workloads.checks import build_checks
 from workloads.experiment import experiment_names, own_definitions, read_experiment

@@ -27,12 +27,12 @@ from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.profile.compare.arms import TWIN, resolve_arms
-from ioflame.profile.compare.conduct import conduct, planned, resumed
-from ioflame.profile.compare.judge import VERDICT, plans_of, verdicts_of
-from ioflame.profile.compare.options import AskedArm, CompareOptions
-from ioflame.profile.compare.page import write_comparison_page
-from ioflame.profile.compare.tables import tables_of
+from ioflame.measure.compare.arms import TWIN, resolve_arms
+from ioflame.measure.compare.conduct import conduct, planned, resumed
+from ioflame.measure.compare.options import AskedArm, CompareOptions
+from ioflame.present.comparison_page import write_comparison_page
+from ioflame.present.comparison_tables import tables_of
+from ioflame.stages.comparison import VERDICT, plans_of, verdicts_of
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.relative import render_agreement, render_relative

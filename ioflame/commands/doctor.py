@@ -10,8 +10,8 @@ from ground.results.checks import Verdict, render_checks, worst
 from ground.system.held_process import process_number
 from ground.text.progress import terminal_width
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
-from ioflame.profile.attach.rights import attach_checks
-from ioflame.profile.host_checks import doctor_checks
+from ioflame.measure.attach.rights import attach_checks
+from ioflame.measure.host_checks import doctor_checks
 
 __all__ = ("add_parser", "run")
 

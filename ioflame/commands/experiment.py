@@ -20,17 +20,17 @@ from ground.system.process import interruptible, tool_path
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.profile.cells import (
+from ioflame.measure.cells import (
     CellsJob,
     check_host,
     conduct_cells,
     refuse_others,
     resolve_cells,
 )  # fmt: skip
-from ioflame.profile.experiment import as_experiment, conduct, laid_out, measured_steps, resumed, write_tables
-from ioflame.profile.experiment_page import cells_text, cells_view, efficiency_view, write_experiment_page
-from ioflame.profile.job import Job, new_record, resolve
-from ioflame.profile.options import ProfileOptions
+from ioflame.measure.experiment import as_experiment, conduct, laid_out, measured_steps, resumed, write_tables
+from ioflame.measure.job import Job, new_record, resolve
+from ioflame.measure.options import ProfileOptions
+from ioflame.present.experiment_page import cells_text, cells_view, efficiency_view, write_experiment_page
 from viz.terminal.experiment import render_efficiency
 from workloads.cells import has_cells
 from workloads.database import locked

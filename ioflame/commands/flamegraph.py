@@ -22,7 +22,7 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageErr
 from ground.system.atomic_files import check_new, write_whole
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
-from ioflame.profile.stacks import Stacks, read_source, read_stacks, write_pprof
+from ioflame.present.stacks import Stacks, read_source, read_stacks, write_pprof
 from viz.export.firefox import firefox_profile
 from viz.export.speedscope import speedscope
 from viz.flame.stacks import Stack

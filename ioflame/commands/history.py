@@ -10,7 +10,7 @@ from ground.errors import EXIT_OK, MeasurementError
 from ground.results.store.database import Store
 from ground.text.progress import Reporter, shown_path
 from ioflame.commands.arguments import Commands, add_memory, memory_of
-from ioflame.profile.store.history import read_history, write_otava
+from ioflame.store.history import read_history, write_otava
 from viz.page.document import write_page
 from viz.page.history import render_history
 from viz.terminal.history import left_out, render_steps

@@ -13,7 +13,7 @@ from ground.results.checks import Verdict, worst
 from ground.results.files import Files
 from ground.results.run import Run
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ioflame.profile.parts import part_of, parts_of, screen
+from ioflame.present.parts import part_of, parts_of, screen
 from viz.terminal.columns import folded
 
 __all__ = (
@@ -75,7 +75,7 @@ def add_to_asked_store(directory: str | None, found: Path, reporter: Reporter) -
         return
     # What reads every kind of run is imported where one is added alone.
     from ground.results.store.database import Store
-    from ioflame.profile.store.add import add_to_store
+    from ioflame.store.add import add_to_store
 
     with reporter.stage(f"add it to the store {directory}"):
         added = add_to_store(Store(Path(directory)), found)

@@ -20,7 +20,7 @@ from ground.system.held_process import process_number
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.profile.pmp import analyse_pmp, sample_pmp
+from ioflame.stages.pmp import analyse_pmp, sample_pmp
 from viz.terminal.columns import folded
 from viz.terminal.pmp import render_locks, render_pmp
 from workloads.registry import DEFAULT_ENGINE, rules_named

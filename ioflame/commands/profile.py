@@ -14,8 +14,8 @@ from ground.system.process import interruptible
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, measured, print_outcome
-from ioflame.profile.job import Job, new_record, resolve
-from ioflame.profile.measure import database_of, load_and_measure
+from ioflame.measure.job import Job, new_record, resolve
+from ioflame.measure.profile import database_of, load_and_measure
 from workloads.database import locked
 
 __all__ = ("add_parser", "run")

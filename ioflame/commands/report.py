@@ -18,8 +18,8 @@ from ground.results.files import Files
 from ground.system.atomic_files import check_new
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.profile.imported import imported_view
-from ioflame.profile.report import write_page_of
+from ioflame.present.imported import imported_view
+from ioflame.present.report import write_page_of
 from viz.page.document import write_page
 from viz.page.experiment import render_experiment
 from viz.terminal.relative import render_relative

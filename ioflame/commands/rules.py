@@ -9,7 +9,7 @@ from pathlib import Path
 from ground.errors import EXIT_CHECK_FAILED, EXIT_OK
 from ground.text.progress import terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.profile.attach.rules import checked_rules
+from ioflame.present.rules_check import checked_rules
 from viz.terminal.columns import folded
 
 __all__ = ("add_parser", "run")

@@ -15,8 +15,8 @@ from ground.text.progress import terminal_width
 from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_screen
-from ioflame.profile.part_tables import tables_of
-from ioflame.profile.parts import PARTS, part_of
+from ioflame.present.part_tables import tables_of
+from ioflame.present.parts import PARTS, part_of
 from viz.terminal.columns import folded
 
 __all__ = ("add_parser", "run")

@@ -19,11 +19,11 @@ from ground.results.store.database import Answer, Store
 from ground.text.progress import Reporter
 from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands, add_memory, memory_of
-from ioflame.profile.store.add import add_to_store
-from ioflame.profile.store.export import export_run
-from ioflame.profile.store.fleet import watch_release
-from ioflame.profile.store.imports import FORMATS, SETTINGS, settings_of
-from ioflame.profile.store.pyroscope import push_run
+from ioflame.store.add import add_to_store
+from ioflame.store.export import export_run
+from ioflame.store.fleet import watch_release
+from ioflame.store.imports import FORMATS, SETTINGS, settings_of
+from ioflame.store.pyroscope import push_run
 from viz.terminal.fleet import render_watch
 
 __all__ = ("add_parser", "run")

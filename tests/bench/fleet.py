@@ -18,7 +18,7 @@ import duckdb
 
 from ground.results.store.database import Store, stored_query
 from ground.results.store.parquet_files import footer_words
-from ioflame.profile.store.fleet import watch_release
+from ioflame.store.fleet import watch_release
 from tests.bench.store import QUESTIONS
 
 HOSTS, HOURS, STACKS, POOL, FRAMES = 1_000, 24, 2_000, 30_000, 4_000

@@ -14,7 +14,7 @@ from collectors.counts import QueryCount, command_count, prometheus_count
 from ground.errors import MeasurementError, UsageError
 from ground.system.http_answer import http_answer
 from ground.system.process import Children
-from ioflame.profile.agent import _fetched
+from ioflame.measure.agent import _fetched
 
 
 @contextlib.contextmanager

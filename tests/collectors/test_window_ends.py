@@ -21,7 +21,7 @@ from ground.results.run import Run
 from ground.system.observer import Observer, attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.profile.observers import show_observed
+from ioflame.measure.observers import show_observed
 from tests.records import counters
 
 

@@ -14,7 +14,7 @@ from ground.results.run import open_run
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import add_profile_arguments, profile_options
-from ioflame.profile.job import resolve
+from ioflame.measure.job import resolve
 from workloads.database import locked
 
 KEYS = "400000"

@@ -32,7 +32,7 @@ from ground.results.run import Run, open_run
 from ground.system.groups import container_group, named_group
 from ground.system.process import Children
 from ground.system.target import Target
-from ioflame.profile.attach.continuous import keep_recent, parse_duration, remove_old
+from ioflame.measure.attach.continuous import keep_recent, parse_duration, remove_old
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
 

@@ -21,7 +21,7 @@ from ground.results.run import open_run
 from ground.results.store.database import RunTables, Store
 from ground.results.store.ids import FrameTable
 from ioflame import cli
-from ioflame.profile.agent import Service, turn_of
+from ioflame.measure.agent import Service, turn_of
 
 HOUR = 3600.0
 

@@ -9,8 +9,8 @@ import pytest
 from ground.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison, Factor, Plan
 from ground.results.record import Command, RunRecord
 from ground.system.host import host_facts
-from ioflame.profile.compare.alike import tell_apart
-from ioflame.profile.compare.disturbed import BOUNDS, passed_bounds
+from ioflame.measure.compare.alike import tell_apart
+from ioflame.measure.compare.disturbed import BOUNDS, passed_bounds
 from tests.records import window
 from tests.viz.runs import record
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ground.results.benchmark_report import read_benchmark_reports
-from ioflame.profile.imported import imported_view, relative_qps
+from ioflame.present.imported import imported_view, relative_qps
 from tests.conftest import Ioflame
 from tests.ioflame.test_cells import DATA, experiment, holds, judged_pairs, table
 

@@ -17,8 +17,8 @@ from ground.errors import UsageError
 from ground.results.bisect import BisectRecord, BisectRun, Measured
 from ground.text.progress import Reporter
 from ioflame import cli
-from ioflame.profile.bisect.builds import Builds, commits_between, listed_arms
-from ioflame.profile.bisect.conduct import Proof, search
+from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
+from ioflame.measure.bisect.conduct import Proof, search
 
 COMMITS, TOUCHES, BROKEN, UNCHANGED = 16, 11, 8, 5
 QUIET = Reporter(quiet=True)

@@ -10,7 +10,7 @@ import pytest
 
 from ground.errors import UsageError
 from ioflame.analysis.cells import PROOFS, column_value, judge, model_ratio, spread_of, summary_of
-from ioflame.profile.builds import named_builds
+from ioflame.measure.builds import named_builds
 from tests.conftest import Ioflame
 from workloads.cells import Cells, read_cells
 from workloads.engines.rocksdb.engine import RocksDB

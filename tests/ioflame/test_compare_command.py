@@ -13,7 +13,7 @@ from ground.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison
 from ground.results.run import Run
 from ioflame.analysis.compare.order import session_orders
 from ioflame.cli import main
-from ioflame.profile.compare.conduct import out_of_time, shortened
+from ioflame.measure.compare.conduct import out_of_time, shortened
 from tests.records import window
 from tests.viz.runs import record
 

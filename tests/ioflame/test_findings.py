@@ -14,7 +14,7 @@ from ground.results.profile import Folded, read_profile
 from ground.results.record import RunRecord
 from ground.results.states import STATES
 from ioflame.analysis.findings import MOST, Rule, Waits, findings, read_rules
-from ioflame.profile.analyse import advice_of
+from ioflame.stages.run import advice_of
 from tests.viz.runs import record
 from viz.terminal.summary import found
 from workloads.registry import engine_named, engine_names, rules_named, service_advice, service_names

@@ -7,7 +7,7 @@ import pytest
 from ground.errors import EXIT_USAGE, UsageError
 from ioflame.cli import main
 from ioflame.commands.arguments import add_profile_arguments, profile_options
-from ioflame.profile.options import ProfileOptions
+from ioflame.measure.options import ProfileOptions
 
 
 def parse(*words: str) -> ProfileOptions:

@@ -10,7 +10,7 @@ import pytest
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import Cell, RelativeTable
 from ground.results.experiment import ExperimentRun
-from ioflame.profile.experiment_page import efficiency_view
+from ioflame.present.experiment_page import efficiency_view
 from tests.viz.conftest import Opener
 from tests.viz.test_efficiency import experiment, measured
 from viz.breakdowns import Breakdown

@@ -14,8 +14,8 @@ from ground.results.history import Category, History, Noise
 from ground.results.store.database import RunTables, Store
 from ioflame import cli
 from ioflame.analysis.history import Measured, history_of
-from ioflame.profile.store.add import add_to_store
-from ioflame.profile.store.history import read_history, write_otava
+from ioflame.store.add import add_to_store
+from ioflame.store.history import read_history, write_otava
 from tests.viz.conftest import Opener
 from viz.page.history import render_history
 from viz.terminal.history import render_steps

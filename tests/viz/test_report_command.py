@@ -22,7 +22,7 @@ from ground.results.record import Command, ObserverCost, Unobserved
 from ground.results.run import Run
 from ioflame.analysis.what_differs import differences
 from ioflame.cli import main
-from ioflame.profile.report import write_report
+from ioflame.present.report import write_report
 from tests.records import SECOND
 from tests.viz.compared import COLOURED, fold
 from tests.viz.compared import RATES as RATES_OF

@@ -17,7 +17,7 @@ from ground.text.progress import Reporter, terminal_width
 from ioflame.commands.arguments import Commands
 from ioflame.commands.ebpf import iolat, ladder, offcpu, runqlat
 from ioflame.commands.ebpf.program import EbpfProgram
-from ioflame.profile.alone import watch
+from ioflame.measure.alone import watch
 from viz.terminal.columns import folded
 
 __all__ = ("add_parser",)

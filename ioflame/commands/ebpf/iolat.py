@@ -14,7 +14,7 @@ from ground.errors import UsageError
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.commands.ebpf.program import EbpfProgram, add_backend
-from ioflame.profile.shown import show_io_latency
+from ioflame.stages.shown import show_io_latency
 
 __all__ = ("PROGRAM",)
 

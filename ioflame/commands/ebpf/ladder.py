@@ -10,7 +10,7 @@ from ground.errors import UsageError
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.commands.ebpf.program import EbpfProgram, add_backend
-from ioflame.profile.shown import show_ladder
+from ioflame.stages.shown import show_ladder
 
 __all__ = ("PROGRAM",)
 

@@ -12,8 +12,8 @@ from ground.results.off_cpu import read_off_cpu
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.commands.ebpf.program import EbpfProgram
-from ioflame.profile.off_cpu import analyse_off_cpu
-from ioflame.profile.shown import Shown
+from ioflame.stages.off_cpu import analyse_off_cpu
+from ioflame.stages.shown import Shown
 from viz.terminal.off_cpu import off_cpu_table, stack_list, wall_clock_table
 from workloads.registry import DEFAULT_ENGINE, rules_named
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ground.system.observer import Observer
 from ground.system.process import Children
-from ioflame.profile.shown import Shown
+from ioflame.stages.shown import Shown
 
 __all__ = ("EbpfProgram", "add_backend")
 

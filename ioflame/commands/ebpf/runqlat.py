@@ -10,7 +10,7 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.commands.ebpf.offcpu import one_pid
 from ioflame.commands.ebpf.program import EbpfProgram, add_backend
-from ioflame.profile.shown import show_run_queue
+from ioflame.stages.shown import show_run_queue
 
 __all__ = ("PROGRAM",)
 

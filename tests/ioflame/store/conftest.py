@@ -9,7 +9,7 @@ import pytest
 
 from ground.results.run import Run
 from ground.results.store.database import Store
-from ioflame.profile.store.add import add_to_store
+from ioflame.store.add import add_to_store
 from tests.ioflame.store.stored import made_run
 
 

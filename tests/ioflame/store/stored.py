@@ -14,7 +14,7 @@ from ground.results.record import ProfileFacts
 from ground.results.run import Run
 from ground.results.store.database import Store
 from ground.system.atomic_files import write_json
-from ioflame.profile.compare.judge import verdicts_of
+from ioflame.stages.comparison import verdicts_of
 from tests.viz import compared
 from tests.viz.compared import RATES, fold
 from tests.viz.runs import record, series

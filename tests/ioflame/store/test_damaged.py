@@ -15,7 +15,7 @@ import pytest
 from ground.results.run import Run
 from ground.results.store.database import Store
 from ground.results.store.parquet_files import writing
-from ioflame.profile.store.add import add_to_store
+from ioflame.store.add import add_to_store
 from tests.ioflame.store.stored import command, made_run, weights
 
 

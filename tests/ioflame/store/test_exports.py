@@ -17,9 +17,9 @@ from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_
 from ground.errors import MeasurementError, UsageError
 from ground.results.store.database import Store
 from ioflame import cli
-from ioflame.profile.store.add import add_to_store
-from ioflame.profile.store.export import export_run
-from ioflame.profile.store.pyroscope import push_run
+from ioflame.store.add import add_to_store
+from ioflame.store.export import export_run
+from ioflame.store.pyroscope import push_run
 from tests.ioflame.store.stored import made_run, weights
 
 

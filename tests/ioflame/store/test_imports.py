@@ -17,8 +17,8 @@ from folding.foreign import ForeignFrame, ForeignProfile, ForeignSample, encode_
 from ground.errors import MeasurementError, UsageError
 from ground.results.store.database import Store
 from ioflame import cli
-from ioflame.profile.store.add import add_to_store
-from ioflame.profile.store.export import export_run
+from ioflame.store.add import add_to_store
+from ioflame.store.export import export_run
 from tests.folding.recordings import record
 
 

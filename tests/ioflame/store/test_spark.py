@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ground.results.store.database import Store, stored_query
-from ioflame.profile.store.add import add_to_store
+from ioflame.store.add import add_to_store
 from tests.ioflame.store.stored import made_comparison, made_run
 from tests.ioflame.test_fleet import Fleet
 

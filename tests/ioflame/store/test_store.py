@@ -22,10 +22,10 @@ from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables, Store
 from ground.system.atomic_files import write_json
 from ioflame import cli
-from ioflame.profile.report import write_page_of
-from ioflame.profile.store.add import add_to_store
-from ioflame.profile.store.export import export_run
-from ioflame.profile.store.history import read_history
+from ioflame.present.report import write_page_of
+from ioflame.store.add import add_to_store
+from ioflame.store.export import export_run
+from ioflame.store.history import read_history
 from tests.ioflame.store.stored import made_comparison, made_run, weights
 
 FIGURES = (

@@ -1,0 +1,136 @@
+"""Binaries of a search compared by `ioflame compare`'s own sessions and blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ground.errors import MeasurementError, UsageError
+from ground.results.bisect import Measured
+from ground.results.categories import read_categories
+from ground.results.comparison import BUILD, ComparisonRun
+from ground.results.differences import Decision, Outcome
+from ground.results.metrics import COMPARED
+from ground.text.progress import Reporter
+from ioflame.analysis.compare.figures import BlockLogs, block_logs
+from ioflame.analysis.compare.nested import difference, sums_of
+from ioflame.analysis.compare.verdict import decide
+from ioflame.measure.bisect.conduct import Proof
+from ioflame.measure.compare.arms import resolve_arms
+from ioflame.measure.compare.conduct import conduct, planned
+from ioflame.measure.compare.options import AskedArm, CompareOptions
+from ioflame.present.comparison_page import write_comparison_page
+from ioflame.stages.comparison import costs_of, judge, rule_of, size_of, verdicts_of, windows_of
+
+__all__ = ("Compared", "check_symptom")
+
+_GOOD, _CANDIDATE, _BAD = "good", "candidate", "bad"
+_CATEGORY = "category:"
+
+
+def check_symptom(symptom: str) -> str:
+    if symptom in ("qps", "cpuPer") or (symptom.startswith(_CATEGORY) and len(symptom) > len(_CATEGORY)):
+        return symptom
+    raise UsageError(f"--symptom {symptom} is not known", mend="--symptom qps|cpuPer|category:NAME")
+
+
+@dataclass
+class Compared:
+    """asked: an arm of that name for a binary; template: of every comparison, its arms put in; out: where they go"""
+
+    asked: Callable[[str, Path], AskedArm]
+    template: CompareOptions
+    symptom: str
+    out: Path
+    reporter: Reporter
+
+    def prove(self, good: Path, bad: Path, *, explain: bool = False) -> Proof:
+        going = self._run([(_GOOD, good), (_BAD, bad)], self.template.sessions, self.template.blocks, explain=explain)
+        sessions = self._sessions(going, None)
+        decision = self._decision(going, sessions)
+        found = decision.difference
+        differs = decision.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
+        words = "; ".join(filter(None, [decision.verdict, size_of(decision), decision.bound]))
+        sd = found.variances.session / math.sqrt(2) if found else 0.0
+        return Proof(differs, words, size_of(decision), sd, sessions)
+
+    def session(self, good: Path, candidate: Path, bad: Path, blocks: int) -> Measured:
+        going = self._run([(_GOOD, good), (_CANDIDATE, candidate), (_BAD, bad)], 1, blocks)
+        (found,) = self._sessions(going, _CANDIDATE)
+        return found
+
+    def _run(
+        self, arms: Sequence[tuple[str, Path]], sessions: int, blocks: int | None, *, explain: bool = False
+    ) -> ComparisonRun:
+        profiled = explain or self.symptom.startswith(_CATEGORY)
+        asked = tuple(self.asked(name, path) for name, path in arms)
+        if not profiled:
+            asked = tuple(replace(one, options=replace(one.options, collect=("null",))) for one in asked)
+        options = replace(self.template, arms=asked, factor=BUILD, sessions=sessions, blocks=blocks, twin=False)
+        resolved = resolve_arms(options, self.reporter)
+        record = planned(options, resolved)
+        if not profiled:
+            record.plan.collect = []
+        going = ComparisonRun.create(self.out, record)
+        conduct(resolved, going, self.reporter)
+        if record.not_comparable:
+            raise MeasurementError(f"the arms cannot be compared: {'; '.join(record.not_comparable)}")
+        if explain:
+            write_comparison_page(going, verdicts_of(going))
+        return going
+
+    def _sessions(self, going: ComparisonRun, candidate: str | None) -> list[Measured]:
+        """Session by session the blocks' logarithms; of a category one a session, as there is one profile of each."""
+        of_bad = self._logs(going, _BAD)
+        of_own = self._logs(going, candidate) if candidate else [[] for _ in of_bad]
+        name = going.directory.name
+        return [
+            Measured(
+                None, [block.log for block in bad], [b.log - a.log / 2 for a, b in zip(bad, own, strict=False)], name
+            )
+            for bad, own in zip(of_bad, of_own, strict=True)
+        ]
+
+    def _logs(self, going: ComparisonRun, arm: str) -> list[list[BlockLogs]]:
+        if not self.symptom.startswith(_CATEGORY):
+            try:
+                return block_logs(windows_of(going.record), COMPARED[self.symptom], _GOOD, arm)
+            except ValueError as error:
+                raise MeasurementError(f"{self.symptom} was not measured: {error}") from None
+        return [
+            [BlockLogs(math.log(self._category(going, number, arm) / self._category(going, number, _GOOD)), (0, 1))]
+            for number in range(len(going.record.whole_sessions()))
+        ]
+
+    def _category(self, going: ComparisonRun, session: int, arm: str) -> float:
+        """us per query of the category in a session."""
+        name = self.symptom.removeprefix(_CATEGORY)
+        for process in going.record.whole_sessions()[session].processes:
+            if process.arm == arm and (going.directory / process.directory / "categories.json").exists():
+                rows = read_categories(going.directory / process.directory).rows
+                found = next((row for row in rows if row.name == name), None)
+                if found is None:
+                    raise UsageError(
+                        f"--symptom {self.symptom}: the rules have no such category",
+                        mend=f"--symptom category:{'|'.join(row.name for row in rows)}",
+                    )
+                if found.us_per_query:
+                    return found.us_per_query
+        raise MeasurementError(
+            f"no sample of {name} in arm {arm}",
+            means="its cost is not known",
+            mend="a larger --duration, or --frequency",
+        )
+
+    def _decision(self, going: ComparisonRun, sessions: Sequence[Measured]) -> Decision:
+        record = going.record
+        if not self.symptom.startswith(_CATEGORY):
+            return judge(record).arms[0].decisions[self.symptom]
+        rule = rule_of(record)
+        found = difference(
+            [sums_of([BlockLogs(log, (0, 1)) for log in one.ends], 2) for one in sessions], rule.confidence
+        )
+        # A category's cost is CPU: more is worse.
+        return decide("cpuPer", found, rule, costs_of(record), base=_GOOD, arm=_BAD)

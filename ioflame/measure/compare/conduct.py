@@ -1,0 +1,260 @@
+"""A comparison from its plan to its last look: sessions one after the other, what is whole is never measured twice."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.results.comparison import Comparison, ComparisonRun, Factor, Plan, Session
+from ground.text.progress import Reporter
+from ground.text.units import format_seconds
+from ioflame import __version__
+from ioflame.analysis.compare.order import SessionOrder, session_orders
+from ioflame.measure.compare.alike import tell_apart
+from ioflame.measure.compare.arms import PlannedArm
+from ioflame.measure.compare.disturbed import BOUNDS
+from ioflame.measure.compare.options import CompareOptions
+from ioflame.measure.compare.sessions import SCHEDULES, Place, SessionRun
+from ioflame.measure.compare.trees import Placed, placed
+from ioflame.stages.comparison import blocks_within, costs_of, judge
+from ioflame.stages.run import analyse
+
+__all__ = ("conduct", "out_of_time", "planned", "resumed", "shortened")
+
+# Of every comparison, also of one that ends before: which looks there would be is decided before the first window.
+LOOKS = (4, 6, 8, 12, 16)
+# After a thaw: the client's report, once a second, has then told what it had finished by the thaw.
+_DROPPED_SECONDS = 1.0
+# Of the memory that is free, all block caches together.
+_MEMORY_PART = 0.7
+_RULE = "t of nested variances at each look, sign flip from 8 sessions on"
+
+
+def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
+    """The comparison with nothing measured: its plan is fixed here. UsageError for a schedule that cannot be."""
+    base = arms[0]
+    measured = [arm for arm in arms if not arm.twin_of]
+    schedule = options.schedule or _schedule(arms)
+    if schedule == "duet":
+        _refuse_duet(arms)
+    own = options.tree == "own" or any(arm.job.sizing.shape != base.job.sizing.shape for arm in arms)
+    job = base.job
+    plan = Plan(
+        schedule=schedule,
+        tree="own" if own else "shared",
+        seed=options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31),
+        delta=options.delta,
+        looks=list(LOOKS),
+        sessions=options.sessions,
+        blocks=options.blocks or 2 * len(measured),
+        window_seconds=float(job.duration),
+        dropped_seconds=_DROPPED_SECONDS,
+        profile_seconds=float(job.duration),
+        collect=list(job.collect),
+        time_limit=options.time,
+        bounds=dict(BOUNDS),
+        rule=_RULE,
+    )
+    made = Comparison(
+        ioflame=__version__,
+        created=base.record.created,
+        engine=base.record.engine,
+        workload=base.record.workload,
+        factor=Factor(options.factor, [arm.value for arm in measured]),
+        plan=plan,
+        arms=[arm.recorded() for arm in arms],
+        host=base.record.host,
+        options=base.record.options,
+    )
+    if options.time is not None:
+        plan.blocks = _fitted(made, options.time, step=1 if options.blocks else len(measured))
+    return made
+
+
+def _fitted(record: Comparison, seconds: float, step: int) -> int:
+    """Blocks a session, with which the sessions up to the first look are within the time. UsageError where none is.
+
+    step: of which they are a multiple where there is room: each arm stands in each place as often
+    """
+    plan = record.plan
+    sessions = min(plan.looks[0], plan.sessions)
+    room = blocks_within(record, seconds, sessions)
+    least = plan.blocks if step == 1 else 1
+    if room < least:
+        costs = costs_of(record)
+        needed = f"{math.ceil(sessions * (costs.session_seconds + least * costs.block_seconds) / 60)}m"
+        raise UsageError(
+            f"--time {format_seconds(seconds)}: {sessions} sessions of {least} block{'s' * (least != 1)} take about "
+            f"{needed}, and the first look is made after them",
+            means="there would be no verdict; nothing was started",
+            mend=f"--time {shlex.quote(needed)}" + f", or fewer --blocks than {least}" * (least > 1),
+        )
+    return min(plan.blocks, room - room % step or room)
+
+
+def _schedule(arms: Sequence[PlannedArm]) -> str:
+    """frozen where all arms fit into memory and share no page cache, else one process at a time."""
+    caches = sum(arm.job.sizing.cache_size for arm in arms)
+    reads_apart = all(arm.job.configuration.direct or arm.job.configuration.cached_by_engine for arm in arms)
+    return "frozen" if reads_apart and caches < _MEMORY_PART * _free_memory() else "process"
+
+
+def _free_memory() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
+    if len(arms) != 2:
+        raise UsageError(
+            f"--schedule duet runs two arms at once; there are {len(arms)}",
+            means="nothing was started",
+            mend="two arms and --no-twin",
+        )
+    reads = [arm.name for arm in arms if not arm.job.configuration.cached_by_engine]
+    if reads:
+        raise UsageError(
+            f"--schedule duet: arm {reads[0]} reads the device (CONFIG={arms[0].job.configuration.name})",
+            means="two at once would wait for each other's reads; nothing was started",
+            mend="--schedule frozen, or a CONFIG that has all data in the block cache",
+        )
+    held = [arm.name for arm in arms if arm.job.options.cpus]
+    if held or len(os.sched_getaffinity(0)) < 2:
+        raise UsageError(
+            "--schedule duet gives each arm half of the CPUs, in turns"
+            + (f"; arm {held[0]} has its own" if held else ""),
+            means="nothing was started",
+            mend="leave CPUS out" if held else "--schedule frozen, or a host with two CPUs",
+        )
+
+
+# What may be another when a comparison goes on: it changes no figure.
+_FREE = ("out", "quiet")
+
+
+def resumed(directory: Path, now: Comparison) -> ComparisonRun:
+    """The comparison in `directory`, if what is still to do belongs to what is done. Its plan and seed stay."""
+    going = ComparisonRun.open(directory)
+    then = going.record
+    ours, theirs = _identity(then), _identity(now)
+    differing = [f"{name}: {ours.get(name)} then, {theirs.get(name)} now" for name in ours | theirs
+                 if ours.get(name) != theirs.get(name)]  # fmt: skip
+    if differing:
+        raise UsageError(
+            f"{directory} was measured otherwise: {'; '.join(differing)}",
+            means="its sessions and these cannot be put together",
+            mend="the same command as then, or leave --resume out",
+        )
+    for session in then.sessions:
+        if not session.whole and not session.ended:
+            session.ended = "killed"
+    # More may be asked for than then: looks are where they were planned, whatever the end.
+    then.plan.time_limit, then.plan.sessions = now.plan.time_limit, now.plan.sessions
+    going.save()
+    return going
+
+
+def _identity(record: Comparison) -> dict[str, object]:
+    """What has to be the same of two parts of one comparison."""
+    found: dict[str, object] = {
+        "factor": record.factor,
+        "boot": record.host.get("boot_id"),
+        "delta": record.plan.delta,
+        "schedule": record.plan.schedule,
+        "window": record.plan.window_seconds,
+    }
+    for arm in record.arms:
+        found[f"artifact of {arm.name}"] = arm.identity.get("engine_artifact")
+        found[f"environment of {arm.name}"] = arm.environment
+        found |= {f"{name} of {arm.name}": value for name, value in arm.options.items() if name not in _FREE}
+    return found
+
+
+def conduct(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter) -> None:
+    """Measures session after session until the verdict is there, the plan is done or its time is over.
+
+    A comparison that cannot be (an arm that cannot open the tree) says so in its record.
+    """
+    with placed(arms, going, reporter) as found:
+        if found is not None:
+            going.save()
+            _sessions(found, going, reporter)
+
+
+def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
+    record, plan = going.record, going.record.plan
+    twin = record.twin
+    names = [arm.name for arm in record.arms if not arm.twin_of]
+    orders = session_orders(names, plan.sessions, plan.blocks, plan.seed, twin=twin.name if twin else None)
+    while (done := len(record.whole_sessions())) < plan.sessions and not out_of_time(record):
+        session = Session(len(record.sessions) + 1, time.time())
+        record.sessions.append(session)
+        # Its number names directories: after a kill the next session must not take it again.
+        going.save()
+        order = shortened(orders[done], record, done)
+        dropped = sum(bool(block.dropped) for one in record.whole_sessions() for block in one.blocks)
+        repeats = int(plan.repeats_at_most * plan.blocks * (done + 1)) - dropped
+        place = Place(going, found, reporter, record.callgraph, repeats)
+        running = SCHEDULES[plan.schedule](place, session, order)
+        begun = time.monotonic()
+        try:
+            running.measure()
+            _fold(running, reporter)
+        except BaseException as error:
+            session.whole = False
+            session.ended = error.what if isinstance(error, IoflameError) else "interrupted"
+            raise
+        finally:
+            record.callgraph = place.callgraph
+            session.seconds = time.monotonic() - begun
+            for process in running.started:
+                # The libraries that were mapped belong to what an arm is.
+                record.arm(process.arm.name).identity.update(process.run.record.tools)
+            going.save()
+        tell_apart(record, {process.arm.name: process.run.record for process in running.started})
+        going.save()
+        if done + 1 in plan.looks and judge(record).decided:
+            return
+
+
+def _fold(running: SessionRun, reporter: Reporter) -> None:
+    """What the windows counted is as good without a profile: one that cannot be folded is said, and no more."""
+    with reporter.stage(f"session {running.session.number}: fold what was recorded"):
+        for run in running.profiled():
+            try:
+                analyse(run, Reporter(quiet=True))
+            except MeasurementError as error:
+                reporter.warn(f"{run.directory.name} has no profile: {error.what}")
+
+
+def shortened(order: SessionOrder, record: Comparison, done: int) -> SessionOrder:
+    """With fewer blocks where the time is not enough for the sessions up to the first look."""
+    plan = record.plan
+    if plan.time_limit is None or not 0 < done < plan.looks[0]:
+        return order
+    room = blocks_within(record, plan.time_limit - _spent(record), plan.looks[0] - done)
+    return replace(order, blocks=order.blocks[: max(room, 1)])
+
+
+def _spent(record: Comparison) -> float:
+    return sum(session.seconds for session in record.sessions)
+
+
+def out_of_time(record: Comparison) -> bool:
+    """Whether another session like those before, up to the first look one of a single block, would take too long."""
+    whole = record.whole_sessions()
+    if record.plan.time_limit is None or not whole:
+        return False
+    if len(whole) < record.plan.looks[0]:
+        costs = costs_of(record)
+        return _spent(record) + costs.session_seconds + costs.block_seconds > record.plan.time_limit
+    return _spent(record) * (1 + 1 / len(whole)) > record.plan.time_limit

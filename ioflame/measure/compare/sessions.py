@@ -1,0 +1,238 @@
+"""One session: new processes of every arm, and the blocks that are measured with them.
+
+frozen:  all arms are warm and alive, all but one are stopped (SIGSTOP)
+process: one process is alive at a time, one for each window
+duet:    both arms at once, each on half of the CPUs, the halves swapped from pair to pair
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from collectors.perf import with_dwarf
+from ground.errors import IoflameError
+from ground.results.comparison import Block, BlockWindow, ComparisonRun, Plan, Process, Session
+from ground.results.run import Run
+from ground.system.process import Children
+from ground.text.progress import Reporter
+from ioflame.analysis.compare.order import SessionOrder
+from ioflame.measure.compare.arm_process import ArmProcess, padding
+from ioflame.measure.compare.disturbed import passed_bounds
+from ioflame.measure.compare.trees import Placed
+from ioflame.measure.job import new_record
+
+__all__ = ("SCHEDULES", "Place", "SessionRun")
+
+# Beyond what the windows of a session take by the clock: nobody waits for it, the processes are ended.
+_LIFETIME_SPARE = 600
+
+
+@dataclass
+class Place:
+    """Where a session is measured.
+
+    callgraph: of all profiles, as the trials of the first session chose it; "" before
+    repeats:   blocks that may still be repeated
+    """
+
+    going: ComparisonRun
+    found: Placed
+    reporter: Reporter
+    callgraph: str
+    repeats: int
+
+    @property
+    def plan(self) -> Plan:
+        return self.going.record.plan
+
+
+class SessionRun:
+    """A session being measured: `measure` fills in its record; a block that was disturbed is repeated at the end."""
+
+    def __init__(self, place: Place, session: Session, order: SessionOrder) -> None:
+        self.place, self.session, self.order = place, session, order
+        self.started: list[ArmProcess] = []
+
+    def measure(self) -> None:
+        """Raises what ended it; what was measured until then is in the record, with its queries."""
+        try:
+            with Children() as children:
+                try:
+                    self._measure(children)
+                finally:
+                    for process in self.started:
+                        process.fill_in()
+        finally:
+            self.place.going.save()
+        self.session.whole = True
+
+    def profiled(self) -> list[Run]:
+        """The runs in which an observer watched."""
+        watched = self.place.plan.collect
+        return [one.run for one in self.started if any(window.kind in watched for window in one.run.record.windows)]
+
+    def _measure(self, children: Children) -> None:
+        raise NotImplementedError
+
+    def blocks(self, measured: Callable[[tuple[str, ...], Block], None]) -> None:
+        """Measures every block, and again those that were disturbed, by rules that see no query."""
+        left = list(self.order.blocks)
+        while left:
+            order = left.pop(0)
+            block = Block(list(order))
+            self.session.blocks.append(block)
+            what = f"session {self.session.number}, block {len(self.session.blocks)}: {' '.join(order)}"
+            seconds = len(order) * (self.place.plan.window_seconds + self.place.plan.dropped_seconds)
+            with self.place.reporter.stage(what, seconds):
+                measured(order, block)
+            block.disturbed = passed_bounds(block, self.place.plan.bounds)
+            if block.disturbed and self.place.repeats > 0:
+                self.place.repeats -= 1
+                block.dropped = f"repeated: {block.disturbed}"
+                left.append(order)
+            self.place.going.save()
+
+    def start(self, name: str, children: Children, label: str = "") -> ArmProcess:
+        """A process of the arm, warm."""
+        place, arm = self.place, self.place.found.arms[name]
+        job = arm.job
+        if place.callgraph and job.options.callgraph == "auto":
+            plan = with_dwarf(job.plan, "as all of the comparison") if place.callgraph == "dwarf" else job.plan
+            job = replace(job, options=replace(job.options, callgraph=place.callgraph), plan=plan)
+        directory = place.going.directory / f"s{self.session.number:02}{label}-{name}"
+        directory.mkdir(0o700)
+        run = Run(directory, new_record(job))
+        run.save()
+        process = Process(name, directory.name, padding(place.plan.seed, self.session.number, name))
+        self.session.processes.append(process)
+        made = ArmProcess(replace(arm, job=job), run, process, children)
+        with self._named(name), place.reporter.stage(f"session {self.session.number}: start {name} and warm it up"):
+            seeds = place.found.seeds.take_seeds(job.options.workload, job.options.threads)
+            made.start(seeds, place.found.trees[name], self._lifetime(job.scale.warmup))
+            self.started.append(made)
+            made.warm_up()
+        return made
+
+    def profile(self, process: ArmProcess) -> None:
+        """The windows of the observers, which are kept apart from the plain ones."""
+        plan = self.place.plan
+        if process.arm.twin_of or not plan.collect:
+            return
+        # All stacks of a comparison are made in one way: that which the arm needs whose frame pointers are least good.
+        self.place.callgraph = self.place.callgraph or next(
+            (one.callgraph for one in self.started if one.callgraph == "dwarf"), process.callgraph
+        )
+        process.record_stacks_by(self.place.callgraph)
+        what = f"session {self.session.number}: profile {process.arm.name}: {', '.join(plan.collect)}"
+        with self._named(process.arm.name), self.place.reporter.stage(what, len(plan.collect) * plan.profile_seconds):
+            process.rest(plan.dropped_seconds)
+            for observer in plan.collect:
+                process.observe(observer, plan.profile_seconds)
+
+    @contextlib.contextmanager
+    def _named(self, arm: str) -> Iterator[None]:
+        """Within: what goes wrong is said to have gone wrong with this arm."""
+        try:
+            yield
+        except IoflameError as error:
+            error.what = f"arm {arm}: {error.what}"
+            raise
+
+    def _lifetime(self, warmup: int) -> int:
+        plan = self.place.plan
+        windows = sum(map(len, self.order.blocks)) * 2 * (plan.window_seconds + plan.dropped_seconds)
+        observed = len(self.place.found.arms) * len(plan.collect) * (plan.profile_seconds + 10)
+        return int(len(self.place.found.arms) * (warmup + 10) + windows + observed) + _LIFETIME_SPARE
+
+
+class _Frozen(SessionRun):
+    def _measure(self, children: Children) -> None:
+        alive: dict[str, ArmProcess] = {}
+        for name in self.order.start:
+            alive[name] = self.start(name, children)
+            alive[name].hold()
+
+        def measured(order: tuple[str, ...], block: Block) -> None:
+            for position, name in enumerate(order):
+                with self._named(name), self._going(alive[name]):
+                    alive[name].rest(self.place.plan.dropped_seconds)
+                    block.windows.append(alive[name].window(position, self.place.plan.window_seconds))
+
+        self.blocks(measured)
+        for name in self.order.start:
+            with self._going(alive[name]):
+                self.profile(alive[name])
+        for name in self.order.start:
+            with self._named(name):
+                alive[name].go_on()
+                alive[name].finish()
+
+    @contextlib.contextmanager
+    def _going(self, process: ArmProcess) -> Iterator[None]:
+        process.go_on()
+        yield
+        process.hold()
+
+
+class _OneByOne(SessionRun):
+    def _measure(self, children: Children) -> None:
+        def measured(order: tuple[str, ...], block: Block) -> None:
+            number = len(self.session.blocks)
+            for position, name in enumerate(order):
+                process = self.start(name, children, f"-{number:02}-{position}")
+                with self._named(name):
+                    block.windows.append(process.window(position, self.place.plan.window_seconds))
+                # Blocks are mirrored: each arm's second window of the last one is its last process of the session.
+                if number == len(self.order.blocks) and position >= len(order) // 2:
+                    self.profile(process)
+                with self._named(name):
+                    process.finish()
+
+        self.blocks(measured)
+
+
+class _Duet(SessionRun):
+    def _measure(self, children: Children) -> None:
+        alive = {name: self.start(name, children) for name in self.order.start}
+        cpus = sorted(os.sched_getaffinity(0))
+        halves = (cpus[: len(cpus) // 2], cpus[len(cpus) // 2 :])
+
+        def measured(order: tuple[str, ...], block: Block) -> None:
+            for first in range(0, len(order), len(halves)):
+                pair = order[first : first + len(halves)]
+                for name, half in zip(pair, halves, strict=True):
+                    alive[name].hold_on(half)
+                block.windows += self._together([(alive[name], first + place) for place, name in enumerate(pair)])
+
+        self.blocks(measured)
+        for name in self.order.start:
+            alive[name].hold_on(cpus)
+        for name in self.order.start:
+            others = [alive[other] for other in self.order.start if other != name]
+            for other in others:
+                other.hold()
+            self.profile(alive[name])
+            for other in others:
+                other.go_on()
+        for name in self.order.start:
+            with self._named(name):
+                alive[name].finish()
+
+    def _together(self, pair: Sequence[tuple[ArmProcess, int]]) -> list[BlockWindow]:
+        """A window of each at the same time."""
+        plan = self.place.plan
+
+        def window(process: ArmProcess, position: int) -> BlockWindow:
+            with self._named(process.arm.name):
+                process.rest(plan.dropped_seconds)
+                return process.window(position, plan.window_seconds)
+
+        with ThreadPoolExecutor(len(pair)) as pool:
+            return [future.result() for future in [pool.submit(window, *one) for one in pair]]
+
+
+SCHEDULES: dict[str, type[SessionRun]] = {"frozen": _Frozen, "process": _OneByOne, "duet": _Duet}

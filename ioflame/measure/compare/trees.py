@@ -1,0 +1,92 @@
+"""The trees that arms read: one for all, loaded by the oldest engine, or one for each. Each arm opens its own copy."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ground.errors import MeasurementError
+from ground.results.comparison import ComparisonRun
+from ground.system.process import Children
+from ground.text.progress import Reporter
+from ioflame.measure.compare.arms import PlannedArm, oldest
+from ioflame.measure.job import describe_database
+from workloads.clones import clones
+from workloads.database import Database, locked
+from workloads.engine import Tree
+from workloads.steps import DatabaseShape
+
+__all__ = ("Placed", "placed")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The arms by name, each with a job whose database is its own copy, and its tree as the arm itself finds it.
+
+    seeds: the database whose ledger gives every process its seeds, so that no two read the same keys
+    """
+
+    arms: Mapping[str, PlannedArm]
+    trees: Mapping[str, Tree]
+    seeds: Database
+
+
+@contextlib.contextmanager
+def placed(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter) -> Iterator[Placed | None]:
+    """Within: every tree is loaded, locked and copied. None where an arm cannot open its own; the record says which."""
+    record = going.record
+    shared = record.plan.tree == "shared"
+    with contextlib.ExitStack() as stack:
+        found: dict[str, PlannedArm] = {}
+        seeds = None
+        for directory, members in _by_tree(arms, shared).items():
+            stack.enter_context(locked(directory))
+            loader = oldest(members)
+            database = replace(loader.job, db_dir=directory).database()
+            with Children() as children:
+                if not database.check():
+                    database.load(children, reporter, going.directory / f"load-{loader.name}.log")
+                database.settle(children, reporter, going.directory / f"settle-{loader.name}.log")
+            seeds = seeds or database
+            link = all(arm.job.configuration.direct or arm.job.configuration.cached_by_engine for arm in members)
+            names = [arm.name for arm in members]
+            copies = stack.enter_context(clones(loader.job.engine, directory, names, link=link))
+            found |= {
+                arm.name: replace(arm, job=replace(arm.job, db_dir=copy))
+                for arm, copy in zip(members, copies, strict=True)
+            }
+        assert seeds is not None
+        trees = {}
+        # An arm may open now what it could not before.
+        record.not_comparable.clear()
+        for recorded in record.arms:
+            arm = found[recorded.name]
+            try:
+                trees[arm.name] = _seen_by(arm, going.directory, reporter)
+            except MeasurementError as error:
+                record.not_comparable.append(f"arm {arm.name} cannot open the tree: {error.what}")
+                continue
+            recorded.database = describe_database(arm.job, trees[arm.name])
+        going.save()
+        yield Placed(found, trees, seeds) if not record.not_comparable else None
+
+
+def _by_tree(arms: Sequence[PlannedArm], shared: bool) -> dict[Path, list[PlannedArm]]:
+    base, usual = arms[0].job.db_dir, asdict(DatabaseShape(arms[0].job.sizing.shape.num_keys))
+    groups: dict[Path, list[PlannedArm]] = {}
+    own: dict[str, Path] = {}
+    for arm in arms:
+        # Of what loads it, so that no comparison takes another arm's tree for its own.
+        shape = asdict(arm.job.sizing.shape)
+        other = [f"{name}-{value}" for name, value in shape.items() if value != usual[name]]
+        by = [base.name, arm.record.tools["engine_artifact"][:8], *other]
+        own[arm.name] = base if shared else own.get(arm.twin_of, base.with_name("-".join(by)))
+        groups.setdefault(own[arm.name], []).append(arm)
+    return groups
+
+
+def _seen_by(arm: PlannedArm, directory: Path, reporter: Reporter) -> Tree:
+    with Children() as children:
+        return arm.job.database().tree(children, reporter, directory / f"levels-{arm.name}.log")

@@ -1,0 +1,50 @@
+"""Every room's checks of this host, for one profile or for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from collectors.checks import host_checks, perf_checks, queue_checks
+from collectors.perf import Plan, plan_recording
+from ebpf.checks import ebpf_checks
+from ground.errors import HostError
+from ground.results.checks import Check, Verdict
+from ioflame.measure.options import ProfileOptions
+from workloads.checks import build_checks, disk_checks, existing
+from workloads.engine import Engine, EngineBuild
+from workloads.our_client import client_checks
+from workloads.registry import engine_named, engine_names
+
+__all__ = ("doctor_checks", "profile_checks")
+
+
+def profile_checks(plan: Plan, engine: Engine, build: EngineBuild, db_dir: Path) -> list[Check]:
+    """Every room's checks for one profile."""
+    return [*perf_checks(plan), *_place_checks(db_dir), *build_checks(engine, build)]
+
+
+def _place_checks(db_dir: Path) -> Iterator[Check]:
+    """Those of the host and of the database's place, which need neither perf nor an engine."""
+    yield from host_checks()
+    yield from ebpf_checks()
+    yield from queue_checks(existing(db_dir))
+    yield from disk_checks(db_dir)
+
+
+def doctor_checks(options: ProfileOptions) -> list[Check]:
+    """The same for a profile that may not be possible at all: what is missing is a blocked check, and the checks after
+    it matter as much."""
+    engine = engine_named(options.engine, client=options.client)
+    checks: list[Check] = []
+    try:
+        checks += perf_checks(plan_recording(options.event, options.frequency, options.callgraph))
+    except HostError as error:
+        checks.append(Check("perf", Verdict.BLOCKED, error.what, error.means, error.mend))
+    checks += _place_checks(options.db_dir or Path("db").absolute())
+    try:
+        checks += build_checks(engine, engine.inspect(engine.find_binary(options.db_bench)))
+    except HostError as error:
+        checks.append(Check(engine.about.client, Verdict.BLOCKED, error.what, error.means, error.mend))
+    checks += client_checks(engine_named(name) for name in engine_names())
+    return checks

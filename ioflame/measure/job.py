@@ -1,0 +1,292 @@
+"""What was asked, resolved against this host: everything that can be refused is refused here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from collectors.counters import device_of
+from collectors.perf import Plan, perf_version, plan_recording
+from collectors.schedule import REPORT_LAG_SECONDS
+from folding.stackfold import stackfold_binary
+from ground.errors import HostError, UsageError
+from ground.results.checks import Verdict, render_checks, worst
+from ground.results.record import SCHEMA, Expectation, RunRecord, SeedRange
+from ground.results.run import check_writable
+from ground.system.cpus import held_on
+from ground.system.host import disk_facts, host_facts
+from ground.system.memory_limit import limited_memory
+from ground.text.progress import Reporter, terminal_width
+from ground.text.units import format_bytes, format_count
+from ioflame import __version__
+from ioflame.measure.host_checks import profile_checks
+from ioflame.measure.options import ProfileOptions
+from workloads.artifact import artifact_facts
+from workloads.checks import existing, free_bytes
+from workloads.database import Database, is_loaded
+from workloads.engine import Engine, EngineBuild, Tree
+from workloads.registry import engine_named
+from workloads.scales import Scale, Sizing, fit, scales
+from workloads.steps import Configuration, DatabaseShape
+
+__all__ = (
+    "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "place", "planned", "resolve",
+)  # fmt: skip
+
+
+# Of an engine beside its block cache: memtables, indexes, stacks, code.
+_ENGINE_MEMORY = 192 << 20
+# A block cache that holds everything: the data, what a block adds, filters and indexes, and uneven shards.
+_CACHE_TO_DATA = 1.5
+# The folding of perf's trial, and each observer's start and end, beyond the windows; on a busy host they take seconds.
+# What they do not take is the last plain window's.
+_SLACK_SECONDS = 4
+_OBSERVER_SLACK_SECONDS = 4
+_LATE_SECONDS = 600
+# It is enough for so many who want each CPU.
+_QUEUED = 2
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A workload as it would be run here: all that its command line depends on. duration: of one window, seconds."""
+
+    options: ProfileOptions
+    engine: Engine
+    build: EngineBuild
+    scale: Scale
+    sizing: Sizing
+    db_dir: Path
+    configuration: Configuration
+
+    @property
+    def duration(self) -> int:
+        return self.options.duration or self.scale.duration
+
+    @property
+    def collect(self) -> tuple[str, ...]:
+        """What watches, in the order of the windows."""
+        return self.options.collect or self.scale.collect
+
+    @property
+    def watching(self) -> list[str]:
+        """The observers that have a window; the ladder has none where the workload writes."""
+        writes = self.engine.step(self.options.workload).changing
+        return [name for name in self.collect if not (writes and name == "ladder")]
+
+    @property
+    def lifetime(self) -> int:
+        """Seconds that the engine is asked to send queries for: all windows, and what is between them.
+
+        That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
+        """
+        observers = len(self.watching)
+        windows = self.scale.warmup + (2 * observers + 1) * self.duration + REPORT_LAG_SECONDS
+        slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
+        return int(windows + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
+
+    @property
+    def asked_seconds(self) -> int:
+        """Seconds of queries on the client's command line.
+
+        Ours ends when it is asked to, so windows that are late have its queries too; db_bench knows its duration alone.
+        """
+        return self.lifetime + _LATE_SECONDS * self.engine.by_our_client
+
+    def database(self) -> Database:
+        """Its database, which nobody has looked at yet."""
+        sizing = self.sizing
+        return Database(self.engine, self.build, self.db_dir, sizing.shape, sizing.cache_size, self.configuration.flags)
+
+    def command(self, seeds: SeedRange, report: Path, seconds: int, before: Sequence[str] = ()) -> list[str]:
+        """The command line of the workload, of every run and of `explain`.
+
+        report: the file of its queries by second; seconds: that it sends them for; before: the words before the client
+        """
+        options = self.options
+        argv = self.database().command(
+            options.workload, seeds, duration=seconds, report_file=report, cache_type=options.cache_type
+        )
+        return held_on(options.cpus, [*before, *argv])
+
+    def of(self, workload: str, threads: int) -> Self:
+        """The same with another workload and number of threads."""
+        return replace(self, options=replace(self.options, workload=workload, threads=threads))
+
+
+@dataclass(frozen=True)
+class Job(Planned):
+    """A workload to be measured: nothing of it has been started yet. plan: how perf records it"""
+
+    plan: Plan
+
+
+def planned(options: ProfileOptions, purpose: str = "", engine: Engine | None = None) -> Planned:
+    """What was asked, on this host's disk and with its client, whether or not the host can measure it.
+
+    purpose: part of the default database's name; engine: one with steps of the user's own
+    """
+    engine = engine or engine_named(options.engine, client=options.client)
+    if options.workload not in engine.workloads():
+        known = engine.workloads()
+        raise UsageError(
+            f"WORKLOAD={options.workload} is not known to {engine.name}",
+            means="nothing was started",
+            mend=f"WORKLOAD={'|'.join(known)}",
+        )
+    if options.scale not in scales():
+        raise UsageError(
+            f"SCALE={options.scale} is not known", means="nothing was started", mend=f"SCALE={'|'.join(scales())}"
+        )
+    scale = scales()[options.scale]
+    if options.configuration not in engine.configurations():
+        raise UsageError(
+            f"CONFIG={options.configuration} is not known to {engine.name}",
+            means="nothing was started",
+            mend=f"CONFIG={'|'.join(engine.configurations())}",
+        )
+    configuration = engine.configurations()[options.configuration]
+    build = engine.inspect(engine.find_binary(options.db_bench))
+    db_dir, sizing = place(options, engine, configuration, scale, purpose)
+    return Planned(options, engine, build, scale, sizing, db_dir, configuration)
+
+
+def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:
+    """The job, on a host that can measure it; before anything is started or written."""
+    check_writable(options.out)
+    stackfold_binary()
+    with reporter.stage("check the host", 3):
+        what = planned(options, purpose, engine)
+        if options.memory_limit is not None:
+            with limited_memory(options.memory_limit):
+                pass
+        plan = plan_recording(options.event, options.frequency, options.callgraph)
+        checks = profile_checks(plan, what.engine, what.build, what.db_dir)
+    reporter.line("host:\n" + render_checks(checks, terminal_width(sys.stderr)))
+    for note in what.sizing.notes:
+        reporter.warn(note)
+    if worst(checks) is Verdict.BLOCKED:
+        blocked = [check for check in checks if check.verdict is Verdict.BLOCKED]
+        raise HostError(
+            "; ".join(f"{check.name}: {check.value}" for check in blocked), means=blocked[0].means, mend=blocked[0].mend
+        )
+    return Job(**vars(what), plan=plan)
+
+
+def place(
+    options: ProfileOptions, engine: Engine, configuration: Configuration, scale: Scale, purpose: str = ""
+) -> tuple[Path, Sizing]:
+    """The database's directory, named by its size so that scales do not meet in one, and what fits there."""
+
+    # A tree that writers change is not the one that others read.
+    step = engine.workloads().get(options.workload)
+    own = "" if step is None or not step.changing else options.workload if step.creates else "written"
+
+    def directory(keys: int) -> Path:
+        layout = "" if configuration.block_align else "noalign"
+        names = (options.engine, str(keys), layout, purpose or own)
+        return options.db_dir or Path("db").absolute() / "-".join(filter(None, names))
+
+    db_dir = directory(options.num_keys or scale.num_keys)
+    sizing = fit(
+        scale,
+        options.num_keys,
+        options.cache_size,
+        where=db_dir,
+        free=free_bytes(db_dir),
+        loaded=is_loaded(db_dir),
+        block_align=configuration.block_align,
+        cache_to_data=_cache_to_data(engine, configuration),
+    )
+    db_dir = directory(sizing.shape.num_keys)
+    device_of(existing(db_dir))
+    _check_memory_limit(options.memory_limit, sizing)
+    return db_dir, sizing
+
+
+def _cache_to_data(engine: Engine, configuration: Configuration) -> float | None:
+    """The block cache as a multiple of the data, where engine and configuration say what it is."""
+    if not engine.about.block_cache:
+        return 0.0
+    return _CACHE_TO_DATA if configuration.cached_by_engine else None
+
+
+def cache_of(configuration: Configuration, shape: DatabaseShape, cache_size: int) -> int:
+    """Bytes of the block cache: `cache_size`, or what holds all of the data where the configuration wants that."""
+    return int(shape.data_bytes * _CACHE_TO_DATA) if configuration.cached_by_engine else cache_size
+
+
+def _check_memory_limit(limit: int | None, sizing: Sizing) -> None:
+    """UsageError for one that the engine itself cannot live in."""
+    if limit is None:
+        return
+    least = sizing.cache_size + _ENGINE_MEMORY
+    if limit < least:
+        raise UsageError(
+            f"MEMORY_LIMIT={format_bytes(limit)} is less than the block cache of {format_bytes(sizing.cache_size)} and "
+            f"{format_bytes(_ENGINE_MEMORY)} for the rest of the engine",
+            means="the kernel would kill it; nothing was started",
+            mend=f"MEMORY_LIMIT={least} or more, or a smaller CACHE_SIZE",
+        )
+
+
+def new_record(job: Job) -> RunRecord:
+    """The record of a run that has measured nothing yet."""
+    step = job.engine.workloads()[job.options.workload]
+    device = device_of(existing(job.db_dir))
+    return RunRecord(
+        schema=SCHEMA,
+        ioflame=__version__,
+        created=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        workload=job.options.workload,
+        engine=job.engine.name,
+        threads=job.options.threads,
+        options=job.options.as_text(),
+        expected=Expectation(
+            step.levels, step.filters, "changing" if step.changing else "unchanged", step.write_rate, step.missing_keys
+        ),
+        host={**host_facts(), **disk_facts(device.major, device.minor)},
+        tools={
+            "perf": perf_version(),
+            "engine": job.build.version,
+            "engine_binary": str(job.build.path),
+            "engine_assertions": "yes" if job.build.assertions else "no",
+            "engine_symbols": job.build.symbols,
+            **artifact_facts(job.build),
+        },
+        missing=["windows: none was measured yet"],
+    )
+
+
+def describe_tree(tree: Tree) -> str:
+    """`L6 8 files 333 MiB, L7 73 files 3801 MiB`: the non-empty levels."""
+    return ", ".join(f"L{level.level} {level.files} files {level.mib} MiB" for level in tree.levels)
+
+
+def describe_database(job: Job, tree: Tree) -> dict[str, str]:
+    """The database as a run's record keeps it."""
+    shape = job.sizing.shape
+    levels = describe_tree(tree)
+    cache = f"block cache {format_bytes(job.sizing.cache_size)}" if job.engine.about.block_cache else "no block cache"
+    entries = {} if tree.memtable_entries is None else {"memtable_entries": str(tree.memtable_entries)}
+    return {
+        "directory": str(job.db_dir),
+        "device": device_of(job.db_dir).name,
+        "num_keys": str(shape.num_keys),
+        "data_bytes": str(shape.data_bytes),
+        "cache_size": str(job.sizing.cache_size),
+        "levels": levels,
+        **entries,
+        "configuration": job.configuration.name,
+        "cached": str(job.configuration.cached_by_engine).lower(),
+        "direct": str(job.configuration.direct).lower(),
+        "l0_files": str(sum(level.files for level in tree.levels if level.level == 0)),
+        "description": f"{format_count(shape.num_keys)} keys, {format_bytes(shape.data_bytes)}, blocks of "
+        f"{format_bytes(shape.block_size)}, {cache}, "
+        f"{'O_DIRECT' if job.configuration.direct else 'buffered reads'}; {levels}",
+    }

@@ -1,0 +1,273 @@
+"""One workload process through its windows: warm-up, plain, observed, plain ...; everything it counted is kept."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from collectors.counters import Roles, device_of
+from collectors.perf import Plan, record_for, with_dwarf
+from collectors.queries import QueryReport, QueryReportWithWriter
+from collectors.schedule import Schedule
+from folding.stackfold import fold
+from ground.errors import IoflameError, MeasurementError
+from ground.results.files import Files
+from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
+from ground.results.roles import READER, WRITER, roles_of_threads
+from ground.results.run import Run
+from ground.system.memory_limit import limited_memory
+from ground.system.observer import QUIET_SECONDS
+from ground.system.page_cache import drop_files, drop_page_cache, keep_files
+from ground.system.process import Child, Children, captures
+from ground.text.progress import Reporter
+from ioflame.measure.job import Job, describe_database, describe_tree
+from ioflame.measure.observers import Watched, observer_named
+from ioflame.measure.recorded import commands_of, recorded
+from ioflame.present.run import write_pages
+from ioflame.stages.run import analyse
+from workloads.artifact import loaded_libraries
+from workloads.database import Database
+from workloads.engine import Tree
+
+__all__ = (
+    "choose_callgraph",
+    "database_of",
+    "load_and_measure",
+    "measure",
+    "query_report",
+    "roles_of",
+)
+
+_TRIAL_SECONDS = 1.0
+_NO_LADDER = (
+    "this workload writes: the ladder follows the storage reads of a query, and neither a Put's way through the log "
+    "and the memtable nor what flushes and compactions read on nobody's behalf"
+)
+_LADDER_WITHOUT = "a workload that only reads, or COLLECT without ladder"
+# More than this share of weight in stacks that do not reach a thread's start, and frame pointers are not good enough.
+_INCOMPLETE_LIMIT = 0.10
+
+
+def database_of(job: Job) -> Database:
+    """The job's database; UsageError where its directory holds another, or a half of one."""
+    database = job.database()
+    database.check()
+    return database
+
+
+def load_and_measure(job: Job, database: Database, run: Run, reporter: Reporter) -> None:
+    """Loads the database where it is not there yet, measures, and lets `latest` point to the run."""
+    with recorded(run, Children()) as children:
+        creates = job.engine.step(job.options.workload).creates
+        if not database.check() and not creates:
+            database.load(children, reporter, run.path("load.log"))
+        measure(job, database, run, children, reporter)
+    run.point_latest()
+
+
+def measure(
+    job: Job, database: Database, run: Run, children: Children, reporter: Reporter, *, strict: bool = True
+) -> None:
+    """Runs the job's workload on a database that is ready, and analyses what was recorded, all into `run`.
+
+    strict: refuse a tree of other levels than the workload is defined for; otherwise the proofs say so
+    children: of `recorded`
+    """
+    record = run.record
+    step = job.engine.step(job.options.workload)
+    try:
+        tree = Tree([], 0) if step.creates else database.settle(children, reporter, run.path("settle.log"))
+        record.database = describe_database(job, tree)
+        if strict and not step.creates:
+            _refuse_wrong_tree(job, record, len(tree.levels))
+        seeds = database.take_seeds(job.options.workload, job.options.threads)
+    finally:
+        record.seeds = list(database.seeds)
+        run.save()
+    if job.options.allow_host_changes and not job.configuration.direct:
+        drop_page_cache()
+        record.database["page_cache"] = "dropped before the workload started"
+    lifetime = job.lifetime
+    database.begin(job.options.workload)
+    log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
+    argv = job.command(seeds, report, job.asked_seconds)
+    if job.options.memory_limit is not None:
+        argv = [*children.within(limited_memory(job.options.memory_limit)), *argv]
+        record.database["memory_limit"] = str(job.options.memory_limit)
+        # What another group has read would be found there, beyond any limit.
+        drop_files(job.db_dir.glob(job.engine.about.data_files))
+    elif job.configuration.cached_by_engine and not job.configuration.direct and not job.options.allow_host_changes:
+        # The engine's cache is then filled from memory: random reads of a cold disk would take as long as a warm-up.
+        keep_files(job.db_dir.glob(job.engine.about.data_files))
+    child = children.start(f"{job.engine.about.client} {job.options.workload}", argv, stdout=log)
+    queries = query_report(job, report, log)
+    schedule = Schedule(child, device_of(job.db_dir), queries, lifetime, log, reporter, roles_of(job))
+    try:
+        _run_windows(job, schedule, child, run, children, reporter)
+    finally:
+        record.windows = schedule.windows()
+        record.roles = schedule.threads_by_role()
+        record.report_start_ns = queries.started_ns
+        run.save_series(schedule.series())
+        run.save()
+
+    def end() -> None:
+        _end(job, child, run, reporter)
+        record.database["levels_after"] = describe_tree(_tree_after(job, database, run, children, reporter))
+        record.seeds = list(database.seeds)
+        run.save()
+
+    # Nothing is measured any more: the folding may share the CPUs with the engine's last seconds.
+    with captures() as helpers:
+        write_pages(run, analyse(run, reporter, meanwhile=end), reporter)
+    record.commands = commands_of(children) + [
+        Command(ANALYSIS, one.argv, one.pid, one.started, one.ended, f"exit code {one.returncode}") for one in helpers
+    ]
+    run.save()
+
+
+def query_report(job: Job, report: Path, log: Path) -> QueryReport:
+    """What counts the queries of a job; the operations of a writer beside them are none."""
+    engine = job.engine
+    if not engine.step(job.options.workload).write_rate or engine.by_our_client:
+        return QueryReport(report, engine.parse_report)
+
+    def writer() -> list[tuple[float, int]]:
+        return engine.thread_totals(log.read_text(encoding="utf-8", errors="replace")).get(0, [])
+
+    return QueryReportWithWriter(report, engine.parse_report, writer)
+
+
+def roles_of(job: Job) -> Roles | None:
+    """What tells the roles of its threads; None where nothing writes and all CPU is the queries'."""
+    step = job.engine.step(job.options.workload)
+    if not step.changing:
+        return None
+    if job.engine.by_our_client:
+        named = {**job.engine.about.background_threads, "reader ": READER, "writer ": WRITER}
+        return roles_of_threads(named, 0, with_writer=False, writes=step.writes)
+    return roles_of_threads(
+        job.engine.about.background_threads, job.options.threads, with_writer=bool(step.write_rate), writes=step.writes
+    )
+
+
+def _tree_after(job: Job, database: Database, run: Run, children: Children, reporter: Reporter) -> Tree:
+    """The tree as the workload left it; where it writes, what is left to compact is worked off first, and timed."""
+    step, writes = job.engine.step(job.options.workload), run.record.writes
+    log = run.path(job.engine.log_name)
+    _note_windows(job, run)
+    if not step.changing:
+        return database.tree(children, reporter, run.path("levels.log"))
+    writes |= job.engine.statistics(log.read_text(encoding="utf-8", errors="replace"))
+    tree = database.tree(children, reporter, run.path("levels.log"))
+    if step.creates:
+        # Nobody reads it again, and the next run makes it anew.
+        database.remove()
+        return tree
+    begun = time.monotonic()
+    log = run.path("debt.log")
+    text = database.apply("waitforcompaction", 1, children, reporter, log)
+    writes["debt_seconds"] = time.monotonic() - begun
+    if (written := job.engine.compacted_gb(text)) is not None:
+        writes["debt_gb"] = written
+    return tree
+
+
+def _note_windows(job: Job, run: Run) -> None:
+    """What the engine's own log says of each window; the next process on the database begins another log."""
+    own = job.db_dir / job.engine.own_log
+    if not job.engine.own_log or not own.is_file():
+        return
+    ahead = time.time() - time.monotonic()
+    edges = [(window.start_ns / 1e9 + ahead, window.end_ns / 1e9 + ahead) for window in run.record.windows]
+    stated = job.engine.in_windows(own.read_text(encoding="utf-8", errors="replace"), edges)
+    for window, figures in zip(run.record.windows, stated, strict=True):
+        window.engine = figures
+
+
+def _refuse_wrong_tree(job: Job, record: RunRecord, levels: int) -> None:
+    wanted = record.expected.levels
+    if {"any": False, "several": levels < 2, "one": levels != 1}[wanted]:
+        raise MeasurementError(
+            f"{record.workload} reads a tree of {wanted} non-empty level; this one has {levels}",
+            means="its figures would be those of another workload",
+            mend="make io-efficiency   (it compacts the tree first), or "
+            f"WORKLOAD={'|'.join(name for name, step in job.engine.workloads().items() if step.levels == 'any')}",
+        )
+
+
+def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
+    """Lets the engine end with its closing line: how many of the keys it found."""
+    record = run.record
+    # What a shorter warm-up has left of its time; one that stands still is not waited for.
+    grace = job.scale.warmup + 60
+    with reporter.stage("the engine comes to its own end"):
+        if job.engine.by_our_client:
+            child.stop(grace, quiet=QUIET_SECONDS)
+        elif child.wait(grace, quiet=QUIET_SECONDS) is None:
+            child.stop()
+    log = run.path(job.engine.log_name)
+    result = job.engine.parse_result(log.read_text(encoding="utf-8", errors="replace"), job.options.workload)
+    if result is not None:
+        record.engine_result = {n: float(v) for n, v in vars(result).items() if v is not None}
+    record.missing.clear()
+    run.save()
+
+
+def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children: Children, reporter: Reporter) -> None:
+    plan, watching = job.plan, job.watching
+    missing = run.record.missing
+    # Said and not failed, also where it was asked for by name: nothing of the rest is less good for it.
+    run.record.unobserved += [
+        Unobserved(name, _NO_LADDER, _LADDER_WITHOUT, asked=False) for name in job.collect if name not in watching
+    ]
+
+    def trial() -> None:
+        nonlocal plan
+        if job.options.callgraph == "auto" and "perf" in job.collect:
+            plan = choose_callgraph(plan, pid, run, children, reporter)
+
+    missing[:] = [f"warm-up, plain and {', '.join(watching)} windows"]
+    run.record.pid = pid = schedule.wait_until_reading()
+    run.record.tools |= loaded_libraries(pid, job.build)
+    # A cache larger than the data is never filled twice over: only the rate of queries can tell.
+    to_fill = 0 if job.configuration.cached_by_engine else job.sizing.cache_size
+    schedule.warm_up(job.scale.warmup, to_fill, trial)
+    missing[:] = [f"plain and {', '.join(watching)} windows"]
+    schedule.plain(job.duration)
+    for place, name in enumerate(watching):
+        later = [f"the {other} window" for other in watching[place + 1 :]]
+        missing[:] = [f"the {name} window", *later]
+        _observe(name, job, child, Watched.of_job(job, run, children, pid, plan), schedule)
+        missing[:] = [f"the plain window after the {name} window", *later]
+        if later:
+            schedule.plain(job.duration)
+        else:
+            schedule.last_plain()
+    missing[:] = ["the engine's closing line: how many keys it found"]
+    schedule.finish()
+
+
+def _observe(name: str, job: Job, child: Child, watched: Watched, schedule: Schedule) -> None:
+    """The window of one observer. Where it fails and the workload does not, the rest of the run goes on without it."""
+    try:
+        schedule.observed(observer_named(name, watched), job.duration)
+    except IoflameError as error:
+        if name == "perf" or not child.running:
+            raise
+        asked = job.options.collect is not None
+        watched.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))
+
+
+def choose_callgraph(plan: Plan, pid: int, run: Run, children: Children, reporter: Reporter) -> Plan:
+    """Frame pointers where a trial shows that they reach the thread's start, DWARF otherwise."""
+    trial = run.path("trial")
+    trial.mkdir()
+    record_for(children, plan, pid, trial / Files.PERF_DATA, _TRIAL_SECONDS, reporter)
+    stats = fold(trial / Files.PERF_DATA, trial, [pid]).statistics
+    share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
+    seen = f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"
+    if share > _INCOMPLETE_LIMIT:
+        return with_dwarf(plan, f"{seen}: DWARF unwinding instead")
+    return replace(plan, why=(*plan.why, seen))

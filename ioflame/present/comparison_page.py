@@ -1,0 +1,53 @@
+"""`compare.html` of a comparison, from what lies in its directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from folding.frames import compare_frames
+from ground.errors import IoflameError
+from ground.results.comparison import ComparisonRun
+from ground.results.frame_differences import FrameDifferences
+from ground.results.run import open_run
+from ground.results.verdicts import Verdicts
+from ioflame.analysis.compare.instruments import comparability
+from ioflame.present.frames import profile_runs
+from viz.page.compare import ComparisonView, render_comparison
+from viz.page.document import write_page
+from workloads.registry import rules_named
+
+__all__ = ("write_comparison_page",)
+
+_PAGE = "compare.html"
+
+
+def write_comparison_page(going: ComparisonRun, found: Verdicts) -> Path:
+    """Writes the page, and `frames-ARM.json` of every arm whose profiles can be compared with the base's."""
+    frames: dict[str, FrameDifferences] = {}
+    notes: list[str] = []
+    for one in found.arms:
+        try:
+            compared = _frames(going, one.base, one.arm)
+            if isinstance(compared, FrameDifferences):
+                frames[one.arm] = compared
+            else:
+                notes += [f"The frames of {one.arm} are not compared: {why}" for why in compared]
+        except IoflameError as error:
+            notes.append(f"The frames of {one.arm} are not compared: {error.what}")
+    out = going.directory / _PAGE
+    write_page(render_comparison(ComparisonView(going.record, found, frames, notes)), out)
+    return out
+
+
+def _frames(going: ComparisonRun, base: str, arm: str) -> FrameDifferences | list[str]:
+    """The frames, or why there are none."""
+    runs = {name: [open_run(path) for path in going.profiles(name)] for name in (base, arm)}
+    refused = comparability([run.record for one in runs.values() for run in one]).frames
+    if refused:
+        return list(refused)
+    sides = [(name, profile_runs(one)) for name, one in runs.items()]
+    missing = [name for name, profiles in sides if not profiles]
+    if missing:
+        return [f"no profile of {', '.join(missing)}"]
+    aliases = rules_named(going.record.engine).aliases
+    return compare_frames(sides, going.directory / f"frames-{arm}.json", aliases=aliases)

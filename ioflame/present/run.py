@@ -1,0 +1,60 @@
+"""What a finished run shows: its flame graph, its summary and its page, from what its analysis found."""
+
+from __future__ import annotations
+
+from ground.results.categories import Categories
+from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.metrics import cpu_profiled
+from ground.results.profile import Folded
+from ground.results.roles import WRITES_VIEW, cpu_of_all_roles
+from ground.results.run import Run
+from ground.system.atomic_files import write_whole
+from ground.system.host import describe_host
+from ground.text.progress import Reporter
+from ioflame.analysis.operations import OPERATIONS_VIEW
+from ioflame.present.report import write_report
+from ioflame.stages.run import Analysed
+from viz.flame.stacks import by_name, stacks_of
+from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
+from viz.terminal.operations import operations_text
+from viz.terminal.roles import role_table
+from viz.terminal.summary import render_summary
+from viz.weights import scaled_weight
+
+__all__ = ("write_pages",)
+
+_OWNER = "owner"
+# Views with a part of the summary that is made for them.
+_OF_THEIR_OWN = (_OWNER, "leaf", WRITES_VIEW, OPERATIONS_VIEW)
+
+
+def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
+    """Replaces `flamegraph.svg`, `summary.txt` and `report.html`."""
+    categories = found.views.get(_OWNER)
+    with reporter.stage("draw the flame graph and the report"):
+        if found.folded is not None and categories is not None:
+            _flame_graph(run, found.folded, categories)
+        further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
+        parts = [operations_text(found.kinds), role_table(run.record, found.folded), *(s.text for s in found.observed)]
+        text = render_summary(run.record, categories, found.findings, parts, further=further)
+        write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
+        write_report(run.directory, run.path(Files.REPORT))
+
+
+def _flame_graph(run: Run, folded: Folded, categories: Categories) -> None:
+    record, profile = run.record, run.record.profile
+    assert profile is not None
+    failed = [f"{c.name}: {c.value}; {c.means}" for c in record.checks if c.verdict is Verdict.FAILED]
+    engine = f"{record.engine} {record.tools.get('engine', '')}".strip()
+    options = FlamegraphOptions(
+        title=f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}, {engine}",
+        subtitle=f"{profile.event}, {scaled_weight(profile.weight, profile.unit)} in {profile.samples:,} samples, "
+        f"{profile.callgraph} call graphs, "
+        f"{describe_host(record.host)}, {record.created}",
+        unit=profile.unit,
+        warnings=failed,
+        categories=[(row.name, row.label) for row in categories.rows],
+        us_per_query=cpu_of_all_roles(record.windows) or cpu_profiled(record.metrics, profile.mode)[0],
+    )
+    write_flamegraph(by_name(stacks_of(folded, _OWNER)), options, run.path(Files.FLAMEGRAPH))

@@ -1,0 +1,168 @@
+"""Stacks of whatever somebody profiled with: folded text is read here, anything else by stackfold."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from folding.stackfold import run_stackfold, stackfold_binary
+from ground.errors import MeasurementError, UsageError
+from ground.results.files import Files
+from ground.results.profile import read_profile
+from ground.results.run import open_run
+from ground.system.process import Output, capture
+from ground.system.scratch import scratch_directory
+from ioflame.stages.rules import rules_of
+from viz.flame.stacks import Stack, read_folded, stacks_of
+
+__all__ = ("Source", "Stacks", "read_source", "read_stacks", "write_pprof")
+
+_FIRST_BYTES = 1 << 13
+_TIMEOUT = 1800
+# A line of folded text ends in its weight; perf script and binary files do not begin so.
+_FOLDED = re.compile(rb"\S.*[ \t]\d+(\.\d*)?\s*")
+_BESIDE = {Files.FOLDED: Files.FOLD_STATS, Files.PMP_FOLDED: Files.PMP_FOLD_STATS, Files.OFF_CPU_FOLDED: Files.OFF_CPU}
+_TWO_WEIGHTS = re.compile(rb"\S.*[ \t]\d+[ \t]\d+\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What was given: a file, or the bytes of standard input (path `-`)."""
+
+    path: str
+    data: bytes | None
+
+    @property
+    def head(self) -> bytes:
+        if self.data is not None:
+            return self.data[:_FIRST_BYTES]
+        with Path(self.path).open("rb") as file:
+            return file.read(_FIRST_BYTES)
+
+    def whole(self) -> bytes:
+        return Path(self.path).read_bytes() if self.data is None else self.data
+
+    @property
+    def is_folded(self) -> bool:
+        first, _, rest = self.head.lstrip(b"\r\n").partition(b"\n")
+        return _FOLDED.fullmatch(first) is not None and rest[:1] not in (b"\t", b" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """event, unit: empty where the input does not tell them; cut_short: why some of the input is not in here, empty for
+    a whole one"""
+
+    stacks: list[Stack]
+    event: str = ""
+    unit: str = ""
+    cut_short: str = ""
+
+
+def read_source(path: str) -> Source:
+    """UsageError when the file cannot be read, or nothing is piped in."""
+    if path == "-":
+        if sys.stdin.isatty():
+            raise UsageError(
+                "no FILE, and standard input is a terminal",
+                means="nothing would ever come",
+                mend="ioflame flamegraph FILE, or perf script | ioflame flamegraph",
+            )
+        return Source(path, sys.stdin.buffer.read())
+    try:
+        with Path(path).open("rb"):
+            return Source(path, None)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def read_stacks(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
+    """The stacks, with the category of `view` where `rules` are given.
+
+    event: which of several events of a recording, or values of a pprof. MeasurementError for what no reader can read.
+    """
+    head = source.head
+    if not head.strip():
+        raise MeasurementError("no stack with any weight: there is nothing to draw", means="the input is empty")
+    if not source.is_folded:
+        return _from_stackfold(source, event, rules, view)
+    if event is not None:
+        raise UsageError("--event is for recordings and pprof: folded text does not tell its event")
+    lines = source.whole().split(b"\n")
+    _refuse_differences(lines)
+    event, unit = _told_beside(source)
+    rules = rules or _rules_of_run(source)
+    if rules is not None:
+        return replace(_from_stackfold(source, None, rules, view), event=event, unit=unit)
+    return Stacks(read_folded(lines), event, unit)
+
+
+def _rules_of_run(source: Source) -> str | None:
+    """Those of the run whose own folded stacks it is, so that both are coloured alike; None for any other file."""
+    path = Path(source.path)
+    own = source.data is None and path.name == Files.FOLDED and path.with_name(Files.RECORD).exists()
+    return rules_of(open_run(path.parent)).categories if own else None
+
+
+def _told_beside(source: Source) -> tuple[str, str]:
+    """Event and unit of a run's own folded stacks, from what lies beside them; empty for any other file."""
+    path = Path(source.path)
+    beside = _BESIDE.get(path.name)
+    if source.data is not None or beside is None or not path.with_name(beside).exists():
+        return "", ""
+    if beside == Files.OFF_CPU:
+        return "off-cpu", "ns"
+    told = json.loads(path.with_name(beside).read_text(encoding="utf-8"))
+    return told.get("event") or "", told.get("unit") or ""
+
+
+def write_pprof(source: Source, event: str | None, out: Path) -> None:
+    """The input as pprof, for `go tool pprof` and its kin."""
+    argv = [stackfold_binary(), "-q", "--kernel", "-o", str(out), *(["--event", event] if event else []), source.path]
+    capture(argv, timeout=_TIMEOUT, stdin=source.data).require("stackfold")
+
+
+def _refuse_differences(lines: Sequence[bytes]) -> None:
+    filled = [line for line in lines if line.strip()]
+    if len(filled) > 1 and all(_TWO_WEIGHTS.fullmatch(line.rstrip(b"\r")) for line in filled):
+        raise UsageError(
+            "every line ends in two numbers: this is a difference of two profiles (difffolded)",
+            means="drawn as stacks, the first number would become a part of a name",
+            mend="stackfold diff BEFORE AFTER --format table, or ioflame report RUN RUN",
+        )
+
+
+def _from_stackfold(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
+    with scratch_directory() as scratch:
+        path = scratch / Files.PROFILE
+        argv = ["--kernel", *(["--event", event] if event else []), source.path]
+        done = run_stackfold(argv, path, rules, [view], source.data)
+        if done.returncode == 2:
+            # stackfold's advice, as it can be followed from here.
+            words = _words(done).replace("--weight count", "stackfold --weight count FILE | ioflame flamegraph")
+            raise UsageError(
+                f"{_named(source)} cannot be folded: {words}",
+                mend="--event NAME" if "--event" in done.errors else "",
+            )
+        if not path.exists():
+            raise MeasurementError(
+                f"{_named(source)} cannot be read as a profile: {_words(done)}",
+                means="it is no folded text, recording of perf, text of perf script or pprof; or nothing is left of it",
+            )
+        profile = read_profile(path)
+    known = profile.statistics
+    unit = "" if known.unit == "unstated" else known.unit
+    stacks = stacks_of(profile, view if rules is not None else None)
+    return Stacks(stacks, known.event or "", unit, known.truncated_input or "")
+
+
+def _named(source: Source) -> str:
+    return "standard input" if source.data is not None else source.path
+
+
+def _words(done: Output) -> str:
+    return done.errors.removeprefix("stackfold: ")[-2000:] or f"stackfold ended with exit code {done.returncode}"

@@ -1,0 +1,1 @@
+"""The store of many runs: what goes in, what comes out."""
