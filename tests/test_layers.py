@@ -22,7 +22,6 @@ FORBIDDEN = [
     ("ioflame/store/add.py", "ioflame.present.report"),
     ("ioflame/stages/rules.py", "ioflame.present.report"),
     ("workloads/engine.py", "ioflame.measure.job"),
-    ("viz/figures.py", "ioflame.analysis.findings"),
     ("viz/weights.py", "collectors.perf"),
     ("folding/stackfold.py", "viz.weights"),
     ("ioflame/analysis/findings.py", "ioflame.measure.job"),
