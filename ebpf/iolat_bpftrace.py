@@ -139,15 +139,16 @@ def _operation(rwbs: str) -> tuple[str, list[str]]:
 
 
 def _rows(maps: Mapping[str, MapRows]) -> list[IoRow]:
-    def row(rwbs: str, own: str) -> tuple[str, str]:
-        return _operation(rwbs)[0], _OWNERS[own]
+    def row(stage: str, rwbs: str, own: str) -> tuple[str, str, str]:
+        return stage, _operation(rwbs)[0], _OWNERS[own]
 
-    stages = {stage: read_histograms(maps, stage, row) for stage in ("queue", "device", "total")}
-    none = Histogram()
-    return [
-        IoRow(key[0], key[1], stages["queue"].get(key, none), stages["device"].get(key, none), total)
-        for key, total in sorted(stages["total"].items())
-    ]
+    took = read_histograms(maps, "took", row)
+
+    def part(stage: str, operation: str, owner: str) -> Histogram:
+        return took.get((stage, operation, owner), Histogram())
+
+    rows = sorted((operation, owner) for stage, operation, owner in took if stage == "2")
+    return [IoRow(*row, part("0", *row), part("1", *row), part("2", *row)) for row in rows]
 
 
 def _buckets(counts: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:

@@ -7,14 +7,18 @@ use std::time::{Duration, Instant};
 use std::{hint, thread};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, UprobeMultiOpts, UprobeOpts};
+use libbpf_rs::{Link, Object, OpenObject, UprobeMultiOpts, UprobeOpts};
 use serde::Serialize;
 
+use crate::histogram::read_all;
+use crate::layout::plain;
 use crate::refusal::OrRefused;
 use crate::symbols::Function;
 use observer::Failure;
+use skeleton::types::calls;
 
 skeleton!("uprobe");
+plain!(calls);
 
 /// How an entry and its return are watched; see `bpf/uprobe.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, clap::ValueEnum)]
@@ -204,16 +208,12 @@ pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Res
 }
 
 fn read_calls(skeleton: &skeleton::UprobeSkel, functions: usize) -> Result<Vec<Calls>, Failure> {
-    let mut calls = vec![Calls::default(); functions];
-    for (place, calls) in calls.iter_mut().enumerate() {
-        let values =
-            skeleton.maps.calls.lookup_percpu(&(place as u32).to_ne_bytes(), MapFlags::ANY).or_refused()?;
-        for value in values.unwrap_or_default() {
-            calls.outer += u64::from_ne_bytes(value[..8].try_into().unwrap());
-            calls.inner += u64::from_ne_bytes(value[8..16].try_into().unwrap());
-        }
-    }
-    Ok(calls)
+    let counted: Vec<Vec<calls>> = read_all(&skeleton.maps.calls, 0, functions)?;
+    let sum = |cpus: Vec<calls>| Calls {
+        outer: cpus.iter().map(|cpu| cpu.outer).sum(),
+        inner: cpus.iter().map(|cpu| cpu.inner).sum(),
+    };
+    Ok(counted.into_iter().map(sum).collect())
 }
 
 fn set_gate(skeleton: &mut skeleton::UprobeSkel, open: bool) {

@@ -113,7 +113,6 @@ impl Hasher for IntHasher {
 struct Span {
     start: usize,
     len: u32,
-    group: u32,
 }
 
 /// A sequence in the table: what is kept of its hash tells nearly all others from it.
@@ -123,8 +122,7 @@ struct Slot {
     id: u32,
 }
 
-fn tag(hash: u64, group: u32) -> u32 {
-    let hash = hash ^ u64::from(group).wrapping_mul(K0);
+fn tag(hash: u64) -> u32 {
     (hash ^ hash >> 32) as u32
 }
 
@@ -173,24 +171,14 @@ impl<T: Item> Interner<T> {
         &self.arena[span.start..span.start + span.len as usize]
     }
 
-    /// The group of a sequence; 0 if it was given without one.
-    pub fn group(&self, id: u32) -> u32 {
-        self.spans[id as usize].group
-    }
-
     /// The number of `items`, and whether this call gave it.
     pub fn intern(&mut self, items: &[T]) -> (u32, bool) {
-        self.intern_in(0, items)
-    }
-
-    /// The same within a group: equal items of two groups have two numbers.
-    pub fn intern_in(&mut self, group: u32, items: &[T]) -> (u32, bool) {
-        let tag = tag(T::hash(items), group);
-        if let Some(id) = self.find_in(tag, group, items) {
+        let tag = tag(T::hash(items));
+        if let Some(id) = self.find_by(tag, items) {
             return (id, false);
         }
         let id = self.spans.len() as u32;
-        self.spans.push(Span { start: self.arena.len(), len: items.len() as u32, group });
+        self.spans.push(Span { start: self.arena.len(), len: items.len() as u32 });
         self.arena.extend_from_slice(items);
         self.table.insert_unique(table_hash(tag), Slot { tag, id }, |slot| table_hash(slot.tag));
         (id, true)
@@ -198,14 +186,11 @@ impl<T: Item> Interner<T> {
 
     /// The number of `items`, if they were seen.
     pub fn find(&self, items: &[T]) -> Option<u32> {
-        self.find_in(tag(T::hash(items), 0), 0, items)
+        self.find_by(tag(T::hash(items)), items)
     }
 
-    fn find_in(&self, tag: u32, group: u32, items: &[T]) -> Option<u32> {
-        let is = |slot: &Slot| {
-            let same = || self.spans[slot.id as usize].group == group && self.get(slot.id) == items;
-            slot.tag == tag && same()
-        };
+    fn find_by(&self, tag: u32, items: &[T]) -> Option<u32> {
+        let is = |slot: &Slot| slot.tag == tag && self.get(slot.id) == items;
         self.table.find(table_hash(tag), is).map(|slot| slot.id)
     }
 
@@ -251,20 +236,6 @@ mod tests {
         for n in 0..2000 {
             assert_eq!(set.find(&[n, n, n]), Some(n));
         }
-    }
-
-    #[test]
-    fn groups_keep_equal_items_apart() {
-        let mut set = Interner::<u8>::default();
-        for group in 0..500 {
-            assert_eq!(set.intern_in(group, b"main"), (2 * group, true));
-            assert_eq!(set.intern_in(group, b""), (2 * group + 1, true));
-        }
-        for group in 0..500 {
-            assert_eq!(set.intern_in(group, b"main"), (2 * group, false));
-            assert_eq!(set.group(2 * group + 1), group);
-        }
-        assert_eq!(set.find(b"main"), Some(0));
     }
 
     #[test]

@@ -20,11 +20,11 @@ _BPFTRACE = """
 stdin:1:33-45: WARNING: comparison of integers of different signs
 
 {"type": "map", "data": {"@ended": 5}}
-{"type": "map", "data": {"@total": {"RS,1,310": 2, "RS,1,311": 1, "RS,1,310": 1, "FWS,0,400": 1}}}
-{"type": "map", "data": {"@total_sum": {"RS,1": 70000, "RS,1": 20000, "FWS,0": 90000}}}
-{"type": "map", "data": {"@total_shortest": {"RS,1": 4611686018427367904, "RS,1": 4611686018427368904, \
-"FWS,0": 4611686018427297904}}}
-{"type": "map", "data": {"@total_max": {"RS,1": 26000, "RS,1": 20000, "FWS,0": 90000}}}
+{"type": "map", "data": {"@took": {"2,RS,1,310": 2, "2,RS,1,311": 1, "2,RS,1,310": 1, "2,FWS,0,400": 1}}}
+{"type": "map", "data": {"@took_sum": {"2,RS,1": 70000, "2,RS,1": 20000, "2,FWS,0": 90000}}}
+{"type": "map", "data": {"@took_shortest": {"2,RS,1": 4611686018427367904, "2,RS,1": 4611686018427368904, \
+"2,FWS,0": 4611686018427297904}}}
+{"type": "map", "data": {"@took_max": {"2,RS,1": 26000, "2,RS,1": 20000, "2,FWS,0": 90000}}}
 {"type": "map", "data": {"@kind": {"RS,1,8192": 4, "FWS,0,0": 1}}}
 {"type": "map", "data": {"@reads": {"1,0,310": 3, "1,1,311": 1}}}
 {"type": "map", "data": {"@comm": {"a,b\\n{\\"type\\": \\"map\\"}": 1}}}
@@ -35,7 +35,7 @@ stdin:1:33-45: WARNING: comparison of integers of different signs
 def test_bpftrace_maps() -> None:
     maps = read_maps(_BPFTRACE)
     assert maps["ended"] == [((), 5)]
-    assert sum(count for _, count in maps["total"]) == 5
+    assert sum(count for _, count in maps["took"]) == 5
     assert "cut off" not in maps and len(maps["comm"]) == 1
 
 

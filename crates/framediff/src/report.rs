@@ -3,7 +3,7 @@
 //! The tree is columns in depth-first order, the whole first, the heaviest child first; costs are CPU us per query.
 
 use crate::cuts::CutReason;
-use crate::explain::{CANCELS, CARRIES, Explanation};
+use crate::explain::{CANCELS, CARRIES, Explanation, Moved};
 use crate::frame_names::{FrameNames, Texts};
 use crate::inference::{ALPHA, Figure, Inference, LEAST_SAMPLES};
 use crate::matching::{NameMatch, matches};
@@ -206,80 +206,49 @@ impl FrameReport {
         }
         (totals.vanished, totals.new) = (rounded(totals.vanished), rounded(totals.new));
 
-        let mut functions: Vec<FunctionRow> = (0..inference.function_keys.len())
-            .map(|number| {
-                let [total, own] = inference.function(number).map(FigureReport::new);
-                FunctionRow { name: name_of(inference.function_keys[number]), total, own }
-            })
-            .filter(|row| row.total.samples != [0, 0])
-            .collect();
-        let order = |row: &FunctionRow| {
-            let differs = row.total.different || row.own.different;
-            (
-                !differs,
-                -row.own.delta.abs().max(row.total.delta.abs()),
-                -row.total.after.max(row.total.before),
-            )
-        };
-        functions.sort_by(|a, b| {
-            let (a, b) = (order(a), order(b));
-            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
-        });
-
-        let shown = |node: u32| match tree.key[node as usize] {
-            NONE => "all".to_owned(),
-            key => names.shown(key).to_owned(),
-        };
-        let whole = inference.node(ROOT).delta();
+        let functions = function_rows(inference, &mut name_of);
         let found = Explanation::new(tree, inference);
-        let line = |node: u32| {
-            let mut path: Vec<String> =
-                tree.callers(node).filter(|&above| above != ROOT).map(shown).collect();
-            path.reverse();
-            let figure = inference.node(node);
-            let seen = match only(figure) {
-                Some(0) => "vanished",
-                Some(_) => "new",
-                None => "both",
-            };
-            LineReport {
-                node: place[node as usize],
-                name: shown(node),
-                path,
-                seen,
-                of: rounded(whole),
-                figure: FigureReport::new(figure),
-            }
-        };
-        let explanation = found.lines.iter().map(|&node| line(node)).collect();
-        let sum = |nodes: &[u32]| rounded(nodes.iter().map(|&node| inference.node(node).delta()).sum());
-        let moved = found.moved.iter().map(|moved| MovedReport {
-            within: shown(moved.within),
-            node: place[moved.within as usize],
-            losing: moved.from.iter().map(|&node| shown(node)).collect(),
-            gaining: moved.to.iter().map(|&node| shown(node)).collect(),
-            lost: sum(&moved.from),
-            gained: sum(&moved.to),
-            sum: rounded(moved.sum),
-        });
-        let moved = moved.collect();
-        let of_path: HashMap<u64, u32> =
-            tree.path.iter().zip(0..).map(|(&path, node)| (path, node)).collect();
-        let mut cut: Vec<_> = tree.cut.iter().collect();
-        cut.sort_by(|(_, a), (_, b)| b[0].max(b[1]).total_cmp(&a[0].max(a[1])));
-        let level = |(&(below, object, why), us): (&(u64, u32, CutReason), &[f64; 2])| {
-            let node = *of_path.get(&below)?;
-            Some(LevelReport {
-                below: shown(node),
-                node: place[node as usize],
-                object: names.object_name(object).to_owned(),
-                why,
-                before: rounded(us[0]),
-                after: rounded(us[1]),
-            })
-        };
-        let levels = cut.into_iter().filter_map(level).collect();
-        let side = |side: &Side| SideReport {
+        let words = Words { tree, names, inference, place };
+        Self {
+            schema: SCHEMA,
+            sides: sides.each_ref().map(SideReport::new),
+            rule: RuleReport::new(inference),
+            matches: matches(names, tree),
+            names: name_texts.all,
+            objects: object_texts.all,
+            nodes,
+            functions,
+            explanation: found.lines.iter().map(|&node| words.line(node)).collect(),
+            more_lines: found.more,
+            moved: found.moved.iter().map(|moved| words.moved(moved)).collect(),
+            levels: words.levels(),
+            totals,
+        }
+    }
+}
+
+fn function_rows(inference: &Inference, name_of: &mut impl FnMut(u32) -> u32) -> Vec<FunctionRow> {
+    let mut functions: Vec<FunctionRow> = (0..inference.function_keys.len())
+        .map(|number| {
+            let [total, own] = inference.function(number).map(FigureReport::new);
+            FunctionRow { name: name_of(inference.function_keys[number]), total, own }
+        })
+        .filter(|row| row.total.samples != [0, 0])
+        .collect();
+    let order = |row: &FunctionRow| {
+        let differs = row.total.different || row.own.different;
+        (!differs, -row.own.delta.abs().max(row.total.delta.abs()), -row.total.after.max(row.total.before))
+    };
+    functions.sort_by(|a, b| {
+        let (a, b) = (order(a), order(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
+    });
+    functions
+}
+
+impl SideReport {
+    fn new(side: &Side) -> Self {
+        Self {
             name: side.name.clone(),
             event: side.event.clone(),
             unit: side.unit.clone(),
@@ -287,8 +256,13 @@ impl FrameReport {
             profiles: side.profiles().count(),
             queries: side.queries(),
             samples: side.samples(),
-        };
-        let rule = RuleReport {
+        }
+    }
+}
+
+impl RuleReport {
+    fn new(inference: &Inference) -> Self {
+        Self {
             alpha: ALPHA,
             least_samples: LEAST_SAMPLES,
             node_tests: inference.nodes.tests,
@@ -299,22 +273,78 @@ impl FrameReport {
             session_effect_assumed: inference.is_assumed,
             carries: CARRIES,
             cancels: CANCELS,
-        };
-        Self {
-            schema: SCHEMA,
-            sides: [side(&sides[0]), side(&sides[1])],
-            rule,
-            matches: matches(names, tree),
-            names: name_texts.all,
-            objects: object_texts.all,
-            nodes,
-            functions,
-            explanation,
-            more_lines: found.more,
-            moved,
-            levels,
-            totals,
         }
+    }
+}
+
+/// Nodes by their names.
+struct Words<'c> {
+    tree: &'c MergedTree,
+    names: &'c FrameNames,
+    inference: &'c Inference,
+    /// Of each node in the report.
+    place: Vec<usize>,
+}
+
+impl Words<'_> {
+    fn name(&self, node: u32) -> String {
+        match self.tree.key[node as usize] {
+            NONE => "all".to_owned(),
+            key => self.names.shown(key).to_owned(),
+        }
+    }
+
+    fn line(&self, node: u32) -> LineReport {
+        let callers = self.tree.callers(node).filter(|&above| above != ROOT);
+        let mut path: Vec<String> = callers.map(|above| self.name(above)).collect();
+        path.reverse();
+        let figure = self.inference.node(node);
+        let seen = match only(figure) {
+            Some(0) => "vanished",
+            Some(_) => "new",
+            None => "both",
+        };
+        LineReport {
+            node: self.place[node as usize],
+            name: self.name(node),
+            path,
+            seen,
+            of: rounded(self.inference.node(ROOT).delta()),
+            figure: FigureReport::new(figure),
+        }
+    }
+
+    fn moved(&self, moved: &Moved) -> MovedReport {
+        let names = |nodes: &[u32]| nodes.iter().map(|&node| self.name(node)).collect();
+        let sum = |nodes: &[u32]| rounded(nodes.iter().map(|&node| self.inference.node(node).delta()).sum());
+        MovedReport {
+            within: self.name(moved.within),
+            node: self.place[moved.within as usize],
+            losing: names(&moved.from),
+            gaining: names(&moved.to),
+            lost: sum(&moved.from),
+            gained: sum(&moved.to),
+            sum: rounded(moved.sum),
+        }
+    }
+
+    fn levels(&self) -> Vec<LevelReport> {
+        let of_path: HashMap<u64, u32> =
+            self.tree.path.iter().zip(0..).map(|(&path, node)| (path, node)).collect();
+        let mut cut: Vec<_> = self.tree.cut.iter().collect();
+        cut.sort_by(|(_, a), (_, b)| b[0].max(b[1]).total_cmp(&a[0].max(a[1])));
+        let level = |(&(below, object, why), us): (&(u64, u32, CutReason), &[f64; 2])| {
+            let node = *of_path.get(&below)?;
+            Some(LevelReport {
+                below: self.name(node),
+                node: self.place[node as usize],
+                object: self.names.object_name(object).to_owned(),
+                why,
+                before: rounded(us[0]),
+                after: rounded(us[1]),
+            })
+        };
+        cut.into_iter().filter_map(level).collect()
     }
 }
 

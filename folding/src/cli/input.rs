@@ -103,11 +103,7 @@ fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> 
         told => told,
     };
     if format == InputFormat::PerfScript && threads > 1 {
-        // Standard input may have been read from by others.
-        return match is_file && path != Path::new("-") {
-            true => parallel::read_file(&input, options, threads),
-            false => parallel::read(&mut head.chain(input), options, threads),
-        };
+        return parallel::read(&mut head.chain(input), options, threads);
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;
