@@ -105,6 +105,11 @@ def _ratio(cells: Sequence[str], _: float, low: float, high: float) -> list[_Con
     return [_Contrast((cells[0],), (cells[-1],), low, high)]
 
 
+def _lies_within(cells: Sequence[str], _: float, low: float, high: float) -> list[_Contrast]:
+    """Each cell, of a figure that varies from run to run: by its interval. `within` is for what is exact."""
+    return [_Contrast((cell,), (), low, high) for cell in cells]
+
+
 def _pulls_ahead(cells: Sequence[str], _: float, __: float, ___: float) -> list[_Contrast]:
     """The first over the second is less than the third over the fourth, and so on."""
     pairs = itertools.pairwise(zip(cells[::2], cells[1::2], strict=True))
@@ -119,6 +124,7 @@ def _model(cells: Sequence[str], other: float, low: float, high: float) -> list[
 
 _OF_SEVERAL: Mapping[str, Contrasts] = {
     "rises": _rises, "falls": _falls, "ratio": _ratio, "model": _model, "pulls ahead": _pulls_ahead,
+    "lies within": _lies_within,
 }  # fmt: skip
 PROOFS = ("within", *_OF_SEVERAL, "above", "agrees")
 
@@ -167,7 +173,7 @@ def _compared(
     spread = sum(one.error**4 / one.freedom for one, _ in found)
     half = (t_quantile(0.95, error**4 / spread) if spread else _NORMAL) * error
     low, high = math.exp(log - half), math.exp(log + half)
-    told = f"ratio {math.exp(log):.3g} [{low:.3g}, {high:.3g}]"
+    told = f"{'ratio ' * bool(contrast.under)}{math.exp(log):.3g} [{low:.3g}, {high:.3g}]"
     if contrast.low <= low and high <= contrast.high:
         return True, told
     return (False if high < contrast.low or contrast.high < low else None), told

@@ -49,7 +49,8 @@ def test_an_engine_is_profiled_by_our_client(engine: str, ioflame: Ioflame, tmp_
     rates = engine_named(engine, client="ioflame").parse_report(
         run.path("ioflame-client.report.csv").read_text("utf-8")
     )
-    assert sum(rates) == pytest.approx(record.engine_result["operations"], rel=0.01)
+    # It was asked to end within a second, which has no line.
+    assert 0 <= record.engine_result["operations"] - sum(rates) <= max(rates)
 
     # Frame pointers are enough for RocksDB alone; with either, stacks reach the thread's start.
     assert record.profile is not None

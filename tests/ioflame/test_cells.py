@@ -154,6 +154,17 @@ def test_a_value_that_is_missing_is_not_judged_and_nothing_by_nothing_is_infinit
     assert summary_of([1.0, 2.0]) is not None and summary_of([]) is None
 
 
+def test_a_figure_that_varies_lies_within_by_its_interval() -> None:
+    """3.5 to 4.5: a single 4.51 says nothing; three that are all above do."""
+    values = {"a": 4.51}
+    single = judge("lies within", values, {}, 3.5, 4.5, {"a": None})
+    assert single.holds is None and "without an interval" in single.why
+    assert judge("lies within", {"a": 4.2}, {}, 3.5, 4.5, {"a": None}).holds is True
+    apart = judge("lies within", {"a": 5.0}, {}, 3.5, 4.5, {"a": spread_of([4.98, 5.0, 5.02], None)})
+    assert apart.holds is False and "5 [" in apart.why
+    assert judge("within", values, {}, 3.5, 4.5, {"a": None}).holds is False
+
+
 def test_what_is_expected_is_judged_by_the_interval_of_the_ratio_or_not_at_all() -> None:
     def at_least_3(ours: list[float], seconds: tuple[float, float] | None = None) -> bool | None:
         theirs = spread_of([100.0], (95.0, 105.0)) if seconds else spread_of([100.0, 103.0, 97.0][: len(ours)], None)

@@ -89,10 +89,11 @@ def _fitted(record: Comparison, seconds: float, step: int) -> int:
     least = plan.blocks if step == 1 else 1
     if room < least:
         costs = costs_of(record)
-        needed = f"{math.ceil(sessions * (costs.session_seconds + least * costs.block_seconds) / 60)}m"
+        minutes = math.ceil(sessions * (costs.session_seconds + least * costs.block_seconds) / 60)
+        needed = f"{minutes}m"
         raise UsageError(
             f"--time {format_seconds(seconds)}: {sessions} sessions of {least} block{'s' * (least != 1)} take about "
-            f"{needed}, and the first look is made after them",
+            f"{minutes} min, and the first look is made after them",
             means="there would be no verdict; nothing was started",
             mend=f"--time {shlex.quote(needed)}" + f", or fewer --blocks than {least}" * (least > 1),
         )
