@@ -38,6 +38,8 @@ from tests.e2e.conftest import Finished
 
 pytestmark = pytest.mark.long
 
+# Rows that the rules of a program around RocksDB have beside those of a profile of ours.
+_OF_A_SERVICE = {"flush", "compaction", "application", "WAL", "memtable insert", "write path"}
 # Bytes of a recording: more than its head.
 _SAMPLED = 100_000
 
@@ -107,11 +109,11 @@ def test_the_shares_are_those_of_a_profile_of_the_same_workload(from_outside: At
     assert from_outside.code == 0, from_outside.err + from_outside.out
     ours = {row.name: row for row in read_categories(from_outside.run.directory).rows}
     theirs = {row.name: row for row in read_categories(finished.directory).rows}
-    assert ours.keys() - theirs.keys() == {"flush", "compaction", "application"}
+    assert ours.keys() - theirs.keys() == _OF_A_SERVICE
     assert sum(row.samples or 0 for row in ours.values()) > 500
     for name, row in theirs.items():
         # What is no row's is told apart further here: the client's own code is the application's.
-        same = ["other", "application", "flush", "compaction"] if name == "other" else [name]
+        same = ["other", *_OF_A_SERVICE] if name == "other" else [name]
         share = sum(ours[one].share for one in same)
         width = sum(half_width(one) ** 2 for one in (row, *(ours[name] for name in same))) ** 0.5
         # 1.6 times: nine rows are looked at; a point for what two lives of one process differ by.
