@@ -21,11 +21,18 @@ FORBIDDEN = [
     ("ioflame/present/report.py", "ioflame.measure.profile"),
     ("ioflame/store/add.py", "ioflame.present.report"),
     ("ioflame/stages/rules.py", "ioflame.present.report"),
+    # No room imports the roof, neither its top nor its lowest layer, nor another room.
     ("workloads/engine.py", "ioflame.measure.job"),
+    ("workloads/engine.py", "ioflame.analysis.findings"),
+    ("collectors/perf.py", "ioflame.analysis.findings"),
+    ("ebpf/observer.py", "ioflame.analysis.findings"),
+    ("folding/stackfold.py", "ioflame.analysis.findings"),
+    ("viz/figures.py", "ioflame.analysis.findings"),
     ("viz/weights.py", "collectors.perf"),
     ("folding/stackfold.py", "viz.weights"),
     ("ioflame/analysis/findings.py", "ioflame.measure.job"),
     ("ground/results/record.py", "ioflame.analysis.findings"),
+    ("ground/results/record.py", "viz.weights"),
     ("ground/system/process.py", "ground.results.record"),
     ("ground/text/units.py", "ground.system.process"),
     ("ground/errors.py", "ground.text.units"),
@@ -73,4 +80,5 @@ def test_every_layer_has_a_case() -> None:
     tried = {module.removesuffix(".py").replace("/", ".") for module, _ in FORBIDDEN}
     for layer in LAYERS[1:]:
         rooms = [room.strip() for room in layer.split("|")]
-        assert any(name == room or name.startswith(f"{room}.") for name in tried for room in rooms), layer
+        for room in rooms:
+            assert any(name == room or name.startswith(f"{room}.") for name in tried), room

@@ -11,26 +11,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ground.results.categories import Categories
-from ground.results.cells import Judged
+from ground.results.cells import Judged, Value
+from ground.results.efficiency import (
+    CategoryShare,
+    CategoryTable,
+    Change,
+    Differences,
+    Efficiency,
+    EfficiencyRow,
+    FioRuns,
+    MeasuredStep,
+)
 from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
 from ground.results.metrics import cpu_profiled
-from ground.results.record import RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples, share_draws
 from ioflame.analysis.metric_intervals import figures, slice_columns
 
 __all__ = (
-    "FIO",
-    "CategoryShare",
     "Derived",
-    "MeasuredStep",
     "Row",
-    "baselines",
-    "baselines_beside",
     "derive",
-    "fio_figures",
-    "judged_orders",
-    "movement",
+    "efficiency",
     "predicted_iops",
     "rows",
 )
@@ -62,33 +63,8 @@ def predicted_iops(users: int, *latencies_us: float) -> float:
 
 
 @dataclass(frozen=True)
-class MeasuredStep:
-    """A measured step with its run: record, owner view, leaf view, and the seconds of its windows."""
-
-    step: StepRecord
-    record: RunRecord
-    owner: Categories
-    leaf: Categories
-    series: Sequence[Window]
-
-    def view(self, name: str) -> Categories:
-        return self.owner if name == "owner" else self.leaf
-
-
-@dataclass(frozen=True)
-class CategoryShare:
-    """A category of a row: weight over all repeats, share of it in percent, CPU us per query."""
-
-    name: str
-    weight: int
-    share: float
-    draws: Draws | None
-    us_per_query: float
-
-
-@dataclass(frozen=True)
 class Row:
-    """A step with so many users, all its repeats together; a figure that cannot be had is left out."""
+    """A row of the table with the draws of its figures, which it takes to tell two rows apart."""
 
     step: str
     users: int
@@ -97,6 +73,16 @@ class Row:
 
     def samples(self) -> int:
         return sum(m.record.profile.samples for m in self.repeats if m.record.profile)
+
+    def plain(self) -> EfficiencyRow:
+        return EfficiencyRow(
+            self.step, self.users, self.repeats, {n: _value(d, len(self.repeats)) for n, d in self.figures.items()}
+        )
+
+    def share_draws(self, view: str) -> Sequence[Draws | None]:
+        """Of the view's rows, over the seconds of all repeats; None where a repeat has no seconds."""
+        views = [m.view(view) for m in self.repeats]
+        return share_draws([v.slices for v in views]) if all(v.slices for v in views) else [None] * len(views[0].rows)
 
     def categories(self, view: str) -> list[CategoryShare]:
         """The view's rows, the profiles of all repeats pooled by weight; intervals are over their seconds."""
@@ -107,26 +93,25 @@ class Row:
         names = {"cpuPer": "cpu/query", "usPer": "us/query", "syPer": "sy/query"}
         per_query = {n: metrics[own] for n, own in names.items() if own in metrics}
         cpu = cpu_profiled(per_query, profile.mode if profile else "all")[0] or 0.0
-        known = all(v.slices for v in views)
-        draws: Sequence[Draws | None] = share_draws([v.slices for v in views]) if known else [None] * len(views[0].rows)
         found = []
-        for i, row in enumerate(views[0].rows):
+        for i, (row, draws) in enumerate(zip(views[0].rows, self.share_draws(view), strict=True)):
             weight = sum(v.rows[i].weight for v in views)
             share = 100 * weight / total if total else 0.0
-            found.append(CategoryShare(row.name, weight, share, draws[i], share / 100 * cpu))
+            interval = None if draws is None else draws.interval()
+            found.append(CategoryShare(row.name, weight, share, interval, share / 100 * cpu))
         return found
 
 
 # The figures of fio, by the names of `Baseline`.
-FIO = ("iops", "reqsz", "us_per", "sy_per", "cpu_per", "lat", "io_lat")
+_FIO = ("iops", "reqsz", "us_per", "sy_per", "cpu_per", "lat", "io_lat")
 
 
-def baselines(experiment: ExperimentRecord, users: int) -> list[Baseline]:
+def _baselines(experiment: ExperimentRecord, users: int) -> list[Baseline]:
     """fio's runs with so many users, in the order they were made."""
     return [baseline for _, baseline in _placed(experiment, users)]
 
 
-def baselines_beside(experiment: ExperimentRecord, steps: Sequence[StepRecord]) -> list[Baseline]:
+def _baselines_beside(experiment: ExperimentRecord, steps: Sequence[StepRecord]) -> list[Baseline]:
     """fio's last run before each of the steps and its first after it, with as many users, in the order they were made.
 
     A device that was slow while a step ran was so for its neighbours as well: what is told against them is the step's.
@@ -149,12 +134,12 @@ def _placed(experiment: ExperimentRecord, users: int) -> list[tuple[int, Baselin
     ]
 
 
-def fio_figures(runs: Sequence[Baseline], users: int) -> dict[str, Draws]:
+def _fio_figures(runs: Sequence[Baseline], users: int) -> dict[str, Draws]:
     """The medians of fio's runs, resampled over them; empty without one."""
     if not runs:
         return {}
-    resamples = Resamples([[{name: getattr(run, name) for name in FIO}] for run in runs], seed=users)
-    found = {name: resamples.median(lambda totals, name=name: totals[name]) for name in FIO}  # type: ignore[misc]
+    resamples = Resamples([[{name: getattr(run, name) for name in _FIO}] for run in runs], seed=users)
+    found = {name: resamples.median(lambda totals, name=name: totals[name]) for name in _FIO}  # type: ignore[misc]
     return {**found, "cpu_per": _sum(found["us_per"], found["sy_per"])}
 
 
@@ -171,7 +156,7 @@ def rows(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> Iter
             repeats = [m for m in measured if (m.step.step, m.step.users) == (step, users)]
             if repeats:
                 seed = 1000 * users + number
-                fio = fio_figures(baselines_beside(experiment, [m.step for m in repeats]), users)
+                fio = _fio_figures(_baselines_beside(experiment, [m.step for m in repeats]), users)
                 yield Row(step, users, repeats, _figures(repeats, fio, users, seed))
 
 
@@ -210,9 +195,9 @@ def _figures(repeats: Sequence[MeasuredStep], fio: Mapping[str, Draws], users: i
     return row
 
 
-def movement(first: CategoryShare, last: CategoryShare) -> str:
+def _movement(first: Draws | None, last: Draws | None) -> str:
     """`falls`, `rises`, `none seen`, or `-` where there are no intervals to tell by."""
-    change = None if first.draws is None or last.draws is None else first.draws.change_to(last.draws)
+    change = None if first is None or last is None else first.change_to(last)
     if change is None:
         return "-"
     if not change.leaves_zero:
@@ -226,20 +211,90 @@ _UNDECIDED = {
 }
 
 
-def judged_orders(found: Sequence[Row], orders: Mapping[str, str]) -> list[tuple[str, Judged]]:
+def _judged_orders(owner: Sequence[CategoryTable], orders: Mapping[str, str]) -> Iterator[tuple[str, Judged]]:
     """Do the shares of the owner view move as published (orders: `falls` or `rises`, by category)? By users."""
-    judged = []
-    for users, group in itertools.groupby(found, lambda row: row.users):
-        of_users = list(group)
-        first, last = ({c.name: c for c in row.categories("owner")} for row in (of_users[0], of_users[-1]))
+    for table in owner:
+        steps = list(table.shares.values())
+        first, last = ({c.name: c for c in of_step} for of_step in (steps[0], steps[-1]))
         for name, published in orders.items():
-            a, b = first.get(name), last.get(name)
-            if a is None or b is None or len(of_users) < 2:
+            if name not in first or name not in last or len(steps) < 2:
                 continue
-            seen = movement(a, b)
+            seen = table.moves[name]
             words = "holds" if seen == published else _UNDECIDED.get(seen, f"DOES NOT HOLD: it {seen}")
-            judged.append((
-                f"{users} user{'s' * (users != 1)}: {name} {published}",
-                Judged(None if seen in _UNDECIDED else seen == published, f"{a.share:.2f} -> {b.share:.2f} %: {words}"),
-            ))  # fmt: skip
-    return judged
+            yield (
+                f"{table.users} user{'s' * (table.users != 1)}: {name} {published}",
+                Judged(
+                    None if seen in _UNDECIDED else seen == published,
+                    f"{first[name].share:.2f} -> {last[name].share:.2f} %: {words}",
+                ),
+            )
+
+
+# ---- what is shown -------------------------------------------------------------------------------------------------
+def efficiency(experiment: ExperimentRecord, measured: Sequence[MeasuredStep]) -> Efficiency:
+    """All that the experiment found, as the tables and the page show it."""
+    found = list(rows(experiment, measured))
+    by_users = {users: list(group) for users, group in itertools.groupby(found, lambda row: row.users)}
+    tables = [_categories(group, view) for group in by_users.values() for view in ("owner", "leaf")]
+    return Efficiency(
+        measured,
+        [row.plain() for row in found],
+        [_fio(experiment, users) for users in sorted({s.users for s in experiment.steps if s.baseline})],
+        [one for users, group in by_users.items() for one in _differences(group, _baselines(experiment, users))],
+        tables,
+        list(_judged_orders([table for table in tables if table.view == "owner"], experiment.orders)),
+    )
+
+
+def _value(draws: Draws, runs: int) -> Value:
+    interval = draws.interval()
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    return Value(draws.estimate, low, high, runs)
+
+
+def _fio(experiment: ExperimentRecord, users: int) -> FioRuns:
+    runs = _baselines(experiment, users)
+    return FioRuns(users, runs, {name: draws.estimate for name, draws in _fio_figures(runs, users).items()})
+
+
+def _categories(of_users: Sequence[Row], view: str) -> CategoryTable:
+    first, last = of_users[0], of_users[-1]
+    names = [row.name for row in first.repeats[0].view(view).rows]
+    moves = map(_movement, first.share_draws(view), last.share_draws(view))
+    return CategoryTable(
+        view,
+        first.users,
+        {row.step: row.samples() for row in of_users},
+        {row.step: row.categories(view) for row in of_users},
+        dict(zip(names, moves, strict=True)),
+    )
+
+
+# What of fio drifts when a figure of the database does for the same reason.
+_DRIFTS = {
+    "qps": "iops", "iops": "iops", "rx.lat": "iops", "io.lat": "io_lat", "usPer": "us_per", "syPer": "sy_per",
+    "cpuPer": "cpu_per",
+}  # fmt: skip
+
+
+def _differences(of_users: Sequence[Row], runs: Sequence[Baseline]) -> Iterator[Differences]:
+    """From each step to the next, and from the first to the last."""
+    pairs = list(itertools.pairwise(of_users))
+    if len(of_users) > 2:
+        pairs.append((of_users[0], of_users[-1]))
+    for a, b in pairs:
+        both = [name for name in a.figures if name in b.figures]
+        changes = {name: _change(name, a.figures[name], b.figures[name], runs) for name in both}
+        yield Differences(a.step, b.step, a.users, {name: one for name, one in changes.items() if one is not None})
+
+
+def _change(name: str, a: Draws, b: Draws, runs: Sequence[Baseline]) -> Change | None:
+    difference = a.change_to(b) if a.estimate else None
+    if difference is None:
+        return None
+    if not difference.leaves_zero:
+        return Change(None)
+    change = difference.estimate / a.estimate
+    of_fio = [getattr(run, _DRIFTS[name]) for run in runs] if name in _DRIFTS else []
+    drifts = bool(of_fio) and min(of_fio) > 0 and abs(change) <= max(of_fio) / min(of_fio) - 1
+    return Change(100 * change, drifts)

@@ -27,7 +27,7 @@ from ioflame.measure.cells import (
     refuse_others,
     resolve_cells,
 )  # fmt: skip
-from ioflame.measure.experiment import as_experiment, conduct, laid_out, measured_steps, resumed, write_tables
+from ioflame.measure.experiment import analysed, as_experiment, conduct, laid_out, resumed, write_tables
 from ioflame.measure.job import Job, new_record, resolve
 from ioflame.measure.options import ProfileOptions
 from ioflame.present.experiment_page import cells_text, cells_view, efficiency_view, write_experiment_page
@@ -116,19 +116,19 @@ def _conduct(job: Job, going: ExperimentRun, reporter: Reporter, store: str | No
 
 
 def _print_tables(going: ExperimentRun) -> int:
-    measured = measured_steps(going)
-    write_tables(going, measured)
+    found = analysed(going)
+    write_tables(going, found)
     width = terminal_width(sys.stdout)
-    print(render_efficiency(going.record, measured, width))
+    print(render_efficiency(going.record, found, width))
     failed = [
         replace(check, name=f"{m.step.id} {check.name}")
-        for m in measured
+        for m in found.measured
         for check in m.record.checks
         if check.verdict is Verdict.FAILED
     ]
     if failed:
         print("Failed checks\n" + render_checks(failed, width))
-    _print_places(going.directory, write_experiment_page(efficiency_view(going, measured), going.directory))
+    _print_places(going.directory, write_experiment_page(efficiency_view(going, found), going.directory))
     return EXIT_CHECK_FAILED if worst(failed) is Verdict.FAILED else EXIT_OK
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from collectors.perf import with_dwarf
 from ground.errors import UsageError
 from ground.results.categories import read_categories
+from ground.results.efficiency import Efficiency, MeasuredStep
 from ground.results.experiment import Baseline, ExperimentRecord, ExperimentRun, StepRecord
 from ground.results.files import Files
 from ground.results.record import RunRecord
@@ -17,7 +18,7 @@ from ground.results.run import Run, open_run
 from ground.system.atomic_files import write_whole
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.analysis.io_efficiency import MeasuredStep
+from ioflame.analysis.io_efficiency import efficiency
 from ioflame.measure.baseline import look_at_requests, run_baseline
 from ioflame.measure.estimate import plan_lines
 from ioflame.measure.job import Job, new_record
@@ -29,7 +30,7 @@ from viz.terminal.experiment import render_efficiency
 from workloads.experiment import Experiment, PlannedStep
 from workloads.registry import engine_named
 
-__all__ = ("as_experiment", "conduct", "laid_out", "measured_steps", "resumed", "with_callgraph", "write_tables")
+__all__ = ("analysed", "as_experiment", "conduct", "laid_out", "resumed", "with_callgraph", "write_tables")
 
 # Threads of the steps that make the tree: whatever the users, all steps read the same tree.
 WRITERS = 1
@@ -107,8 +108,8 @@ def conduct(job: Job, going: ExperimentRun, reporter: Reporter) -> None:
     _Conductor(job, going, reporter).conduct()
 
 
-def measured_steps(going: ExperimentRun) -> list[MeasuredStep]:
-    """The measured steps of a whole experiment, read from their runs."""
+def analysed(going: ExperimentRun) -> Efficiency:
+    """What a whole experiment found, from the runs of its measured steps."""
     measured = []
     for step in going.record.steps:
         if step.kind == "measure":
@@ -116,12 +117,12 @@ def measured_steps(going: ExperimentRun) -> list[MeasuredStep]:
             run = open_run(directory)
             owner, leaf = read_categories(directory), read_categories(directory, "leaf")
             measured.append(MeasuredStep(step, run.record, owner, leaf, run.series()))
-    return measured
+    return efficiency(going.record, measured)
 
 
-def write_tables(going: ExperimentRun, measured: Sequence[MeasuredStep]) -> None:
+def write_tables(going: ExperimentRun, found: Efficiency) -> None:
     """The tables of the experiment, as text and with tabs, into its directory."""
-    text, table = render_efficiency(going.record, measured), render_report_tsv(going.record, measured)
+    text, table = render_efficiency(going.record, found), render_report_tsv(going.record, found.measured)
     write_whole(going.directory / Files.SUMMARY, text.encode("utf-8", "replace"))
     write_whole(going.directory / "summary.tsv", table.encode("utf-8", "replace"))
 

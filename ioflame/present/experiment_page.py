@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ground.results.cells import CellOutcome, CellsRun, Heading, Judged, Value
+from ground.results.cells import CellOutcome, CellsRun, Heading, Judged
 from ground.results.checks import Verdict
+from ground.results.efficiency import Efficiency, EfficiencyRow, MeasuredStep
 from ground.results.experiment import ExperimentRun
 from ground.results.files import Files
 from ground.results.metrics import LEGEND
 from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
-from ioflame.analysis.bootstrap import Draws
-from ioflame.analysis.io_efficiency import MeasuredStep, Row, judged_orders, rows
 from ioflame.present.cell_builds import breakdowns_of, compared_builds
 from ioflame.stages.cell_table import headings_of, judged, values_of
 from viz.experiment_view import ExperimentView, MadeRun
@@ -108,38 +107,29 @@ def _links(directory: Path, run: CellOutcome, steps: Sequence[str]) -> dict[str,
 
 
 # ---- io-efficiency -------------------------------------------------------------------------------------------------
-def efficiency_view(going: ExperimentRun, measured: Sequence[MeasuredStep]) -> ExperimentView:
+def efficiency_view(going: ExperimentRun, found: Efficiency) -> ExperimentView:
     """What the page of the IO-efficiency experiment shows: its cells are the measured steps."""
     record = going.record
-    found = list(rows(record, measured))
-    proofs = [(f"{m.step.id}: it is the workload that it is to be", _proved(m)) for m in measured]
+    proofs = [(f"{m.step.id}: it is the workload that it is to be", _proved(m)) for m in found.measured]
     return ExperimentView(
         title=record.name,
         about=record.about,
         facts=f"{record.created}; {describe_host(record.host)}; RocksDB {record.tools.get('engine', '?')}",
         headings=[Heading(name, _OWN_LEGEND.get(name) or LEGEND[name], digits) for name, digits in _FIGURES.items()],
-        values={_cell(row): {name: _value(row, row.figures.get(name)) for name in _FIGURES} for row in found},
-        judged=[*judged_orders(found, record.orders), *proofs],
+        values={_cell(row): {name: row.figures.get(name) for name in _FIGURES} for row in found.rows},
+        judged=[*found.orders, *proofs],
         spread=_BOOTSTRAP,
         charted=_CHARTED,
         runs=[
             MadeRun(_cell(row), m.step.id, m.record.database.get("levels", ""), _page_of(going.directory, m))
-            for row in found
+            for row in found.rows
             for m in row.repeats
         ],
     )
 
 
-def _cell(row: Row) -> str:
+def _cell(row: EfficiencyRow) -> str:
     return f"{row.step}, {row.users} user{'s' * (row.users != 1)}"
-
-
-def _value(row: Row, draws: Draws | None) -> Value | None:
-    if draws is None:
-        return None
-    interval = draws.interval()
-    low, high = (None, None) if interval is None else (interval.low, interval.high)
-    return Value(draws.estimate, low, high, len(row.repeats))
 
 
 def _proved(measured: MeasuredStep) -> Judged:

@@ -11,9 +11,10 @@ import pytest
 
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
+from ground.results.efficiency import MeasuredStep
 from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
 from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
-from ioflame.analysis.io_efficiency import MeasuredStep, Row, rows
+from ioflame.analysis.io_efficiency import Row, efficiency, rows
 from tests.records import window
 from viz.terminal.experiment import render_efficiency
 
@@ -74,7 +75,8 @@ def experiment(found: Sequence[MeasuredStep], *of_fio: float) -> ExperimentRecor
 
 
 def rendered(found: Sequence[MeasuredStep], *of_fio: float) -> str:
-    return render_efficiency(experiment(found, *of_fio), found)
+    made = experiment(found, *of_fio)
+    return render_efficiency(made, efficiency(made, found))
 
 
 def rows_of(found: Sequence[MeasuredStep], *of_fio: float) -> list[Row]:
@@ -196,7 +198,7 @@ def test_reads_of_others_are_named_beside_the_figures_they_spoil() -> None:
     spoilt = made.steps[2].baseline
     assert spoilt is not None
     spoilt.others = 0.468
-    text = render_efficiency(made, [step])
+    text = render_efficiency(made, efficiency(made, [step]))
     assert cells(text, "readrandom", "1")[-1] == "hold, others"
     assert "9990, 10000 (47 % of the bytes were read by others), 10010" in text
 

@@ -10,6 +10,7 @@ import pytest
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import Cell, RelativeTable
 from ground.results.experiment import ExperimentRun
+from ioflame.analysis.io_efficiency import efficiency
 from ioflame.present.experiment_page import efficiency_view
 from tests.viz.conftest import Opener
 from tests.viz.test_efficiency import experiment, measured
@@ -96,7 +97,9 @@ def test_the_io_efficiency_experiment_has_the_same_page(chromium_page: Opener, t
     ]
     record = experiment(steps)
     record.orders = {"bloom": "falls", "libc+k": "falls"}
-    page = chromium_page.html(render_experiment(efficiency_view(ExperimentRun(tmp_path, record), steps)))
+    page = chromium_page.html(
+        render_experiment(efficiency_view(ExperimentRun(tmp_path, record), efficiency(record, steps)))
+    )
     assert (
         page.locator("main p:visible")
         .first.inner_text()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ground.results.efficiency import MeasuredStep
 from ground.results.experiment import ExperimentRecord, StepRecord
 from ground.results.writes import Writes, columns
-from ioflame.analysis.io_efficiency import MeasuredStep
 
 __all__ = ("HEADER", "render_report_tsv")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
+from ground.results.cells import Value
 from ground.results.checks import Verdict
+from ground.results.efficiency import Change, Efficiency, EfficiencyRow, FioRuns, MeasuredStep
 from ground.results.experiment import Baseline, ExperimentRecord
-from ground.results.interval import Interval
 from ground.results.metrics import LEGEND
 from ground.system.host import describe_host
-from ioflame.analysis.bootstrap import Draws
-from ioflame.analysis.io_efficiency import FIO, MeasuredStep, Row, baselines, fio_figures, rows
 from viz.terminal.columns import aligned, folded
 from viz.terminal.experiment_categories import render_categories, render_orders
 from viz.terminal.writes import render_writes
@@ -35,16 +33,12 @@ _FOREIGN = 0.05
 _REMARKS = {"others' reads": "others", "drift": "drift"}
 
 
-def render_efficiency(experiment: ExperimentRecord, measured: Sequence[MeasuredStep], width: int | None = None) -> str:
+def render_efficiency(experiment: ExperimentRecord, found: Efficiency, width: int | None = None) -> str:
     """All tables as text, no line wider than `width`. Figures of several repeats are medians."""
-    found = list(rows(experiment, measured))
-    parts = [_head(experiment, measured), render_writes(experiment, width), _fio_table(experiment, width)]
-    parts += [_database_table(found, width), _difference_table(experiment, found, width)]
-    parts.append(_model_table(found, width))
-    for users in dict.fromkeys(row.users for row in found):
-        of_users = [row for row in found if row.users == users]
-        parts += [render_categories(of_users, view, width) for view in ("owner", "leaf")]
-    parts += [render_orders(found, experiment.orders), _proof_table(measured, width)]
+    parts = [_head(experiment, found.measured), render_writes(experiment, width), _fio_table(found.fio, width)]
+    parts += [_database_table(found.rows, width), _difference_table(found, width), _model_table(found.rows, width)]
+    parts += [render_categories(table, width) for table in found.categories]
+    parts += [render_orders(found.orders), _proof_table(found.measured, width)]
     return folded("\n\n".join(part for part in parts if part), width) + "\n"
 
 
@@ -80,23 +74,22 @@ def _profile_lines(measured: Sequence[MeasuredStep]) -> list[str]:
     return lines
 
 
-def _fio_table(experiment: ExperimentRecord, width: int | None) -> str:
-    counts = sorted({s.users for s in experiment.steps if s.baseline})
-    if not counts:
+def _fio_table(fio: Sequence[FioRuns], width: int | None) -> str:
+    if not fio:
         return ""
     digits = {"iops": 0, "reqsz": 1, "us_per": 3, "sy_per": 3, "cpu_per": 3, "lat": 2, "io_lat": 2}
     heads = ["users", "", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs"]
     table = [heads]
-    for users in counts:
-        runs = baselines(experiment, users)
-        fio = fio_figures(runs, users)
-        table.append([str(users), "median", *(f"{fio[n].estimate:.{digits[n]}f}" for n in FIO), str(len(runs))])
+    for one in fio:
+        medians = [f"{one.medians[name]:.{places}f}" for name, places in digits.items()]
+        table.append([str(one.users), "median", *medians, str(len(one.runs))])
         for what, choose in (("least", min), ("most", max)):
-            table.append(["", what, *(f"{choose(getattr(run, n) for run in runs):.{digits[n]}f}" for n in FIO), ""])
+            ends = [f"{choose(getattr(run, name) for run in one.runs):.{places}f}" for name, places in digits.items()]
+            table.append(["", what, *ends, ""])
     orders = [
-        f"\n  {users} user{'s' * (users != 1)}: iops of the runs in order: "
-        + ", ".join(f"{run.iops:.0f}{_of_others(run)}" for run in baselines(experiment, users))
-        for users in counts
+        f"\n  {one.users} user{'s' * (one.users != 1)}: iops of the runs in order: "
+        + ", ".join(f"{run.iops:.0f}{_of_others(run)}" for run in one.runs)
+        for one in fio
     ]
     return (
         "fio, random reads of the database's own files (sync, O_DIRECT, one read in flight per user)\n"
@@ -111,14 +104,13 @@ def _of_others(run: Baseline) -> str:
     return f" ({100 * run.others:.0f} % of the bytes were read by others)" if run.others > _FOREIGN else ""
 
 
-def _database_table(found: Sequence[Row], width: int | None) -> str:
+def _database_table(found: Sequence[EfficiencyRow], width: int | None) -> str:
     table = [["test", "users", "", *_COLUMNS, "runs", "proofs"]]
     for row in found:
         cells = [_digits(row.figures.get(name), digits) for name, digits in _COLUMNS.items()]
         table.append([row.step, str(row.users), "", *cells, str(len(row.repeats)), _verdict_of(row)])
-        intervals = {name: row.figures[name].interval() for name in _COLUMNS if name in row.figures}
         for what, end in (("from", "low"), ("to", "high")):
-            ends = [_end(intervals.get(name), end, digits) for name, digits in _COLUMNS.items()]
+            ends = [_end(row.figures.get(name), end, digits) for name, digits in _COLUMNS.items()]
             if any(ends):
                 table.append(["", "", what, *ends, "", ""])
     alone = all(len(row.repeats) == 1 for row in found)
@@ -135,15 +127,16 @@ def _database_table(found: Sequence[Row], width: int | None) -> str:
     ])  # fmt: skip
 
 
-def _digits(draws: Draws | None, digits: int) -> str:
-    return "-" if draws is None else f"{draws.estimate:.{digits}f}"
+def _digits(value: Value | None, digits: int) -> str:
+    return "-" if value is None else f"{value.median:.{digits}f}"
 
 
-def _end(interval: Interval | None, end: str, digits: int) -> str:
-    return "" if interval is None else f"{getattr(interval, end):.{digits}f}"
+def _end(value: Value | None, end: str, digits: int) -> str:
+    found = None if value is None else getattr(value, end)
+    return "" if found is None else f"{found:.{digits}f}"
 
 
-def _verdict_of(row: Row) -> str:
+def _verdict_of(row: EfficiencyRow) -> str:
     checks = [check for m in row.repeats for check in m.record.checks]
     if any(check.verdict is Verdict.FAILED for check in checks):
         return "FAILED"
@@ -151,26 +144,13 @@ def _verdict_of(row: Row) -> str:
     return ", ".join(["hold", *(remark for name, remark in _REMARKS.items() if name in warned)])
 
 
-# What of fio drifts when a figure of the database does for the same reason.
-_DRIFTS = {
-    "qps": "iops", "iops": "iops", "rx.lat": "iops", "io.lat": "io_lat", "usPer": "us_per", "syPer": "sy_per",
-    "cpuPer": "cpu_per",
-}  # fmt: skip
-
-
-def _difference_table(experiment: ExperimentRecord, found: Sequence[Row], width: int | None) -> str:
-    table = [["from", "to", "users", *_COMPARED]]
-    for _, group in itertools.groupby(found, lambda row: row.users):
-        of_users = list(group)
-        pairs = list(itertools.pairwise(of_users))
-        if len(of_users) > 2:
-            pairs.append((of_users[0], of_users[-1]))
-        for a, b in pairs:
-            runs = baselines(experiment, a.users)
-            cells = [_difference(n, a.figures.get(n), b.figures.get(n), runs) for n in _COMPARED]
-            table.append([a.step, b.step, str(a.users), *cells])
-    if len(table) == 1:
+def _difference_table(found: Efficiency, width: int | None) -> str:
+    if not found.differences:
         return ""
+    table = [["from", "to", "users", *_COMPARED]]
+    for one in found.differences:
+        cells = [_difference(one.changes.get(name)) for name in _COMPARED]
+        table.append([one.first, one.last, str(one.users), *cells])
     return (
         "Differences between steps, % of the first\n" + aligned(table, width)
         + f"\n  {NO_DIFFERENCE}: the 95 % interval of the difference holds zero; -: too few seconds for an interval;"
@@ -178,21 +158,13 @@ def _difference_table(experiment: ExperimentRecord, found: Sequence[Row], width:
     )  # fmt: skip
 
 
-def _difference(name: str, a: Draws | None, b: Draws | None, runs: Sequence[Baseline]) -> str:
-    if a is None or b is None or not a.estimate:
+def _difference(change: Change | None) -> str:
+    if change is None:
         return "-"
-    difference = a.change_to(b)
-    if difference is None:
-        return "-"
-    if not difference.leaves_zero:
-        return NO_DIFFERENCE
-    change = difference.estimate / a.estimate
-    of_fio = [getattr(run, _DRIFTS[name]) for run in runs] if name in _DRIFTS else []
-    drifts = bool(of_fio) and min(of_fio) > 0 and abs(change) <= max(of_fio) / min(of_fio) - 1
-    return f"{100 * change:+.1f}{' ?' * drifts}"
+    return NO_DIFFERENCE if change.percent is None else f"{change.percent:+.1f}{' ?' * change.of_fio}"
 
 
-def _model_table(found: Sequence[Row], width: int | None) -> str:
+def _model_table(found: Sequence[EfficiencyRow], width: int | None) -> str:
     table = [["test", "users", "actual iops", "fio.lat + cpu.inc", "off %", "95 %", "io.lat + cpuPer", "off %", "95 %"]]
     for row in found:
         cells = []
@@ -201,9 +173,8 @@ def _model_table(found: Sequence[Row], width: int | None) -> str:
             if off is None or actual is None:
                 cells += ["-", "-", "-"]
                 continue
-            interval = off.interval()
-            cells += [f"{actual.estimate * (1 + off.estimate / 100):.0f}", f"{off.estimate:+.1f}"]
-            cells.append("-" if interval is None else f"{interval.low:+.1f}..{interval.high:+.1f}")
+            cells += [f"{actual.median * (1 + off.median / 100):.0f}", f"{off.median:+.1f}"]
+            cells.append("-" if off.low is None or off.high is None else f"{off.low:+.1f}..{off.high:+.1f}")
         table.append([row.step, str(row.users), _digits(row.figures.get("iops"), 0), *cells])
     return (
         "Models: IOPS of users that wait for one read after the other, from the parts of one read\n"
