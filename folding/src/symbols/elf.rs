@@ -1,7 +1,8 @@
 //! What is read of an ELF file: where its code is mapped, its build id, and its symbols.
 
+use super::debug_size::debug_size;
 use super::table::{Binding, SymbolTable, TableBuilder};
-use super::{debugdata, go, inlines};
+use super::{debugdata, go};
 use crate::addresses::{FileOffset, ObjectAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::regular;
@@ -61,7 +62,7 @@ impl Elf {
                 section.size() > 0 && section.file_range().is_some()
             }),
             has_debug_info: file.section_by_name(".debug_info").is_some(),
-            debug_size: inlines::own_size(file),
+            debug_size: debug_size(file),
             has_alt_link: file.section_by_name(".gnu_debugaltlink").is_some(),
         })
     }

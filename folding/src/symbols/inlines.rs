@@ -14,7 +14,6 @@ use crate::intern::{IntMap, Interner};
 use crate::unwind::DwarfSlice;
 use entries::{UnitReader, Units};
 use gimli::{Dwarf, Unit};
-pub use sections::size as own_size;
 use sections::{DebugSections, Package, SplitUnit, UnitHeader};
 use std::collections::HashMap;
 use std::ops::Range;

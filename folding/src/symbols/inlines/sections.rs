@@ -2,6 +2,7 @@
 
 use crate::budget::Budget;
 use crate::regular;
+use crate::symbols::debug_size::{debug_size, is_useless};
 use crate::symbols::elf::{DEBUG_ROOT, Elf, build_id_path};
 use crate::unwind::DwarfSlice;
 use gimli::{
@@ -36,7 +37,7 @@ impl DebugSections {
         let source = regular::open(path).ok()?;
         let cache = ReadCache::new(&source);
         let file = File::parse(&cache).ok()?;
-        let _share = budget.take_of(source.metadata().ok()?.len(), size(&file))?;
+        let _share = budget.take_of(source.metadata().ok()?.len(), debug_size(&file))?;
         Self::load(&file, &source, SectionId::dwo_name)
     }
 
@@ -89,13 +90,6 @@ impl Package {
     }
 }
 
-/// Names and inlined functions need the rest; these are large, and stay in the file.
-fn is_useless(name: &str) -> bool {
-    const USELESS: [&str; 6] =
-        [".debug_line", ".debug_loc", ".debug_loclists", ".debug_macinfo", ".debug_macro", ".debug_names"];
-    USELESS.contains(&name.trim_end_matches(".dwo"))
-}
-
 /// Files that hold a part of a file's debug information: what it shares with others, and its package.
 pub fn beside(path: &Path, shares: bool) -> impl Iterator<Item = PathBuf> {
     let shared = || {
@@ -103,20 +97,6 @@ pub fn beside(path: &Path, shares: bool) -> impl Iterator<Item = PathBuf> {
         shared_file(&File::parse(&cache).ok()?, path)
     };
     shares.then(shared).flatten().into_iter().chain([Package::path(path)])
-}
-
-/// Bytes that the debug sections of a file take when they are read, as it says itself.
-pub fn size<'a, R: ReadRef<'a>>(file: &File<'a, R>) -> u64 {
-    let size = |section: object::Section<'a, '_, R>| {
-        let name = section.name().ok()?;
-        // Old ones are called after their compression.
-        let is_debug = name.starts_with(".debug_") || name.starts_with(".zdebug_");
-        // A package is read with all that it has.
-        let left_out = !name.ends_with(".dwo") && is_useless(&name.replacen(".zdebug_", ".debug_", 1));
-        (is_debug && !left_out)
-            .then(|| section.compressed_file_range().ok().map_or(0, |place| place.uncompressed_size))
-    };
-    file.sections().filter_map(size).fold(0, u64::saturating_add)
 }
 
 /// A section, unpacked; empty where there is none, and `None` where it cannot be read or there is no memory for it. `file`
