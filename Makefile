@@ -48,7 +48,7 @@ $(error $(refusal))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-long test-by-hand lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-quick test-long test-by-hand lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -97,6 +97,9 @@ define run_pytest
 	$(PYTEST) -m '$(1) and not alone and not by_hand' -n auto --dist worksteal
 	$(PYTEST) -m '$(1) and alone and not by_hand'
 endef
+
+test-quick: ## tests without root, perf, a browser or a database: a minute, after make setup-dev
+	$(BIN)/pytest -q -m 'not (needs or alone or long or by_hand or slow)' -n auto --dist worksteal
 
 test-long: setup-dev ## services, engines, comparisons, experiments, what goes wrong (11 min); CI runs both
 	$(call run_pytest,long)

@@ -66,6 +66,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "xmllint": lambda: shutil.which("xmllint") is not None,
     "llvm-dwp": lambda: shutil.which("llvm-dwp") is not None,
     "thorin": (DEV_TOOLS / "thorin").exists,
+    "cargo": lambda: _runs("cargo", "--version"),
     "clang": lambda: shutil.which("clang++") is not None,
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
     "myrocks": lambda: bool(shutil.which("sysbench")) and Path("/usr/lib/mysql/plugin/ha_rocksdb.so").exists(),

@@ -39,10 +39,12 @@ def crossings(workspace: Path) -> list[str]:
     return found
 
 
+@pytest.mark.needs("cargo")
 def test_rooms_depend_on_crates_alone() -> None:
     assert crossings(ROOT) == []
 
 
+@pytest.mark.needs("cargo")
 @pytest.mark.parametrize(
     ("own", "other", "table"),
     [

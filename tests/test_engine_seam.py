@@ -15,6 +15,8 @@ import pytest
 
 from workloads.registry import engine_named, engine_names
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
 ENGINES = ROOT / "workloads" / "engines"

@@ -10,6 +10,8 @@ import pytest
 
 from ioflame.analysis.bisect import Costs, Found, Observation, Search
 
+pytestmark = pytest.mark.slow
+
 COMMITS, EFFECT, BLOCK_SD = 1000, 0.05, 0.06
 # Blocks in which the ends were proven to differ.
 PROOF = 16

@@ -8,6 +8,8 @@ import pytest
 from ground.results.differences import Budget
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 
+pytestmark = pytest.mark.slow
+
 # us per query: CPU by category, then waits.
 CATEGORIES = {"libc+k": 24.0, "checksm": 12.0, "LRU": 8.0, "bloom": 6.0, "other": 4.0}
 BLOCKED, RUN_QUEUE, REST = 34.0, 12.0, 0.5

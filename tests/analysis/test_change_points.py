@@ -11,6 +11,8 @@ import pytest
 from ground.results.history import Fit
 from ioflame.analysis.change_points import Run, fit_history
 
+pytestmark = pytest.mark.slow
+
 VERSIONS, REPEATS = 30, 6
 # Of one run; of a version of REPEATS runs it is ERROR.
 SD = 0.03

@@ -16,6 +16,8 @@ from ioflame.analysis.compare.planning import plan
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
 from tests.analysis.worlds import Device, World, autoregressive, compared, first_slot, heavy_tails, ramp, white
 
+pytestmark = pytest.mark.slow
+
 HOSTS = {
     "white noise": World(white),
     "AR(1) 0.8": World(autoregressive),

@@ -17,6 +17,8 @@ from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare, d
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile, t_tail
 from tests.analysis.worlds import Device, steady
 
+pytestmark = pytest.mark.slow
+
 COSTS = Costs(60, 24)
 
 

@@ -12,6 +12,8 @@ import pytest
 from collectors.counters import Device, ProcessProbe, delta, device_of
 from ground.errors import HostError, MeasurementError
 
+pytestmark = pytest.mark.slow
+
 BLOCK = 4096
 READS = 1009  # a prime: no batching can make it up
 

@@ -28,6 +28,8 @@ from ground.system.process import Children
 from ground.text.progress import Reporter
 from tests.collectors.conftest import StartThreads, thread_states
 
+pytestmark = pytest.mark.slow
+
 
 def sample(plan: PmpPlan, pid: int, directory: Path, seconds: float) -> Pmp:
     with Children() as children:

@@ -18,6 +18,8 @@ from ground.system.process import Child, Children
 from ground.text.progress import Reporter
 from workloads.engines.rocksdb.engine import RocksDB
 
+pytestmark = pytest.mark.slow
+
 LIFETIME = 4
 # Reports so many seconds, one tenth of a second apart but dated one second apart, and ends.
 ENGINE = """

@@ -18,6 +18,8 @@ from ground.system.binaries import built_binary
 from tests.collectors.conftest import StartThreads, thread_states
 from tests.collectors.sampler import Sampler, not_stopped, with_frame
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.alone
 @pytest.mark.parametrize("callgraph", ["fp", "dwarf"])

@@ -11,6 +11,8 @@ import pytest
 from tests.collectors.conftest import StartThreads, thread_states
 from tests.collectors.sampler import Sampler, with_frame
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("mode", ["calls", "filtered", "signals"])
 def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_path: Path, mode: str) -> None:

@@ -25,6 +25,8 @@ from ioflame.measure.agent import Service, turn_of
 
 _CLOCK_NANOSLEEP = {"x86_64": 230, "aarch64": 115}[os.uname().machine]
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600.0
 
 

@@ -18,6 +18,8 @@ from ground.results.store.ids import FrameTable
 from ioflame import cli
 from ioflame.analysis.fleet import Hosts, change_of, watch_of
 
+pytestmark = pytest.mark.slow
+
 
 def hosts(values: Sequence[float]) -> Hosts:
     return Hosts(len(values), sum(values), sum(value * value for value in values))

@@ -14,6 +14,8 @@ import pytest
 
 from ioflame.commands.arguments import add_profile_arguments, add_repetition
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 # What a shell or make would take for its own, and what splitting at blanks would lose.
 VALUES = (

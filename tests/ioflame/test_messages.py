@@ -63,8 +63,9 @@ def run(tmp_path: Path) -> Run:
     return made
 
 
-def test_the_command_that_makes_a_run_again(run: Run) -> None:
-    assert shlex.split(shown_command("analyse", run))[-2:] == ["analyse", str(run.directory)]
+def test_the_command_that_makes_a_run_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.directory.parent)
+    assert shlex.split(shown_command("analyse", run))[-2:] == ["analyse", run.directory.name]
 
 
 def test_the_command_in_a_pages_note(run: Run) -> None:

@@ -14,6 +14,8 @@ import pytest
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.system.process import Children, capture, interruptible, tool_path
 
+pytestmark = pytest.mark.slow
+
 
 def alive(pid: int) -> bool:
     """Running: neither gone nor a zombie that its parent has still to reap."""

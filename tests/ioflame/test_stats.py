@@ -14,6 +14,8 @@ from ground.text.units import truncate
 from ioflame.analysis.bootstrap import Draws, Resamples, median, share_draws, share_intervals
 from ioflame.analysis.io_efficiency import derive, predicted_iops
 
+pytestmark = pytest.mark.slow
+
 TABLES = Path(__file__).parent.parent / "data" / "io-efficiency.tsv"
 
 

@@ -19,6 +19,8 @@ from ground.text.columns import escaped
 from ioflame.cli import main
 from tests.viz.runs import record
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 TITLE = "\x1b]0;pwned\x07"
 PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

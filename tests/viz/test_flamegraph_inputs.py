@@ -126,6 +126,7 @@ def test_a_difference_is_not_drawn_as_stacks(tmp_path: Path, capsys: pytest.Capt
     assert "difference of two profiles" in capsys.readouterr().err
 
 
+@pytest.mark.needs("perf")
 def test_a_recording_cut_short_is_drawn_as_far_as_it_goes(
     recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,6 +22,8 @@ from tests.viz import observers
 from tests.viz.runs import RATES, record, series
 from viz.page.rendering import part
 
+pytestmark = pytest.mark.slow
+
 REPORT = "db_bench.report.csv"
 FOLDED = b"db_bench;start_thread;rocksdb::DBImpl::Get;__libc_pread;vfs_read_[k] 600\ndb_bench;start_thread;x 400\n"
 # Text of perf script, two threads off their CPUs.

@@ -20,6 +20,8 @@ from workloads.our_client import lines_of, result_of
 from workloads.registry import engine_named
 from workloads.steps import DatabaseShape, StepParameters
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ("rocksdb", "leveldb", "lmdb")
 KEYS = 10_007
 # Small enough that each engine compacts, or splits pages, within a second.

@@ -18,6 +18,8 @@ from ground.results.store.parquet_files import writing
 from ioflame.store.add import add_to_store
 from tests.ioflame.store.stored import command, made_run, weights
 
+pytestmark = pytest.mark.slow
+
 
 def _flip(path: Path) -> None:
     data = bytearray(path.read_bytes())

@@ -28,6 +28,8 @@ from ioflame.store.export import export_run
 from ioflame.store.history import read_history
 from tests.ioflame.store.stored import made_comparison, made_run, weights
 
+pytestmark = pytest.mark.slow
+
 FIGURES = (
     "FROM relative_qps",
     "FROM us_per_query",
