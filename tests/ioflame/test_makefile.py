@@ -49,10 +49,15 @@ def arguments(file: Path) -> list[str]:
     return file.read_text().split("\0")[:-1]
 
 
-def make(place: Path, target: str, *variables: str, **environment: str) -> None:
+def ended(place: Path, target: str, *variables: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The end of a make that knows of no other one around it."""
     environment |= {name: os.environ[name] for name in ("PATH", "HOME")}
     command = ["make", target, *variables]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+
+
+def make(place: Path, target: str, *variables: str, **environment: str) -> None:
+    done = ended(place, target, *variables, **environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert not (place / "expanded").exists()
 
@@ -107,7 +112,7 @@ def test_a_variable_that_no_target_knows_is_refused_before_anything_starts(
     place: Path, given: list[str], says: str
 ) -> None:
     for target in ("profile", "help"):
-        done = subprocess.run(["make", target, *given], cwd=place, capture_output=True, text=True, check=False)
+        done = ended(place, target, *given)
         assert (done.returncode, done.stdout) == (2, "")
         assert says in done.stderr
         assert {path.name for path in place.iterdir()} == {"Makefile", ".venv", "ioflame"}
