@@ -134,9 +134,10 @@ class TargetProbe:
         held = [process for process in self.target.processes if process.pid not in self._gone]
         while True:
             found = {process.pid: values for process in held if (values := self._of_process(process)) is not None}
-            held = [process for process in held if process.pid in found and process.stat()]
-            if len(held) == len(found):
+            left = [process for process in held if process.pid in found and process.stat()]
+            if len(left) == len(held):
                 break
+            held = left
         self._pass_on(found)
         new = [process for process in held if process.pid not in self._processes]
         for process in held:
