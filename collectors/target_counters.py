@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from collectors.counters import TICK_NS, Device, Snapshot, Task, disk_counts, host_times
 from ground.results.record import ENDED
@@ -190,8 +191,19 @@ class TargetProbe:
                     for pid in ended:
                         known.first = tuple(a + b for a, b in zip(known.first, self._processes[pid].last, strict=True))
                     continue
+                faults = sum(self._processes[pid].last[3] for pid in ended)
+                if known is not None and self._is_waiting(heir, ended, known.last[-1] + faults):
+                    self._gone.difference_update(ended)  # the next look tells
+                    continue
             if self.target.alive and self._of_group is None:
                 self.lost += len(self._young.intersection(ended))
+
+    def _is_waiting(self, heir: int, ended: Iterable[int], faults: int) -> bool:
+        """Whether some are dead and not waited for yet, or were waited for while we looked."""
+        if any(Path("/proc", str(pid)).exists() for pid in ended):
+            return True
+        now = next((self._of_process(one) for one in self.target.processes if one.pid == heir), None)
+        return now is not None and now[-1] >= faults
 
     def _read_threads(self, process: HeldProcess) -> None:
         """What they have done; nothing of one that is gone, or becomes so."""
