@@ -23,12 +23,12 @@ from ebpf.backends import try_backend
 from ground.errors import HostError
 from ground.system.memory_limit import limited_memory
 from tests.litter import Session
+from tests.places import ROOT
 
 # How long an example takes says nothing here: speed lives in `make bench`.
 settings.register_profile("ioflame", deadline=None)
 settings.load_profile("ioflame")
 
-ROOT = Path(__file__).parent.parent
 # As `make test-by-hand` leaves it.
 ROCKSDBJNI = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ioflame" / "rocksdbjni.jar"
 DEV_TOOLS = ROOT / "target" / "dev-tools" / "bin"

@@ -16,7 +16,8 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from tests.places import ROOT
+
 # Which ioflame it was, and the processes that an analysis starts, with their times.
 _OWN = ("ioflame", "commands")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.places import ROOT
 
 # A crate by the folder of its sources.
 _SOURCES = (

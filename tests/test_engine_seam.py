@@ -9,15 +9,14 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
 from workloads.registry import engine_named, engine_names
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent
 ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
 ENGINES = ROOT / "workloads" / "engines"
 # Text for a reader: the examples and help of a command.

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.places import ROOT
+
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 LAYERS: list[str] = CONTRACTS["contracts"][0]["layers"]
 # A module of each layer, and one of a layer above it (or of a room beside it) that it may not import.

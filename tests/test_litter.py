@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.places import ROOT
 
 pytestmark = [pytest.mark.needs("unshare"), pytest.mark.needs("loop")]
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
+
 STACKFOLD = ROOT / "target" / "release" / "stackfold"
 TOOLS = ROOT / "target" / "bench-tools"
 INFERNO_VERSION = "0.12.8"

@@ -31,8 +31,8 @@ from ground.system.binaries import built_binary
 from ground.system.held_process import HeldProcess
 from ioflame.analysis.bootstrap import median
 from tests.bench.common import DB_FLAGS, database, machine, say
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 LOADER = ROOT / "target" / "release" / "ioflame-ebpf"
 # From the start of an observer to its first window, and from its end to the next: attaching slows the workload too.
 SETTLE_SECONDS = 1.0

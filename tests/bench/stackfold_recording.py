@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.common import (
-    ROOT,
     STACKFOLD,
     Program,
     at_most,
@@ -32,6 +31,7 @@ from tests.bench.common import (
     row,
     say,
 )
+from tests.places import ROOT
 
 YARDSTICK = ROOT / "target" / "release" / "examples" / "chains"
 # A program whose addresses are as expensive to look up as those of large programs in C++.

@@ -15,6 +15,7 @@ from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import add_profile_arguments, profile_options
 from ioflame.measure.job import resolve
+from tests.places import ROOT
 from workloads.database import locked
 
 KEYS = "400000"
@@ -63,7 +64,7 @@ def finished(place: Path) -> Finished:
     variables += [f"DURATION={SECONDS}", f"COLLECT={' '.join(ALL)}"]
     done = subprocess.run(
         ["make", "profile", *variables],
-        cwd=Path(__file__).parent.parent.parent,
+        cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -14,9 +14,10 @@ from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.profile import read_profile
 from ground.results.run import open_run
-from tests.conftest import ROOT, Ioflame
+from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
 from tests.e2e.test_services import as_user, home
+from tests.places import ROOT
 
 pytestmark = pytest.mark.long
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Ioflame
+from tests.places import ROOT
 
-ENGINES = Path(__file__).parent.parent / "engines"
+ENGINES = ROOT / "tests" / "engines"
 COMMITS, SPINS = 16, 6
 BUILD = "g++ -O1 -g -fno-omit-frame-pointer -pthread toy_bench.cc -o toy_bench"
 SIZE = ["--engine=toy", "--scale=smoke", "--config=through_cache", "--duration=1", "--num-keys=20000"]

@@ -21,8 +21,9 @@ from ground.results.files import Files
 from ground.results.record import RunRecord
 from ground.results.run import open_run
 from ground.system.held_process import HeldProcess
-from tests.conftest import ROOT, Ioflame
-from tests.ioflame.test_held_process import ran_ns
+from tests.conftest import Ioflame
+from tests.ground.system.test_held_process import ran_ns
+from tests.places import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 

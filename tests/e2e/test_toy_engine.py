@@ -20,9 +20,10 @@ from ground.results.ladder import read_ladder
 from ground.results.profile import FoldedStack
 from ground.results.run import open_run
 from tests.conftest import Ioflame
+from tests.places import ROOT
 from workloads.registry import engine_named, engine_names, rules_named
 
-ENGINES = Path(__file__).parent.parent / "engines"
+ENGINES = ROOT / "tests" / "engines"
 KEYS = 100_000
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ground.results.run import open_run
 from ioflame import __version__
-from tests.conftest import ROOT
+from tests.places import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re", "fio")]
 

@@ -17,9 +17,10 @@ from ebpf.observer import loader_binary
 from ground.errors import EXIT_CHECK_FAILED, EXIT_HOST, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from ground.results.checks import Verdict
 from ground.results.io_latency import read_io_latency
-from tests.conftest import ROOT, Ioflame
+from tests.conftest import Ioflame
 from tests.ebpf.conftest import Disk, Start, run_fio
 from tests.ebpf.test_iolat import check
+from tests.places import ROOT
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]
 

@@ -14,11 +14,12 @@ from folding.stackfold import fold, stackfold_binary
 from ground.results.files import Files
 from ground.system.process import Children
 from tests.folding.recordings import record, stats
+from tests.places import RECORDINGS
 
 pytestmark = pytest.mark.needs("go")
 
 PPROF = "github.com/google/pprof@v0.0.0-20260906184651-6331bc6350fe"
-CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
+CAPTURE = RECORDINGS / "readrandom_fp.txt"
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,14 @@ from folding.stackfold import categorised_profile, run_stackfold, stackfold_bina
 from ground.errors import MeasurementError
 from ground.results.profile import read_profile
 from ioflame.analysis.categories import categories_of, category_file
+from tests.places import RECORDINGS
 from tests.viz.categorised import read_categorised
 from viz.flame.stacks import by_name, stacks_of
 from viz.flame.tree import FrameTree
 from workloads.registry import service_rules
 from workloads.service import rules_text
 
-CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
+CAPTURE = RECORDINGS / "readrandom_fp.txt"
 
 
 @pytest.fixture(scope="module")

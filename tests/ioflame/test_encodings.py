@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
-ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
+from tests.places import ROOT
+
+ROOMS = ("ioflame", "ground", "workloads", "collectors", "ebpf", "folding", "viz")
 
 
 def unstated(source: str) -> list[int]:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent.parent / "ioflame" / "setup.sh"
+from tests.places import ROOT
+
+SCRIPT = ROOT / "ioflame" / "setup.sh"
 TOOLS = ("bash", "dirname", "cat", "grep", "uname", "head", "sort", "cut", "id", "env", "sh")
 NEEDED = (
     "perf",

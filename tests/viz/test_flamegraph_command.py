@@ -15,9 +15,9 @@ import pytest
 from ground.results.files import Files
 from ground.results.run import Run
 from ioflame.cli import main
+from tests.places import RECORDINGS
 from tests.viz.runs import record
 
-DATA = Path(__file__).parents[2] / "folding" / "tests" / "data"
 FOLDED = b"app;main;a::f 30\napp;main;a::f;memcpy 50\napp;main;g 20\n"
 
 
@@ -148,7 +148,7 @@ def test_a_pipe_in_and_out() -> None:
 
 def test_rules_give_the_published_shares(tmp_path: Path) -> None:
     out = tmp_path / "x.svg"
-    given = DATA / "readrandom-1u-profile13.folded"
+    given = RECORDINGS / "readrandom-1u-profile13.folded"
     assert main(["flamegraph", str(given), "-o", str(out), "--unit", "cycles", "--rules", "rocksdb"]) == 0
     shown = {name: float(share) for name, share in re.findall(r">([\w:+]+) (\d+\.\d\d) %</text>", out.read_text())}
     for name, published in (("libc+k", 37.30), ("checksm", 3.76), ("bloom", 18.35), ("BSI", 2.28), ("File", 3.74)):
@@ -167,7 +167,7 @@ def test_speedscope_holds_every_stack(file: Path) -> None:
 
 
 def test_the_firefox_profile_holds_every_stack_and_its_category(tmp_path: Path) -> None:
-    given = DATA / "readrandom-1u-profile13.folded"
+    given = RECORDINGS / "readrandom-1u-profile13.folded"
     out = tmp_path / "x.firefox.json"
     assert main(["flamegraph", str(given), "-o", str(out), "--unit", "ns", "--rules", "rocksdb"]) == 0
     told = json.loads(out.read_text())

@@ -14,10 +14,10 @@ import pytest
 
 from folding.stackfold import stackfold_binary
 from ioflame.cli import main
+from tests.places import RECORDINGS
 from tests.viz.conftest import Opener
 
-DATA = Path(__file__).parents[2] / "folding" / "tests" / "data"
-TWO_EVENTS = DATA / "two_events.txt"
+TWO_EVENTS = RECORDINGS / "two_events.txt"
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +83,13 @@ def test_of_several_events_one_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["flamegraph", str(TWO_EVENTS), "-o", str(out)]) == 2
     assert "cpu-clock" in capsys.readouterr().err and not out.exists()
     assert main(["flamegraph", str(TWO_EVENTS), "-o", str(out), "--event", "cpu-clock"]) == 0
-    lines = (DATA / "two_events__event_cpu_clock.expected").read_text().splitlines()
+    lines = (RECORDINGS / "two_events__event_cpu_clock.expected").read_text().splitlines()
     assert drawn_total(out) == sum(int(line.rpartition(" ")[2]) for line in lines)
 
 
 @pytest.mark.parametrize("rules", [[], ["--rules", "rocksdb"]])
 def test_pprof_is_drawn_as_the_folded_text_it_came_from(tmp_path: Path, rules: list[str]) -> None:
-    text = DATA / "readrandom_fp.txt"
+    text = RECORDINGS / "readrandom_fp.txt"
     made = (str(tmp_path / "x.folded"), str(tmp_path / "x.pb.gz"))
     argv = [stackfold_binary(), "-q", "--kernel", str(text), "-o", made[0], "--pprof", made[1]]
     subprocess.run(argv, check=True)
@@ -106,7 +106,7 @@ def test_pprof_is_drawn_as_the_folded_text_it_came_from(tmp_path: Path, rules: l
 
 
 def test_folded_text_becomes_pprof(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = DATA / "readrandom-1u-profile13.folded"
+    given = RECORDINGS / "readrandom-1u-profile13.folded"
     out = tmp_path / "x.pb.gz"
     assert main(["flamegraph", str(given), "-o", str(out)]) == 0
     assert f"go tool pprof -http=: {out}" in capsys.readouterr().out

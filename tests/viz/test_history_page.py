@@ -16,6 +16,7 @@ from ioflame import cli
 from ioflame.analysis.history import Measured, history_of
 from ioflame.store.add import add_to_store
 from ioflame.store.history import read_history, write_otava
+from tests.places import DATA
 from tests.viz.conftest import Opener
 from viz.page.history import render_history
 from viz.terminal.history import render_steps
@@ -23,7 +24,7 @@ from viz.terminal.history import render_steps
 pytestmark = pytest.mark.needs("chromium")
 
 VERSIONS = [f"{major}.{minor}.0" for major in (6, 7, 8, 9) for minor in range(10)]
-PUBLISHED = Path(__file__).parents[1] / "data" / "relative-qps.tsv"
+PUBLISHED = DATA / "relative-qps.tsv"
 
 
 def made(tests: int, hosts: int, repeats: int, slower_from: int | None) -> History:

@@ -12,12 +12,13 @@ import pytest
 
 from folding.stackfold import stackfold_binary
 from ground.results.profile import read_profile
+from tests.places import RECORDINGS
 from tests.viz.conftest import Opener
 from tests.viz.runs import view
 from viz.flame.stacks import Stack, read_folded, stacks_of
 from viz.page.report import render_report
 
-CAPTURE = Path(__file__).parents[2] / "folding" / "tests" / "data" / "readrandom_fp.txt"
+CAPTURE = RECORDINGS / "readrandom_fp.txt"
 
 
 @pytest.fixture(scope="module")

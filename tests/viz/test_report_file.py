@@ -6,8 +6,8 @@ import base64
 import hashlib
 import re
 import tomllib
-from pathlib import Path
 
+from tests.places import ROOT
 from tests.viz.runs import view
 from tests.viz.samples import stacks, total
 from tests.viz.test_palette import contrast
@@ -65,18 +65,17 @@ def test_heat_and_difference_keep_their_text_readable() -> None:
 
 
 def test_an_installed_package_has_every_script_style_and_template() -> None:
-    root = Path(__file__).parents[2]
-    setuptools = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    directories = {file.parent for file in root.glob("viz/**/*.py")}
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    directories = {file.parent for file in ROOT.glob("viz/**/*.py")}
     # setuptools finds a package by this file.
     assert all((directory / "__init__.py").is_file() for directory in directories)
     packed = {
         file
         for package, patterns in setuptools["package-data"].items()
         for pattern in patterns
-        for directory in (directories if package == "*" else {root / package.replace(".", "/")})
+        for directory in (directories if package == "*" else {ROOT / package.replace(".", "/")})
         for file in directory.glob(pattern)
     }
-    files = {file for file in root.glob("viz/**/*") if file.is_file() and "__pycache__" not in file.parts}
+    files = {file for file in ROOT.glob("viz/**/*") if file.is_file() and "__pycache__" not in file.parts}
     others = {file for file in files if file.suffix != ".py"}
     assert others and others <= packed

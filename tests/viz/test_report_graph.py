@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
+from tests.places import RECORDINGS
 from tests.viz.conftest import Opener
 from tests.viz.report_page import boxes, node, part, search
 from tests.viz.runs import leaf_of, view
@@ -19,7 +19,6 @@ from viz.page.run_view import RunView
 
 pytestmark = pytest.mark.needs("chromium")
 
-DATA = Path(__file__).parents[2] / "folding" / "tests" / "data"
 WHOLE = total(stacks())
 CPU = 20.0  # us per query of tests.viz.runs.record
 
@@ -46,7 +45,7 @@ WORDS = ("rocksdb", "read", "crc", "mutex", "alloc")
 
 @pytest.mark.parametrize("name", REAL)
 def test_matched_shares_of_real_profiles_zoomed_and_not(chromium_page: Opener, name: str) -> None:
-    lines = (DATA / name).read_bytes().splitlines()
+    lines = (RECORDINGS / name).read_bytes().splitlines()
     page = chromium_page.html(render_report([RunView(name, view().record, stacks=read_folded(lines))]))
     # the truth, in a few lines of its own
     pairs = [(line.rpartition(b" ")[0].decode().split(";"), int(line.rpartition(b" ")[2])) for line in lines if line]

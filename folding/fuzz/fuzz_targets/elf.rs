@@ -53,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
     // Some that point into the stack.
     let general = std::array::from_fn(|number| BASE + 8 * number as u64);
     for offset in [0, 0x1000, len & !0xfff] {
-        let Some((sections, first)) = symbols.unwind(object, FileOffset(offset)) else { continue };
+        let Some((sections, first)) = symbols.unwind(object, FileOffset(offset)..FileOffset(len)) else { continue };
         for machine in [Machine::X86_64, Machine::Aarch64] {
             let range = ProcessAddress(BASE)..ProcessAddress(BASE + 0x10_0000);
             let mapped = MappedObject { range, first, sections: sections.clone() };

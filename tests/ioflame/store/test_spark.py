@@ -18,8 +18,8 @@ import pytest
 
 from ground.results.store.database import Store, stored_query
 from ioflame.store.add import add_to_store
+from tests.ioflame.analysis.test_fleet import Fleet
 from tests.ioflame.store.stored import made_comparison, made_run
-from tests.ioflame.test_fleet import Fleet
 
 # With what is asked of the store below: versions of two services and of a comparison.
 QUESTIONS = (

@@ -27,6 +27,7 @@ from ioflame.store.add import add_to_store
 from ioflame.store.export import export_run
 from ioflame.store.history import read_history
 from tests.ioflame.store.stored import made_comparison, made_run, weights
+from tests.places import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -109,7 +110,7 @@ def test_the_sql_of_the_docs_adds_nothing_up_over_tests(tmp_path: Path) -> None:
         run.record.workload = workload
         run.save()
         add_to_store(store, run.directory)
-    text = (Path(__file__).parents[3] / "docs" / "store.md").read_text()
+    text = (ROOT / "docs" / "store.md").read_text()
     first, *others = text.partition("```sql\n")[2].partition("```")[0].strip().split(";\n")
     told = "FROM us_per_query WHERE \"view\" = 'owner' AND us > 0 ORDER BY category, test"
     category, *_ = store.query(f"SELECT category {told}").rows[0]
@@ -254,7 +255,7 @@ def test_without_duckdb_the_command_that_installs_it_is_said(
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert cli.main(["store", "add", str(tmp_path / "s"), str(tmp_path)]) == HostError.exit_code
     assert f"{sys.executable} -m pip install duckdb==2.0.0" in capsys.readouterr().err
-    pinned = (Path(__file__).parents[3] / "requirements-dev.txt").read_text()
+    pinned = (ROOT / "requirements-dev.txt").read_text()
     assert "\nduckdb==2.0.0\n" in pinned
 
 

@@ -9,7 +9,8 @@ import pytest
 from ground.results.benchmark_report import read_benchmark_reports
 from ioflame.present.imported import imported_view, relative_qps
 from tests.conftest import Ioflame
-from tests.ioflame.test_cells import DATA, experiment, holds, judged_pairs, table
+from tests.ioflame.analysis.test_cells import experiment, holds, judged_pairs, table
+from tests.places import DATA
 
 ABSOLUTE = DATA / "9-absolute.tsv"
 HEAD = "ops_sec\tmb_sec\ttest\tdate\tversion\n"

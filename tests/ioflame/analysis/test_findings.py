@@ -15,6 +15,7 @@ from ground.results.record import RunRecord
 from ground.results.states import STATES
 from ioflame.analysis.findings import MOST, Rule, Waits, findings, read_rules
 from ioflame.stages.run import advice_of
+from tests.places import ROOT
 from tests.viz.runs import record
 from viz.terminal.summary import found
 from workloads.registry import engine_named, engine_names, rules_named, service_advice, service_names
@@ -222,7 +223,7 @@ def test_nobody_is_advised_what_the_run_has_already() -> None:
 def test_a_service_is_advised_in_its_own_words_or_not_at_all(run: RunRecord, tmp_path: Path) -> None:
     shown = {SHOWN["page cache"]: [20] * SECONDS, SHOWN["copies"]: [30] * SECONDS, ENGINE: [50] * SECONDS}
     profile = profile_of(tmp_path, shown)
-    general = Path(__file__).parents[2] / "ioflame" / "analysis" / "findings.toml"
+    general = ROOT / "ioflame" / "analysis" / "findings.toml"
     places = set(re.findall(r"\{(\w+)\}", general.read_text(encoding="utf-8")))
     for name in service_names():
         advice = service_advice(name)
@@ -241,7 +242,7 @@ def test_a_rule_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
 
 
 def test_each_rule_says_what_it_is_of_and_what_changes_it() -> None:
-    files = [Path(__file__).parents[2] / "ioflame" / "analysis" / "findings.toml", *rules_named("rocksdb").findings]
+    files = [ROOT / "ioflame" / "analysis" / "findings.toml", *rules_named("rocksdb").findings]
     for rule in (rule for file in files for rule in tomllib.loads(file.read_text(encoding="utf-8"))["finding"]):
         assert "{us} of {whole}" in rule["sentence"], rule["name"]
         assert rule["do"] and rule["source"], rule["name"]

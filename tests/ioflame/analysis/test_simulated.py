@@ -14,7 +14,7 @@ from ground.results.differences import Outcome, Variances
 from ioflame.analysis.compare.figures import PLANNED
 from ioflame.analysis.compare.planning import plan
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
-from tests.analysis.worlds import Device, World, autoregressive, compared, first_slot, heavy_tails, ramp, white
+from tests.ioflame.analysis.worlds import Device, World, autoregressive, compared, first_slot, heavy_tails, ramp, white
 
 pytestmark = pytest.mark.slow
 

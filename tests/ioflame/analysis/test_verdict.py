@@ -15,7 +15,7 @@ from ioflame.analysis.compare.nested import Confidence, difference, sign_flip_p,
 from ioflame.analysis.compare.planning import plan_table
 from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare, decide, false_discovery, unpaired
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile, t_tail
-from tests.analysis.worlds import Device, steady
+from tests.ioflame.analysis.worlds import Device, steady
 
 pytestmark = pytest.mark.slow
 

@@ -8,6 +8,7 @@ import pytest
 
 from ground.errors import HostError
 from ground.system.memory_limit import limited_memory
+from tests.places import ROOT
 
 LIMIT = 24 << 20
 
@@ -38,7 +39,7 @@ def test_a_group_that_may_not_be_made_is_refused_with_what_mends_it() -> None:
     code = "from ground.system.memory_limit import limited_memory\nwith limited_memory(1 << 24): pass"
     done = subprocess.run(
         ["unshare", "-m", "bash", "-c", script, "bash", "python3", "-c", code],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent.parent,
+        capture_output=True, text=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode != 0
     assert "HostError" in done.stderr and "no memory limit" in done.stderr

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,10 +12,11 @@ from ground.results.interval import Interval
 from ground.text.units import truncate
 from ioflame.analysis.bootstrap import Draws, Resamples, median, share_draws, share_intervals
 from ioflame.analysis.io_efficiency import derive, predicted_iops
+from tests.places import DATA
 
 pytestmark = pytest.mark.slow
 
-TABLES = Path(__file__).parent.parent / "data" / "io-efficiency.tsv"
+TABLES = DATA / "io-efficiency.tsv"
 
 
 def published() -> list[dict[str, str]]:

@@ -12,11 +12,10 @@ from ground.errors import UsageError
 from ioflame.analysis.cells import PROOFS, column_value, judge, model_ratio, spread_of, summary_of
 from ioflame.measure.builds import named_builds
 from tests.conftest import Ioflame
+from tests.places import DATA, ROOT
 from workloads.cells import Cells, read_cells
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import own_definitions
-
-DATA = Path(__file__).parent.parent / "data"
 
 
 def table(name: str) -> list[dict[str, str]]:
@@ -208,7 +207,7 @@ def test_what_is_expected_is_judged_by_the_interval_of_the_ratio_or_not_at_all()
     ],
 )
 def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, change: tuple[str, str], says: str) -> None:
-    shipped = Path(__file__).parent.parent.parent / "workloads" / "experiments" / "trivial-move.toml"
+    shipped = ROOT / "workloads" / "experiments" / "trivial-move.toml"
     own = tmp_path / "own.toml"
     own.write_text(shipped.read_text().replace(*change, 1))
     with pytest.raises(UsageError, match=says):

@@ -14,9 +14,9 @@ from ground.results.files import Files
 from ground.results.run import Run
 from ioflame.cli import main
 from ioflame.commands.outcome import shown_command
+from tests.places import ROOT
 from tests.viz.runs import record
 
-ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("ioflame", "workloads", "collectors", "ebpf", "folding", "viz")
 # What stands in a suggested command and is no name of a file or of anybody's choice: numbers, and words of ours.
 WORDS = {

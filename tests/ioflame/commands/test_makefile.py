@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ioflame.commands.arguments import add_profile_arguments, add_repetition
+from tests.places import ROOT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent.parent
 # What a shell or make would take for its own, and what splitting at blanks would lose.
 VALUES = (
     "a  b",

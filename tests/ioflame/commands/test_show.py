@@ -23,7 +23,7 @@ from ground.system.atomic_files import write_json
 from ground.text.tsv import Row, tsv
 from ioflame.cli import main
 from ioflame.present.parts import PARTS
-from tests.ioflame.test_older_runs import KEPT
+from tests.ground.results.test_older_runs import KEPT
 from tests.viz.observers import locks, pmp
 
 

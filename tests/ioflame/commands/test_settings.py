@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from ground.text import settings
 from ground.text.settings import of_attached
 from ioflame.cli import build_parser, main
-
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import pytest
 
 from ground.results.writes import COLUMNS, Writes, columns
+from tests.places import DATA
 
-TABLE = Path(__file__).parent.parent / "data" / "write-amplification.tsv"
+TABLE = DATA / "write-amplification.tsv"
 
 
 def published() -> list[dict[str, str]]:

@@ -13,8 +13,9 @@ from ground.results.categories import read_categories
 from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ioflame.cli import main
+from tests.places import DATA
 
-KEPT = Path(__file__).parent.parent / "data" / "run-0.1.0.tar.xz"
+KEPT = DATA / "run-0.1.0.tar.xz"
 
 
 @pytest.fixture

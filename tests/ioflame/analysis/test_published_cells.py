@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from ioflame.analysis.cells import column_value, judge
-from tests.ioflame.test_cells import experiment, table
+from tests.ioflame.analysis.test_cells import experiment, table
 from workloads.cells import Cells, older
 from workloads.engines.rocksdb.mixgraph import closing_figures, keys_read, lru_hit_rate
 

@@ -10,7 +10,7 @@ import pytest
 from ground.results.differences import Cell, Decision, RelativeTable
 from ioflame.analysis.compare.relative import agreement, cell_of, geometric_mean, relative_table
 from ioflame.analysis.compare.verdict import Costs, Rule, compare
-from tests.analysis.worlds import steady
+from tests.ioflame.analysis.worlds import steady
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.relative import render_agreement, render_relative
 

@@ -17,11 +17,11 @@ from ground.results.files import Files
 from ground.results.run import Run
 from ground.text.columns import escaped
 from ioflame.cli import main
+from tests.places import ROOT
 from tests.viz.runs import record
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent.parent
 TITLE = "\x1b]0;pwned\x07"
 PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
