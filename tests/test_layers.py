@@ -22,6 +22,8 @@ FORBIDDEN = [
     ("ioflame/present/report.py", "ioflame.measure.profile"),
     ("ioflame/store/add.py", "ioflame.present.report"),
     ("ioflame/stages/rules.py", "ioflame.present.report"),
+    ("ioflame/instruments/null.py", "ioflame.stages.rules"),
+    ("ioflame/analysis/findings.py", "ioflame.instruments.perf"),
     # No room imports the roof, neither its top nor its lowest layer, nor another room.
     ("workloads/engine.py", "ioflame.measure.job"),
     ("workloads/engine.py", "ioflame.analysis.findings"),

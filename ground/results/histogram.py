@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 __all__ = ("Histogram",)
 
+_PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+
 
 @dataclass(frozen=True)
 class Histogram:
@@ -42,3 +44,9 @@ class Histogram:
                 return min(max(value, self.least_ns), self.most_ns)
             seen += count
         return float(self.most_ns)
+
+    def figures(self) -> dict[str, float | None]:
+        """As columns of a table, with their units; no percentile where there is no duration."""
+        percentiles = {f"p{percent:g}_ns": self.percentile(percent) for percent in _PERCENTILES}
+        own = {"count": self.count, "sum_ns": self.sum_ns, "least_ns": self.least_ns, "most_ns": self.most_ns}
+        return {**own, "mean_ns": self.mean_ns, **percentiles}

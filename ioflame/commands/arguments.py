@@ -10,17 +10,16 @@ from typing import Any, Protocol
 from ground.errors import UsageError
 from ground.system.cpus import check_cpus
 from ground.text.units import parse_bytes, parse_count
+from ioflame.instruments import INSTRUMENTS
 from ioflame.measure.options import ProfileOptions
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (
-    "CALLGRAPHS", "COLLECTORS", "Commands", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
+    "CALLGRAPHS", "Commands", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
     "counts", "event_name", "memory_of", "number", "profile_options",
 )  # fmt: skip
 
 CALLGRAPHS = ("auto", "fp", "dwarf")
-# In the order of their windows; `null` attaches nothing, for comparison.
-COLLECTORS = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")
 _MAX_FREQUENCY = 20_000
 _MAX_THREADS = 4096
 
@@ -72,7 +71,7 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         "--collect",
         default="",
         metavar="NAMES",
-        help=f"what watches, each in its own window: any of {' '.join(COLLECTORS)} (COLLECT; default: by scale)",
+        help=f"what watches, each in its own window: any of {' '.join(INSTRUMENTS)} (COLLECT; default: by scale)",
     )
     add(
         "--ladder-sample",
@@ -151,16 +150,16 @@ def memory_of(arguments: argparse.Namespace) -> int | None:
 
 
 def collectors(text: str) -> tuple[str, ...] | None:
-    """The collectors asked for, each once, in the order of their windows; None where nothing was said."""
+    """The instruments asked for, each once, in the order of their windows; None where nothing was said."""
     asked = text.replace(",", " ").split()
-    unknown = [name for name in asked if name not in COLLECTORS]
+    unknown = [name for name in asked if name not in INSTRUMENTS]
     if unknown:
         raise UsageError(
             f"COLLECT={text}: {unknown[0]} is not known",
             means="nothing was started",
-            mend=f'COLLECT="{" ".join(COLLECTORS)}", or some of them',
+            mend=f'COLLECT="{" ".join(INSTRUMENTS)}", or some of them',
         )
-    return tuple(name for name in COLLECTORS if name in asked) if asked else None
+    return tuple(name for name in INSTRUMENTS if name in asked) if asked else None
 
 
 def _choice(name: str, text: str, known: tuple[str, ...]) -> str:

@@ -17,8 +17,9 @@ from ground.system.process import Children, interruptible
 from ground.system.target import Target
 from ground.text.progress import Reporter
 from ground.text.settings import of_attached, renamed
-from ioflame.commands.arguments import CALLGRAPHS, COLLECTORS, Commands, collectors, event_name, number
+from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
+from ioflame.instruments import INSTRUMENTS
 from ioflame.measure.attach.conduct import LEAST_SECONDS, attach
 from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.measure.attach.job import AttachOptions, new_record, resolve
@@ -42,9 +43,7 @@ WHAT THE SERVICE NOTICES
 """
 
 # By default: what neither stops threads nor sits in the target's own code.
-_QUIET = ("perf", "iolat", "offcpu")
-# These write names, and text with names, that --redact does not reach.
-_NAMING = ("ladder", "pmp", "runqlat")
+_BY_DEFAULT = tuple(name for name, one in INSTRUMENTS.items() if one.by_default)
 _MOST_SECONDS = 86_400.0
 # That we and what we start may use at once, where such a bound may be set.
 _CPUS = 1.0
@@ -86,7 +85,8 @@ def add_parser(commands: Commands) -> None:
     add("--count-prometheus", nargs=2, metavar=("URL", "METRIC"), help="the same by an endpoint of Prometheus' format")
     add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
-    add("--collect", default="", metavar="NAMES", help=f"any of {' '.join(COLLECTORS)} (default: {' '.join(_QUIET)})")
+    known, default = " ".join(INSTRUMENTS), " ".join(_BY_DEFAULT)
+    add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
     add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
     add("--freq", default="49", metavar="HZ", help="samples a second and CPU (default: 49)")
     add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
@@ -137,8 +137,9 @@ def _bounded(arguments: argparse.Namespace) -> contextlib.AbstractContextManager
     """What bounds our CPU; why it does not, or "" where it does."""
     if arguments.every:  # each run has its own
         return contextlib.nullcontext("")
-    if "pmp" in (collectors(arguments.collect) or ()):
-        return contextlib.nullcontext("pmp might be held up while it holds a thread")
+    holding = [name for name in collectors(arguments.collect) or () if INSTRUMENTS[name].holds]
+    if holding:
+        return contextlib.nullcontext(f"{holding[0]} might be held up while it holds a thread")
     return limited_cpus(_CPUS)
 
 
@@ -173,11 +174,11 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         least = f"{LEAST_SECONDS:g}"
         raise UsageError(f"--seconds {arguments.seconds:g} is out of range", mend=f"--seconds <{least}..86400>")
     asked = collectors(arguments.collect)
-    if arguments.redact and (unfit := [name for name in asked or () if name in _NAMING]):
+    if arguments.redact and (unfit := [name for name in asked or () if INSTRUMENTS[name].names]):
         raise UsageError(
             f"--redact and --collect {','.join(unfit)}: names in their files are not hashed",
             means="nothing was attached",
-            mend="--collect perf,iolat,offcpu, or some of them",
+            mend=f"--collect {','.join(_BY_DEFAULT)}, or some of them",
         )
     return AttachOptions(
         pids=list(dict.fromkeys(arguments.pid)),
@@ -191,7 +192,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         event=event_name(arguments.event),
         frequency=number("--freq", arguments.freq, int, 1, 20_000),
         callgraph=arguments.callgraph,
-        collect=asked or _QUIET,
+        collect=asked or _BY_DEFAULT,
         asked_to_collect=asked is not None,
         device=arguments.device,
         budget=_budget(arguments.budget),

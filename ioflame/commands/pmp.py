@@ -20,9 +20,9 @@ from ground.system.held_process import process_number
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.stages.pmp import analyse_pmp, sample_pmp
+from ioflame.instruments.pmp import analyse, draw, text
+from ioflame.measure.alone import sample
 from viz.terminal.columns import folded
-from viz.terminal.pmp import render_locks, render_pmp
 from workloads.registry import DEFAULT_ENGINE, rules_named
 
 __all__ = ("add_parser", "run")
@@ -104,14 +104,17 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet or arguments.json)
     plan = PmpPlan(arguments.sampler, arguments.hz, arguments.callgraph, arguments.max_pause, arguments.force)
     with interruptible():
-        directory, interrupted = sample_pmp(
+        directory, interrupted = sample(
             plan, arguments.pid, arguments.seconds, Path(arguments.out).absolute(), reporter
         )
-        pmp, locks = analyse_pmp(directory, rules_named(arguments.rules), reporter)
+        rules = rules_named(arguments.rules)
+        with reporter.stage("fold the stacks and find their names"):
+            pmp, locks = analyse(directory, rules)
+        draw(directory, rules)
     if arguments.json:
         print(json.dumps({"pmp": msgspec.to_builtins(pmp), "locks": msgspec.to_builtins(locks)}, indent=2))
     else:
-        print(folded(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity), terminal_width(sys.stdout)))
+        print(folded(text(pmp, locks), terminal_width(sys.stdout)))
         print(f"\nflame graph: {shown_path(directory / Files.PMP_FLAMEGRAPH)}")
         print(f"stacks:      {shown_path(directory / Files.PMP_FOLDED)}")
     if interrupted:

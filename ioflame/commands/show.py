@@ -15,7 +15,6 @@ from ground.text.progress import terminal_width
 from ground.text.tsv import tsv
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_screen
-from ioflame.present.part_tables import tables_of
 from ioflame.present.parts import PARTS, part_of
 from viz.terminal.columns import folded
 
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(read_text(found.path(part.file)))
         return EXIT_OK
     if arguments.tsv:
-        sys.stdout.write(tsv(tables_of(found, name)))
+        sys.stdout.write(tsv(part.tables(found)))
         return EXIT_OK
     text = folded(part.text(found), terminal_width(sys.stdout)) + "\n"
     if sys.stdout.isatty():

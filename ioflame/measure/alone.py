@@ -9,12 +9,17 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from collectors.pmp import PmpPlan, Sampling
 from ground.results.checks import Check, Verdict
+from ground.results.run import check_writable, new_directory
+from ground.system.held_process import HeldProcess
 from ground.system.observer import Observer, attached
+from ground.system.process import Children
 from ground.text.progress import Reporter
 
-__all__ = ("Ended", "watch")
+__all__ = ("Ended", "sample", "watch")
 
 
 @dataclass
@@ -74,3 +79,22 @@ def _wait(pids: Sequence[int], seconds: float) -> bool:
                 alive.unregister(descriptor)
                 left.discard(descriptor)
     return True
+
+
+def sample(plan: PmpPlan, pid: int, seconds: float, out: Path, reporter: Reporter) -> tuple[Path, bool]:
+    """The new directory in `out` with what the poor man's profiler sampled, and whether the user cut it short."""
+    HeldProcess(pid)  # before there is a directory for it
+    check_writable(out)
+    interrupted = False
+    with Children() as children:
+        directory = new_directory(out, f"pmp-{pid}")
+        sampling = Sampling(children, plan, pid, directory)
+        doing = f"sampling process {pid}: {sampling.what}"
+        with reporter.stage(doing, seconds), attached(sampling, reporter):
+            sampling.open()
+            try:
+                sampling.wait(seconds)
+            except KeyboardInterrupt:
+                interrupted = True
+            sampling.close()
+    return directory, interrupted

@@ -17,13 +17,16 @@ from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
 from ground.results.record import SCHEMA, Expectation, RunRecord, SeedRange
-from ground.results.run import check_writable
+from ground.results.run import Run, check_writable
 from ground.system.cpus import held_on
 from ground.system.host import disk_facts, host_facts
 from ground.system.memory_limit import limited_memory
+from ground.system.process import Children
 from ground.text.progress import Reporter, terminal_width
 from ground.text.units import format_bytes, format_count
 from ioflame import __version__
+from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments.instrument import Watched
 from ioflame.measure.host_checks import profile_checks
 from ioflame.measure.options import ProfileOptions
 from workloads.artifact import artifact_facts
@@ -75,9 +78,14 @@ class Planned:
 
     @property
     def watching(self) -> list[str]:
-        """The observers that have a window; the ladder has none where the workload writes."""
+        """The instruments that have a window: not each has one where the workload writes."""
         writes = self.engine.step(self.options.workload).changing
-        return [name for name in self.collect if not (writes and name == "ladder")]
+        return [name for name in self.collect if not (writes and INSTRUMENTS[name].not_writing)]
+
+    def watched(self, run: Run, children: Children, pid: int, plan: Plan) -> Watched:
+        """pid: of the engine; plan: as the trial after the warm-up left it"""
+        symbols = self.engine.file("symbols.toml")
+        return Watched(run, children, [pid], plan, device_of(self.db_dir), symbols, self.options.ladder_sample)
 
     @property
     def lifetime(self) -> int:

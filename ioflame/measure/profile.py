@@ -21,8 +21,9 @@ from ground.system.observer import QUIET_SECONDS
 from ground.system.page_cache import drop_files, drop_page_cache, keep_files
 from ground.system.process import Child, Children, captures
 from ground.text.progress import Reporter
+from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments.instrument import Watched
 from ioflame.measure.job import Job, describe_database, describe_tree
-from ioflame.measure.observers import Watched, observer_named
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
@@ -40,11 +41,6 @@ __all__ = (
 )
 
 _TRIAL_SECONDS = 1.0
-_NO_LADDER = (
-    "this workload writes: the ladder follows the storage reads of a query, and neither a Put's way through the log "
-    "and the memtable nor what flushes and compactions read on nobody's behalf"
-)
-_LADDER_WITHOUT = "a workload that only reads, or COLLECT without ladder"
 # More than this share of weight in stacks that do not reach a thread's start, and frame pointers are not good enough.
 _INCOMPLETE_LIMIT = 0.10
 
@@ -219,9 +215,10 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
     plan, watching = job.plan, job.watching
     missing = run.record.missing
     # Said and not failed, also where it was asked for by name: nothing of the rest is less good for it.
-    run.record.unobserved += [
-        Unobserved(name, _NO_LADDER, _LADDER_WITHOUT, asked=False) for name in job.collect if name not in watching
-    ]
+    for name in job.collect:
+        refused = INSTRUMENTS[name].not_writing
+        if name not in watching and refused is not None:
+            run.record.unobserved.append(Unobserved(name, refused.why, refused.mend, asked=False))
 
     def trial() -> None:
         nonlocal plan
@@ -239,7 +236,7 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
     for place, name in enumerate(watching):
         later = [f"the {other} window" for other in watching[place + 1 :]]
         missing[:] = [f"the {name} window", *later]
-        _observe(name, job, child, Watched.of_job(job, run, children, pid, plan), schedule)
+        _observe(name, job, child, job.watched(run, children, pid, plan), schedule)
         missing[:] = [f"the plain window after the {name} window", *later]
         if later:
             schedule.plain(job.duration)
@@ -252,9 +249,9 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
 def _observe(name: str, job: Job, child: Child, watched: Watched, schedule: Schedule) -> None:
     """The window of one observer. Where it fails and the workload does not, the rest of the run goes on without it."""
     try:
-        schedule.observed(observer_named(name, watched), job.duration)
+        schedule.observed(INSTRUMENTS[name].observer(watched), job.duration)
     except IoflameError as error:
-        if name == "perf" or not child.running:
+        if INSTRUMENTS[name].needed or not child.running:
             raise
         asked = job.options.collect is not None
         watched.run.record.unobserved.append(Unobserved(name, error.what, error.mend, asked))

@@ -1,9 +1,10 @@
-"""The parts of a finished run, each as text of its own: read from its files, nothing is made again."""
+"""The parts of a finished run, each as text and as tables of its own: read from its files, nothing is made again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ground.errors import UsageError
 from ground.results.categories import Categories, read_categories, views_in
@@ -12,30 +13,20 @@ from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.io_latency import IoLatency, read_io_latency
 from ground.results.ladder import Ladder, read_ladder
-from ground.results.off_cpu import read_off_cpu, read_wall_clock
+from ground.results.metrics import METRICS, WINDOW_COLUMNS, cpu_profiled, window_metrics
 from ground.results.operations import read_operations
-from ground.results.pmp import read_locks, read_pmp
 from ground.results.run import Run, read_or_none
 from ground.system.atomic_files import read_text
 from ground.text.nearest import did_you_mean
-from ioflame.stages.shown import ladder_of_run, show_io_latency, show_run_queue
+from ground.text.tsv import Row
+from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments.instrument import Part, Tables
 from viz.terminal.latency_layers import Layer, layers_text
 from viz.terminal.latency_layers import latency_layers as layers_of
-from viz.terminal.off_cpu import off_cpu_table, wall_clock_table
 from viz.terminal.operations import operations_text
-from viz.terminal.pmp import render_locks, render_pmp
 from viz.terminal.summary import categories_table, render_screen, windows_table
 
-__all__ = ("PARTS", "Part", "latency_layers", "layers", "part_of", "parts_of", "screen")
-
-
-@dataclass(frozen=True)
-class Part:
-    """about: its line in the help; file: of the run, which is the part as JSON; text: the part for a terminal"""
-
-    about: str
-    file: str
-    text: Callable[[Run], str]
+__all__ = ("PARTS", "latency_layers", "layers", "part_of", "parts_of", "screen")
 
 
 def screen(run: Run, width: int = 100, unicode: bool = True) -> str:
@@ -70,7 +61,7 @@ def parts_of(run: Run) -> dict[str, Part]:
 
 
 def part_of(run: Run, name: str) -> Part:
-    """UsageError where the run does not have it."""
+    """name: of PARTS, or a view. UsageError where the run does not have it."""
     there = parts_of(run)
     if name in there:
         return there[name]
@@ -90,6 +81,7 @@ def _view_part(view: str) -> Part:
         "categories of the CPU profile",
         Files.of_view(view),
         lambda run: categories_table(run.record, read_categories(run.directory, view), 100),
+        lambda run: _view(run, view),
     )
 
 
@@ -101,29 +93,107 @@ def _operations(run: Run) -> str:
     return operations_text(read_operations(run.directory))
 
 
-def _waits(run: Run) -> str:
-    return (
-        off_cpu_table(read_off_cpu(run.path(Files.OFF_CPU)))
-        + "\n"
-        + wall_clock_table(read_wall_clock(run.path(Files.WALL_CLOCK)))
-    )
+def _all(run: Run) -> Tables:
+    """The tables of every part that was measured."""
+    there = [part for name, part in parts_of(run).items() if name != "all"]
+    return {title: rows for part in there for title, rows in part.tables(run).items()}
+
+
+def _view(run: Run, view: str) -> Tables:
+    """A category view. us: the share of the CPU of a query, and of a storage read, in the plain windows."""
+    mode = run.record.profile.mode if run.record.profile else "all"
+    per_query, per_read = cpu_profiled(run.record.metrics, mode)
+    unit = run.record.profile.unit if run.record.profile else "weight"
+    return {
+        view: [
+            {
+                "category": row.name, f"weight_{unit}": row.weight, "share_percent": row.share,
+                "share_low_percent": row.interval.low if row.interval else None,
+                "share_high_percent": row.interval.high if row.interval else None,
+                "samples": row.samples,
+                "us_per_query": None if per_query is None else row.share / 100 * per_query,
+                "us_per_read": None if per_read is None else row.share / 100 * per_read,
+                "about": row.label,
+            }
+            for row in read_categories(run.directory, view).rows
+        ]
+    }  # fmt: skip
+
+
+def _windows(run: Run) -> Tables:
+    windows: list[Row] = []
+    for window in run.record.windows:
+        metrics = window_metrics([window], run.record.threads)
+        windows.append(
+            {
+                "window": window.kind, "start_ns": window.start_ns, "end_ns": window.end_ns,
+                **{"_".join(filter(None, (name, METRICS[name].unit))): metrics.get(name) for name in WINDOW_COLUMNS},
+                **_flat(dataclasses.asdict(window.counters)), "note": window.note,
+            }
+        )  # fmt: skip
+    costs: list[Row] = [
+        {"window": cost.kind, "qps_ratio": cost.qps_ratio.estimate, "qps_ratio_low": cost.qps_ratio.low,
+         "qps_ratio_high": cost.qps_ratio.high, "seconds_compared": cost.qps_ratio.n}
+        for cost in run.record.costs
+    ]  # fmt: skip
+    lost: list[Row] = [{"window": one.kind, "why": one.why, "mend": one.mend} for one in run.record.unobserved]
+    return {"windows": windows, "costs": costs, "unobserved": lost}
+
+
+def _flat(figures: Mapping[str, Any], within: str = "") -> Row:
+    """A column for each figure, `roles_reader_cpu_ns` for one of a table of tables."""
+    found: dict[str, str | int | float | None] = {}
+    for name, value in figures.items():
+        found |= _flat(value, f"{within}{name}_") if isinstance(value, dict) else {f"{within}{name}": value}
+    return found
+
+
+def _operation_tables(run: Run) -> Tables:
+    """Those of kinds, and a table for each kind that is counted."""
+    found = read_operations(run.directory)
+    rows: list[Row] = [
+        {
+            "operation": one.name, "share_percent": one.share,
+            "share_low_percent": one.interval.low if one.interval else None,
+            "share_high_percent": one.interval.high if one.interval else None,
+            "samples": one.samples, "cores": one.cores, "per_second": one.per_second, "us": one.us, "about": one.label,
+        }
+        for one in found
+    ]  # fmt: skip
+    of_kinds: dict[str, Sequence[Row]] = {
+        f"operations_{one.name}": [
+            {"category": row.name, "weight": row.weight, "share_percent": row.share, "samples": row.samples,
+             "us": row.us_per_query, "about": row.label}
+            for row in one.categories.rows
+        ]
+        for one in found
+        if one.categories is not None
+    }  # fmt: skip
+    return {"operations": rows, **of_kinds}
+
+
+def _latency(run: Run) -> Tables:
+    return {
+        "latency": [
+            {"layer": layer.name, "window": layer.window, "avg_us": layer.mean_us, "p50_us": layer.percentile(50.0),
+             "p99_us": layer.percentile(99.0), "about": layer.about}
+            for layer in latency_layers(run)
+        ]
+    }  # fmt: skip
+
+
+def _checks(run: Run) -> Tables:
+    rows = [{**dataclasses.asdict(check), "verdict": check.verdict.value} for check in run.record.checks]
+    return {"checks": rows}
 
 
 PARTS: Mapping[str, Part] = {
-    "windows": Part("window by window, and what each cost", Files.RECORD, lambda run: windows_table(run.record, 100)),
-    "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations),
-    "latency": Part("from the engine to the device", Files.RECORD, layers),
-    "iolat": Part(
-        "requests of the device", Files.IO_LATENCY, lambda run: show_io_latency(run.path(Files.IO_LATENCY)).text
+    "windows": Part(
+        "window by window, and what each cost", Files.RECORD, lambda run: windows_table(run.record, 100), _windows
     ),
-    "ladder": Part("a query, stage by stage", Files.LADDER, lambda run: ladder_of_run(run).text),
-    "waits": Part("what the threads wait for, and the wall clock", Files.OFF_CPU, _waits),
-    "runqlat": Part("waits for a CPU", Files.RUN_QUEUE, lambda run: show_run_queue(run.path(Files.RUN_QUEUE)).text),
-    "pmp": Part("every thread by wall clock", Files.PMP, lambda run: render_pmp(read_pmp(run.directory))),
-    "locks": Part(
-        "who waits for which lock", Files.LOCKS,
-        lambda run: render_locks(read_locks(run.directory), read_pmp(run.directory).activity),
-    ),
-    "checks": Part("every check", Files.RECORD, lambda run: render_checks(run.record.checks, 100)),
-    "all": Part("the whole summary", Files.RECORD, lambda run: read_text(run.path(Files.SUMMARY)).rstrip()),
-}  # fmt: skip
+    "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations, _operation_tables),
+    "latency": Part("from the engine to the device", Files.RECORD, layers, _latency),
+    **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},
+    "checks": Part("every check", Files.RECORD, lambda run: render_checks(run.record.checks, 100), _checks),
+    "all": Part("the whole summary", Files.RECORD, lambda run: read_text(run.path(Files.SUMMARY)).rstrip(), _all),
+}

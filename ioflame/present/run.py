@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ground.errors import IoflameError
 from ground.results.categories import Categories
 from ground.results.checks import Verdict
 from ground.results.files import Files
@@ -13,7 +16,10 @@ from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
 from ground.text.progress import Reporter
 from ioflame.analysis.operations import OPERATIONS_VIEW
+from ioflame.instruments import INSTRUMENTS
+from ioflame.present.parts import layers
 from ioflame.present.report import write_report
+from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
@@ -30,16 +36,32 @@ _OF_THEIR_OWN = (_OWNER, "leaf", WRITES_VIEW, OPERATIONS_VIEW)
 
 
 def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
-    """Replaces `flamegraph.svg`, `summary.txt` and `report.html`."""
+    """Replaces the flame graphs (`*.svg`), `summary.txt` and `report.html`."""
     categories = found.views.get(_OWNER)
     with reporter.stage("draw the flame graph and the report"):
         if found.folded is not None and categories is not None:
             _flame_graph(run, found.folded, categories)
+        observed = [layers(run), *_observed(run)]
         further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
-        parts = [operations_text(found.kinds), role_table(run.record, found.folded), *(s.text for s in found.observed)]
+        parts = [operations_text(found.kinds), role_table(run.record, found.folded), *observed]
         text = render_summary(run.record, categories, found.findings, parts, further=further)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
         write_report(run.directory, run.path(Files.REPORT))
+
+
+def _observed(run: Run) -> Iterator[str]:
+    """What the other instruments have to say, their flame graphs drawn; nothing of what cannot be read, which a check
+    of the run says."""
+    rules = rules_of(run)
+    for instrument in INSTRUMENTS.values():
+        if instrument.summary is None or not run.path(instrument.result).exists():
+            continue
+        try:
+            if instrument.flame is not None:
+                instrument.flame.svg(run, rules)
+            yield instrument.summary(run)
+        except IoflameError:
+            yield ""
 
 
 def _flame_graph(run: Run, folded: Folded, categories: Categories) -> None:

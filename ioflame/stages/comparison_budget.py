@@ -15,7 +15,7 @@ from ground.results.run import open_run
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.metric_intervals import slice_columns
-from ioflame.stages.off_cpu import serving_threads
+from ioflame.analysis.serving_threads import serving_threads
 
 __all__ = ("budget_of",)
 

@@ -37,11 +37,10 @@ from ioflame.analysis.findings import Waits, findings, read_rules
 from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
 from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import operations_of
-from ioflame.measure.observers import show_observed
-from ioflame.stages.off_cpu import serving_threads
+from ioflame.analysis.serving_threads import serving_threads
+from ioflame.stages.observed import analyse_observed
 from ioflame.stages.queries import queries_each_second
 from ioflame.stages.rules import rules_of
-from ioflame.stages.shown import Shown
 from workloads.engine import Engine
 from workloads.registry import engine_named, service_advice, service_named
 
@@ -61,7 +60,6 @@ class Analysed:
     views: Mapping[str, Categories]
     kinds: Sequence[Operation]
     findings: Sequence[Finding]
-    observed: Sequence[Shown]
 
 
 def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None = None) -> Analysed:
@@ -94,14 +92,14 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     kinds = _write_operations(run, folded, plain) if folded is not None else []
     categories = views.get(_OWNER)
     with reporter.stage("account for what the other observers saw"):
-        observed = show_observed(run)
+        observed = analyse_observed(run)
     proofs = _proofs(run, engine, categories) if engine is not None else []
     record.checks = [
         *run_checks(record, background),
         *checks,
         *stolen_checks(record, run.series(), categories, folded.slices if folded is not None else None),
         *proofs,
-        *(c for shown in observed for c in shown.checks),
+        *observed,
     ]
     if record.target is not None:
         if categories is not None:
@@ -115,7 +113,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     if record.target is not None:
         found = [replace(one, do=of_attached(one.do)) for one in found]
     write_json(run.path(Files.FINDINGS), Findings(found))
-    return Analysed(whole, views, kinds, found, observed)
+    return Analysed(whole, views, kinds, found)
 
 
 def _proofs(run: Run, engine: Engine, categories: Categories | None) -> list[Check]:

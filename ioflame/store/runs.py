@@ -26,17 +26,12 @@ from ground.results.store.ids import FrameTable
 from ground.results.verdicts import Verdicts
 from ground.system.atomic_files import read_json, read_whole
 from ioflame.analysis.compare.own_reads import of_the_process
+from ioflame.instruments import INSTRUMENTS
 from ioflame.stages.run import of_queries
 from workloads.registry import rules_named
 
 __all__ = ("comparison_tables", "run_name", "run_tables", "sample_rows", "utc")
 
-# The profiles of a run, the kind of window that each is of, and event and unit where the recording does not say them.
-_PROFILES = {
-    Files.PROFILE: ("perf", None),
-    Files.OFF_CPU_PROFILE: ("offcpu", ("off-cpu", "ns")),
-    Files.PMP_PROFILE: ("pmp", ("stopped", "ns")),
-}
 # Kept whole. Recordings are not: they hold copies of the process's memory.
 _KEPT = (".json", ".txt", ".csv")
 _NOT_KEPT = (Files.PMP_RAW,)
@@ -139,7 +134,7 @@ def _of_run(
     for check in record.checks:
         tables.add("checks", name=check.name, verdict=check.verdict.value, value=check.value)
     frames = FrameTable()
-    for name, (kind, event) in _PROFILES.items():
+    for kind, (name, event) in ((one.name, one.profile) for one in INSTRUMENTS.values() if one.profile is not None):
         folded = _profile(run, name)
         if folded is not None:
             at = next((i for i, window in enumerate(record.windows) if window.kind == kind), None)

@@ -21,7 +21,7 @@ from ground.results.run import Run
 from ground.system.observer import Observer, attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
-from ioflame.measure.observers import show_observed
+from ioflame.stages.observed import analyse_observed
 from tests.records import counters
 
 
@@ -46,7 +46,7 @@ def test_a_tracer_that_is_ended_within_its_window(burner: subprocess.Popen[str],
     with Children() as children:
         observer = run_queue_observer(children, burner.pid, run.path(Files.RUN_QUEUE))
         run.record.windows = [watched(children, observer, ended=ended)]
-    failed = [c.name for shown in show_observed(run) for c in shown.checks if c.verdict is Verdict.FAILED]
+    failed = [check.name for check in analyse_observed(run) if check.verdict is Verdict.FAILED]
     assert ("runqlat window" in failed) == ended
 
 

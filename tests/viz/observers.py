@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ground.results.files import Files
 from ground.results.histogram import Histogram
 from ground.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSlice
 from ground.results.ladder import STAGES, Ladder, LadderDevice, Rung
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
 from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
 from ground.system.diskstats import DiskCount, DiskCounts
+from ioflame.instruments import INSTRUMENTS
 from viz.flame.stacks import Stack
+from viz.page.flame_graphs import off_cpu_graph, pmp_graph
 from viz.page.run_view import Observed, by_state
 
 # us of each stage: 100 us in all, 60 of them in the block layer; runq is the largest part of the other 40.
@@ -113,8 +118,20 @@ def pmp() -> Pmp:
     )  # fmt: skip
 
 
-def observed() -> Observed:
+def observed(stacks: Sequence[Stack] | None = None, **instead: object) -> Observed:
+    """All that there is. stacks: off the CPU, by state; instead: results of their own, by the names of `Files`"""
     pmp_stacks = [Stack(("db_bench", "rocksdb::Get", "pread64", "uninterruptible_[D]"), 10**9, 100, "libc+k", 2)]
-    return Observed(
-        ladder(), io_latency(), off_cpu(), run_queue(), wall_clock(), pmp(), locks(), off_stacks(), pmp_stacks, 104.0
-    )  # fmt: skip
+    made = {
+        "LADDER": ladder(), "IO_LATENCY": io_latency(), "OFF_CPU": off_cpu(), "RUN_QUEUE": run_queue(),
+        "WALL_CLOCK": wall_clock(), "PMP": pmp(), "LOCKS": locks(),
+    }  # fmt: skip
+    found = only(**(made | instead))
+    found.graphs = [off_cpu_graph(off_stacks() if stacks is None else stacks, 20_000.0), pmp_graph(pmp_stacks)]
+    found.rx_lat_us = 104.0
+    return found
+
+
+def only(**results: object) -> Observed:
+    """These results alone, by the names of `Files`, and every panel that there is."""
+    panels = [panel for one in INSTRUMENTS.values() for panel in one.panels]
+    return Observed({getattr(Files, name): result for name, result in results.items()}, panels)

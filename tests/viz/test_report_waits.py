@@ -19,7 +19,7 @@ from tests.viz.observers import QUERIES
 from tests.viz.runs import page_of, view
 from viz.page.ladder import ladder_panel
 from viz.page.report import render_report
-from viz.page.run_view import IDLE, Observed, RunView
+from viz.page.run_view import IDLE, RunView
 from viz.page.waits import waits
 from viz.svg.axes import duration, linear_axis, log_axis
 from viz.svg.heat_map import columns, heat_map
@@ -29,7 +29,7 @@ from viz.svg.ladder import KINDS, LadderRow, kind_of, ladder_plot
 
 def full(name: str = "run-a", scale: float = 1.0) -> RunView:
     found = view(name=name)
-    found.observed = replace(observers.observed(), ladder=observers.ladder(scale))
+    found.observed = observers.observed(LADDER=observers.ladder(scale))
     return found
 
 
@@ -52,14 +52,14 @@ def finding(ladder: Ladder) -> str:
 
 
 def test_a_run_without_observers_names_all_that_is_missing_and_the_command() -> None:
-    told = waits(Observed(), {})
+    told = waits(observers.only(), {})
     assert told.startswith('<p class="absent">Not shown: Latency ladder, IO latency, Off the CPU, Run queue, Locks.')
     assert "ioflame profile --collect &quot;perf ladder iolat offcpu runqlat pmp&quot;" in told
     assert "<svg" not in told and "<table" not in told
 
 
 def test_only_what_is_missing_is_named() -> None:
-    told = waits(Observed(ladder=observers.ladder(), locks=observers.locks()), {})
+    told = waits(observers.only(LADDER=observers.ladder(), LOCKS=observers.locks()), {})
     assert "Not shown: IO latency, Off the CPU, Run queue." in told and "&quot;perf iolat offcpu runqlat&quot;" in told
 
 
@@ -160,7 +160,7 @@ def test_bins_keep_every_duration() -> None:
 def test_a_linear_plot_says_what_lies_beyond() -> None:
     h = Histogram(1000, 10**8, 1000, 10**7, [(1000, 1024, 998), (9_000_000, 10_000_001, 2)])
     found = view()
-    found.observed = Observed(queue=replace(observers.run_queue(), waits={"woken": h}))
+    found.observed = observers.only(RUN_QUEUE=replace(observers.run_queue(), waits={"woken": h}))
     assert "the longest 0.5 %, up to 10 ms, lie beyond" in render_report([found])
 
 

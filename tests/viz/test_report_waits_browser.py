@@ -220,21 +220,20 @@ def test_every_plot_saves_as_xml(chromium_page: Opener) -> None:
 
 def test_hostile_names_of_observers_stay_text(chromium_page: Opener) -> None:
     given = view()
-    seen = observers.observed()
-    assert seen.ladder and seen.io and seen.off and seen.clock and seen.locks and seen.ladder.device
-    threads = [replace(one, comm=EVIL) for one in seen.off.threads]
-    rows = [replace(one, category=EVIL) for one in seen.clock.rows]
+    ladder, off, clock = observers.ladder(), observers.off_cpu(), observers.wall_clock()
+    assert ladder.device is not None
+    threads = [replace(one, comm=EVIL) for one in off.threads]
+    rows = [replace(one, category=EVIL) for one in clock.rows]
     stacks = by_state(
         [OffStack(1, EVIL, "io", (EVIL, *(name.decode(errors="replace") for name in NAMES)), 5, 1)], set()
     )
-    given.observed = replace(
-        seen,
-        ladder=replace(seen.ladder, notes=[EVIL], device=replace(seen.ladder.device, name=EVIL)),
-        io=replace(seen.io, how=EVIL, device=Device(1, 1, EVIL)),
-        off=replace(seen.off, threads=threads),
-        clock=replace(seen.clock, rows=rows),
-        locks=observers.locks(EVIL),
-        off_stacks=stacks,
+    given.observed = observers.observed(
+        stacks,
+        LADDER=replace(ladder, notes=[EVIL], device=replace(ladder.device, name=EVIL)),
+        IO_LATENCY=replace(observers.io_latency(), how=EVIL, device=Device(1, 1, EVIL)),
+        OFF_CPU=replace(off, threads=threads),
+        WALL_CLOCK=replace(clock, rows=rows),
+        LOCKS=observers.locks(EVIL),
     )
     text = render_report([given])
     for plot in re.findall(r'<svg class="plot.*?</svg>', text, re.DOTALL):

@@ -106,22 +106,23 @@ def test_a_bar_goes_before_its_row_is_folded() -> None:
 
 
 def test_tables_of_observers_fit_80_columns() -> None:
-    seen = observers.observed()
-    assert seen.ladder and seen.io and seen.off and seen.queue and seen.clock and seen.pmp and seen.locks
+    seen_off, seen_queue, seen_io, seen_locks = (
+        observers.off_cpu(), observers.run_queue(), observers.io_latency(), observers.locks()
+    )  # fmt: skip
     long = Histogram(10**8, 10**15, 10**3, 10**10, [(10**3, 1024, 10**8 - 10**5), (10**10, 10**10 + 10**8, 10**5)])
-    off = replace(seen.off, states=dict.fromkeys(STATES, StateTotal(10**13, 10**8)))
-    queue = replace(seen.queue, waits=dict.fromkeys(seen.queue.waits, long))
-    rows = [replace(row, queue=long, device=long, total=long) for row in seen.io.rows]
+    off = replace(seen_off, states=dict.fromkeys(STATES, StateTotal(10**13, 10**8)))
+    queue = replace(seen_queue, waits=dict.fromkeys(seen_queue.waits, long))
+    rows = [replace(row, queue=long, device=long, total=long) for row in seen_io.rows]
     for text in (
-        ladder_text(seen.ladder, 104.0),
-        io_latency_text(replace(seen.io, rows=rows)),
+        ladder_text(observers.ladder(), 104.0),
+        io_latency_text(replace(seen_io, rows=rows)),
         off_cpu_table(off),
-        wall_clock_table(seen.clock),
+        wall_clock_table(observers.wall_clock()),
         run_queue_table(queue),
     ):
         assert [line for line in text.split("\n") if cells(line) > 80] == [], text
-    named = replace(seen.locks.sites[0], place="rocksdb::" * 9 + "LRUCacheShard::Lookup", kind="condition")
-    locks = render_locks(replace(seen.locks, sites=[named]), seen.pmp.activity)
+    named = replace(seen_locks.sites[0], place="rocksdb::" * 9 + "LRUCacheShard::Lookup", kind="condition")
+    locks = render_locks(replace(seen_locks, sites=[named]), observers.pmp().activity)
     assert [
         line for line in locks.split("\n") if cells(line) > 100
     ] == [] and "LRUCacheShard::Lookup  condition" in locks

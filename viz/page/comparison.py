@@ -8,6 +8,8 @@ from markupsafe import Markup
 
 from ground.results.categories import Categories
 from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.ladder import Ladder
 from ground.results.metrics import LEGEND
 from ground.results.verdicts import Apart
 from viz.figures import HEADLINE, interval_text
@@ -21,14 +23,16 @@ from viz.weights import percentages
 __all__ = ("comparison",)
 
 
+def _ladder(view: RunView) -> LadderRow | None:
+    found = view.observed.of(Files.LADDER, Ladder)
+    return None if found is None else LadderRow(view.name, found, view.observed.rx_lat_us)
+
+
 def comparison(views: Sequence[RunView], apart: Apart) -> Markup:
     """The part of the page above the runs."""
     names = [f"{view.name}{' (base)' if not index else ''}" for index, view in enumerate(views)]
     rows, found, barred = apart.differing, apart.comparability, apart.barriers
-    ladders = [
-        None if view.observed.ladder is None else LadderRow(view.name, view.observed.ladder, view.observed.rx_lat_us)
-        for view in views
-    ]
+    ladders = [_ladder(view) for view in views]
     tables = [_headline(views, names, not barred), ladders_compared(ladders, names, not barred)]
     allowed = {"owner": (not barred and not found.heading, not barred), "leaf": (not barred and not found.leaf,) * 2}
     tables += [_categories(views, names, kind, get, allowed[kind], found.heading) for kind, get in _KINDS]

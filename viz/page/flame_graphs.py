@@ -13,12 +13,12 @@ from viz.flame.palette import hue_places
 from viz.flame.stacks import Stack
 from viz.flame.tree import FrameTree
 from viz.page.rendering import render
-from viz.page.run_view import IDLE, Observed
+from viz.page.run_view import IDLE, Graph, Observed
 from viz.printable import printable
 from viz.svg.thread_states import STATE_HUES
 from viz.weights import percentages, scaled_weight
 
-__all__ = ("flame_data", "flame_graphs", "graphs", "weighs")
+__all__ = ("flame_data", "flame_graphs", "graphs", "off_cpu_graph", "pmp_graph", "weighs")
 
 
 def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> Markup:
@@ -26,11 +26,7 @@ def graphs(profile: dict[str, Any] | None, observed: Observed, title: str) -> Ma
     # In the order of the on-CPU graph, so that an owner has one colour.
     owners = [(name, label) for name, label in profile["profile"]["categories"]] if profile is not None else []
     found = [] if profile is None else [("cpu", "on-CPU", profile)]
-    if weighs(observed.off_stacks):
-        found.append(("off", "off-CPU", _off_cpu(observed, title)))
-    if weighs(observed.pmp_stacks):
-        data = flame_data(observed.pmp_stacks, f"PMP: {title}", "ns", None, owners, kind="owner")
-        found.append(("pmp", "PMP wall clock", data))
+    found += [(graph.key, graph.name, graph.make(title, owners)) for graph in observed.graphs if weighs(graph.stacks)]
     return flame_graphs(found)
 
 
@@ -71,23 +67,35 @@ def _legend(data: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _off_cpu(observed: Observed, title: str) -> dict[str, Any]:
-    """Without idle threads, which would take all the room, and with what that leaves out; with them where all are."""
-    busy = [stack for stack in observed.off_stacks if stack.category != IDLE and stack.weight > 0]
-    shown = busy or observed.off_stacks
+def off_cpu_graph(stacks: Sequence[Stack], queries: float | None) -> Graph:
+    """stacks: by state (`by_state`); queries: in their window. Without idle threads, which would take all the room, and
+    with what that leaves out; with them where all are."""
+    busy = [stack for stack in stacks if stack.category != IDLE and stack.weight > 0]
+    shown = busy or stacks
     note = ""
-    left = sum(stack.weight for stack in observed.off_stacks) - sum(stack.weight for stack in shown)
+    left = sum(stack.weight for stack in stacks) - sum(stack.weight for stack in shown)
     if left:
-        threads = len({stack.thread for stack in observed.off_stacks if stack.category == IDLE})
+        threads = len({stack.thread for stack in stacks if stack.category == IDLE})
         note = (
             f"Time off the CPU. {scaled_weight(left, 'ns')} of {threads} idle thread{'s' * (threads != 1)} are "
             "not in this graph."
         )
-    queries = observed.clock.queries if observed.clock is not None else None
     cost = sum(stack.weight for stack in shown) / 1e3 / queries if queries else None
-    return flame_data(
-        shown, f"off-CPU: {title}", "ns", cost, _states(shown), kind="state", counted="stretches", note=note
-    )
+
+    def make(title: str, _: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        states = _states(shown)
+        return flame_data(shown, f"off-CPU: {title}", "ns", cost, states, kind="state", counted="stretches", note=note)
+
+    return Graph("off", "off-CPU", stacks, make)
+
+
+def pmp_graph(stacks: Sequence[Stack]) -> Graph:
+    """stacks: by wall clock, with their owner category"""
+
+    def make(title: str, owners: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        return flame_data(stacks, f"PMP: {title}", "ns", None, owners, kind="owner")
+
+    return Graph("pmp", "PMP wall clock", stacks, make)
 
 
 def _states(stacks: Sequence[Stack]) -> list[tuple[str, str]]:

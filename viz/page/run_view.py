@@ -2,45 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from markupsafe import Markup
 
 from ground.results.categories import Categories
 from ground.results.findings import Finding
 from ground.results.frame_differences import FrameDifferences
-from ground.results.io_latency import IoLatency
-from ground.results.ladder import Ladder
 from ground.results.metrics import cpu_profiled
-from ground.results.off_cpu import OffCpu, OffStack, RunQueue, WallClock
+from ground.results.off_cpu import OffStack
 from ground.results.operations import Operation
-from ground.results.pmp import Locks, Pmp
 from ground.results.record import RunRecord, Window
 from viz.flame.stacks import Stack
 from viz.printable import printable
 
-__all__ = ("IDLE", "Observed", "RunView", "by_state")
+__all__ = ("IDLE", "Graph", "Observed", "Panel", "RunView", "by_state")
+
+_T = TypeVar("_T")
 
 IDLE = "idle"
 
 
 @dataclass
 class Observed:
-    """What the observers beside perf left: each part is there or it is not.
+    """What the instruments beside perf left.
 
-    off_stacks: time off the CPU, by state (`by_state`); pmp_stacks: wall clock, with their owner category
-    rx_lat_us:  us per query by the engine's own count in the ladder's window; None where it has none
+    results:   by file of the run directory, what was read of it; only what is there
+    panels:    of the section on waits; graphs: flame graphs beside that of the CPU
+    rx_lat_us: us per query by the engine's own count in the ladder's window; None where it has none
     """
 
-    ladder: Ladder | None = None
-    io: IoLatency | None = None
-    off: OffCpu | None = None
-    queue: RunQueue | None = None
-    clock: WallClock | None = None
-    pmp: Pmp | None = None
-    locks: Locks | None = None
-    off_stacks: list[Stack] = field(default_factory=list)
-    pmp_stacks: list[Stack] = field(default_factory=list)
+    results: Mapping[str, object] = field(default_factory=dict)
+    panels: Sequence[Panel] = ()
+    graphs: list[Graph] = field(default_factory=list)
     rx_lat_us: float | None = None
+
+    def of(self, file: str, kind: type[_T]) -> _T | None:
+        """What was read of that file; None where it is not there."""
+        found = self.results.get(file)
+        assert found is None or isinstance(found, kind)
+        return found
+
+    def the(self, file: str, kind: type[_T]) -> _T:
+        """As `of`, of a file that is there."""
+        found = self.of(file, kind)
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of the section on waits.
+
+    collector: of a profile, which brings it; place: among the panels
+    files:     of which one must be there, for there to be a panel
+    """
+
+    title: str
+    collector: str
+    place: int
+    files: Sequence[str]
+    make: Callable[[Observed], Markup]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Stacks beside those of the CPU.
+
+    make: what the scripts read of the graph, from the page's title and the CPU's categories with their labels
+    """
+
+    key: str
+    name: str
+    stacks: Sequence[Stack]
+    make: Callable[[str, Sequence[tuple[str, str]]], dict[str, Any]]
 
 
 def by_state(stacks: Iterable[OffStack], idle: Container[int]) -> list[Stack]:
@@ -66,7 +103,7 @@ class RunView:
     series:   the counters second by second
     notes:    what could not be shown, and why
     findings: what the run shows, the dearest first
-    observed: what observers beside perf left
+    observed: what the instruments beside perf left
     frames:   against those of the base, where there is one and both may be compared
     """
 

@@ -20,10 +20,11 @@ from ground.system.held_process import HeldProcess
 from ground.system.own_cpu import own_cpu_seconds
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments.instrument import Watched
 from ioflame.measure.attach.budget import LARGER, allowed_seconds, check_left, runaway_error, runaway_limit
 from ioflame.measure.attach.job import AttachJob
 from ioflame.measure.attach.redact import hide_in_record, hide_waits, redacted, without_words
-from ioflame.measure.observers import Watched, observer_named
 from ioflame.measure.recorded import commands_of, recorded
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
@@ -32,8 +33,6 @@ from workloads.service import rules_text
 
 __all__ = ("LEAST_SECONDS", "attach", "recorded_share")
 
-# Of all the seconds: how they are shared out. The CPU profile needs the most of them.
-_PARTS = {"perf": 4}
 # A second of each window, and perf four.
 LEAST_SECONDS = 5.0
 
@@ -76,11 +75,12 @@ def attach(job: AttachJob, run: Run, reporter: Reporter, unlimited: str = "") ->
 
 def recorded_share(collect: Sequence[str]) -> float:
     """Of all the seconds, the part in which perf records."""
-    return _PARTS["perf"] / _parts(collect) if "perf" in collect else 0.0
+    return INSTRUMENTS["perf"].time_share / _parts(collect) if "perf" in collect else 0.0
 
 
 def _parts(collect: Sequence[str]) -> int:
-    return len(collect) + 1 + sum(_PARTS.get(name, 1) for name in collect)
+    """Of all the seconds: how they are shared out; plain windows have one each."""
+    return len(collect) + 1 + sum(INSTRUMENTS[name].time_share for name in collect)
 
 
 def _run_windows(
@@ -102,7 +102,7 @@ def _run_windows(
         if windows.ended:
             break
         before = own_cpu_seconds()
-        left = [_PARTS.get(other, 1) for other in collect[collect.index(name) :]]
+        left = [INSTRUMENTS[other].time_share for other in collect[collect.index(name) :]]
         _observe(name, job, windows, run, children, part * left[0], _left(job, windows, cost) * left[0] / sum(left))
         mapped.keep(_busiest_first(windows, job))
         cost.seconds[name] = own_cpu_seconds() - before
@@ -141,18 +141,16 @@ def _observe(
     """The window of one observer. Where it fails the others go on without it; a target that ends meanwhile is none of
     its failures. left: CPU seconds that it may take"""
     pids = job.target.running
-    if name in ("offcpu", "runqlat", "pmp", "ladder"):
+    instrument = INSTRUMENTS[name]
+    if instrument.one_process:
         pids = [_busiest(windows, job)]
-        if name == "offcpu":
-            assert run.record.target is not None
-            run.record.target.off_cpu_pid = pids[0]
     watched = Watched(run, children, pids, job.plan, job.device, ladder_symbols(), ladder_sample=8)
     assert run.record.target is not None and run.record.target.cost is not None
     cost, before, started = run.record.target.cost, own_cpu_seconds(), len(list(children))
     windows.limit, children.cpu_limit = before + left, runaway_limit(left)
     try:
         check_left(cost, left)
-        windows.observed(observer_named(name, watched), seconds)
+        windows.observed(instrument.observer(watched), seconds)
         if windows.over_limit:
             cost.cut.append(f"{name} after {windows.windows()[-1].seconds:.1f} of {seconds:.1f} s")
     except IoflameError as error:

@@ -17,9 +17,9 @@ from ground.results.record import SeedRange, Unobserved
 from ground.results.run import Run
 from ground.system.process import Children
 from ground.text.progress import Reporter
+from ioflame.instruments import INSTRUMENTS
 from ioflame.measure.compare.arms import PlannedArm
 from ioflame.measure.job import describe_database
-from ioflame.measure.observers import Watched, observer_named
 from ioflame.measure.profile import choose_callgraph, query_report, roles_of
 from ioflame.measure.recorded import commands_of
 from workloads.artifact import loaded_libraries
@@ -118,9 +118,9 @@ class ArmProcess:
 
     def observe(self, name: str, seconds: float) -> None:
         """The window of an observer. Where it fails and the process does not, the others go on without it."""
-        watched = Watched.of_job(self.arm.job, self.run, self._children, self.pid, self._plan)
+        watched = self.arm.job.watched(self.run, self._children, self.pid, self._plan)
         try:
-            self._schedule.observed(observer_named(name, watched), seconds)
+            self._schedule.observed(INSTRUMENTS[name].observer(watched), seconds)
         except IoflameError as error:
             if not self._child.running:
                 raise

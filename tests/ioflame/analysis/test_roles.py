@@ -16,8 +16,8 @@ from ground.results.off_cpu import OffStack
 from ground.results.record import SCHEMA, Expectation, RoleCounters, RunRecord, Target
 from ground.results.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
 from ioflame.analysis.checks.writes import write_proofs
+from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
-from ioflame.stages.off_cpu import serving_threads
 from tests.records import window
 from tests.viz import observers
 from viz.terminal.off_cpu import wall_clock_table

@@ -1,18 +1,36 @@
-"""`ioflame ebpf ladder`: the latency ladder of a process' queries."""
+"""`ladder`: a query through engine, read call, block queue, device, wake-up, run queue and back."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_observer
+from markupsafe import Markup
+
+from ebpf.ladder import LADDER_BACKENDS, LadderRequest, ladder_checks, ladder_observer
 from ground.errors import UsageError
+from ground.results.checks import Check
+from ground.results.files import Files
+from ground.results.ladder import CLASSES, STAGES, Ladder, Rung, read_ladder
+from ground.results.metrics import metrics_of
+from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
-from ioflame.commands.ebpf.program import EbpfProgram, add_backend
-from ioflame.stages.shown import show_ladder
+from ground.text.tsv import Row
+from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Tables, Watched, add_backend
+from viz.page.ladder import ladder_panel
+from viz.page.run_view import Observed, Panel
+from viz.terminal.ladder import ladder_text
+from workloads.registry import Rules
 
-__all__ = ("PROGRAM",)
+__all__ = ("INSTRUMENT", "latency_of_client")
+
+_NOT_WRITING = Refusal(
+    "this workload writes: the ladder follows the storage reads of a query, and neither a Put's way through the log "
+    "and the memtable nor what flushes and compactions read on nobody's behalf",
+    "a workload that only reads, or COLLECT without ladder",
+)
 
 _OVERHEAD = """
 Every query is trapped at its entry, and at the entry of the file reader; only a followed one at its returns too (where
@@ -63,6 +81,42 @@ query - queue - dev      91.71  not in iostat nor the device's own figures
 """
 
 
+def latency_of_client(run: Run) -> float | None:
+    """us of a query in the ladder's window as the client sees it; None where it is not known."""
+    windows = [window for window in run.record.windows if window.kind == "ladder"]
+    return metrics_of(run.record, windows).get("rx.lat")
+
+
+def _observer(watched: Watched) -> Observer:
+    request = LadderRequest(watched.pids[0], watched.ladder_sample, symbols=watched.symbols)
+    return ladder_observer(request, watched.children, watched.run.path(Files.LADDER))
+
+
+def _analyse(run: Run, _: Rules) -> list[Check]:
+    return ladder_checks(_result(run), latency_of_client(run))
+
+
+def _result(run: Run) -> Ladder:
+    return read_ladder(run.path(Files.LADDER))
+
+
+def _text(run: Run) -> str:
+    return ladder_text(_result(run), latency_of_client(run))
+
+
+def _tables(run: Run) -> Tables:
+    ladder = _result(run)
+
+    def rows(rungs: Sequence[Rung], about: Mapping[str, str]) -> list[Row]:
+        return [
+            {"name": rung.name, **rung.histogram.figures(), "own_ns": rung.own_ns, "about": about.get(rung.name)}
+            for rung in rungs
+        ]
+
+    stages = {name: f"{step.start} to {step.end}: {step.about}" for name, step in STAGES.items()}
+    return {"stages": rows(ladder.stages, stages), "classes": rows(ladder.classes, CLASSES)}
+
+
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend(parser, LADDER_BACKENDS)
     parser.add_argument(
@@ -77,7 +131,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-reader", action="store_true", help="no probes on the engine's file reader")
 
 
-def _observer(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
     if len(arguments.pid) != 1 or arguments.children:
         raise UsageError("the ladder follows one process", mend="one --pid, without --children")
     request = LadderRequest(
@@ -86,12 +140,42 @@ def _observer(arguments: argparse.Namespace, children: Children, out: Path) -> O
     return ladder_observer(request, children, out)
 
 
-PROGRAM = EbpfProgram(
-    name="ladder",
-    about="latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",
-    overhead=_OVERHEAD,
-    example=_EXAMPLE,
-    add_arguments=_add_arguments,
+def _show(path: Path) -> tuple[str, list[Check]]:
+    ladder = read_ladder(path)
+    return ladder_text(ladder), ladder_checks(ladder)
+
+
+def _panel(seen: Observed) -> Markup:
+    return ladder_panel(seen.the(Files.LADDER, Ladder), seen.rx_lat_us)
+
+
+INSTRUMENT = Instrument(
+    "ladder",
+    place=3,
     observer=_observer,
-    show=show_ladder,
+    result=Files.LADDER,
+    reads={Files.LADDER: read_ladder},
+    analyse=_analyse,
+    summary=_text,
+    parts={"ladder": Part("a query, stage by stage", Files.LADDER, _text, _tables)},
+    panels=[
+        Panel(
+            "Latency ladder",
+            "ladder",
+            1,
+            [Files.LADDER],
+            lambda seen: ladder_panel(seen.the(Files.LADDER, Ladder), seen.rx_lat_us),
+        )
+    ],
+    alone=Alone(
+        "latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",
+        _OVERHEAD,
+        _EXAMPLE,
+        _add_arguments,
+        _alone,
+        _show,
+    ),
+    names=True,
+    one_process=True,
+    not_writing=_NOT_WRITING,
 )

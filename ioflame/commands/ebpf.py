@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
@@ -15,30 +15,24 @@ from ground.system.process import Children, interruptible
 from ground.system.scratch import scratch_directory
 from ground.text.progress import Reporter, terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.commands.ebpf import iolat, ladder, offcpu, runqlat
-from ioflame.commands.ebpf.program import EbpfProgram
+from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments.instrument import Alone
 from ioflame.measure.alone import watch
 from viz.terminal.columns import folded
 
 __all__ = ("add_parser",)
 
-# One module a program: a new one is added here and nowhere else.
-_PROGRAMS: Sequence[EbpfProgram] = (
-    iolat.PROGRAM,
-    ladder.PROGRAM,
-    offcpu.PROGRAM,
-    runqlat.PROGRAM,
-)
+_PROGRAMS: Mapping[str, Alone] = {name: one.alone for name, one in INSTRUMENTS.items() if one.alone is not None}
 
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
-        "ebpf", help="one eBPF program by itself: " + ", ".join(p.name for p in _PROGRAMS), description=__doc__
+        "ebpf", help="one eBPF program by itself: " + ", ".join(_PROGRAMS), description=__doc__
     )
     programs = parser.add_subparsers(metavar="PROGRAM", required=True)
-    for program in _PROGRAMS:
+    for name, program in _PROGRAMS.items():
         one = programs.add_parser(
-            program.name,
+            name,
             help=program.about,
             description=program.about,
             epilog=f"OVERHEAD\n{program.overhead.strip()}\n\nEXAMPLE\n{program.example.strip()}",
@@ -57,23 +51,23 @@ def add_parser(commands: Commands) -> None:
         one.add_argument("--json", action="store_true", help="print the result as JSON; checks go to standard error")
         one.add_argument("--out", type=Path, metavar="FILE", help="keep the JSON in FILE, which must not exist yet")
         program.add_arguments(one)
-        one.set_defaults(run=_run, program=program)
+        one.set_defaults(run=_run, name=name)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     """Exit code 0, 1 when a check failed, 130 when it was interrupted; what was counted until then is printed."""
-    program: EbpfProgram = arguments.program
+    program = _PROGRAMS[arguments.name]
     if not arguments.seconds > 0:
         raise UsageError(f"--seconds {arguments.seconds} is not a length of time", mend="--seconds 10")
     if arguments.out is not None:
         check_new(arguments.out, f"--out {arguments.out}", "another name")
     with scratch_directory() as folder:
-        result = folder / f"{program.name}.json"
+        result = folder / f"{arguments.name}.json"
         with Children() as children, interruptible():
             observer = program.observer(arguments, children, result)
             ended = watch(observer, arguments.pid, arguments.seconds, Reporter.on_terminal())
-        shown = program.show(result)
-        checks = [*ended.checks, *shown.checks]
+        text, found = program.show(result)
+        checks = [*ended.checks, *found]
         if arguments.out is not None:
             write_whole(arguments.out, read_whole(result))
         if arguments.json:
@@ -81,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> int:
             print(render_checks(checks), file=sys.stderr)
         else:
             width = terminal_width(sys.stdout)
-            print(f"{folded(shown.text.rstrip(), width)}\n\n{render_checks(checks, width)}")
+            print(f"{folded(text.rstrip(), width)}\n\n{render_checks(checks, width)}")
     if ended.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_CHECK_FAILED if worst(checks) is Verdict.FAILED else EXIT_OK

@@ -1,0 +1,154 @@
+"""What an instrument says of itself, in one file of its own beside this one: all that others do with it follows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collectors.counters import Device
+from collectors.perf import Plan
+from ground.results.checks import Check
+from ground.results.run import Run
+from ground.system.observer import Observer
+from ground.system.process import Children
+from ground.text.tsv import Row
+from viz.page.run_view import Graph, Observed, Panel
+from workloads.registry import Rules
+
+__all__ = ("Alone", "Flame", "Instrument", "Part", "Refusal", "Tables", "Watched", "add_backend")
+
+Tables = dict[str, Sequence[Row]]
+
+
+@dataclass
+class Watched:
+    """What an observer may know of the run it watches.
+
+    pids:   the processes; what can look at one alone looks at the first
+    plan:   perf's, as the trial after the warm-up left it
+    device: None where the processes have no file on any
+    symbols, ladder_sample: of the engine, for the ladder
+    """
+
+    run: Run
+    children: Children
+    pids: Sequence[int]
+    plan: Plan
+    device: Device | None
+    symbols: Path
+    ladder_sample: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a finished run, for `ioflame show`: read from its files, nothing is made again.
+
+    about:  its line in the help; file: of the run, which is the part as JSON
+    text:   the part for a terminal
+    tables: the same as plain figures, to the last digit, by the table's name. Names of columns end in their unit; a
+            column without one is a count, a ratio or words
+    """
+
+    about: str
+    file: str
+    text: Callable[[Run], str]
+    tables: Callable[[Run], Tables]
+
+
+@dataclass(frozen=True)
+class Flame:
+    """Stacks of its own. file: without which there are none.
+
+    svg:   draws them in the run directory
+    graph: the flame graph of the page, from that file; None where what belongs to it cannot be read
+    """
+
+    file: str
+    svg: Callable[[Run, Rules], None]
+    graph: Callable[[Rules, Observed, Path], Graph | None]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """`ioflame ebpf NAME`: the instrument by itself, on any process.
+
+    overhead:      a paragraph: what it costs the workload, measured how
+    example:       a command line and what it printed
+    add_arguments: its own options; --pid, --children, --seconds, --json and --out are there already
+    observer:      from the parsed options, the children of the job and the file to write; not attached yet
+    show:          reads that file: as text, and what it is worth
+    """
+
+    about: str
+    overhead: str
+    example: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    observer: Callable[[argparse.Namespace, Children, Path], Observer]
+    show: Callable[[Path], tuple[str, list[Check]]]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why there is no window, and what would bring one."""
+
+    why: str
+    mend: str
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """What watches a workload or a target in windows of its own.
+
+    name:     of its windows, and in COLLECT
+    place:    of its window among those of the others
+    observer: not attached yet; HostError where this host cannot run it
+    result:   the file it leaves in the run directory; "" for none
+    reads:    files of the run directory that are shown on its page, and what reads each
+    analyse:  what follows from the result, which is there: writes files of its own, gives checks; it draws nothing
+    summary:  its part of the summary, from its files
+    parts:    for `ioflame show`, by name
+    panels:   of the page's section on waits; flame: stacks of its own; alone: as a program by itself
+    profile:  the file of its folded stacks, and event and unit where the recording does not say them; for the store
+
+    by_default:   attach has it unless told otherwise: it stops no thread, and costs little
+    names:        its files hold names of the target's that are not hashed: not with --redact
+    one_process:  it looks at one process; of several at the busiest
+    holds:        it stops threads: it must not be held up itself while it does
+    needed:       a profile without it has failed
+    ends_itself:  it may end before its window does, and says why in a check of its own
+    time_share:   of attach's seconds, beside the others
+    not_writing:  why a workload that writes has no window of it
+    """
+
+    name: str
+    place: int
+    observer: Callable[[Watched], Observer]
+    result: str = ""
+    reads: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    analyse: Callable[[Run, Rules], list[Check]] | None = None
+    summary: Callable[[Run], str] | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    panels: Sequence[Panel] = ()
+    flame: Flame | None = None
+    alone: Alone | None = None
+    profile: tuple[str, tuple[str, str] | None] | None = None
+    by_default: bool = False
+    names: bool = False
+    one_process: bool = False
+    holds: bool = False
+    needed: bool = False
+    ends_itself: bool = False
+    time_share: int = 1
+    not_writing: Refusal | None = None
+
+
+def add_backend(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """--backend, for an instrument that has several: `names`, in the order of preference."""
+    parser.add_argument(
+        "--backend",
+        default=os.environ.get("EBPF") or "auto",
+        help=f"auto (the first that works here), or one of {', '.join(names)} (default: EBPF, or auto)",
+    )

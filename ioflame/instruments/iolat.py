@@ -1,0 +1,154 @@
+"""`iolat`: IO latency of one device, by operation, flags and size; queue apart from device."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+from markupsafe import Markup
+
+from collectors.counters import device_of
+from ebpf.backends import BACKENDS
+from ebpf.iolat import EVENTS_CHECK, IoLatencyRequest, io_latency_checks, io_latency_observer
+from ground.errors import MeasurementError, UsageError
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.io_latency import IoLatency, read_io_latency
+from ground.results.run import Run
+from ground.system.observer import Observer
+from ground.system.process import Children
+from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_backend
+from viz.page.io_latency import io_panel
+from viz.page.run_view import Observed, Panel
+from viz.terminal.io_latency import io_latency_text
+from workloads.registry import Rules
+
+__all__ = ("INSTRUMENT",)
+
+_OVERHEAD = """
+Three small programs run for each request (start, issue, end): together 0.5 to 1 us of CPU on a 2-CPU VM, where a read
+takes 50 us or more. The kernel's own account of their time is in each result (`iolat cost`). Nothing is written per
+request: histograms are kept in the kernel and read four times a second. With bpftrace the programs are several times
+as long, and a few requests in 100 are lost under load; the checks say how many.
+"""
+
+_EXAMPLE = """
+ioflame ebpf iolat --pid 17919 --seconds 3 --device /var/lib/db
+(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+
+IO latency of vda (us; 254:0, 3.2 s, process 17919)
+co-re: tp_btf block_io_start, block_rq_issue, block_io_done: whole requests, as
+  /proc/diskstats counts them
+
+                         count  mean   p50   p90   p99  p99.9 p99.99    max
+read    process queue  116,832   0.8   0.7   0.9   1.9   18.0   54.6   78.8
+read    process device 116,832  47.7  41.3  72.4 103.3 1121.8 1791.0 2764.5
+read    process total  116,832  48.5  42.1  73.4 104.8 1121.8 1791.0 2765.5
+
+                     size   count  mean  flags
+read    process   8.0 KiB 116,826  48.5  sync idle
+
+   note  iolat losses    ended without an end that was seen: 86, of 116,849; they are not in the figures
+     ok  iolat coverage  116,832 reads of 116,918, 9 writes of 9, 7 discards of 7 in diskstats
+     ok  iolat mean      48.52 us a read, diskstats 48.14 us (+0.8%)
+     ok  iolat cost      0.66 us of CPU per request in the programs
+"""
+
+
+def _observer(watched: Watched) -> Observer:
+    device = watched.device
+    if device is None:
+        raise MeasurementError(
+            "the target has no file open on a block device",
+            means="there is no device whose requests could be looked at",
+            mend="--device DIR   (a directory on the device that it uses)",
+        )
+    # Of a target the children that it will have, too; a workload of ours has none.
+    request = IoLatencyRequest(watched.pids, (device.major, device.minor), watched.run.record.target is not None)
+    return io_latency_observer(request, watched.children, watched.run.path(Files.IO_LATENCY))
+
+
+def _analyse(run: Run, _: Rules) -> list[Check]:
+    checks = io_latency_checks(_result(run))
+    if run.record.target is None:
+        return checks
+    # That a service needs no storage for a while is nobody's failure.
+    return [replace(one, verdict=Verdict.NOTE) if one.name == EVENTS_CHECK else one for one in checks]
+
+
+def _result(run: Run) -> IoLatency:
+    return read_io_latency(run.path(Files.IO_LATENCY))
+
+
+def _text(run: Run) -> str:
+    return io_latency_text(_result(run))
+
+
+def _tables(run: Run) -> Tables:
+    rows = [
+        {"operation": row.operation, "owner": row.owner, "stage": stage, **getattr(row, stage).figures()}
+        for row in _result(run).rows
+        for stage in ("queue", "device", "total")
+    ]
+    return {"iolat": rows}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        default=".",
+        metavar="DEVICE|DIR",
+        help="a block device (/dev/nvme0n1), or a directory on one (default: the current one)",
+    )
+    add_backend(parser, BACKENDS)
+
+
+def _device(text: str) -> tuple[int, int]:
+    path = Path(text)
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise UsageError(f"--device {text}: {error.strerror}", mend="lsblk   (lists the devices)") from None
+    if stat.S_ISBLK(status.st_mode):
+        return os.major(status.st_rdev), os.minor(status.st_rdev)
+    device = device_of(path)
+    return device.major, device.minor
+
+
+def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    request = IoLatencyRequest(arguments.pid, _device(arguments.device), arguments.children, arguments.backend)
+    return io_latency_observer(request, children, out)
+
+
+def _show(path: Path) -> tuple[str, list[Check]]:
+    latency = read_io_latency(path)
+    return io_latency_text(latency), io_latency_checks(latency)
+
+
+def _panel(seen: Observed) -> Markup:
+    return io_panel(seen.the(Files.IO_LATENCY, IoLatency))
+
+
+INSTRUMENT = Instrument(
+    "iolat",
+    place=2,
+    observer=_observer,
+    result=Files.IO_LATENCY,
+    reads={Files.IO_LATENCY: read_io_latency},
+    analyse=_analyse,
+    summary=_text,
+    parts={"iolat": Part("requests of the device", Files.IO_LATENCY, _text, _tables)},
+    panels=[Panel("IO latency", "iolat", 2, [Files.IO_LATENCY], _panel)],
+    alone=Alone(
+        "IO latency of a device: by operation, flags and size; queue apart from device, a process from all others",
+        _OVERHEAD,
+        _EXAMPLE,
+        _add_arguments,
+        _alone,
+        _show,
+    ),
+    by_default=True,
+)

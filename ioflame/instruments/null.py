@@ -1,0 +1,10 @@
+"""`null`: attaches nothing. Its window shows how far two windows differ by themselves."""
+
+from __future__ import annotations
+
+from ground.system.observer import NullObserver
+from ioflame.instruments.instrument import Instrument
+
+__all__ = ("INSTRUMENT",)
+
+INSTRUMENT = Instrument("null", place=7, observer=lambda _: NullObserver())

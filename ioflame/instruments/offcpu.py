@@ -1,0 +1,278 @@
+"""`offcpu`: where the threads of a process wait, by stack; and the wall clock, with the CPU profile beside it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from ebpf.offcpu import off_cpu_observer
+from folding.offcpu import fold_off_cpu, off_cpu_stacks
+from ground.errors import UsageError
+from ground.results.categories import Categories, read_categories
+from ground.results.checks import Check
+from ground.results.files import Files
+from ground.results.off_cpu import STATES, OffCpu, OffStack, WallClock, read_off_cpu, read_wall_clock
+from ground.results.profile import read_profile
+from ground.results.run import Run
+from ground.system.atomic_files import write_json
+from ground.system.observer import Observer
+from ground.system.process import Children
+from ioflame.analysis.categories import categories_of, category_file
+from ioflame.analysis.serving_threads import serving_threads
+from ioflame.analysis.wall_clock import wall_clock
+from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Tables, Watched
+from viz.flame.stacks import Stack
+from viz.page.flame_graphs import off_cpu_graph
+from viz.page.off_cpu import off_panel, wall_clock_panel
+from viz.page.run_view import Graph, Observed, Panel, by_state
+from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
+from viz.terminal.off_cpu import off_cpu_table, stack_list, wall_clock_table
+from viz.weights import scaled_weight
+from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
+
+__all__ = ("INSTRUMENT", "one_pid")
+
+_HOTTEST = 8
+
+_OVERHEAD = """
+Two small programs run at each context switch of the machine and at each wake-up; for threads of the process they walk
+the kernel and the user stack at switch-out. --waker walks the waker's, too.
+"""
+
+_EXAMPLE = """
+ioflame ebpf offcpu --pid 17919 --seconds 3 --dir waits
+(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+
+Where the threads wait (off-CPU; ms; 4 threads, 3.0 s)
+                            ms  % of time           n     mean us
+on-CPU               1,788.775      14.89           -           -
+io                   7,144.424      59.47      78,100        91.5
+lock                     1.041       0.01          50        20.8
+woken                3,066.457      25.52      78,145        39.2
+preempted               12.859       0.11         274        46.9
+all                 12,013.556     100.00
+left out: 4 idle threads (next to nothing to do; 12.014 s)
+
+Wall clock by category (12.0 s of 4 threads, idle threads left out)
+                                    ms        %
+on-CPU                       1,788.775    14.89
+io                           7,144.424    59.47
+  libc+k                     7,144.424    59.47
+lock                             1.041     0.01
+  other                          0.505     0.00
+  bloom                          0.250     0.00
+  LRU                            0.225     0.00
+  BSI                            0.061     0.00
+woken                        3,066.457    25.52
+  libc+k                     3,065.288    25.52
+  other                          0.860     0.01
+  LRU                            0.160     0.00
+  bloom                          0.124     0.00
+  BSI                            0.026     0.00
+preempted                       12.859     0.11
+  ...
+all                         12,013.556   100.00
+
+left out: 4 idle threads (next to nothing to do; 12.014 s)
+on-CPU is switch-in to switch-out; schedstat says 2,055.462 ms (+14.9 %)
+  it counts a thread woken on an idle CPU as running before it is switched in
+
+     ok  on-CPU + off-CPU  100.00% of 24.027 s in 8 threads
+"""
+
+
+def _observer(watched: Watched) -> Observer:
+    run, pid = watched.run, watched.pids[0]
+    if run.record.target is not None:
+        run.record.target.off_cpu_pid = pid
+    return off_cpu_observer(watched.children, pid, run.path(Files.OFF_CPU), run.path(Files.OFF_CPU_DATA))
+
+
+def _analyse(run: Run, rules: Rules) -> list[Check]:
+    """Folds the recording, and accounts the wall clock of the window, the CPU profile's categories with it."""
+    record = run.record
+    window = next((window for window in record.windows if window.kind == "offcpu"), None)
+    off = _result(run)
+    working = {thread.tid for thread in off.threads if not thread.is_idle}
+    background = working - {thread.tid for thread in serving_threads(off, record)}
+    on_cpu = read_categories(run.directory) if run.path(Files.CATEGORIES).exists() else None
+    if on_cpu is not None and background and not record.roles:
+        profile = read_profile(run.path(Files.PROFILE))
+        serving = {tid for tid in profile.threads.tid if tid is not None} - background
+        on_cpu = categories_of(category_file(profile.of_threads(serving), "owner"))
+    queries = window.counters.queries if window is not None else None
+    _account(run.path(Files.OFF_CPU_DATA), off, rules.categories, on_cpu, queries, background)
+    return list(off.checks())
+
+
+def _account(
+    recording: Path,
+    off: OffCpu,
+    rules: str,
+    on_cpu: Categories | None = None,
+    queries: float | None = None,
+    background: Collection[int] = (),
+) -> tuple[WallClock, list[OffStack]]:
+    """Folds an off-CPU recording, and writes the wall clock; all beside it.
+
+    rules: of the categories; on_cpu: the owner view of a CPU profile of the same workload, None where there is none;
+    queries: within the off-CPU window; background: threads that serve none
+    """
+    stacks = fold_off_cpu(recording, rules)
+    clock = wall_clock(off, stacks, on_cpu, queries, background)
+    write_json(recording.with_name(Files.WALL_CLOCK), clock)
+    return clock, stacks
+
+
+def _result(run: Run) -> OffCpu:
+    return read_off_cpu(run.path(Files.OFF_CPU))
+
+
+def _text(run: Run) -> str:
+    return off_cpu_table(_result(run)) + "\n" + wall_clock_table(read_wall_clock(run.path(Files.WALL_CLOCK)))
+
+
+def _tables(run: Run) -> Tables:
+    off, clock = _result(run), read_wall_clock(run.path(Files.WALL_CLOCK))
+    threads = [
+        {"tid": thread.tid, "thread": thread.comm, "idle": "yes" if thread.is_idle else "no", "state": state, "ns": ns}
+        for thread in off.threads
+        for state, ns in (("on-CPU", thread.ran_ns), *thread.off_ns.items())
+    ]
+    queries = clock.queries or None
+    return {
+        "states": [{"state": name, "ns": total.ns, "count": total.count} for name, total in off.states.items()],
+        "threads": threads,
+        "wallclock": [
+            {"state": row.state, "category": row.category, "ns": row.ns,
+             "us_per_query": row.ns / 1e3 / queries if queries else None}
+            for row in clock.rows
+        ],
+    }  # fmt: skip
+
+
+def _svg(run: Run, rules: Rules) -> None:
+    record = run.record
+    title = f"off-CPU time: {record.workload}, {record.threads} thread{'s' * (record.threads != 1)}"
+    recording = run.path(Files.OFF_CPU_DATA)
+    _draw(off_cpu_stacks(recording, rules.categories), _result(run), title, record.created, recording.parent)
+
+
+def _draw(stacks: Sequence[OffStack], off: OffCpu, title: str, subtitle: str, directory: Path) -> None:
+    """A tower for each state, in its colour."""
+    drawn = [Stack((s.state, s.comm, *s.frames), s.ns, s.count, s.state, 0) for s in stacks if s.ns]
+    if not drawn:
+        return
+    counted = f"{scaled_weight(off.off_ns, 'ns')} off the CPU of {scaled_weight(off.elapsed_ns, 'ns')} x thread"
+    warnings = [f"{check.name}: {check.value}; {check.means}" for check in off.checks() if check.means]
+    options = FlamegraphOptions(
+        title=title,
+        subtitle=", ".join(part for part in (counted, subtitle) if part),
+        unit="ns",
+        warnings=warnings,
+        categories=list(STATES.items()),
+    )
+    write_flamegraph(drawn, options, directory / Files.OFF_CPU_FLAMEGRAPH)
+
+
+def _graph(rules: Rules, seen: Observed, recording: Path) -> Graph | None:
+    off, clock = seen.of(Files.OFF_CPU, OffCpu), seen.of(Files.WALL_CLOCK, WallClock)
+    if off is None:
+        return None
+    idle = {thread.tid for thread in off.threads if thread.is_idle}
+    stacks = by_state(off_cpu_stacks(recording, rules.categories), idle)
+    return off_cpu_graph(stacks, clock.queries if clock is not None else None)
+
+
+def _panel(seen: Observed) -> Markup:
+    off, clock = seen.of(Files.OFF_CPU, OffCpu), seen.of(Files.WALL_CLOCK, WallClock)
+    states = off_panel(off) if off is not None else Markup("")
+    return states + (wall_clock_panel(clock) if clock is not None else Markup(""))
+
+
+def one_pid(arguments: argparse.Namespace) -> int:
+    """The one process; UsageError for several, or with --children: threads are what is told apart here."""
+    pids: list[int] = arguments.pid
+    if len(pids) != 1 or arguments.children:
+        raise UsageError(
+            f"{arguments.name} looks at one process at a time",
+            means="each process has a time of its own to be accounted for",
+            mend=f"--pid {pids[0]} alone",
+        )
+    return pids[0]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--waker", action="store_true", help="take the stack of whoever wakes a thread, too")
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        metavar="DIR",
+        help="keep recording, folded stacks, flame graph and wall clock in DIR, which must be new or empty",
+    )
+    parser.add_argument("--map-entries", type=int, help=argparse.SUPPRESS)
+
+
+def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    directory: Path = arguments.dir.resolve() if arguments.dir is not None else out.parent
+    if arguments.dir is not None:
+        _make_empty(directory)
+    recording = directory / Files.OFF_CPU_DATA
+    pid = one_pid(arguments)
+    return off_cpu_observer(children, pid, out, recording, waker=arguments.waker, map_entries=arguments.map_entries)
+
+
+def _make_empty(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise UsageError(f"--dir {directory} is not empty", means="nothing is overwritten", mend="another name")
+    except OSError as error:
+        raise UsageError(f"--dir {directory}: {error.strerror}") from None
+
+
+def _show(path: Path) -> tuple[str, list[Check]]:
+    off = read_off_cpu(path)
+    assert off.recording is not None
+    recording = Path(off.recording)
+    clock, stacks = _account(recording, off, rules_named(DEFAULT_ENGINE).categories)
+    _draw(stacks, off, f"off-CPU time of pid {off.pid}", "", recording.parent)
+    busy = {thread.tid for thread in off.threads if not thread.is_idle}
+    text = [
+        off_cpu_table(off),
+        wall_clock_table(clock),
+        "longest waits of threads that are not idle:",
+        stack_list([stack for stack in stacks if stack.tid in busy], _HOTTEST),
+    ]
+    if recording.parent != path.parent:
+        kept = (Files.OFF_CPU_FLAMEGRAPH, Files.OFF_CPU_FOLDED, Files.OFF_CPU_DATA, Files.WALL_CLOCK)
+        text.append(f"in {recording.parent}: {', '.join(name for name in kept if (recording.parent / name).exists())}")
+    return "\n".join(text), list(off.checks())
+
+
+INSTRUMENT = Instrument(
+    "offcpu",
+    place=4,
+    observer=_observer,
+    result=Files.OFF_CPU,
+    reads={Files.OFF_CPU: read_off_cpu, Files.WALL_CLOCK: read_wall_clock},
+    analyse=_analyse,
+    summary=_text,
+    parts={"waits": Part("what the threads wait for, and the wall clock", Files.OFF_CPU, _text, _tables)},
+    panels=[Panel("Off the CPU", "offcpu", 3, [Files.OFF_CPU, Files.WALL_CLOCK], _panel)],
+    flame=Flame(Files.OFF_CPU_DATA, _svg, _graph),
+    alone=Alone(
+        "where the threads of a process wait, by stack: storage, locks, conditions, joins, the run queue",
+        _OVERHEAD,
+        _EXAMPLE,
+        _add_arguments,
+        _alone,
+        _show,
+    ),
+    profile=(Files.OFF_CPU_PROFILE, ("off-cpu", "ns")),
+    by_default=True,
+    one_process=True,
+)

@@ -1,0 +1,29 @@
+"""`perf`: where the CPU goes. What follows from its recording is the run's own profile (`stages/run.py`)."""
+
+from __future__ import annotations
+
+from collectors.perf import Recording
+from ground.results.files import Files
+from ground.results.record import ProfileFacts
+from ground.system.observer import Observer
+from ioflame.instruments.instrument import Instrument, Watched
+
+__all__ = ("INSTRUMENT",)
+
+
+def _observer(watched: Watched) -> Observer:
+    plan, run = watched.plan, watched.run
+    run.record.profile = ProfileFacts(plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why))
+    return Recording(watched.children, plan, watched.pids, run.path(Files.PERF_DATA), run.path("perf.log"))
+
+
+INSTRUMENT = Instrument(
+    "perf",
+    place=1,
+    observer=_observer,
+    result=Files.PERF_DATA,
+    profile=(Files.PROFILE, None),
+    by_default=True,
+    needed=True,
+    time_share=4,  # categories need the most samples
+)

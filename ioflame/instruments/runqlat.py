@@ -1,0 +1,110 @@
+"""`runqlat`: how long the threads of a process wait for a CPU."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from markupsafe import Markup
+
+from ebpf.runqlat import RUN_QUEUE_BACKENDS, run_queue_observer
+from ground.results.checks import Check
+from ground.results.files import Files
+from ground.results.off_cpu import RunQueue, read_run_queue
+from ground.results.run import Run
+from ground.system.observer import Observer
+from ground.system.process import Children
+from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_backend
+from ioflame.instruments.offcpu import one_pid
+from viz.page.off_cpu import run_queue_panel
+from viz.page.run_view import Observed, Panel
+from viz.terminal.off_cpu import run_queue_table
+from workloads.registry import Rules
+
+__all__ = ("INSTRUMENT",)
+
+_OVERHEAD = """
+Two small programs run at each context switch of the machine and at each wake-up; no stack is walked.
+"""
+
+_EXAMPLE = """
+ioflame ebpf runqlat --pid 17919 --seconds 3
+(db_bench readrandom, 4 threads, O_DIRECT, on a busy VM of 2 CPUs)
+
+Waits for a CPU (us; process 17919, 3.0 s)
+                n  mean   p50   p90    p99  p99.9    max    sum ms
+woken     108,034 49.50 36.10 55.30 293.20 2751.4  72012 5,348.118
+preempted   5,191 50.75 35.14 53.00 237.94 2346.8 4610.3   263.427
+started         0     -     -     -      -      -      -     0.000
+context switches: 108,100 voluntary, 5,192 involuntary (37,587/s)
+"""
+
+
+def _observer(watched: Watched) -> Observer:
+    return run_queue_observer(watched.children, watched.pids[0], watched.run.path(Files.RUN_QUEUE))
+
+
+def _analyse(run: Run, _: Rules) -> list[Check]:
+    return list(_result(run).checks())
+
+
+def _result(run: Run) -> RunQueue:
+    return read_run_queue(run.path(Files.RUN_QUEUE))
+
+
+def _text(run: Run) -> str:
+    return run_queue_table(_result(run))
+
+
+def _tables(run: Run) -> Tables:
+    return {"runqlat": [{"wait": name, **wait.figures()} for name, wait in _result(run).waits.items()]}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_backend(parser, RUN_QUEUE_BACKENDS)
+    parser.add_argument("--map-entries", type=int, help=argparse.SUPPRESS)
+
+
+def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    pid, entries = one_pid(arguments), arguments.map_entries
+    return run_queue_observer(children, pid, out, map_entries=entries, backend=arguments.backend)
+
+
+def _show(path: Path) -> tuple[str, list[Check]]:
+    queue = read_run_queue(path)
+    return run_queue_table(queue), list(queue.checks())
+
+
+def _panel(seen: Observed) -> Markup:
+    return run_queue_panel(seen.the(Files.RUN_QUEUE, RunQueue))
+
+
+INSTRUMENT = Instrument(
+    "runqlat",
+    place=5,
+    observer=_observer,
+    result=Files.RUN_QUEUE,
+    reads={Files.RUN_QUEUE: read_run_queue},
+    analyse=_analyse,
+    summary=_text,
+    parts={"runqlat": Part("waits for a CPU", Files.RUN_QUEUE, _text, _tables)},
+    panels=[
+        Panel(
+            "Run queue",
+            "runqlat",
+            4,
+            [Files.RUN_QUEUE],
+            lambda seen: run_queue_panel(seen.the(Files.RUN_QUEUE, RunQueue)),
+        )
+    ],
+    alone=Alone(
+        "how long the threads of a process wait for a CPU, woken or preempted; context switches",
+        _OVERHEAD,
+        _EXAMPLE,
+        _add_arguments,
+        _alone,
+        _show,
+    ),
+    names=True,
+    one_process=True,
+)

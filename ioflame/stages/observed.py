@@ -1,0 +1,67 @@
+"""What follows from the results of the instruments that lie in a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ground.errors import IoflameError
+from ground.results.checks import Check, Verdict
+from ground.results.run import Run
+from ground.system.atomic_files import read_json
+from ioflame.instruments import INSTRUMENTS
+from ioflame.stages.rules import rules_of
+
+__all__ = ("analyse_observed",)
+
+# The edges of a window and those of what was counted in it are microseconds apart.
+_UNSEEN = 0.01
+
+
+def analyse_observed(run: Run) -> list[Check]:
+    """Each instrument's own analysis, in the order of the windows, and whether it saw all of its window.
+
+    A result that cannot be read is a failed check, and the others are analysed.
+    """
+    rules, checks = rules_of(run), list[Check]()
+    for name, instrument in INSTRUMENTS.items():
+        if instrument.analyse is None or not run.path(instrument.result).exists():
+            continue
+        try:
+            checks += instrument.analyse(run, rules)
+            if not instrument.ends_itself:
+                checks += _window_checks(run, name, instrument.result)
+        except IoflameError as error:
+            checks.append(_unreadable(run, name, error))
+    return checks
+
+
+def _unreadable(run: Run, name: str, error: IoflameError) -> Check:
+    if run.record.target is not None and run.record.target.redacted:
+        # Words of other programs may hold names.
+        return Check(name, Verdict.FAILED, "its result cannot be read", "", "without --redact it is said why")
+    return Check(name, Verdict.FAILED, error.what, error.means, error.mend)
+
+
+class _Edges(msgspec.Struct):
+    """Of any result: CLOCK_MONOTONIC, ns."""
+
+    start_ns: int
+    end_ns: int
+
+
+def _window_checks(run: Run, name: str, result: str) -> Iterator[Check]:
+    """Whether it counted all the time of its window: a program that gets a signal ends early, with what it has."""
+    edges = read_json(run.path(result), _Edges)
+    for window in run.record.windows:
+        seen = min(edges.end_ns, window.end_ns) - max(edges.start_ns, window.start_ns)
+        whole = window.end_ns - window.start_ns
+        if window.kind == name and seen < (1 - _UNSEEN) * whole:
+            yield Check(
+                f"{name} window",
+                Verdict.FAILED,
+                f"{max(seen, 0) / 1e9:.1f} of its {whole / 1e9:.1f} s were seen",
+                "its program was ended before the window was: the figures are of that time alone",
+                "run it again",
+            )
