@@ -22,27 +22,16 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_OK, MeasurementError, UsageErr
 from ground.system.atomic_files import check_new, write_whole
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
-from ioflame.present.stacks import Stacks, read_source, read_stacks, write_pprof
-from viz.export.firefox import firefox_profile
-from viz.export.speedscope import speedscope
-from viz.flame.stacks import Stack
-from viz.page.report import render_stacks
-from viz.svg.flame_graph import FlamegraphOptions, flamegraph
-from viz.svg.static import WIDTH
+from ioflame.present.formats import FORMATS, Asked, Format, format_of
+from ioflame.present.stacks import read_source, read_stacks, write_pprof
+from viz.svg.static import LEAST_PX, WIDTH
 from workloads.registry import rules_named
 
 __all__ = ("add_parser", "run")
 
 _DEFAULT = "flamegraph.svg"
-_LEAST = 0.5
-# What OUT may end in, and what opens it.
-_KINDS = {
-    ".svg": "open it in a browser",
-    ".html": "open it in a browser",
-    ".speedscope.json": "open it with speedscope",
-    ".firefox.json": "open it in profiler.firefox.com",
-    ".pb.gz": "go tool pprof -http=: {out}",
-}
+# Options that some kinds of file have no use for.
+_OF_SOME = ("--width", "--min-width", "--inverted", "--us-per-query", "--rules", "--title", "--unit")
 
 
 def add_parser(commands: Commands) -> None:
@@ -73,7 +62,7 @@ def add_parser(commands: Commands) -> None:
         "--min-width",
         type=float,
         metavar="PX",
-        help=f"narrower frames are not drawn, but counted (default: {_LEAST})",
+        help=f"narrower frames are not drawn, but counted (default: {LEAST_PX})",
     )
     parser.add_argument("--inverted", action="store_true", help="from the leaf: the callers of every function")
     parser.add_argument(
@@ -87,12 +76,14 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     out = _out(arguments)
-    _refuse_what_has_no_effect(arguments, str(out))
+    kind = format_of(out.name) or FORMATS[".svg"]
+    _refuse_what_has_no_effect(arguments, kind, out)
     source = read_source(arguments.file)
-    if str(out).endswith(".pb.gz"):
+    opens = kind.opens.format(out=shlex.quote(str(out)))
+    if kind.render is None:
         with Reporter.on_terminal().stage(f"fold {arguments.file}"):
             write_pprof(source, arguments.event, out)
-        print(f"wrote {out}   ({_how_to_open(out)})")
+        print(f"wrote {out}   ({opens})")
         return EXIT_OK
     with Reporter.on_terminal().stage(f"read {arguments.file}"):
         rules = rules_named(arguments.rules).categories if arguments.rules else None
@@ -102,9 +93,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise MeasurementError(
             "no stack with any weight: there is nothing to draw", means="the input is empty, or all its weights are 0"
         )
-    unit = arguments.unit or found.unit or "units"
-    title = arguments.title or ("flame graph" if arguments.file == "-" else Path(arguments.file).name)
-    text = _render(found, title, unit, arguments, str(out))
+    asked = Asked(
+        arguments.title or ("flame graph" if arguments.file == "-" else Path(arguments.file).name),
+        arguments.unit or found.unit or "units",
+        arguments.us_per_query,
+        arguments.inverted,
+        arguments.width,
+        arguments.min_width,
+    )
+    text = kind.render(found, asked)
     if found.cut_short:
         print(
             f"warning: the input is cut short, and only what came before is shown: {found.cut_short}", file=sys.stderr
@@ -119,67 +116,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(error.what, mend="-o FILE in a directory you own") from None
     distinct = len({stack.frames for stack in found.stacks})
     event = f" of {found.event}" if found.event else ""
-    print(f"wrote {out}: {distinct:,} stacks, {total:,} {unit}{event}   ({_how_to_open(out)})")
+    print(f"wrote {out}: {distinct:,} stacks, {total:,} {asked.unit}{event}   ({opens})")
     return code
 
 
-def _how_to_open(out: Path) -> str:
-    return next(words for end, words in _KINDS.items() if out.name.endswith(end)).format(out=shlex.quote(str(out)))
-
-
-def _refuse_what_has_no_effect(arguments: argparse.Namespace, out: str) -> None:
+def _refuse_what_has_no_effect(arguments: argparse.Namespace, kind: Format, out: Path) -> None:
     if arguments.width is not None and not 300 <= arguments.width <= 20000:
         raise UsageError(f"--width {arguments.width} is no width of a drawing", mend="300 to 20000")
     if arguments.min_width is not None and arguments.min_width < 0:
         raise UsageError(f"--min-width {arguments.min_width} is below 0")
-    if out == "-" or out.endswith(".svg"):
-        return
-    asked = {"--width": arguments.width, "--min-width": arguments.min_width}
-    if not out.endswith(".html"):
-        asked |= {"--inverted": arguments.inverted or None, "--us-per-query": arguments.us_per_query}
-    if out.endswith(".pb.gz"):
-        asked |= {"--rules": arguments.rules, "--title": arguments.title, "--unit": arguments.unit}
-    without = [option for option, value in asked.items() if value is not None]
+    without = [option for option in _OF_SOME if option not in kind.takes and _is_given(arguments, option)]
     if without:
-        means = (
-            "a page takes the width of its window" if out.endswith(".html") else "this kind of file has no place for it"
-        )
-        raise UsageError(
-            f"{', '.join(without)}: of no effect on {out}", means=means, mend=f"without {', '.join(without)}"
-        )
+        named = ", ".join(without)
+        raise UsageError(f"{named}: of no effect on {out}", means=kind.else_, mend=f"without {named}")
 
 
-def _render(found: Stacks, title: str, unit: str, arguments: argparse.Namespace, name: str) -> str:
-    stacks = found.stacks
-    if name.endswith(".speedscope.json"):
-        return speedscope(stacks, title, unit)
-    if name.endswith(".firefox.json"):
-        return firefox_profile(stacks, title, unit)
-    if name.endswith(".html"):
-        return render_stacks(
-            stacks, title, unit, arguments.us_per_query, "callers" if arguments.inverted else "callees"
-        )
-    shown = _inverted(stacks) if arguments.inverted else stacks
-    total = sum(stack.weight for stack in stacks)
-    event = f"{found.event}: " if found.event else ""
-    options = FlamegraphOptions(
-        title=title + (", callers of every function" if arguments.inverted else ""),
-        unit=unit,
-        subtitle=f"{event}{total:,} {unit} in {len({stack.frames for stack in stacks}):,} stacks",
-        warnings=[f"cut short: {found.cut_short}"] if found.cut_short else (),
-        us_per_query=arguments.us_per_query,
-        min_width_px=_LEAST if arguments.min_width is None else arguments.min_width,
-        width=arguments.width or WIDTH,
-    )
-    return flamegraph(shown, options)
-
-
-def _inverted(stacks: list[Stack]) -> list[Stack]:
-    """The stacks from the leaf up. A category is then that of the whole stack, so it begins at the leaf."""
-    return [
-        Stack(stack.frames[::-1], stack.weight, stack.samples, stack.category, -1 if stack.anchor_depth < 0 else 0)
-        for stack in stacks
-    ]
+def _is_given(arguments: argparse.Namespace, option: str) -> bool:
+    return getattr(arguments, option.removeprefix("--").replace("-", "_")) not in (None, False)
 
 
 def _out(arguments: argparse.Namespace) -> Path:
@@ -189,8 +142,8 @@ def _out(arguments: argparse.Namespace) -> Path:
         out = Path(_DEFAULT)
     else:
         out = Path(arguments.file).with_suffix(".svg")
-    if str(out) != "-" and not str(out).endswith(tuple(_KINDS)):
-        raise UsageError(f"{out}: the end of the name says what is written", mend=f"one of {', '.join(_KINDS)}")
+    if str(out) != "-" and not str(out).endswith(tuple(FORMATS)):
+        raise UsageError(f"{out}: the end of the name says what is written", mend=f"one of {', '.join(FORMATS)}")
     if str(out) != "-" and not arguments.force:
         check_new(out, str(out), "--force, or -o OTHER")
     return out

@@ -25,7 +25,7 @@ from viz.flame.palette import THEMES, Theme, fills, variables
 from viz.flame.stacks import Stack
 from viz.flame.tree import FrameTree
 from viz.printable import printable
-from viz.svg.static import MARGIN, ROW, WIDTH, Key, draw_foot, draw_frames, draw_head
+from viz.svg.static import LEAST_PX, MARGIN, ROW, WIDTH, Key, draw_foot, draw_frames, draw_head
 from viz.weights import exact_weight, percentages, scaled_weight
 
 __all__ = ("FlamegraphOptions", "flamegraph", "write_flamegraph")
@@ -52,7 +52,7 @@ class FlamegraphOptions:
     warnings: Sequence[str] = ()
     categories: Sequence[tuple[str, str]] = ()
     us_per_query: float | None = None
-    min_width_px: float = 0.5
+    min_width_px: float = LEAST_PX
     width: int = WIDTH
 
 

@@ -17,6 +17,7 @@ from viz.flame.tree import FrameTree
 from viz.svg.elements import element, label
 
 __all__ = (
+    "LEAST_PX",
     "MARGIN",
     "ROW",
     "WIDTH",
@@ -26,6 +27,7 @@ __all__ = (
     "draw_head",
 )
 
+LEAST_PX = 0.5  # a narrower frame is not drawn, unless asked otherwise
 WIDTH = 1200  # px, unless asked otherwise, of the drawing without scripts; with them it takes the width of the window
 MARGIN = 12
 ROW = 17  # from one row of frames to the next
