@@ -15,6 +15,7 @@ from pathlib import Path
 from ground.errors import HostError, MeasurementError
 from ground.results.record import Counters, HostTimes, RoleCounters
 from ground.system.diskstats import DiskCounts, disk_stats
+from ground.system.mounts import mounts
 from ground.system.proc_stat import stat_fields
 
 __all__ = (
@@ -92,15 +93,11 @@ def device_of(path: Path) -> Device:
 
 
 def _mount_source_number(path: Path) -> int | None:
-    best: tuple[int, str] = (-1, "")
     real = path.resolve()
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        left, _, right = line.partition(" - ")
-        mount = Path(left.split()[4].replace("\\040", " "))
-        if real.is_relative_to(mount) and len(mount.parts) > best[0]:
-            best = (len(mount.parts), right.split()[1])
+    holding = [mount for mount in mounts() if real.is_relative_to(mount.place)]
+    source = max(reversed(holding), key=lambda mount: len(mount.place.parts)).source
     with contextlib.suppress(OSError):
-        return os.stat(best[1]).st_rdev  # noqa: PTH116 - st_rdev of a device node
+        return os.stat(source).st_rdev  # noqa: PTH116 - st_rdev of a device node
     return None
 
 
