@@ -65,26 +65,9 @@ struct kind_sum {
 	u64 total_ns;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u64);
-	__type(value, struct flight);
-} flights SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, struct kind);
-	__type(value, struct kind_sum);
-} kinds SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, TALLIES);
-	__type(key, u32);
-	__type(value, u64);
-} tallies SEC(".maps");
+MAP(flights, HASH, 65536, u64, struct flight);
+MAP(kinds, PERCPU_HASH, 8192, struct kind, struct kind_sum);
+MAP(tallies, PERCPU_ARRAY, TALLIES, u32, u64);
 
 static __always_inline void tally(u32 what)
 {

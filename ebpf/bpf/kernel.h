@@ -22,6 +22,8 @@ typedef __s64 s64;
 typedef u32 dev_t;
 typedef _Bool bool;
 
+enum { false = 0, true = 1 };
+
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
