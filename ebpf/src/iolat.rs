@@ -127,7 +127,7 @@ struct DiskWindow {
     outer: DiskCounts,
 }
 
-/// `ioflame.latency.IoLatency`.
+/// `ground.results.io_latency.IoLatency`.
 #[derive(Serialize)]
 struct Latency {
     schema: u32,
