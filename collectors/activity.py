@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ground.results.pmp import Activity
 from ground.system.held_process import HeldProcess
+from ground.system.proc_stat import switches
 
 __all__ = ("Moment", "between", "moment")
 
@@ -28,20 +29,19 @@ class Moment:
 
 def moment(process: HeldProcess) -> Moment:
     """The counters now; those of a process that is gone are 0."""
-    switches = {}
+    of_threads = {}
     user = system = 0
-    with contextlib.suppress(ValueError, IndexError):
+    with contextlib.suppress(IndexError):
         for tid in process.threads():
             # A thread may end between the listing and the reading.
             with contextlib.suppress(OSError):
-                last = process.path(f"task/{tid}/status").read_bytes().splitlines()[-2:]
-                switches[tid] = (int(last[0].split()[1]), int(last[1].split()[1]))
+                of_threads[tid] = switches(process.path(f"task/{tid}/status"))
         fields = process.stat()
         user, system = int(fields[11]), int(fields[12])
     lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
     host = tuple(int(n) for n in lines[0].split()[1:])
     total = next((int(line.split()[1]) for line in lines if line.startswith("ctxt ")), 0)
-    return Moment(time.monotonic(), switches, user, system, total, host)
+    return Moment(time.monotonic(), of_threads, user, system, total, host)
 
 
 def between(before: Moment, after: Moment) -> Activity:

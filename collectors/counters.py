@@ -16,7 +16,7 @@ from ground.errors import HostError, MeasurementError
 from ground.results.record import Counters, HostTimes, RoleCounters
 from ground.system.diskstats import DiskCounts, disk_stats
 from ground.system.mounts import mounts
-from ground.system.proc_stat import stat_fields
+from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 
 __all__ = (
     "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts", "host_times",
@@ -125,7 +125,7 @@ class ProcessProbe:
         try:
             tasks = self._tasks()
             stat = stat_fields(self._proc / "stat")
-            io = dict(line.split(": ") for line in (self._proc / "io").read_text(encoding="utf-8").splitlines())
+            io = named_fields(self._proc / "io")
         except (OSError, ValueError) as error:
             raise MeasurementError(f"process {self._pid} is gone while it was measured ({error})") from None
         device = disk_counts(self._device)
@@ -151,9 +151,8 @@ class ProcessProbe:
 
     def read_bytes(self) -> int:
         """Bytes the process has caused to be read from storage; 0 when it is gone."""
-        with contextlib.suppress(OSError, StopIteration):
-            lines = (self._proc / "io").read_text(encoding="utf-8").splitlines()
-            return int(next(line for line in lines if line.startswith("read_bytes")).split()[1])
+        with contextlib.suppress(OSError, KeyError):
+            return int(named_fields(self._proc / "io")["read_bytes"])
         return 0
 
     def _tasks(self) -> dict[int, Task]:
@@ -162,22 +161,16 @@ class ProcessProbe:
             # A thread may end between the listing and the reading; the others still count.
             with contextlib.suppress(OSError):
                 cpu, wait, _ = Path(entry.path, "schedstat").read_text(encoding="utf-8").split()
-                status = Path(entry.path, "status").read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
-                voluntary, involuntary = (int(line.split()[1]) for line in status)
                 own = self._of_thread(Path(entry.path)) if self._by_thread else ("", 0, 0, 0)
+                voluntary, involuntary = switches(f"{entry.path}/status")
                 tasks[int(entry.name)] = Task(int(cpu), int(wait), voluntary, involuntary, *own)
         return tasks
 
     @staticmethod
     def _of_thread(task: Path) -> tuple[str, int, int, int]:
         """Its name, ticks in user and in kernel mode, and calls of write."""
-        head, _, rest = (task / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
-        calls = next(
-            int(line.split()[1])
-            for line in (task / "io").read_text(encoding="utf-8").splitlines()
-            if line.startswith("syscw")
-        )
-        return head.partition("(")[2], int(rest.split()[11]), int(rest.split()[12]), calls
+        name, stat = named_stat(task / "stat")
+        return name, int(stat[11]), int(stat[12]), int(named_fields(task / "io")["syscw"])
 
 
 def host_times() -> HostTimes:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ground.system.diskstats import disk_stats
+from ground.system.mounts import mounts
 from ground.system.own_groups import hierarchy_of
-
-pytestmark = pytest.mark.needs("unshare")
 
 _NAMES = pytest.mark.parametrize(
     "name", ["a blank", "tab\there", "line\nfeed", "back\\slash", "no\u00a0break", "carriage\rreturn", "\udcff"]
@@ -35,6 +34,14 @@ def a_disk() -> str:
     return next(disk.name for disk in disk_stats().values() if Path("/dev", disk.name).is_block_device())
 
 
+def test_what_is_mounted_is_told_with_its_kind() -> None:
+    found = {mount.place: mount for mount in mounts()}
+    assert (
+        Path("/") in found and found[Path("/proc")].kind == "proc" and found[Path("/proc")].options[0] in ("rw", "ro")
+    )
+
+
+@pytest.mark.needs("unshare")
 @_NAMES
 def test_the_disk_of_a_file_system_without_a_device_is_its_source(name: str, tmp_path: Path) -> None:
     """As of btrfs or an overlay; a tmpfs takes any word for its source."""
@@ -42,6 +49,7 @@ def test_the_disk_of_a_file_system_without_a_device_is_its_source(name: str, tmp
     assert mounted(tmp_path / name, 'mount -t tmpfs "$source" "$at"', f"/dev/{disk}", _DISK) == f"{disk}\n"
 
 
+@pytest.mark.needs("unshare")
 def test_of_two_file_systems_at_one_place_the_later_is_seen(tmp_path: Path) -> None:
     disk = a_disk()
     twice = 'mount -t tmpfs none "$at"; mount -t tmpfs "$source" "$at"'
@@ -56,6 +64,7 @@ assert groups.named_group("/") == found.mount
 """
 
 
+@pytest.mark.needs("unshare")
 @_NAMES
 def test_control_groups_are_found_wherever_they_are_mounted(name: str, tmp_path: Path) -> None:
     found = hierarchy_of("cpu")
