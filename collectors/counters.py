@@ -19,8 +19,8 @@ from ground.system.mounts import mounts
 from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 
 __all__ = (
-    "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts", "host_times",
-    "logical_block_size", "read_counts",
+    "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts",
+    "host_gained", "host_times", "logical_block_size", "read_counts",
 )  # fmt: skip
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -179,6 +179,10 @@ def host_times() -> HostTimes:
     return HostTimes(int(lines["ctxt"]), user + nice, system + irq + softirq, idle, iowait, steal)
 
 
+def host_gained(before: HostTimes, after: HostTimes) -> HostTimes:
+    return HostTimes(*(b - a for a, b in zip(vars(before).values(), vars(after).values(), strict=True)))
+
+
 def disk_counts(device: Device) -> DiskCounts:
     found = disk_stats().get((device.major, device.minor))
     if found is None:
@@ -201,11 +205,12 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None, roles: Mappi
     system = after.system_ticks - before.system_ticks
     ticks = user + system
     user_ns = cpu_ns * user // ticks if ticks else 0
+    device, host = after.device.since(before.device), host_gained(before.host, after.host)
     return Counters(
         queries=queries,
-        storage_reads=after.device.read.requests - before.device.read.requests,
-        storage_read_bytes=(after.device.read.sectors - before.device.read.sectors) * _SECTOR,
-        storage_read_ms=after.device.read.ms - before.device.read.ms,
+        storage_reads=device.read.requests,
+        storage_read_bytes=device.read.sectors * _SECTOR,
+        storage_read_ms=device.read.ms,
         process_read_bytes=after.read_bytes - before.read_bytes,
         process_write_bytes=after.write_bytes - before.write_bytes,
         read_calls=after.read_calls - before.read_calls,
@@ -218,11 +223,11 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None, roles: Mappi
         involuntary_switches=sum(b.involuntary - a.involuntary for a, b in pairs),
         minor_faults=after.minor_faults - before.minor_faults,
         major_faults=after.major_faults - before.major_faults,
-        steal_ns=(after.host.steal - before.host.steal) * TICK_NS,
+        steal_ns=host.steal * TICK_NS,
         threads_ended=len(before.tasks.keys() - after.tasks.keys()),
-        storage_writes=after.device.write.requests - before.device.write.requests,
-        storage_write_bytes=(after.device.write.sectors - before.device.write.sectors) * _SECTOR,
-        host=HostTimes(*(b - a for a, b in zip(vars(before.host).values(), vars(after.host).values(), strict=True))),
+        storage_writes=device.write.requests,
+        storage_write_bytes=device.write.sectors * _SECTOR,
+        host=host,
         roles=_by_role(before, after, roles or {}),
     )
 

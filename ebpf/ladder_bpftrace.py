@@ -97,10 +97,11 @@ def _device(followed: Mapping[int, int], disks: tuple[_Disks, _Disks]) -> Ladder
     opened, closed = (stats.get(key) for stats in disks)
     if opened is None or closed is None:
         return None
+    read = closed.counts.read.since(opened.counts.read)
     return LadderDevice(
         *key,
         name=closed.name,
         followed=followed[number],
-        reads=closed.counts.read.requests - opened.counts.read.requests,
-        read_ms=closed.counts.read.ms - opened.counts.read.ms,
+        reads=read.requests,
+        read_ms=read.ms,
     )

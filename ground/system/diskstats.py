@@ -23,6 +23,9 @@ class DiskCount:
     sectors: int = 0
     ms: int = 0
 
+    def since(self, before: DiskCount) -> DiskCount:
+        return DiskCount(*(a - b for a, b in zip(vars(self).values(), vars(before).values(), strict=True)))
+
     @property
     def mean_ns(self) -> float | None:
         return self.ms * 1e6 / self.requests if self.requests else None
@@ -36,6 +39,9 @@ class DiskCounts:
     write: DiskCount
     discard: DiskCount
     flush: DiskCount
+
+    def since(self, before: DiskCounts) -> DiskCounts:
+        return DiskCounts(*(a.since(b) for a, b in zip(vars(self).values(), vars(before).values(), strict=True)))
 
 
 @dataclass(frozen=True)
