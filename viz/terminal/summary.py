@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict, render_checks
 from ground.results.findings import Finding
-from ground.results.metrics import LEGEND, MODE_METRIC, metrics_of
+from ground.results.metrics import LEGEND, MODE_METRIC
 from ground.results.record import ObserverCost, RunRecord
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
-from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_columns
+from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_rows
 from viz.terminal.columns import aligned, folded
 from viz.terminal.owner_table import owner_table, summary_block
 
@@ -166,14 +166,8 @@ def _head(record: RunRecord, width: int) -> list[str]:
 
 def windows_table(record: RunRecord, width: int) -> str:
     """Window by window; what each observer cost; what did not watch."""
-    columns = window_columns(record)
-    heads = ["window", "seconds", *(name for name, _ in columns)]
-    rows = [heads]
-    for window in record.windows:
-        metrics = metrics_of(record, [window])
-        cells = [form.format(metrics[name]) if name in metrics else "-" for name, form in columns]
-        rows.append([window.kind, f"{window.seconds:.1f}", *cells])
-    counted = "us per query, context switches per query" if "qps" in dict(columns) else "cores, us per storage read"
+    rows = window_rows(record)
+    counted = "us per query, context switches per query" if "qps" in rows[0] else "cores, us per storage read"
     text = f"Windows ({counted})\n" + aligned(rows, width)
     if record.costs:
         text += (
