@@ -37,6 +37,7 @@ SHOW_ENUM(gate_state);
 SHOW_ENUM(loss);
 SHOW_ENUM(no_stack);
 SHOW_ENUM(futex_how);
+SHOW_ENUM(futex_room);
 
 struct thread {
 	u64 begun; /* when it was created within the trace; 0: before */
