@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ground.errors import HostError, MeasurementError
 from ground.results.record import Counters, HostTimes, RoleCounters
-from ground.system.diskstats import DiskCounts, disk_stats
+from ground.system.diskstats import DiskCounts, disk_stats, whole_disk
 from ground.system.mounts import mounts
 from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 
@@ -103,10 +103,9 @@ def _mount_source_number(path: Path) -> int | None:
 
 def logical_block_size(device: Device) -> int:
     """Bytes of the device's smallest read; a partition has those of its disk. 512 where the kernel does not say."""
-    own = Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve()
-    for directory in (own, own.parent):
-        with contextlib.suppress(OSError, ValueError):
-            return int((directory / "queue" / "logical_block_size").read_text(encoding="utf-8"))
+    queue = whole_disk(device.major, device.minor) / "queue"
+    with contextlib.suppress(OSError, ValueError):
+        return int((queue / "logical_block_size").read_text(encoding="utf-8"))
     return _SECTOR
 
 

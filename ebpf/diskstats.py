@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ground.errors import UsageError
 from ground.results.io_latency import Device, DiskWindow
-from ground.system.diskstats import DiskCounts, disk_stats
+from ground.system.diskstats import DiskCounts, disk_stats, whole_disk
 
 __all__ = ("device_of_number", "disk_counts", "disk_window", "partition_sectors")
 
@@ -16,10 +16,8 @@ def device_of_number(major: int, minor: int) -> Device:
     link = Path(f"/sys/dev/block/{major}:{minor}")
     if not link.exists():
         raise UsageError(f"{major}:{minor} is no block device", mend="lsblk   (lists the devices)")
-    path = link.resolve()
-    partition = (path / "partition").exists()
-    disk = path.parent if partition else path
-    return Device(major, minor, path.name, partition, not (disk / "mq").exists())
+    path, disk = link.resolve(), whole_disk(major, minor)
+    return Device(major, minor, path.name, path != disk, not (disk / "mq").exists())
 
 
 def partition_sectors(device: Device) -> tuple[int, int] | None:

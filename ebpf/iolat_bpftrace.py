@@ -22,7 +22,7 @@ from ground.errors import HostError, UsageError
 from ground.results.histogram import Histogram
 from ground.results.io_latency import Device, IoKind, IoLatency, IoRow, IoSlice
 from ground.system.descendants import descendants
-from ground.system.diskstats import DiskCounts
+from ground.system.diskstats import DiskCounts, whole_disk
 from ground.system.observer import Observer
 from ground.system.process import Children
 
@@ -80,14 +80,8 @@ def _refuse(device: Device, pids: Sequence[int]) -> None:
 
 def _disk_number(device: Device) -> int:
     """The disk's dev_t, as tracepoints give it."""
-    number = (device.major, device.minor)
-    if device.partition:
-        text = (Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve().parent / "dev").read_text(
-            encoding="utf-8"
-        )
-        major, minor = text.split(":")
-        number = (int(major), int(minor))
-    return number[0] << 20 | number[1]
+    major, minor = (whole_disk(device.major, device.minor) / "dev").read_text(encoding="ascii").split(":")
+    return int(major) << 20 | int(minor)
 
 
 def decode(text: str, device: Device, pids: list[int], children: bool, window: tuple[int, int]) -> IoLatency:
