@@ -239,9 +239,6 @@ class TargetProbe:
         return found
 
 
-_NOTHING = Task(0, 0, 0, 0)
-
-
 def _ignores_children(process: HeldProcess) -> bool:
     with contextlib.suppress(OSError, KeyError):
         ignored = int(named_fields(process.path("status"))["SigIgn"], 16)
@@ -251,7 +248,4 @@ def _ignores_children(process: HeldProcess) -> bool:
 
 def _task(seen: _Seen) -> Task:
     cpu, wait, voluntary, involuntary, user, system = seen.gained
-    return replace(
-        _NOTHING, cpu_ns=cpu, wait_ns=wait, voluntary=voluntary, involuntary=involuntary, name=seen.name,
-        user_ticks=user, system_ticks=system,
-    )  # fmt: skip
+    return Task(cpu, wait, voluntary, involuntary, seen.name, user, system)
