@@ -6,10 +6,12 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
+from collectors.counters import host_gained, host_times
 from ground.results.pmp import Activity
+from ground.results.record import HostTimes
 from ground.system.held_process import HeldProcess
+from ground.system.proc_stat import switches
 
 __all__ = ("Moment", "between", "moment")
 
@@ -22,26 +24,21 @@ class Moment:
     switches: dict[int, tuple[int, int]]
     user_ticks: int
     system_ticks: int
-    host_switches: int
-    host_ticks: tuple[int, ...]
+    host: HostTimes
 
 
 def moment(process: HeldProcess) -> Moment:
     """The counters now; those of a process that is gone are 0."""
-    switches = {}
+    of_threads = {}
     user = system = 0
-    with contextlib.suppress(ValueError, IndexError):
+    with contextlib.suppress(IndexError):
         for tid in process.threads():
             # A thread may end between the listing and the reading.
             with contextlib.suppress(OSError):
-                last = process.path(f"task/{tid}/status").read_bytes().splitlines()[-2:]
-                switches[tid] = (int(last[0].split()[1]), int(last[1].split()[1]))
+                of_threads[tid] = switches(process.path(f"task/{tid}/status"))
         fields = process.stat()
         user, system = int(fields[11]), int(fields[12])
-    lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
-    host = tuple(int(n) for n in lines[0].split()[1:])
-    total = next((int(line.split()[1]) for line in lines if line.startswith("ctxt ")), 0)
-    return Moment(time.monotonic(), switches, user, system, total, host)
+    return Moment(time.monotonic(), of_threads, user, system, host_times())
 
 
 def between(before: Moment, after: Moment) -> Activity:
@@ -53,9 +50,8 @@ def between(before: Moment, after: Moment) -> Activity:
         for then in (before.switches.get(tid, (0, 0)),)
     ]
     voluntary = sum(own for own, _ in gained)
-    ticks = [b - a for a, b in zip(before.host_ticks, after.host_ticks, strict=True)]
-    # user nice system idle iowait irq softirq steal; guest times are in user and nice already
-    all_ticks = sum(ticks[:8]) or 1
+    host = host_gained(before.host, after.host)
+    ticks = host.user + host.system + host.idle + host.iowait + host.steal or 1
     hz = os.sysconf("SC_CLK_TCK")
     return Activity(
         seconds=seconds,
@@ -63,7 +59,7 @@ def between(before: Moment, after: Moment) -> Activity:
         voluntary_switches=voluntary,
         user_cpus=max(after.user_ticks - before.user_ticks, 0) / hz / seconds,
         system_cpus=max(after.system_ticks - before.system_ticks, 0) / hz / seconds,
-        host_switches=after.host_switches - before.host_switches,
-        host_user=(ticks[0] + ticks[1]) / all_ticks,
-        host_system=(ticks[2] + ticks[5] + ticks[6]) / all_ticks,
+        host_switches=host.switches,
+        host_user=host.user / ticks,
+        host_system=host.system / ticks,
     )

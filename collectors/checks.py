@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.counters import device_of
+from collectors.counters import device_of, host_gained, host_times
 from collectors.perf import Plan, perf_version
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
@@ -127,14 +127,11 @@ def _setting(name: str, path: Path, wanted: str, otherwise: str) -> Check:
 
 
 def _steal_check() -> Check:
-    def ticks() -> tuple[int, int]:
-        fields = [int(n) for n in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
-        return fields[7], sum(fields)
-
-    stolen, total = ticks()
+    before = host_times()
     time.sleep(0.3)
-    stolen, total = (b - a for a, b in zip((stolen, total), ticks(), strict=True))
-    share = stolen / total if total else 0.0
+    gained = host_gained(before, host_times())
+    total = gained.user + gained.system + gained.idle + gained.iowait + gained.steal
+    share = gained.steal / total if total else 0.0
     if share <= _STEAL_WARN:
         return Check("steal", Verdict.OK, f"{share:.1%} of the last 0.3 s")
     return Check(

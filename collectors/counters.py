@@ -14,12 +14,13 @@ from pathlib import Path
 
 from ground.errors import HostError, MeasurementError
 from ground.results.record import Counters, HostTimes, RoleCounters
-from ground.system.diskstats import DiskCounts, disk_stats
-from ground.system.proc_stat import stat_fields
+from ground.system.diskstats import DiskCounts, disk_stats, whole_disk
+from ground.system.mounts import mounts
+from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
 
 __all__ = (
-    "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts", "host_times",
-    "logical_block_size", "read_counts",
+    "TICK_NS", "Device", "ProcessProbe", "Roles", "Snapshot", "Task", "delta", "device_of", "disk_counts",
+    "host_gained", "host_times", "logical_block_size", "read_counts",
 )  # fmt: skip
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -92,24 +93,19 @@ def device_of(path: Path) -> Device:
 
 
 def _mount_source_number(path: Path) -> int | None:
-    best: tuple[int, str] = (-1, "")
     real = path.resolve()
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        left, _, right = line.partition(" - ")
-        mount = Path(left.split()[4].replace("\\040", " "))
-        if real.is_relative_to(mount) and len(mount.parts) > best[0]:
-            best = (len(mount.parts), right.split()[1])
+    holding = [mount for mount in mounts() if real.is_relative_to(mount.place)]
+    source = max(reversed(holding), key=lambda mount: len(mount.place.parts)).source
     with contextlib.suppress(OSError):
-        return os.stat(best[1]).st_rdev  # noqa: PTH116 - st_rdev of a device node
+        return os.stat(source).st_rdev  # noqa: PTH116 - st_rdev of a device node
     return None
 
 
 def logical_block_size(device: Device) -> int:
     """Bytes of the device's smallest read; a partition has those of its disk. 512 where the kernel does not say."""
-    own = Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve()
-    for directory in (own, own.parent):
-        with contextlib.suppress(OSError, ValueError):
-            return int((directory / "queue" / "logical_block_size").read_text(encoding="utf-8"))
+    queue = whole_disk(device.major, device.minor) / "queue"
+    with contextlib.suppress(OSError, ValueError):
+        return int((queue / "logical_block_size").read_text(encoding="utf-8"))
     return _SECTOR
 
 
@@ -128,7 +124,7 @@ class ProcessProbe:
         try:
             tasks = self._tasks()
             stat = stat_fields(self._proc / "stat")
-            io = dict(line.split(": ") for line in (self._proc / "io").read_text(encoding="utf-8").splitlines())
+            io = named_fields(self._proc / "io")
         except (OSError, ValueError) as error:
             raise MeasurementError(f"process {self._pid} is gone while it was measured ({error})") from None
         device = disk_counts(self._device)
@@ -154,9 +150,8 @@ class ProcessProbe:
 
     def read_bytes(self) -> int:
         """Bytes the process has caused to be read from storage; 0 when it is gone."""
-        with contextlib.suppress(OSError, StopIteration):
-            lines = (self._proc / "io").read_text(encoding="utf-8").splitlines()
-            return int(next(line for line in lines if line.startswith("read_bytes")).split()[1])
+        with contextlib.suppress(OSError, KeyError):
+            return int(named_fields(self._proc / "io")["read_bytes"])
         return 0
 
     def _tasks(self) -> dict[int, Task]:
@@ -165,28 +160,26 @@ class ProcessProbe:
             # A thread may end between the listing and the reading; the others still count.
             with contextlib.suppress(OSError):
                 cpu, wait, _ = Path(entry.path, "schedstat").read_text(encoding="utf-8").split()
-                status = Path(entry.path, "status").read_text(encoding="utf-8", errors="replace").splitlines()[-2:]
-                voluntary, involuntary = (int(line.split()[1]) for line in status)
                 own = self._of_thread(Path(entry.path)) if self._by_thread else ("", 0, 0, 0)
+                voluntary, involuntary = switches(f"{entry.path}/status")
                 tasks[int(entry.name)] = Task(int(cpu), int(wait), voluntary, involuntary, *own)
         return tasks
 
     @staticmethod
     def _of_thread(task: Path) -> tuple[str, int, int, int]:
         """Its name, ticks in user and in kernel mode, and calls of write."""
-        head, _, rest = (task / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
-        calls = next(
-            int(line.split()[1])
-            for line in (task / "io").read_text(encoding="utf-8").splitlines()
-            if line.startswith("syscw")
-        )
-        return head.partition("(")[2], int(rest.split()[11]), int(rest.split()[12]), calls
+        name, stat = named_stat(task / "stat")
+        return name, int(stat[11]), int(stat[12]), int(named_fields(task / "io")["syscw"])
 
 
 def host_times() -> HostTimes:
     lines = dict(line.partition(" ")[::2] for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines())
     user, nice, system, idle, iowait, irq, softirq, steal = (int(word) for word in lines["cpu"].split()[:8])
     return HostTimes(int(lines["ctxt"]), user + nice, system + irq + softirq, idle, iowait, steal)
+
+
+def host_gained(before: HostTimes, after: HostTimes) -> HostTimes:
+    return HostTimes(*(b - a for a, b in zip(vars(before).values(), vars(after).values(), strict=True)))
 
 
 def disk_counts(device: Device) -> DiskCounts:
@@ -211,11 +204,12 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None, roles: Mappi
     system = after.system_ticks - before.system_ticks
     ticks = user + system
     user_ns = cpu_ns * user // ticks if ticks else 0
+    device, host = after.device.since(before.device), host_gained(before.host, after.host)
     return Counters(
         queries=queries,
-        storage_reads=after.device.read.requests - before.device.read.requests,
-        storage_read_bytes=(after.device.read.sectors - before.device.read.sectors) * _SECTOR,
-        storage_read_ms=after.device.read.ms - before.device.read.ms,
+        storage_reads=device.read.requests,
+        storage_read_bytes=device.read.sectors * _SECTOR,
+        storage_read_ms=device.read.ms,
         process_read_bytes=after.read_bytes - before.read_bytes,
         process_write_bytes=after.write_bytes - before.write_bytes,
         read_calls=after.read_calls - before.read_calls,
@@ -228,11 +222,11 @@ def delta(before: Snapshot, after: Snapshot, queries: float | None, roles: Mappi
         involuntary_switches=sum(b.involuntary - a.involuntary for a, b in pairs),
         minor_faults=after.minor_faults - before.minor_faults,
         major_faults=after.major_faults - before.major_faults,
-        steal_ns=(after.host.steal - before.host.steal) * TICK_NS,
+        steal_ns=host.steal * TICK_NS,
         threads_ended=len(before.tasks.keys() - after.tasks.keys()),
-        storage_writes=after.device.write.requests - before.device.write.requests,
-        storage_write_bytes=(after.device.write.sectors - before.device.write.sectors) * _SECTOR,
-        host=HostTimes(*(b - a for a, b in zip(vars(before.host).values(), vars(after.host).values(), strict=True))),
+        storage_writes=device.write.requests,
+        storage_write_bytes=device.write.sectors * _SECTOR,
+        host=host,
         roles=_by_role(before, after, roles or {}),
     )
 

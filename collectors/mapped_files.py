@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from ground.results.checks import Check, Verdict
 from ground.system.held_process import HeldProcess
+from ground.system.proc_stat import named_fields
 
 __all__ = ("MappedFiles",)
 
@@ -91,10 +92,9 @@ class MappedFiles:
 
     def _keep_map(self, process: HeldProcess) -> bool:
         """Whether there is one whose word counts: of the process's own user, or root's."""
-        with contextlib.suppress(OSError, StopIteration):
-            status = process.path("status").read_text(encoding="utf-8", errors="replace").splitlines()
-            number = next(line.split()[-1] for line in status if line.startswith("NSpid:"))
-            user = int(next(line.split()[1] for line in status if line.startswith("Uid:")))
+        with contextlib.suppress(OSError, KeyError):
+            status = named_fields(process.path("status"))
+            number, user = status["NSpid"].split()[-1], int(status["Uid"].split()[0])
             place = f"tmp/perf-{number}.map"
             process.path(f"root/{place}").lstat()
             with process.open_inside(place) as source:

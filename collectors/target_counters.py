@@ -14,6 +14,7 @@ from collectors.counters import TICK_NS, Device, Snapshot, Task, disk_counts, ho
 from ground.results.record import ENDED
 from ground.system.diskstats import DiskCount, DiskCounts
 from ground.system.held_process import HeldProcess
+from ground.system.proc_stat import named_fields, named_stat, switches
 from ground.system.target import Target
 
 __all__ = ("TargetProbe",)
@@ -160,9 +161,8 @@ class TargetProbe:
         known = self._processes.get(process.pid)
         io: Iterable[int] = known.last[5:8] if known is not None else (0, 0, 0)
         with contextlib.suppress(OSError, KeyError, ValueError):  # another user's
-            text = process.path("io").read_text(encoding="ascii")
-            lines = dict(line.split(": ") for line in text.splitlines())
-            io = [int(lines[name]) for name in _OF_IO]
+            fields = named_fields(process.path("io"))
+            io = [int(fields[name]) for name in _OF_IO]
         self._parents[process.pid] = int(stat[_PARENT])
         if int(stat[_BEGAN]) >= self._began_ticks:
             self._young.add(process.pid)
@@ -208,16 +208,13 @@ class TargetProbe:
     def _read_threads(self, process: HeldProcess) -> None:
         """What they have done; nothing of one that is gone, or becomes so."""
         for tid in process.threads():
-            with contextlib.suppress(OSError, ValueError, IndexError):
+            with contextlib.suppress(OSError, ValueError, LookupError):
                 cpu, wait, _ = process.path(f"task/{tid}/schedstat").read_bytes().split()
-                text = process.path(f"task/{tid}/stat").read_bytes()
-                status = process.path(f"task/{tid}/status").read_bytes().splitlines()[-2:]
-                name, _, rest = text.partition(b"(")[2].rpartition(b")")
-                stat = rest.split()
-                switches = (int(line.split()[1]) for line in status)
-                values = (int(cpu), int(wait), *switches, int(stat[_USER]), int(stat[_SYSTEM]))
+                name, stat = named_stat(process.path(f"task/{tid}/stat"))
+                switched = switches(process.path(f"task/{tid}/status"))
+                values = (int(cpu), int(wait), *switched, int(stat[_USER]), int(stat[_SYSTEM]))
                 # What a thread is called may change: a group is of the name that it was last seen with.
-                group = self.group(process, name.decode("utf-8", "replace"))
+                group = self.group(process, name)
                 self._note(self._threads, tid, values, int(stat[_BEGAN]) >= self._began_ticks, group)
 
     def _note(self, known: dict[int, _Seen], number: int, values: tuple[int, ...], young: bool, name: str) -> None:
@@ -242,20 +239,13 @@ class TargetProbe:
         return found
 
 
-_NOTHING = Task(0, 0, 0, 0)
-
-
 def _ignores_children(process: HeldProcess) -> bool:
-    with contextlib.suppress(OSError, StopIteration):
-        lines = process.path("status").read_bytes().splitlines()
-        ignored = next(int(line.split()[1], 16) for line in lines if line.startswith(b"SigIgn:"))
+    with contextlib.suppress(OSError, KeyError):
+        ignored = int(named_fields(process.path("status"))["SigIgn"], 16)
         return bool(ignored >> (signal.SIGCHLD - 1) & 1)
     return False
 
 
 def _task(seen: _Seen) -> Task:
     cpu, wait, voluntary, involuntary, user, system = seen.gained
-    return replace(
-        _NOTHING, cpu_ns=cpu, wait_ns=wait, voluntary=voluntary, involuntary=involuntary, name=seen.name,
-        user_ticks=user, system_ticks=system,
-    )  # fmt: skip
+    return Task(cpu, wait, voluntary, involuntary, seen.name, user, system)

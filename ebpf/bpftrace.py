@@ -38,7 +38,6 @@ __all__ = (
     "read_histograms",
     "read_maps",
     "read_totals",
-    "require_first_pid_namespace",
     "script",
     "try_bpftrace",
 )
@@ -65,17 +64,10 @@ def script(name: str) -> Path:
     return Path(__file__).parent / "scripts" / f"{name}.bt"
 
 
-def require_first_pid_namespace() -> None:
-    """HostError unless the kernel's numbers of processes, which is what bpftrace sees, are ours."""
-    if os.stat("/proc/self/ns/pid").st_ino != _FIRST_PID_NAMESPACE:  # noqa: PTH116 - inode of a namespace
-        raise HostError(
-            "bpftrace sees the numbers that processes have on the host, and this is another pid namespace",
-            mend="EBPF=co-re, or run it on the host",
-        )
-
-
 class BpftraceRun:
     """One run of a script: started, its window opened and closed, ended with SIGINT so that it prints its maps.
+
+    HostError unless the kernel's numbers of processes, which is what bpftrace sees, are ours.
 
     name:      of the script
     arguments: its positional parameters; `CONTROL` stands for the thread that opens and closes
@@ -83,6 +75,11 @@ class BpftraceRun:
     """
 
     def __init__(self, children: Children, name: str, arguments: Sequence[str | int], out: Path) -> None:
+        if os.stat("/proc/self/ns/pid").st_ino != _FIRST_PID_NAMESPACE:  # noqa: PTH116 - inode of a namespace
+            raise HostError(
+                "bpftrace sees the numbers that processes have on the host, and this is another pid namespace",
+                mend="EBPF=co-re, or run it on the host",
+            )
         self._children = children
         self._name = f"bpftrace {name}"
         self._path = script(name)

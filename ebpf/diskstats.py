@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ground.errors import UsageError
 from ground.results.io_latency import Device, DiskWindow
-from ground.system.diskstats import DiskCount, DiskCounts, disk_stats
+from ground.system.diskstats import DiskCounts, disk_stats, whole_disk
 
 __all__ = ("device_of_number", "disk_counts", "disk_window", "partition_sectors")
 
@@ -16,10 +16,8 @@ def device_of_number(major: int, minor: int) -> Device:
     link = Path(f"/sys/dev/block/{major}:{minor}")
     if not link.exists():
         raise UsageError(f"{major}:{minor} is no block device", mend="lsblk   (lists the devices)")
-    path = link.resolve()
-    partition = (path / "partition").exists()
-    disk = path.parent if partition else path
-    return Device(major, minor, path.name, partition, not (disk / "mq").exists())
+    path, disk = link.resolve(), whole_disk(major, minor)
+    return Device(major, minor, path.name, path != disk, not (disk / "mq").exists())
 
 
 def partition_sectors(device: Device) -> tuple[int, int] | None:
@@ -41,20 +39,6 @@ def disk_window(
     opened: tuple[DiskCounts | None, DiskCounts | None], closed: tuple[DiskCounts | None, DiskCounts | None]
 ) -> DiskWindow | None:
     """From the counters read before and after the window was opened, and before and after it was closed."""
-    if None in (*opened, *closed):
+    if opened[0] is None or opened[1] is None or closed[0] is None or closed[1] is None:
         return None
-    return DiskWindow(inner=_since(closed[0], opened[1]), outer=_since(closed[1], opened[0]))
-
-
-def _since(now: DiskCounts | None, before: DiskCounts | None) -> DiskCounts:
-    assert now is not None and before is not None
-
-    def less(a: DiskCount, b: DiskCount) -> DiskCount:
-        return DiskCount(a.requests - b.requests, a.merged - b.merged, a.sectors - b.sectors, a.ms - b.ms)
-
-    return DiskCounts(
-        less(now.read, before.read),
-        less(now.write, before.write),
-        less(now.discard, before.discard),
-        less(now.flush, before.flush),
-    )
+    return DiskWindow(inner=closed[0].since(opened[1]), outer=closed[1].since(opened[0]))

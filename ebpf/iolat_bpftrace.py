@@ -15,7 +15,6 @@ from ebpf.bpftrace import (
     read_histograms,
     read_maps,
     read_totals,
-    require_first_pid_namespace,
 )
 from ebpf.buckets import bounds
 from ebpf.diskstats import device_of_number, disk_counts, disk_window, partition_sectors
@@ -23,7 +22,7 @@ from ground.errors import HostError, UsageError
 from ground.results.histogram import Histogram
 from ground.results.io_latency import Device, IoKind, IoLatency, IoRow, IoSlice
 from ground.system.descendants import descendants
-from ground.system.diskstats import DiskCounts
+from ground.system.diskstats import DiskCounts, whole_disk
 from ground.system.observer import Observer
 from ground.system.process import Children
 
@@ -77,19 +76,12 @@ def _refuse(device: Device, pids: Sequence[int]) -> None:
         raise UsageError(
             f"{len(pids)} processes; the bpftrace script takes {_MOST_PIDS}", mend="--children, or EBPF=co-re"
         )
-    require_first_pid_namespace()
 
 
 def _disk_number(device: Device) -> int:
     """The disk's dev_t, as tracepoints give it."""
-    number = (device.major, device.minor)
-    if device.partition:
-        text = (Path(f"/sys/dev/block/{device.major}:{device.minor}").resolve().parent / "dev").read_text(
-            encoding="utf-8"
-        )
-        major, minor = text.split(":")
-        number = (int(major), int(minor))
-    return number[0] << 20 | number[1]
+    major, minor = (whole_disk(device.major, device.minor) / "dev").read_text(encoding="ascii").split(":")
+    return int(major) << 20 | int(minor)
 
 
 def decode(text: str, device: Device, pids: list[int], children: bool, window: tuple[int, int]) -> IoLatency:

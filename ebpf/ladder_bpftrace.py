@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ebpf.bpftrace import (
-    BpftraceObserver,
-    BpftraceRun,
-    Edge,
-    read_histograms,
-    read_maps,
-    read_totals,
-    require_first_pid_namespace,
-)
+from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, read_histograms, read_maps, read_totals
 from ground.results.histogram import Histogram
 from ground.results.ladder import CLASSES, STAGES, Ladder, LadderDevice, Rung
 from ground.system.diskstats import DiskStats, disk_stats
@@ -36,7 +28,6 @@ _Disks = dict[tuple[int, int], DiskStats]
 
 def bpftrace_ladder(children: Children, pid: int, out: Path) -> Observer:
     """The observer `ladder` on bpftrace. UsageError for a process that is not there."""
-    require_first_pid_namespace()
 
     def result(text: str, opened: Edge[_Disks], closed: Edge[_Disks]) -> Ladder:
         return decode(text, pid, (opened.ns, closed.ns), (opened.before, closed.after))
@@ -97,10 +88,11 @@ def _device(followed: Mapping[int, int], disks: tuple[_Disks, _Disks]) -> Ladder
     opened, closed = (stats.get(key) for stats in disks)
     if opened is None or closed is None:
         return None
+    read = closed.counts.read.since(opened.counts.read)
     return LadderDevice(
         *key,
         name=closed.name,
         followed=followed[number],
-        reads=closed.counts.read.requests - opened.counts.read.requests,
-        read_ms=closed.counts.read.ms - opened.counts.read.ms,
+        reads=read.requests,
+        read_ms=read.ms,
     )

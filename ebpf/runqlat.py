@@ -5,15 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ebpf.backends import choose_backend
-from ebpf.bpftrace import (
-    BpftraceObserver,
-    BpftraceRun,
-    Edge,
-    read_histograms,
-    read_maps,
-    read_totals,
-    require_first_pid_namespace,
-)
+from ebpf.bpftrace import BpftraceObserver, BpftraceRun, Edge, read_histograms, read_maps, read_totals
 from ebpf.observer import CoreObserver
 from ground.results.histogram import Histogram
 from ground.results.off_cpu import RunQueue
@@ -51,8 +43,6 @@ def run_queue_observer(
 
 
 def _bpftrace(children: Children, pid: int, out: Path) -> Observer:
-    require_first_pid_namespace()
-
     def result(text: str, opened: Edge[None], closed: Edge[None]) -> RunQueue:
         return decode(text, pid, (opened.ns, closed.ns))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ground.results.interval import Interval
-from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED
+from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of
 from ground.results.off_cpu import STATES, OffCpu, Thread, WallClock
 from ground.results.record import RunRecord
 
@@ -20,7 +20,7 @@ __all__ = (
     "schedstat_is_above",
     "states_of_working",
     "where_it_goes",
-    "window_columns",
+    "window_rows",
 )
 
 # Figures that are shown of each run, with their forms; and those of them that are read first.
@@ -32,10 +32,15 @@ class CannotBeError(Exception):
     """A file of a run holds a figure or a name that cannot be."""
 
 
-def window_columns(record: RunRecord) -> Sequence[tuple[str, str]]:
-    """Figures of a window, and their forms."""
+def window_rows(record: RunRecord) -> list[list[str]]:
+    """The windows as text: a row of heads, then one each; `-` for what was not measured."""
     names = WINDOW_COLUMNS if record.target is None or record.target.count else WINDOW_COLUMNS_UNCOUNTED
-    return [(name, METRICS[name].form) for name in names]
+    rows = [["window", "seconds", *names]]
+    for window in record.windows:
+        metrics = metrics_of(record, [window])
+        cells = [METRICS[name].form.format(metrics[name]) if name in metrics else "-" for name in names]
+        rows.append([window.kind, f"{window.seconds:.1f}", *cells])
+    return rows
 
 
 def where_it_goes(record: RunRecord) -> str:

@@ -20,6 +20,23 @@ const volatile u32 target_tgid = 0;
 /* Makes the constants of an enum known to user space: the skeleton has the types that variables and maps have. */
 #define SHOW_ENUM(name) const volatile enum name shown_##name = 0
 
+#define MAP(name, kind, entries, key_type, value_type)                                                                 \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                                     \
+		__uint(max_entries, entries);                                                                          \
+		__type(key, key_type);                                                                                 \
+		__type(value, value_type);                                                                             \
+	} name SEC(".maps")
+
+/* Of values that belong to threads, and go with them. */
+#define TASK_MAP(name, value_type)                                                                                     \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_TASK_STORAGE);                                                               \
+		__uint(map_flags, BPF_F_NO_PREALLOC);                                                                  \
+		__type(key, int);                                                                                      \
+		__type(value, value_type);                                                                             \
+	} name SEC(".maps")
+
 /* The value of a key, which begins as `fresh`; NULL where the map is full. Two CPUs may both find it missing: one of them
  * adds it, and each then looks it up. */
 static __always_inline void *find_or_add(void *map, const void *key, const void *fresh)

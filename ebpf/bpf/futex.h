@@ -40,15 +40,17 @@ struct range {
 	u64 low, high;
 };
 
+enum futex_room {
+	CALLERS = 64,
+	/* Words of the stack that are looked through: what lies between the call and the function that is on the list is the
+	 * C library's own, 7 words in glibc 2.36, and the first hit counts. */
+	STACK_WORDS = 32,
+};
+
 /* Functions of the C library that wait, as the process has them mapped, by address; code of the library itself. */
-#define CALLERS 64
 const volatile struct range callers[CALLERS] = {};
 const volatile u32 callers_known = 0;
 const volatile struct range library = {};
-
-/* Words of the stack that are looked through: what lies between the call and the function that is on the list is the C
- * library's own, 7 words in glibc 2.36, and the first hit counts. */
-#define STACK_WORDS 32
 
 /* A function of its own to the verifier, which looks through it once: inlined into the loop below, it took as long as all
  * other programs together. */

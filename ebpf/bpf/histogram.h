@@ -12,19 +12,8 @@ struct sum {
 	u64 most;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ROWS * BUCKETS);
-	__type(key, u32);
-	__type(value, u64);
-} histogram SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ROWS);
-	__type(key, u32);
-	__type(value, struct sum);
-} sums SEC(".maps");
+MAP(histogram, PERCPU_ARRAY, ROWS * BUCKETS, u32, u64);
+MAP(sums, PERCPU_ARRAY, ROWS, u32, struct sum);
 
 enum counted {
 	COUNTED,

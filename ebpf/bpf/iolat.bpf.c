@@ -53,7 +53,7 @@ struct flight {
 };
 
 struct kind {
-	u32 operation;
+	u32 operation; /* its group */
 	u32 flags;
 	u32 bytes;
 	u32 own;
@@ -65,26 +65,9 @@ struct kind_sum {
 	u64 total_ns;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u64);
-	__type(value, struct flight);
-} flights SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, struct kind);
-	__type(value, struct kind_sum);
-} kinds SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, TALLIES);
-	__type(key, u32);
-	__type(value, u64);
-} tallies SEC(".maps");
+MAP(flights, HASH, 65536, u64, struct flight);
+MAP(kinds, PERCPU_HASH, 8192, struct kind, struct kind_sum);
+MAP(tallies, PERCPU_ARRAY, TALLIES, u32, u64);
 
 static __always_inline void tally(u32 what)
 {
@@ -134,7 +117,7 @@ static __always_inline u32 group_of(u32 operation)
 
 static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u64 to)
 {
-	enum counted counted = count_row((group_of(operation) * OWNERS + (own & 1)) * STAGES + stage, from, to);
+	enum counted counted = count_row((operation * OWNERS + (own & 1)) * STAGES + stage, from, to);
 	if (counted == BACKWARDS)
 		tally(NEGATIVE);
 	else if (counted == TOO_LONG)
@@ -163,12 +146,12 @@ static __always_inline void begin(u64 key, u32 flags, u32 bytes, u64 issued)
 static __always_inline void end(u64 key, struct flight *flight)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 operation = flight->flags & REQ_OP_MASK, own = flight->own;
+	u32 operation = group_of(flight->flags & REQ_OP_MASK), own = flight->own;
 	if (!gate)
 		goto done;
 	if (flight->issued) {
 		/* A flush was first seen when it was issued. */
-		if (operation != REQ_OP_FLUSH)
+		if (operation != FLUSH)
 			count(operation, own, QUEUE, flight->started, flight->issued);
 		count(operation, own, DEVICE, flight->issued, now);
 	}

@@ -3,9 +3,7 @@
  * keeps it, so no vmlinux.h of some other kernel is carried along. */
 #pragma once
 
-typedef signed char __s8;
 typedef unsigned char __u8;
-typedef short __s16;
 typedef unsigned short __u16;
 typedef int __s32;
 typedef unsigned int __u32;
@@ -14,7 +12,6 @@ typedef unsigned long long __u64;
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
-typedef __u8 u8;
 typedef __u32 u32;
 typedef __s32 s32;
 typedef __u64 u64;
@@ -22,14 +19,12 @@ typedef __s64 s64;
 typedef u32 dev_t;
 typedef _Bool bool;
 
+enum { false = 0, true = 1 };
+
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
-	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
-	BPF_MAP_TYPE_STACK_TRACE = 7,
-	BPF_MAP_TYPE_LRU_HASH = 9,
-	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 

@@ -116,41 +116,13 @@ struct row {
 	u64 buckets[BUCKETS];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} threads SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u64);
-	__type(value, struct flight);
-} flights SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ROWS);
-	__type(key, u32);
-	__type(value, struct row);
-} rows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, COUNTERS);
-	__type(key, u32);
-	__type(value, u64);
-} counters SEC(".maps");
+TASK_MAP(threads, struct thread);
+MAP(flights, HASH, 16384, u64, struct flight);
+MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
+MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
 
 /* Requests of followed reads by disk: major << 32 | minor. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 256);
-	__type(key, u64);
-	__type(value, u64);
-} devices SEC(".maps");
+MAP(devices, PERCPU_HASH, 256, u64, u64);
 
 /* Programs of uprobes can be preempted by another thread's on the same CPU, in the middle of an addition. */
 #define ADD(place, n) __sync_fetch_and_add(&(place), n)

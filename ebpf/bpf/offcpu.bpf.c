@@ -5,8 +5,8 @@
  * switch-in; a preempted thread has this part alone). The parts of a stretch add up to it exactly. */
 #include "offcpu.h"
 
-/* The thread's entry; a new one begins on a CPU. */
-static __always_inline struct thread *thread_of(struct task_struct *task, int *is_new)
+/* The thread's entry. A new one is on a CPU; off_cpu: it is off one, since before we looked. */
+static __always_inline struct thread *thread_of(struct task_struct *task, bool off_cpu)
 {
 	u32 pid = task->pid, zero = 0;
 	struct thread *thread = bpf_map_lookup_elem(&threads, &pid);
@@ -16,13 +16,17 @@ static __always_inline struct thread *thread_of(struct task_struct *task, int *i
 	if (!none)
 		return 0;
 	/* Another CPU that wakes the thread may have added it meanwhile. */
-	*is_new = !bpf_map_update_elem(&threads, &pid, &none->thread, BPF_NOEXIST);
+	bool is_new = !bpf_map_update_elem(&threads, &pid, &none->thread, BPF_NOEXIST);
 	thread = bpf_map_lookup_elem(&threads, &pid);
-	if (!thread)
+	if (!thread) {
 		lose(LOST_THREAD);
-	else if (*is_new) {
+	} else if (is_new) {
 		thread->tid = ids_of(task).tid;
 		thread->own_number = own_number(task);
+		if (off_cpu) {
+			thread->state = BEFORE;
+			thread->since = 1;
+		}
 	}
 	return thread;
 }
@@ -69,15 +73,9 @@ static __always_inline void got_cpu(struct thread *thread, u64 now)
 
 static __always_inline void switched_in(struct task_struct *task, u64 now)
 {
-	int is_new = 0;
-	struct thread *thread = thread_of(task, &is_new);
-	if (!thread)
-		return;
-	if (is_new) {
-		thread->state = BEFORE;
-		thread->since = 1;
-	}
-	got_cpu(thread, now);
+	struct thread *thread = thread_of(task, true);
+	if (thread)
+		got_cpu(thread, now);
 }
 
 /* A kernel may run no program while certain threads are the current ones (seen on 6.18 in a VM for those of its init, by
@@ -127,8 +125,7 @@ static __always_inline void switched_out(void *ctx, bool preempt, struct task_st
 		ended(task, now);
 		return;
 	}
-	int is_new = 0;
-	struct thread *thread = thread_of(task, &is_new);
+	struct thread *thread = thread_of(task, false);
 	if (!thread)
 		return;
 	find_missed(task, thread, now);
@@ -180,15 +177,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 {
 	if (gate == FROZEN || !is_target(task))
 		return 0;
-	int is_new = 0;
-	struct thread *thread = thread_of(task, &is_new);
-	if (!thread)
-		return 0;
-	if (is_new) {
-		thread->state = BEFORE;
-		thread->since = 1;
-	}
-	if (thread->since && (thread->state == PREEMPTED || thread->state == WOKEN))
+	struct thread *thread = thread_of(task, true);
+	if (!thread || (thread->since && (thread->state == PREEMPTED || thread->state == WOKEN)))
 		return 0;
 	thread->woken = bpf_ktime_get_ns();
 	if (!with_waker)
@@ -205,8 +195,7 @@ int BPF_PROG(on_new, struct task_struct *task)
 {
 	if (gate == FROZEN || !is_target(task))
 		return 0;
-	int is_new = 0;
-	struct thread *thread = thread_of(task, &is_new);
+	struct thread *thread = thread_of(task, false);
 	if (!thread)
 		return 0;
 	thread->state = WOKEN;

@@ -37,6 +37,7 @@ SHOW_ENUM(gate_state);
 SHOW_ENUM(loss);
 SHOW_ENUM(no_stack);
 SHOW_ENUM(futex_how);
+SHOW_ENUM(futex_room);
 
 struct thread {
 	u64 begun; /* when it was created within the trace; 0: before */
@@ -79,47 +80,12 @@ struct stack {
 };
 
 /* Sizes are the loader's to set. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u32);
-	__type(value, struct thread);
-} threads SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u64);
-	__type(value, struct end);
-} ends SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct key);
-	__type(value, struct sum);
-} sums SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u64);
-	__type(value, struct stack);
-} stacks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct stack);
-} scratch SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct end);
-} blank SEC(".maps");
+MAP(threads, HASH, 16384, u32, struct thread);
+MAP(ends, HASH, 16384, u64, struct end);
+MAP(sums, HASH, 65536, struct key, struct sum);
+MAP(stacks, HASH, 16384, u64, struct stack);
+MAP(scratch, PERCPU_ARRAY, 1, u32, struct stack);
+MAP(blank, PERCPU_ARRAY, 1, u32, struct end);
 
 const volatile int with_waker = 0;
 volatile u64 opened_at = 0;

@@ -4,37 +4,16 @@
 
 u64 hits = 0;
 
-SEC("?tp_btf/sched_switch")
-int try_tp_btf(void *context)
-{
-	__sync_fetch_and_add(&hits, 1);
-	return 0;
-}
+#define TRY(kind, event)                                                                                               \
+	SEC("?" event)                                                                                                 \
+	int try_##kind(void *context)                                                                                  \
+	{                                                                                                              \
+		__sync_fetch_and_add(&hits, 1);                                                                        \
+		return 0;                                                                                              \
+	}
 
-SEC("?tracepoint/sched/sched_switch")
-int try_tracepoint(void *context)
-{
-	__sync_fetch_and_add(&hits, 1);
-	return 0;
-}
-
-SEC("?fentry/vfs_read")
-int try_fentry(void *context)
-{
-	__sync_fetch_and_add(&hits, 1);
-	return 0;
-}
-
-SEC("?kprobe/vfs_read")
-int try_kprobe(void *context)
-{
-	__sync_fetch_and_add(&hits, 1);
-	return 0;
-}
-
-SEC("?uprobe")
-int try_uprobe(void *context)
-{
-	__sync_fetch_and_add(&hits, 1);
-	return 0;
-}
+TRY(tp_btf, "tp_btf/sched_switch")
+TRY(tracepoint, "tracepoint/sched/sched_switch")
+TRY(fentry, "fentry/vfs_read")
+TRY(kprobe, "kprobe/vfs_read")
+TRY(uprobe, "uprobe")

@@ -31,12 +31,7 @@ struct steps {
 	u32 kind; /* what it waits for since it left */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u32);
-	__type(value, struct steps);
-} threads SEC(".maps");
+MAP(threads, HASH, 16384, u32, struct steps);
 
 u64 losses[LOSSES] = {};
 u64 voluntary = 0;

@@ -5,12 +5,8 @@
 
 #include "common.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u32); /* tgid in the loader's pid namespace */
-	__type(value, u64); /* start_time, 0 until it is first seen */
-} targets SEC(".maps");
+/* tgid in the loader's pid namespace -> start_time, 0 until it is first seen */
+MAP(targets, HASH, 16384, u32, u64);
 
 u64 targets_ended = 0;
 u64 targets_lost = 0; /* children that did not fit into the map */

@@ -37,7 +37,6 @@ static __always_inline int is_target(struct task_struct *task)
 }
 
 /* The kernel's task states that count here; the first four bits have not moved since 2.6. */
-#define TASK_INTERRUPTIBLE 1
 #define TASK_UNINTERRUPTIBLE 2
 #define TASK_STOPPED_OR_TRACED (4 | 8)
 #define TASK_DEAD 0x80

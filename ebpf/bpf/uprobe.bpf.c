@@ -9,19 +9,8 @@ struct calls {
 	u64 inner;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, FUNCTIONS);
-	__type(key, u32);
-	__type(value, struct calls);
-} calls SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, u64);
-} depths SEC(".maps");
+MAP(calls, PERCPU_ARRAY, FUNCTIONS, u32, struct calls);
+TASK_MAP(depths, u64);
 
 static __always_inline int call_enter(struct pt_regs *context)
 {

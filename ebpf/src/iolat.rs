@@ -127,7 +127,7 @@ struct DiskWindow {
     outer: DiskCounts,
 }
 
-/// `ioflame.latency.IoLatency`.
+/// `ground.results.io_latency.IoLatency`.
 #[derive(Serialize)]
 struct Latency {
     schema: u32,
@@ -330,7 +330,7 @@ fn rows_of(skeleton: &skeleton::IolatSkel) -> Result<Vec<OperationRow>, Failure>
 fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Vec<RequestKind>, Failure> {
     let found: Vec<(kind, Vec<kind_sum>)> = entries_of_cpus(&skeleton.maps.kinds)?;
     let kind = |(kind, sums): &(kind, Vec<kind_sum>)| RequestKind {
-        operation: OPERATIONS[group_of(kind.operation)],
+        operation: OPERATIONS[kind.operation as usize],
         flags: flags.names(kind.flags),
         bytes: kind.bytes,
         owner: OWNERS[kind.own as usize & 1],
@@ -340,15 +340,4 @@ fn read_kinds(skeleton: &skeleton::IolatSkel, flags: &RequestFlags) -> Result<Ve
     let mut kinds: Vec<RequestKind> = found.iter().map(kind).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
     Ok(kinds)
-}
-
-/// As `group_of` of the program: the place in OPERATIONS of the kernel's REQ_OP_*.
-fn group_of(operation: u32) -> usize {
-    match operation {
-        0 => 0,
-        2 => 2,
-        3 => 3,
-        odd if odd % 2 == 1 => 1,
-        _ => 4,
-    }
 }

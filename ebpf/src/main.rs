@@ -30,7 +30,7 @@ mod symbols;
 mod targets;
 mod uprobes;
 
-/// Of the results; `ioflame.whole.read_json` compares it with what it knows.
+/// Of the results; `ground.system.atomic_files.read_json` compares it with what it knows.
 const SCHEMA: u32 = 1;
 
 #[derive(Parser)]

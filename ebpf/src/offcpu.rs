@@ -27,7 +27,7 @@ use futex::Callers;
 use observer::clock::now_ns;
 use observer::states::{self, OffCpu as State};
 use observer::{Failure, Process};
-use raw::{End, Key, NOT_KEPT, Thread};
+use raw::{Key, NOT_KEPT};
 use skeleton::types::{gate_state, sum as Sum};
 use tasks::Task;
 
@@ -186,8 +186,8 @@ pub fn run(options: &OffcpuOptions) -> Result<(), Failure> {
         callers,
         at_open,
         at_close,
-        threads: entries::<u32, _>(&maps.threads)?.iter().map(|(_, thread)| Thread::new(thread)).collect(),
-        ends: entries::<u64, _>(&maps.ends)?.iter().map(|(_, end)| End::new(end)).collect(),
+        threads: entries::<u32, _>(&maps.threads)?.into_iter().map(|(_, thread)| thread).collect(),
+        ends: entries::<u64, _>(&maps.ends)?.into_iter().map(|(_, end)| end).collect(),
         stacks: entries(&maps.stacks)?.into_iter().collect(),
     };
     let bss = maps.bss_data.as_deref().expect("the program has variables");

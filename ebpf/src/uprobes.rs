@@ -1,8 +1,8 @@
 //! Uprobes on functions of another process: how this kernel lets us attach them, which overload is really called, and
 //! what their traps cost.
 
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{hint, thread};
 
@@ -15,7 +15,8 @@ use crate::layout::plain;
 use crate::refusal::OrRefused;
 use crate::symbols::Function;
 use observer::Failure;
-use skeleton::types::calls;
+/// Of one function during a trial: on their own, and within another function of the trial.
+pub use skeleton::types::calls as Calls;
 
 skeleton!("uprobe");
 plain!(calls);
@@ -37,13 +38,6 @@ pub struct Trap {
     /// The same where the function's first instruction is single-stepped.
     pub stepped_ns: f64,
     pub return_ns: f64,
-}
-
-/// Calls of one function during a trial: on their own, and within another function of the trial.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Calls {
-    pub outer: u64,
-    pub inner: u64,
 }
 
 impl Calls {
@@ -130,7 +124,7 @@ pub fn attach(
         let Some(suffix) = suffixes(way).iter().find(|suffix| own == format!("{name}_{suffix}")) else {
             continue;
         };
-        for file in files(functions) {
+        for file in functions.iter().map(|function| &function.file).collect::<BTreeSet<_>>() {
             let places: Vec<(usize, &Function)> =
                 functions.iter().enumerate().filter(|(_, function)| function.file == *file).collect();
             match way {
@@ -190,7 +184,7 @@ pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Res
     enable(open.open_object_mut(), "call", way);
     let mut skeleton = open.load().or_refused()?;
     let _links = attach(skeleton.object_mut(), "call", way, pid, functions)?;
-    set_gate(&mut skeleton, true);
+    skeleton.maps.bss_data.as_deref_mut().expect("the program has variables").gate = 1;
     // Of calls that are under way now only the inner ones would be seen: nearly all of them end within a step.
     thread::sleep(TRIAL_STEP);
     let before = read_calls(&skeleton, functions.len())?;
@@ -208,18 +202,12 @@ pub fn trial(pid: u32, functions: &[Function], way: Way, limit: Duration) -> Res
 }
 
 fn read_calls(skeleton: &skeleton::UprobeSkel, functions: usize) -> Result<Vec<Calls>, Failure> {
-    let counted: Vec<Vec<calls>> = read_all(&skeleton.maps.calls, 0, functions)?;
-    let sum = |cpus: Vec<calls>| Calls {
+    let counted: Vec<Vec<Calls>> = read_all(&skeleton.maps.calls, 0, functions)?;
+    let sum = |cpus: Vec<Calls>| Calls {
         outer: cpus.iter().map(|cpu| cpu.outer).sum(),
         inner: cpus.iter().map(|cpu| cpu.inner).sum(),
     };
     Ok(counted.into_iter().map(sum).collect())
-}
-
-fn set_gate(skeleton: &mut skeleton::UprobeSkel, open: bool) {
-    if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
-        bss.gate = i32::from(open);
-    }
 }
 
 /// The shortest of some rounds: anything longer had something else in it.
@@ -266,11 +254,4 @@ fn suffixes(way: Way) -> &'static [&'static str] {
         Way::Session => &["session"],
         Way::Pair => &["entry", "return"],
     }
-}
-
-fn files(functions: &[Function]) -> Vec<&Path> {
-    let mut files: Vec<&Path> = functions.iter().map(|function| function.file.as_path()).collect();
-    files.sort_unstable();
-    files.dedup();
-    files
 }

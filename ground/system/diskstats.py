@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ("DiskCount", "DiskCounts", "DiskStats", "disk_stats", "parse_disk_stats")
+__all__ = ("DiskCount", "DiskCounts", "DiskStats", "disk_stats", "parse_disk_stats", "whole_disk")
 
 # Counters of a line on the newest kernels; older ones have the first 11 or 15.
 _COUNTERS = 17
@@ -23,6 +23,9 @@ class DiskCount:
     sectors: int = 0
     ms: int = 0
 
+    def since(self, before: DiskCount) -> DiskCount:
+        return DiskCount(*(a - b for a, b in zip(vars(self).values(), vars(before).values(), strict=True)))
+
     @property
     def mean_ns(self) -> float | None:
         return self.ms * 1e6 / self.requests if self.requests else None
@@ -37,6 +40,9 @@ class DiskCounts:
     discard: DiskCount
     flush: DiskCount
 
+    def since(self, before: DiskCounts) -> DiskCounts:
+        return DiskCounts(*(a.since(b) for a, b in zip(vars(self).values(), vars(before).values(), strict=True)))
+
 
 @dataclass(frozen=True)
 class DiskStats:
@@ -44,6 +50,12 @@ class DiskStats:
 
     name: str
     counts: DiskCounts
+
+
+def whole_disk(major: int, minor: int) -> Path:
+    """The directory in sysfs of a disk, of a partition its disk's."""
+    own = Path(f"/sys/dev/block/{major}:{minor}").resolve()
+    return own.parent if (own / "partition").exists() else own
 
 
 def disk_stats() -> dict[tuple[int, int], DiskStats]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ground.errors import UsageError
+from ground.system.mounts import mounts
 
 __all__ = ("container_group", "groups_of", "named_group")
 
@@ -68,6 +69,5 @@ def _found(fits: Callable[[str], bool], asked: str, lists: str) -> Path:
 
 def _mounts() -> Iterator[Path]:
     """Where groups are mounted, version 2 first."""
-    lines = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     for kind in ("cgroup2", "cgroup"):
-        yield from (Path(words[4]) for words in lines if words[words.index("-") + 1] == kind)
+        yield from (mount.place for mount in mounts() if mount.kind == kind)

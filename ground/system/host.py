@@ -8,6 +8,8 @@ import platform
 import re
 from pathlib import Path
 
+from ground.system.diskstats import whole_disk
+
 __all__ = ("describe_host", "disk_facts", "host_facts")
 
 _CPU = "/sys/devices/system/cpu"
@@ -43,8 +45,7 @@ def host_facts() -> dict[str, str]:
 
 def disk_facts(major: int, minor: int) -> dict[str, str]:
     """Model, scheduler and readahead of a block device, of a partition its disk's; `unknown` where none is stated."""
-    own = Path(f"/sys/dev/block/{major}:{minor}").resolve()
-    disk = own.parent if (own / "partition").exists() else own
+    disk = whole_disk(major, minor)
     return {
         "disk_model": _text(f"{disk}/device/model").strip() or "unknown",
         "disk_scheduler": _chosen(f"{disk}/queue/scheduler"),

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ground.system.mounts import mounts
+
 __all__ = ("Hierarchy", "hierarchy_of", "own_name", "remove_abandoned")
 
 _NAME = "ioflame-"
@@ -23,15 +25,13 @@ class Hierarchy:
 
 def hierarchy_of(controller: str) -> Hierarchy | None:
     """None where the controller is not mounted, in version 1 or 2."""
-    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines())
-    for words in mounts:
-        mount, kind, options = Path(words[4]), words[words.index("-") + 1], words[-1].split(",")
-        if kind == "cgroup" and controller in options:
+    for mount in mounts():
+        if mount.kind == "cgroup" and controller in mount.options:
             names = next((names for names in own if controller in names.split(",")), "")
-            return Hierarchy(mount, _within(mount, own.get(names, "/")), unified=False)
-        if kind == "cgroup2" and controller in _controllers(mount):
-            return Hierarchy(mount, _within(mount, own.get("", "/")), unified=True)
+            return Hierarchy(mount.place, _within(mount.place, own.get(names, "/")), unified=False)
+        if mount.kind == "cgroup2" and controller in _controllers(mount.place):
+            return Hierarchy(mount.place, _within(mount.place, own.get("", "/")), unified=True)
     return None
 
 

@@ -28,7 +28,6 @@ from tests.viz.compared import COLOURED, fold
 from tests.viz.compared import RATES as RATES_OF
 from tests.viz.conftest import Opener
 from tests.viz.runs import RATES, page_of, record, series, view
-from viz.engine_clock import TimeBase, align
 from viz.page.report import render_report
 from viz.page.run_view import RunView
 from viz.page.timeline import timeline
@@ -228,27 +227,19 @@ def test_wilson() -> None:
     assert wilson(1.0, 5)[1] == 1.0
 
 
-def test_windows_are_laid_over_the_engines_seconds() -> None:
-    found = align(RATES, record().windows)
-    assert found == pytest.approx((3.0, 0.0), abs=0.051)
+def test_a_report_that_does_not_say_when_it_began_is_apart_from_the_windows() -> None:
     plot = timeline(RATES, record().windows, [], None)
-    assert plot.count('class="window') == 4 and "0.00% off" in plot and "kept no counters" in plot
-
-
-def test_windows_that_fit_nowhere_are_not_drawn() -> None:
-    some = [replace(w, counters=replace(w.counters, queries=1.0)) for w in record().windows]
-    plot = timeline(RATES, some, [], None)
-    assert 'class="window' not in plot and "not drawn" in plot
+    assert 'class="window' not in plot and "not drawn" in plot and "kept no counters" in plot
+    assert f'<th scope="row">4</th><td>-</td><td>{RATES[4]:,}</td>' in plot
     # with counters of its own, the run needs no report for its time line
-    plot = timeline(RATES, some, series(), None)
-    assert plot.count('class="window') == 16 and "fits the windows at no shift" in plot
+    plot = timeline(RATES, record().windows, series(), None)
+    assert plot.count('class="window') == 16 and "does not say when it began" in plot
     assert "seconds since the first window began" in plot
 
 
-def test_a_recorded_begin_is_taken_without_any_fit() -> None:
-    some = [replace(w, counters=replace(w.counters, queries=1.0)) for w in record().windows]
-    plot = timeline(RATES, some, series(), 500 * SECOND)
-    assert plot.count('class="window') == 16 and "off." not in plot and "at no shift" not in plot
+def test_windows_and_counters_lie_on_the_seconds_of_the_report() -> None:
+    plot = timeline(RATES, record().windows, series(), 500 * SECOND)
+    assert plot.count('class="window') == 16 and "when it began" not in plot
     # the row of second 14: the report's own QPS, the window it lies in, and what its counters add up to
     reads = RATES[14] // 2
     cells = ["perf", f"{RATES[14]:,}", f"{reads:,}", f"{8e-6 * RATES[14]:.3f}", f"{12e-6 * RATES[14]:.3f}", "80.0"]
@@ -296,9 +287,9 @@ def test_intervals_are_those_of_the_terminal_where_the_run_has_them() -> None:
 
 def test_what_nobody_counted_is_no_point() -> None:
     idle = [replace(w, counters=replace(w.counters, storage_reads=0, queries=None)) for w in series()]
-    titles = [panel.title for panel in panels([], idle, TimeBase(500 * SECOND, ""))]
+    titles = [panel.title for panel in panels([], idle, 500 * SECOND)]
     assert titles == ["IOPS", "CPU"]  # no reads: no latency, and not one of 0
-    assert [point.value for point in panels([], idle, TimeBase(0, ""))[0].series[0].points] == [0] * 22
+    assert [point.value for point in panels([], idle, 0)[0].series[0].points] == [0] * 22
 
 
 def profiled(out: Path, rates: Mapping[str, int], seed: int) -> Run:

@@ -1,7 +1,8 @@
 """`report.html`: one run, or several side by side, as one page that opens from disk and asks nobody for anything.
 
 Tables and plots are markup that needs no script. The flame graph is drawn by the scripts in this room from the packed
-profile (packed.py). A policy in the page forbids every request and every script but ours, whatever a name may hold.
+profile (flame/embedded.py). A policy in the page forbids every request and every script but ours, whatever a name may
+hold.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from ground.results.record import Window
-from viz.engine_clock import TimeBase, time_base
 from viz.page.rendering import absent, plot_figure, render, table
 from viz.svg.timeline import Panel, Point, panels, points_of, second_of, time_plot
 
@@ -28,21 +27,18 @@ def timeline(
     """
     if not rates and not slices:
         return absent("No time line: neither the engine's report by second nor counters are in this run.")
-    base = time_base(rates, windows, report_ns)
-    notes, axis = [], "seconds of the engine's report"
-    if base is not None:
-        notes += [base.how] if base.how else []
-    elif slices:
-        why = "fits the windows at no shift" if rates else "is not in this run"
+    begun, notes, axis = report_ns, [], "seconds of the engine's report"
+    if begun is None and slices:
+        why = "does not say when it began" if rates else "is not in this run"
         notes.append(f"The engine's report {why}: QPS is from the windows' own counts.")
-        rates, base = [], TimeBase((windows or slices)[0].start_ns, "")
+        rates, begun = [], (windows or slices)[0].start_ns
         axis = "seconds since the first window began"
-    elif windows:
-        notes.append("The windows are not drawn: their counts do not fit the engine's seconds at any shift.")
+    elif begun is None and windows:
+        notes.append("The windows are not drawn: the engine's report does not say when it began.")
     if not slices:
         notes.append("IOPS, CPU and read latency are not shown: this run kept no counters by second.")
-    drawn = panels(rates, slices, base)
-    shaded = [] if base is None else [_span(window, base) for window in windows]
+    drawn = panels(rates, slices, begun)
+    shaded = [] if begun is None else [_span(window, begun) for window in windows]
     whole = max([float(len(rates)), *(end for _, _, end in shaded), *(p.end for p in points_of(drawn))])
     note = (
         "CPU in CPUs: seconds of CPU per second, of the process alone. Read latency: the time the device held reads, "
@@ -55,8 +51,8 @@ def timeline(
     return figure + _table(drawn, shaded)
 
 
-def _span(window: Window, base: TimeBase) -> tuple[str, float, float]:
-    return window.kind, second_of(window.start_ns, base), second_of(window.end_ns, base)
+def _span(window: Window, begun_ns: int) -> tuple[str, float, float]:
+    return window.kind, second_of(window.start_ns, begun_ns), second_of(window.end_ns, begun_ns)
 
 
 def _table(drawn: Sequence[Panel], shaded: Sequence[tuple[str, float, float]]) -> Markup:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from ground.results.metrics import LEGEND, metrics_of
+from ground.results.metrics import LEGEND
 from ground.results.record import RunRecord
-from viz.figures import window_columns
+from viz.figures import window_rows
 from viz.page.rendering import absent, table
 
 __all__ = ("windows",)
 
 
 def windows(record: RunRecord) -> Markup:
-    columns = window_columns(record)
-    rows = []
-    for window in record.windows:
-        metrics = metrics_of(record, [window])
-        cells = [form.format(metrics[name]) if name in metrics else "-" for name, form in columns]
-        rows.append([window.kind, f"{window.seconds:.1f}", *cells, window.note])
+    heads, *rows = window_rows(record)
     if not rows:
         return absent("This run has no windows.")
-    heads = ["window", "seconds", *(name for name, _ in columns), "how it ended"]
-    legend = "; ".join(f"{name}: {LEGEND[name]}" for name, _ in columns)
+    legend = "; ".join(f"{name}: {LEGEND[name]}" for name in heads[2:])
+    heads.append("how it ended")
+    rows = [[*row, window.note] for row, window in zip(rows, record.windows, strict=True)]
     return table("Windows", heads, rows, "numbers noted", legend) + _observers(record)
 
 

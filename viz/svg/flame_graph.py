@@ -121,7 +121,7 @@ def _hover(tree: FrameTree, options: FlamegraphOptions, node: int) -> str:
 
 
 def _style(categories: Sequence[str]) -> str:
-    """flamegraph.css with the colours of both themes; plain fills, for viewers that know no CSS variables."""
+    """svg_flame_graph.css with the colours of both themes; plain fills, for viewers that know no CSS variables."""
     light, dark = (_colours(theme, categories) for theme in (THEMES["light"], THEMES["dark"]))
     return f"\n{light}\n{asset('svg_flame_graph.css')}@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
 

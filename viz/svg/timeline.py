@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ground.results.record import Counters, Window
-from viz.engine_clock import TimeBase
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, plot
 
@@ -48,10 +47,10 @@ class Panel:
     series: Sequence[Series]
 
 
-def panels(rates: Sequence[int], slices: Sequence[Window], base: TimeBase | None) -> list[Panel]:
-    """What is drawn; counters need `base`, for without it nobody knows where on the axis they lie."""
+def panels(rates: Sequence[int], slices: Sequence[Window], begun_ns: int | None) -> list[Panel]:
+    """What is drawn. begun_ns: CLOCK_MONOTONIC of second 0, without which counters have no place on the axis."""
     reported = Panel("QPS", ",.0f", [Series("", [Point(i, i + 1, rate) for i, rate in enumerate(rates)])])
-    if base is None:
+    if begun_ns is None:
         return [reported] if rates else []
 
     def series(name: str, value: Callable[[Counters, float], float | None]) -> Series:
@@ -59,7 +58,7 @@ def panels(rates: Sequence[int], slices: Sequence[Window], base: TimeBase | None
         for one in slices:
             figure = value(one.counters, one.seconds) if one.seconds > 0 else None
             if figure is not None:
-                points.append(Point(second_of(one.start_ns, base), second_of(one.end_ns, base), figure))
+                points.append(Point(second_of(one.start_ns, begun_ns), second_of(one.end_ns, begun_ns), figure))
         return Series(name, points)
 
     found = [
@@ -80,8 +79,8 @@ def _latency(counters: Counters) -> float | None:
     return 1000 * counters.storage_read_ms / counters.storage_reads if counters.storage_reads else None
 
 
-def second_of(moment_ns: int, base: TimeBase) -> float:
-    return (moment_ns - base.start_ns) / 1e9
+def second_of(moment_ns: int, begun_ns: int) -> float:
+    return (moment_ns - begun_ns) / 1e9
 
 
 def points_of(drawn: Iterable[Panel]) -> Iterable[Point]:

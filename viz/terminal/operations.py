@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ground.results.operations import Operation
 from viz.printable import printable
 from viz.terminal.columns import aligned
-from viz.terminal.owner_table import OwnerRow, owner_table
+from viz.terminal.owner_table import owner_table
 
 __all__ = ("operations_text",)
 
@@ -25,18 +25,7 @@ def operations_text(operations: Sequence[Operation], width: int = 100, unicode: 
     for one in operations:
         if one.categories is None or not one.categories.total_weight:
             continue
-        rows = [
-            OwnerRow(
-                name=row.name,
-                label=row.label,
-                share=row.share / 100,
-                us_per_query=row.us_per_query,
-                n=row.samples,
-                interval=None if row.interval is None else (row.interval.low, row.interval.high),
-            )
-            for row in one.categories.rows
-            if row.weight
-        ]
+        rows = [row for row in one.categories.rows if row.weight]
         parts.append(
             f"Where the CPU of one {printable(one.name)} goes ({one.categories.view} view of its stacks)\n"
             + owner_table(rows, unit="its CPU", width=width, legend=False, unicode=unicode).rstrip()

@@ -9,39 +9,20 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
+from ground.results.categories import Category
+from ground.results.interval import Interval
 from ground.text.columns import cells, pad
 from viz.printable import printable
 from viz.terminal.columns import bar, cut
 from viz.weights import percentages
 
-__all__ = ("LEAST_WIDTH", "OwnerRow", "owner_table", "summary_block")
+__all__ = ("LEAST_WIDTH", "owner_table", "summary_block")
 
 LEAST_WIDTH = 20  # below this no row keeps both its name and its figure
 _BAR_LEAST, _BAR_MOST = 8, 40
 _NAME_LEAST = 6
 _NOT_MEASURED = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerRow:
-    """One category of the owner table.
-
-    share:  of all weight, 0 to 1; the shares of a table add up to 1
-    n:      samples the weight comes from
-    interval: the 95 % interval of the share, in percent
-    None stands for what was not measured; it is printed as `-`.
-    """
-
-    name: str
-    label: str
-    share: float | Fraction
-    us_per_query: float | None = None
-    us_per_read: float | None = None
-    n: int | None = None
-    interval: tuple[float, float] | None = None
-    cores: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +36,14 @@ class _Column:
 
 
 def owner_table(
-    rows: Sequence[OwnerRow], *, unit: str, width: int, legend: bool = True, unicode: bool = True, view: str = "owner"
+    rows: Sequence[Category],
+    *,
+    unit: str,
+    width: int,
+    legend: bool = True,
+    unicode: bool = True,
+    view: str = "owner",
+    cores: float | None = None,
 ) -> str:
     """The categories of a view with their shares, which add up to exactly 100.00 as printed.
 
@@ -63,22 +51,22 @@ def owner_table(
     unit:     of the weights that the shares are of (`ns`, `cycles`): the header names it
     legend:   explain each row below the table
     unicode:  bars of blocks; False gives plain ASCII
+    cores:    CPUs in use by all rows together, to be shared out among them; None where that is not known
 
-    Where the width is short the bars go first, then n, the intervals, us/read and us/query; a figure is never cut.
+    What was not measured of a row is printed as `-`. Where the width is short the bars go first, then n, the intervals,
+    us/read and us/query; a figure is never cut.
     """
     _check_width(width)
     if not rows:
         raise ValueError("an owner table needs a row")
-    total = sum((Fraction(row.share) for row in rows), Fraction())
-    if abs(total - 1) > Fraction(1, 10**6):
-        raise ValueError(f"the shares of the owner table add up to {float(total)}, not to 1")
 
     view = _plain(view)
     names = [*(_plain(row.name) for row in rows), "all"]
-    shares = [*percentages([row.share for row in rows]), "100.00"]
+    weights = [row.weight for row in rows]
+    shares = [*percentages(weights), "100.00"]
     columns = [_Column(f"% of {_plain(unit)}", shares)]
     for head, figures in (
-        ("cores", [row.cores for row in rows]),
+        ("cores", [None if cores is None else row.share / 100 * cores for row in rows]),
         ("us/query", [row.us_per_query for row in rows]),
         ("us/read", [row.us_per_read for row in rows]),
     ):
@@ -86,7 +74,7 @@ def owner_table(
             columns.append(_Column(head, [*map(_us, figures), _us(_sum(figures))]))
     if any(row.interval is not None for row in rows):
         columns.append(_Column("95 %", [*(_range(row.interval) for row in rows), ""]))
-    counts = [row.n for row in rows]
+    counts = [row.samples for row in rows]
     if any(count is not None for count in counts):
         columns.append(_Column("n", [*map(_count, counts), _count(_whole_sum(counts))]))
 
@@ -100,21 +88,21 @@ def owner_table(
     name_width = min(longest, width - taken)
     bar_room = min(_BAR_MOST, width - name_width - taken - 2)
 
-    top = max(float(row.share) for row in rows)
+    top = max(weights)
     lines = [_row(view, [column.head for column in columns], columns, name_width)]
     for index, name in enumerate(names):
         if index == len(rows):
             lines.append(("\u2500" if unicode else "-") * (name_width + taken))
         line = _row(name, [column.cells[index] for column in columns], columns, name_width)
         if bar_room >= _BAR_LEAST and index < len(rows) and top > 0:
-            line += "  " + bar(float(rows[index].share) / top, bar_room, unicode)
+            line += "  " + bar(weights[index] / top, bar_room, unicode)
         lines.append(line)
     if legend:
         lines += ["", *_legend(rows, columns, unit, width, name_width)]
     return _joined(lines)
 
 
-def _legend(rows: Sequence[OwnerRow], columns: Sequence[_Column], unit: str, width: int, name_width: int) -> list[str]:
+def _legend(rows: Sequence[Category], columns: Sequence[_Column], unit: str, width: int, name_width: int) -> list[str]:
     heads = {column.head for column in columns}
     notes = [f"% is the share of all {_plain(unit)} of the profile."]
     if "cores" in heads:
@@ -174,8 +162,8 @@ def _us(figure: float | None) -> str:
     return _NOT_MEASURED if figure is None or not math.isfinite(figure) else f"{figure:.3f}"
 
 
-def _range(interval: tuple[float, float] | None) -> str:
-    return _NOT_MEASURED if interval is None else f"{interval[0]:.1f}..{interval[1]:.1f}"
+def _range(interval: Interval | None) -> str:
+    return _NOT_MEASURED if interval is None else f"{interval.low:.1f}..{interval.high:.1f}"
 
 
 def _count(count: int | None) -> str:

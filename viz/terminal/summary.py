@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict, render_checks
 from ground.results.findings import Finding
-from ground.results.metrics import LEGEND, MODE_METRIC, cpu_profiled, metrics_of
+from ground.results.metrics import LEGEND, MODE_METRIC
 from ground.results.record import ObserverCost, RunRecord
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
-from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_columns
+from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_rows
 from viz.terminal.columns import aligned, folded
-from viz.terminal.owner_table import OwnerRow, owner_table, summary_block
+from viz.terminal.owner_table import owner_table, summary_block
 
 __all__ = ("SCREEN", "categories_table", "found", "render_screen", "render_summary", "windows_table")
 
@@ -166,14 +166,8 @@ def _head(record: RunRecord, width: int) -> list[str]:
 
 def windows_table(record: RunRecord, width: int) -> str:
     """Window by window; what each observer cost; what did not watch."""
-    columns = window_columns(record)
-    heads = ["window", "seconds", *(name for name, _ in columns)]
-    rows = [heads]
-    for window in record.windows:
-        metrics = metrics_of(record, [window])
-        cells = [form.format(metrics[name]) if name in metrics else "-" for name, form in columns]
-        rows.append([window.kind, f"{window.seconds:.1f}", *cells])
-    counted = "us per query, context switches per query" if "qps" in dict(columns) else "cores, us per storage read"
+    rows = window_rows(record)
+    counted = "us per query, context switches per query" if "qps" in rows[0] else "cores, us per storage read"
     text = f"Windows ({counted})\n" + aligned(rows, width)
     if record.costs:
         text += (
@@ -233,24 +227,10 @@ def _table(
     record: RunRecord, categories: Categories, shown: Sequence[Category], width: int, unicode: bool, *, legend: bool
 ) -> str:
     assert record.profile is not None
-    cpu_query, cpu_read = cpu_profiled(record.metrics, record.profile.mode)
-    cores = record.metrics.get("cores")
-    rows = [
-        OwnerRow(
-            name=row.name,
-            label=row.label,
-            share=row.share / 100,
-            cores=None if cores is None else row.share / 100 * cores,
-            us_per_query=None if cpu_query is None else row.share / 100 * cpu_query,
-            us_per_read=None if cpu_read is None else row.share / 100 * cpu_read,
-            n=row.samples,
-            interval=None if row.interval is None else (row.interval.low, row.interval.high),
-        )
-        for row in shown
-    ]
     return owner_table(
-        rows, view=categories.view, unit=record.profile.unit, width=width, legend=legend, unicode=unicode
-    ).rstrip()
+        shown, view=categories.view, unit=record.profile.unit, width=width, legend=legend, unicode=unicode,
+        cores=record.metrics.get("cores"),
+    ).rstrip()  # fmt: skip
 
 
 def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool) -> str:

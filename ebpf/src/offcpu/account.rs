@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::chains;
 use super::futex::{Callers, Futex, SEEN};
-use super::raw::{End, Key, Thread};
-use super::skeleton::types::{stack as Stack, sum as Sum};
+use super::raw::Key;
+use super::skeleton::types::{end as End, stack as Stack, sum as Sum, thread as Thread};
 use super::tasks::{Blocked, Task};
 
 /// The process at both edges of the gate, and what was counted between them.
@@ -72,13 +72,13 @@ impl Window {
         let mut add = |thread: &Thread, state: Option<State>, from: u64, to: u64| {
             let (from, to) = (from.max(self.opened), to.min(self.closed));
             if from < to {
-                let sum = sums.entry(Key { state, ..thread.key.clone() }).or_default();
+                let sum = sums.entry(Key { state, ..thread.key() }).or_default();
                 sum.ns += to - from;
                 sum.count += 1;
             }
         };
         for thread in self.threads.iter().filter(|thread| thread.since > 0) {
-            match (thread.key.state, thread.woken_at()) {
+            match (thread.key().state, thread.woken_at()) {
                 (state @ Some(State::Preempted | State::Woken), _) | (state, None) => {
                     add(thread, state, thread.since, self.closed);
                 }
@@ -90,7 +90,7 @@ impl Window {
         }
         // Threads that did nothing at all: no event told of them.
         for tid in self.at_close.keys() {
-            let seen = self.threads.iter().any(|thread| thread.key.tid == *tid);
+            let seen = self.threads.iter().any(|thread| thread.tid == *tid);
             if !seen && self.slept(*tid) && self.at_open.contains_key(tid) {
                 let key = Key { tid: *tid, ..Key::default() };
                 let sum = sums.entry(key).or_default();
@@ -158,8 +158,8 @@ impl Window {
             _ => 0,
         };
         let life = |thread: &Thread| Life {
-            tid: thread.key.tid,
-            comm: thread.comm.clone(),
+            tid: thread.tid,
+            comm: thread.name(),
             start_ns: begin(thread.begun),
             end_ns: self.closed,
             started: thread.begun > self.opened,
@@ -169,15 +169,15 @@ impl Window {
             ..Life::default()
         };
         for end in self.ends.iter().filter(|end| end.at > self.opened) {
-            let before = cpu_before(end.thread.key.tid, end.thread.begun);
+            let before = cpu_before(end.thread.tid, end.thread.begun);
             let cpu_ns = Some(end.cpu_ns.saturating_sub(before));
             lives.push(Life { end_ns: end.at.min(self.closed), ended: true, cpu_ns, ..life(&end.thread) });
         }
         for thread in &self.threads {
-            let before = cpu_before(thread.key.tid, thread.begun);
-            let now = self.at_close.get(&thread.key.tid);
+            let before = cpu_before(thread.tid, thread.begun);
+            let now = self.at_close.get(&thread.tid);
             let cpu_ns = now.map(|task| task.cpu_ns.saturating_sub(before));
-            let comm = now.map_or_else(|| thread.comm.clone(), |task| task.comm.clone());
+            let comm = now.map_or_else(|| thread.name(), |task| task.comm.clone());
             // Since it got its CPU, where it has one at the end.
             let still = if thread.since == 0 { self.closed.saturating_sub(begin(thread.got)) } else { 0 };
             lives.push(Life { comm, cpu_ns, ran_ns: thread.ran_ns + still, ..life(thread) });

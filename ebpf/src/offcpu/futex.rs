@@ -14,12 +14,12 @@ use observer::Process;
 use observer::states::OffCpu as State;
 use recording::parse::{self, Mapping};
 
-use super::skeleton::types::futex_how;
+use super::skeleton::types::{futex_how, futex_room};
 use crate::symbols::file_offset;
 
-/// How many the program has room for (`CALLERS`), and the words of the stack that it looks through (`STACK_WORDS`).
-pub const MOST: usize = 64;
-const STACK_WORDS: usize = 32;
+/// How many the program has room for, and the words of the stack that it looks through.
+const MOST: usize = futex_room::CALLERS.0 as usize;
+const STACK_WORDS: usize = futex_room::STACK_WORDS.0 as usize;
 
 /// `how` of `struct futex`.
 const OPERATION: u32 = futex_how::FUTEX_COMMAND.0;

@@ -44,54 +44,19 @@ fn text(name: &[i8; 16]) -> Vec<u8> {
     name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect()
 }
 
-#[derive(Clone, Debug)]
-pub struct Thread {
-    pub begun: u64,
-    pub since: u64,
-    woken: u64,
-    pub got: u64,
-    pub ran_ns: u64,
-    pub voluntary: u32,
-    pub involuntary: u32,
-    pub comm: Vec<u8>,
-    /// As its own pid namespace numbers it.
-    pub own_number: u32,
+impl types::thread {
     /// What its present stretch is counted under.
-    pub key: Key,
-}
+    pub fn key(&self) -> Key {
+        let Self { kernel, user, waker_kernel, waker_user, futex, tid, state, waker, .. } = *self;
+        Key::new(&types::key { kernel, user, waker_kernel, waker_user, futex, tid, state, waker })
+    }
 
-impl Thread {
-    pub fn new(of: &types::thread) -> Self {
-        let types::thread { kernel, user, waker_kernel, waker_user, futex, tid, state, waker, .. } = *of;
-        Self {
-            begun: of.begun,
-            since: of.since,
-            woken: of.woken,
-            got: of.got,
-            ran_ns: of.ran_ns,
-            voluntary: of.voluntary,
-            involuntary: of.involuntary,
-            comm: text(&of.comm),
-            own_number: of.own_number,
-            key: Key::new(&types::key { kernel, user, waker_kernel, waker_user, futex, tid, state, waker }),
-        }
+    pub fn name(&self) -> Vec<u8> {
+        text(&self.comm)
     }
 
     /// When what it was blocked by ended, as the program says it; None: not yet.
     pub fn woken_at(&self) -> Option<u64> {
         (self.woken > self.got).then_some(self.woken.max(self.since))
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct End {
-    pub at: u64,
-    pub cpu_ns: u64,
-    pub thread: Thread,
-}
-
-impl End {
-    pub fn new(of: &types::end) -> Self {
-        Self { at: of.at, cpu_ns: of.cpu_ns, thread: Thread::new(&of.thread) }
     }
 }

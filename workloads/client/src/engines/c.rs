@@ -38,6 +38,19 @@ pub unsafe fn text(text: *mut c_char, free: Free) -> Option<String> {
     }
 }
 
+/// Key or value of the place that an iterator is at; `of` tells which.
+///
+/// # Safety
+/// The iterator is at some place, and stays there while the bytes are used.
+pub unsafe fn bytes<'a>(
+    of: unsafe extern "C" fn(Pointer, *mut usize) -> *const u8,
+    iterator: Pointer,
+) -> &'a [u8] {
+    let mut size = 0;
+    // SAFETY: by the caller.
+    unsafe { std::slice::from_raw_parts(of(iterator, &raw mut size), size) }
+}
+
 /// A path or a text as C takes it. Usage error where it holds a 0 byte.
 pub fn c_text(text: &str) -> Result<CString, Failure> {
     CString::new(text).map_err(|_| Failure::usage(format!("{text:?} holds a 0 byte")))

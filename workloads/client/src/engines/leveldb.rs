@@ -1,8 +1,8 @@
 //! LevelDB through its C interface, and one function of its environment that has none.
 
-use super::c::{Pointer, c_path, checked, text};
+use super::c::{Pointer, bytes, c_path, checked, text};
 use super::threads::{Thread, named};
-use super::{About, Opening, Scanned, Seen, Session, Store, database};
+use super::{About, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look};
 use crate::clock;
 use crate::flags::Flags;
 use crate::keys::Key;
@@ -81,8 +81,6 @@ unsafe extern "C" {
 const BACKGROUND: &str = "leveldb:bg";
 /// A range that holds no key of ours: those begin with a number below 2^56.
 const NO_KEYS: [u8; 2] = [0xff, 0xff];
-/// Of a value as much is copied as db_bench copies in a scan.
-const LOOKED_AT: usize = 256;
 /// The background thread slept through this long: there is nothing left to do.
 const IDLE_NS: u64 = 200_000_000;
 
@@ -305,35 +303,23 @@ impl Session for LevelDbSession<'_> {
     }
 
     fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
-        let (mut scanned, mut error) = (Scanned::default(), null_mut());
+        let mut error = null_mut();
         // SAFETY: an iterator of our own; key and value are looked at while it stands on them.
         unsafe {
             let iterator = leveldb_create_iterator(self.store.db, self.store.reading);
             leveldb_iter_seek(iterator, key.as_ptr(), key.len());
-            let valid = || leveldb_iter_valid(iterator) != 0;
-            let mut size = 0;
-            if valid() {
-                let at = leveldb_iter_key(iterator, &raw mut size);
-                scanned.found = std::slice::from_raw_parts(at, size) == key;
-            }
-            while scanned.steps < steps as u64 && valid() {
-                leveldb_iter_key(iterator, &raw mut size);
-                scanned.bytes += size as u64;
-                let value = leveldb_iter_value(iterator, &raw mut size);
-                scanned.bytes += size as u64;
-                std::ptr::copy_nonoverlapping(value, self.copied.as_mut_ptr(), size.min(LOOKED_AT));
-                if back {
-                    leveldb_iter_prev(iterator)
-                } else {
-                    leveldb_iter_next(iterator)
+            let step = if back { leveldb_iter_prev } else { leveldb_iter_next };
+            let entry = || (bytes(leveldb_iter_key, iterator), bytes(leveldb_iter_value, iterator));
+            let scanned = look(key, steps, &mut self.copied, |first| {
+                if !first {
+                    step(iterator);
                 }
-                scanned.steps += 1;
-            }
+                Ok((leveldb_iter_valid(iterator) != 0).then(entry))
+            });
             leveldb_iter_get_error(iterator, &raw mut error);
             leveldb_iter_destroy(iterator);
-            checked("seek", error, leveldb_free)?;
+            checked("seek", error, leveldb_free).and(scanned)
         }
-        Ok(scanned)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {

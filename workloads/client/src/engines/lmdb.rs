@@ -1,7 +1,7 @@
 //! LMDB: a B+ tree in one mapped file. Reads are page faults, and nothing runs in the background.
 
 use super::c::c_path;
-use super::{About, Opening, Scanned, Seen, Session, Store, database};
+use super::{About, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look};
 use crate::flags::Flags;
 use crate::keys::Key;
 use observer::Failure;
@@ -80,8 +80,6 @@ const READERS: c_uint = 1000;
 /// A cache line for each reader, and what stands before them.
 const LOCK_BYTES: libc::off_t = READERS as libc::off_t * 64 + 4096;
 const MODE: libc::mode_t = 0o644;
-/// Of a value as much is copied as db_bench copies in a scan.
-const LOOKED_AT: usize = 256;
 
 /// What a database is opened with.
 struct LmdbOptions {
@@ -275,6 +273,12 @@ fn value(bytes: &[u8]) -> Value {
     Value { size: bytes.len(), data: bytes.as_ptr().cast_mut().cast() }
 }
 
+/// What LMDB points to; valid while its transaction is.
+unsafe fn bytes<'a>(value: &Value) -> &'a [u8] {
+    // SAFETY: by the caller.
+    unsafe { std::slice::from_raw_parts(value.data.cast(), value.size) }
+}
+
 impl Transactions<'_> {
     fn look_up(&mut self, key: &[u8]) -> Result<Option<usize>, Failure> {
         let (mut key, mut data) = (value(key), Value { size: 0, data: null_mut() });
@@ -326,29 +330,18 @@ impl Session for Transactions<'_> {
     fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
         self.renewed(|session| {
             let (mut at, mut data) = (value(key), Value { size: 0, data: null_mut() });
-            let mut scanned = Scanned::default();
             // SAFETY: the cursor is of the renewed transaction; what it points to is valid until that is reset.
             unsafe {
                 checked("a cursor", mdb_cursor_renew(session.reading, session.cursor))?;
-                let mut moved =
-                    |operation| match mdb_cursor_get(session.cursor, &raw mut at, &raw mut data, operation) {
+                let way = if back { PREVIOUS } else { NEXT };
+                look(key, steps, &mut session.copied, |first| {
+                    let way = if first { SET_RANGE } else { way };
+                    match mdb_cursor_get(session.cursor, &raw mut at, &raw mut data, way) {
                         NOT_FOUND => Ok(None),
-                        code => checked("seek", code)
-                            .map(|()| Some((at.data.cast::<u8>(), at.size, data.data, data.size))),
-                    };
-                let mut place = moved(SET_RANGE)?;
-                if let Some((begin, size, ..)) = place {
-                    scanned.found = std::slice::from_raw_parts(begin, size) == key;
-                }
-                while let Some((_, key_size, begin, size)) = place.filter(|_| scanned.steps < steps as u64) {
-                    let copied = session.copied.as_mut_ptr();
-                    std::ptr::copy_nonoverlapping(begin.cast(), copied, size.min(LOOKED_AT));
-                    scanned.bytes += (key_size + size) as u64;
-                    scanned.steps += 1;
-                    place = moved(if back { PREVIOUS } else { NEXT })?;
-                }
+                        code => checked("seek", code).map(|()| Some((bytes(&at), bytes(&data)))),
+                    }
+                })
             }
-            Ok(scanned)
         })
     }
 

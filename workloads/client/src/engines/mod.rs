@@ -75,6 +75,31 @@ pub struct Scanned {
     pub bytes: u64,
 }
 
+/// Of a value as much is copied as db_bench copies in a scan.
+const LOOKED_AT: usize = 256;
+
+/// Key and value of a place in the order of keys, as long as the engine stays there.
+type Entry<'a> = (&'a [u8], &'a [u8]);
+
+/// A scan. entry: given true at the key sought, or else behind it; given false one step on; None beyond the last
+fn look<'a>(
+    key: &[u8],
+    steps: usize,
+    copied: &mut [u8; LOOKED_AT],
+    mut entry: impl FnMut(bool) -> Result<Option<Entry<'a>>, Failure>,
+) -> Result<Scanned, Failure> {
+    let mut place = entry(true)?;
+    let mut scanned = Scanned { found: place.is_some_and(|(at, _)| at == key), ..Scanned::default() };
+    while let Some((at, value)) = place.filter(|_| scanned.steps < steps as u64) {
+        let size = value.len().min(LOOKED_AT);
+        copied[..size].copy_from_slice(&value[..size]);
+        scanned.bytes += (at.len() + value.len()) as u64;
+        scanned.steps += 1;
+        place = entry(false)?;
+    }
+    Ok(scanned)
+}
+
 /// A database that can be opened: its flags are read, and nothing was touched.
 pub type Opening = Box<dyn FnOnce() -> Result<Box<dyn Store>, Failure>>;
 

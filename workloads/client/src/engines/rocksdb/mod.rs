@@ -6,8 +6,8 @@
 mod interface;
 mod options;
 
-use super::c::{Pointer, c_path, c_text, checked, text};
-use super::{About, Opening, Scanned, Seen, Session, Store, database};
+use super::c::{Pointer, bytes, c_path, c_text, checked, text};
+use super::{About, LOOKED_AT, Opening, Scanned, Seen, Session, Store, database, look};
 use crate::clock;
 use crate::flags::Flags;
 use crate::keys::Key;
@@ -18,8 +18,6 @@ use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 
-/// Of a value as much is copied as db_bench copies in a scan.
-const LOOKED_AT: usize = 256;
 /// Two looks, so far apart, have to see nothing that is pending.
 const IDLE_NS: u64 = 100_000_000;
 
@@ -315,35 +313,23 @@ impl Session for RocksDbSession<'_> {
 
     fn scan(&mut self, key: &[u8], steps: usize, back: bool) -> Result<Scanned, Failure> {
         let RocksDb { api, db, reading, .. } = self.store;
-        let (mut scanned, mut error) = (Scanned::default(), null_mut());
+        let mut error = null_mut();
         // SAFETY: an iterator of our own; key and value are looked at while it stands on them.
         unsafe {
             let iterator = (api.create_iterator)(*db, *reading);
             (api.iter_seek)(iterator, key.as_ptr(), key.len());
-            let valid = || (api.iter_valid)(iterator) != 0;
-            let mut size = 0;
-            if valid() {
-                let at = (api.iter_key)(iterator, &raw mut size);
-                scanned.found = std::slice::from_raw_parts(at, size) == key;
-            }
-            while scanned.steps < steps as u64 && valid() {
-                (api.iter_key)(iterator, &raw mut size);
-                scanned.bytes += size as u64;
-                let value = (api.iter_value)(iterator, &raw mut size);
-                scanned.bytes += size as u64;
-                std::ptr::copy_nonoverlapping(value, self.copied.as_mut_ptr(), size.min(LOOKED_AT));
-                if back {
-                    (api.iter_prev)(iterator)
-                } else {
-                    (api.iter_next)(iterator)
+            let step = if back { api.iter_prev } else { api.iter_next };
+            let entry = || (bytes(api.iter_key, iterator), bytes(api.iter_value, iterator));
+            let scanned = look(key, steps, &mut self.copied, |first| {
+                if !first {
+                    step(iterator);
                 }
-                scanned.steps += 1;
-            }
+                Ok(((api.iter_valid)(iterator) != 0).then(entry))
+            });
             (api.iter_get_error)(iterator, &raw mut error);
             (api.iter_destroy)(iterator);
-            checked("seek", error, api.free)?;
+            checked("seek", error, api.free).and(scanned)
         }
-        Ok(scanned)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
