@@ -12,4 +12,5 @@ mod writer;
 pub use kernel::Kernel;
 pub use modules::Modules;
 pub use parse::Mapping;
-pub use writer::{CONTEXT_KERNEL, CONTEXT_USER, Copied, LARGEST_STACK, Recording, Registers, Sample};
+pub use perfdata::format::{CONTEXT_KERNEL, CONTEXT_USER};
+pub use writer::{Copied, LARGEST_STACK, Recording, Registers, Sample};

@@ -1,13 +1,14 @@
 //! Samples into counted chains.
 
-use super::address_resolver::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, addresses};
-use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
+use super::address_resolver::addresses;
+use super::attr::Attr;
 use super::bytes::words;
 use super::chains::{ChainKey, Chains, CodeMaps, branch_calls, has_user_part};
 use super::sample::Sample;
 use super::sample_batcher::SampleBatcher;
 use crate::samples::SampleWeight;
 use crate::unwind::{self, Registers, UnwindTables, UnwoundStack, Walker};
+use perfdata::format::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, branch_type, misc, sample_type};
 
 /// A sample, with what it weighs and where it is counted.
 #[derive(Clone, Copy)]
@@ -64,8 +65,9 @@ impl ChainBuilder {
         tables: Option<(unwind::Machine, &UnwindTables)>,
     ) {
         let WeighedSample { weighed, misc, attr, sample } = weighed_sample;
-        let calls =
-            sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
+        let calls = sample
+            .branches
+            .filter(|calls| attr.branch_type & branch_type::CALL_STACK != 0 && !calls.is_empty());
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
         let missing = sample.callchain.and_then(|chain| missing_leaf(chain, weighed_sample));
         let limit = attr.chain_limit;
@@ -162,9 +164,9 @@ fn leaf_caller(walker: &mut Walker, tables: &UnwindTables, recorded: &WeighedSam
 
 /// The mark of the mode in which a sample was taken.
 fn mode(misc: u16) -> u64 {
-    match misc & 7 {
-        1 => CONTEXT_KERNEL,
-        2 => CONTEXT_USER,
+    match misc & misc::CPU_MODE {
+        misc::KERNEL => CONTEXT_KERNEL,
+        misc::USER => CONTEXT_USER,
         _ => CONTEXT_HV,
     }
 }

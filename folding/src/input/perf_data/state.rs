@@ -8,12 +8,12 @@ use super::event_ids::EventIds;
 use super::header::Header;
 use super::sample::Sample;
 use super::sorter::SortedRecord;
-use super::stream::kind;
 use super::tracker::Tracker;
 use crate::collector::{self, Collector, Weight};
 use crate::error::Error;
 use crate::symbols;
 use crate::unwind;
+use perfdata::format::kind;
 
 pub struct State {
     pub events: EventIds,
