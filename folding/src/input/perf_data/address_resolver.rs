@@ -173,9 +173,9 @@ pub fn addresses(chain: impl Iterator<Item = u64>) -> impl Iterator<Item = Addre
 
 #[cfg(test)]
 mod tests {
-    use super::super::bytes::words;
     use super::*;
     use perfdata::format::CONTEXT_HV;
+    use perfdata::reader::bytes::words;
 
     #[test]
     fn marks_tell_modes_and_callers() {

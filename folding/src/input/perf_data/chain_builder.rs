@@ -1,14 +1,14 @@
 //! Samples into counted chains.
 
 use super::address_resolver::addresses;
-use super::attr::Attr;
-use super::bytes::words;
 use super::chains::{ChainKey, Chains, CodeMaps, branch_calls, has_user_part};
-use super::sample::Sample;
 use super::sample_batcher::SampleBatcher;
 use crate::samples::SampleWeight;
 use crate::unwind::{self, Registers, UnwindTables, UnwoundStack, Walker};
 use perfdata::format::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, branch_type, misc, sample_type};
+use perfdata::reader::attr::Attr;
+use perfdata::reader::bytes::words;
+use perfdata::reader::sample::SampleRecord;
 
 /// A sample, with what it weighs and where it is counted.
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ pub struct WeighedSample<'a> {
     pub weighed: SampleWeight,
     pub misc: u16,
     pub attr: &'a Attr,
-    pub sample: &'a Sample<'a>,
+    pub sample: &'a SampleRecord<'a>,
 }
 
 impl WeighedSample<'_> {
@@ -172,7 +172,7 @@ fn mode(misc: u16) -> u64 {
 }
 
 /// The user registers of a sample that has a copy of its stack.
-fn registers(attr: &Attr, sample: &Sample, machine: unwind::Machine) -> Option<Registers> {
+fn registers(attr: &Attr, sample: &SampleRecord, machine: unwind::Machine) -> Option<Registers> {
     if sample.user_stack.is_empty() {
         return None;
     }

@@ -8,25 +8,16 @@
 //! Walking copied stacks and naming may be shared out among threads. Reading and putting in order is the work of one.
 
 mod address_resolver;
-mod attr;
-mod blocks;
-mod bytes;
 mod chain_builder;
 mod chain_counts;
 mod chains;
 mod context_cache;
 mod counters;
 mod deferred;
-mod event_ids;
-mod header;
-mod mapped_file;
 mod naming;
 mod process_maps;
-mod sample;
 mod sample_batcher;
-mod sorter;
 mod state;
-mod stream;
 mod tracker;
 mod walk_pool;
 
@@ -35,19 +26,19 @@ use crate::collector::Collector;
 use crate::error::Error;
 use crate::symbols::SymbolOptions;
 use crate::threads;
-use attr::Attr;
-use blocks::{BlockReader, Input, read_all};
-use bytes::ByteReader;
-use header::Header;
-use mapped_file::MappedFile;
-pub use mapped_file::Storage;
 use perfdata::format::{MAGIC, MAGIC_SWAPPED, PIPE_HEADER, kind, sample_type};
-use sample::word_at;
-use sorter::{RecordSorter, SortedRecord};
+use perfdata::reader::attr::Attr;
+use perfdata::reader::blocks::{BlockReader, Input, read_all, read_up_to};
+use perfdata::reader::bytes::ByteReader;
+use perfdata::reader::header::Header;
+use perfdata::reader::mapped_file::MappedFile;
+pub use perfdata::reader::mapped_file::Storage;
+use perfdata::reader::sample::word_at;
+use perfdata::reader::sorter::{RecordSorter, SortedRecord};
+use perfdata::reader::stream::{Record, Stream};
 use state::State;
 use std::io::{Read, SeekFrom};
 use std::sync::mpsc::{channel, sync_channel};
-use stream::{Record, Stream};
 
 /// Bytes of records that are worth putting in order.
 const PIECE: usize = 1 << 18;
@@ -267,17 +258,4 @@ fn check_magic(head: &[u8]) -> Result<(), Error> {
         return Err(Error::partial(format!("the recording ends after {} bytes", head.len())));
     }
     Ok(())
-}
-
-fn read_up_to(input: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut have = 0;
-    while have < buffer.len() {
-        match input.read(&mut buffer[have..]) {
-            Ok(0) => break,
-            Ok(n) => have += n,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(have)
 }

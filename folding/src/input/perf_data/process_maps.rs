@@ -1,10 +1,10 @@
 //! Who ran under which name, and what was mapped where: the state that the records between samples change.
 
-use super::bytes::ByteReader;
 use crate::addresses::{FileOffset, ProcessAddress};
 use crate::intern::IntMap;
 use crate::symbols::{DeviceInode, ObjectId, Symbols, UserMapping};
 use perfdata::format::{PROTECTION_EXECUTE, ksymbol, misc};
+use perfdata::reader::bytes::ByteReader;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 
 use super::blocks::{Blocks, Body, Input};
 use super::bytes::ByteReader;
-use perfdata::format::{RECORD_HEADER, kind};
+use crate::format::{RECORD_HEADER, kind};
 use std::io::Read;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 

@@ -2,8 +2,7 @@
 
 use super::attr::Attr;
 use super::bytes::{ByteReader, until_zero};
-use crate::symbols::BuildIds;
-use perfdata::format::{HEADER_SIZE, RECORD_HEADER, SECTION_SIZE, branch_type, feature, misc};
+use crate::format::{HEADER_SIZE, RECORD_HEADER, SECTION_SIZE, branch_type, feature, misc};
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// Larger sections are damage: no recording has so many build ids or event names.
@@ -26,8 +25,8 @@ pub struct Header {
     pub arch: Vec<u8>,
     /// Processors that the machine has or may get; 0 if that is not known.
     pub cpus: u32,
-    /// Build ids of files that samples hit, by the path they were mapped under.
-    pub build_ids: BuildIds,
+    /// Paths of files that samples hit, as they were mapped, and the build id of each; a path may come again with another.
+    pub build_ids: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Where the records of a file lie.
@@ -184,7 +183,7 @@ impl Header {
         let len = if misc & misc::BUILD_ID_SIZE != 0 { usize::from(id[20]).min(20) } else { 20 };
         let path = until_zero(at.0);
         if !path.is_empty() && id[..len].iter().any(|&byte| byte != 0) {
-            self.build_ids.add(path.to_vec(), id[..len].to_vec());
+            self.build_ids.push((path.to_vec(), id[..len].to_vec()));
         }
     }
 

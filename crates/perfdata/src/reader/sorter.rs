@@ -5,7 +5,7 @@
 
 use super::blocks::Body;
 use super::stream::{NeededBlocks, RecordPlace};
-use perfdata::format::kind;
+use crate::format::kind;
 
 /// Bytes that may wait for their turn; a recording that never ends a round is sorted in pieces of this.
 const LIMIT: usize = 192 << 20;

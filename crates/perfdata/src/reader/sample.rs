@@ -2,10 +2,10 @@
 
 use super::attr::Attr;
 use super::bytes::{ByteReader, words};
-use perfdata::format::{CONTEXT_USER_DEFERRED, abi, branch_type, read_format, sample_type};
+use crate::format::{CONTEXT_USER_DEFERRED, abi, branch_type, read_format, sample_type};
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sample<'a> {
+pub struct SampleRecord<'a> {
     pub ip: Option<u64>,
     pub pid: Option<i32>,
     pub tid: Option<i32>,
@@ -48,7 +48,7 @@ impl CounterValues<'_> {
     }
 }
 
-impl<'a> Sample<'a> {
+impl<'a> SampleRecord<'a> {
     #[inline]
     pub fn parse(body: &'a [u8], attr: &Attr) -> Option<Self> {
         let layout = attr.layout;

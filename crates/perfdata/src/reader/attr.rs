@@ -1,7 +1,7 @@
 //! What an event was asked to record: the part of `perf_event_attr` that says how its records are laid out.
 
 use super::bytes::ByteReader;
-use perfdata::format::{SOFTWARE, flag, sample_type};
+use crate::format::{SOFTWARE, flag, sample_type};
 
 /// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`).
 const CHAIN_LIMIT: usize = 127;
