@@ -6,3 +6,4 @@
 pub mod format;
 #[cfg(feature = "reader")]
 pub mod reader;
+pub mod writer;

@@ -2,14 +2,13 @@
 //!
 //! Records carry the time of CLOCK_MONOTONIC. A file that was not finished has a data size of 0; its records are there.
 
-use crate::kernel::Kernel;
-use crate::parse::Mapping;
-use perfdata::format::{
+use crate::format::{
     CONTEXT_USER, HEADER_SIZE, MAGIC, PROTECTION_EXECUTE, RECORD_HEADER, SECTION_SIZE, SOFTWARE, abi,
     feature, flag, kind, ksymbol, misc, sample_type,
 };
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 const ATTR_SIZE: u64 = 128;
 /// A record says its size in 16 bits.
@@ -18,6 +17,21 @@ pub const LARGEST_STACK: usize = 60 << 10;
 /// Frames that are no code get addresses where no kernel has any.
 const NAMED_AT: u64 = 0xffff_8f00_0000_0000;
 const NAMED_SIZE: u64 = 4096;
+
+/// The kernel that was recorded.
+pub struct KernelCode<'a> {
+    /// From `_text` to `_etext`, where addresses are not hidden.
+    pub text: Option<(u64, u64)>,
+    pub build_id: Option<&'a [u8]>,
+    pub release: &'a [u8],
+}
+
+/// Code that is mapped in the process: its addresses, and the path and the place in the file of the first one.
+pub struct MappedCode<'a> {
+    pub range: Range<u64>,
+    pub offset: u64,
+    pub path: &'a [u8],
+}
 
 /// Which registers samples carry: perf's `PERF_REG_*`, as bits.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +66,12 @@ pub struct Recording {
 
 impl Recording {
     /// A recording of one process. Weights are in the unit that each event's name stands for.
-    pub fn create(
+    pub fn create<'a>(
         out: File,
         pid: i32,
         events: &[&str],
         registers: Option<Registers>,
-        kernel: &Kernel,
+        kernel: impl Into<KernelCode<'a>>,
         time: u64,
     ) -> io::Result<Self> {
         let mut recording = Self {
@@ -70,7 +84,7 @@ impl Recording {
             written: 0,
         };
         recording.write_head(0, [0; 4])?;
-        recording.kernel_map(kernel, time)?;
+        recording.kernel_map(kernel.into(), time)?;
         Ok(recording)
     }
 
@@ -134,11 +148,8 @@ impl Recording {
         attr
     }
 
-    fn kernel_map(&mut self, kernel: &Kernel, time: u64) -> io::Result<()> {
-        if !kernel.known() {
-            return Ok(());
-        }
-        let (start, end) = kernel.text;
+    fn kernel_map(&mut self, kernel: KernelCode, time: u64) -> io::Result<()> {
+        let Some((start, end)) = kernel.text else { return Ok(()) };
         self.begin();
         self.ids(-1, 0);
         self.numbers(&[start, end - start, start]);
@@ -169,12 +180,18 @@ impl Recording {
     }
 
     /// A mapping of code, from this time on.
-    pub fn mapping(&mut self, map: &Mapping, build_id: Option<&[u8]>, time: u64) -> io::Result<()> {
+    pub fn mapping<'a>(
+        &mut self,
+        map: impl Into<MappedCode<'a>>,
+        build_id: Option<&[u8]>,
+        time: u64,
+    ) -> io::Result<()> {
         const READ: u32 = 1;
         const PRIVATE: u32 = 2;
+        let MappedCode { range, offset, path } = map.into();
         self.begin();
         self.ids(self.pid, self.pid);
-        self.numbers(&[map.range.start, map.range.end - map.range.start, map.offset]);
+        self.numbers(&[range.start, range.end - range.start, offset]);
         let mut identity = [0; 24];
         if let Some(id) = build_id {
             identity[0] = id.len() as u8;
@@ -184,7 +201,7 @@ impl Recording {
         self.body.extend((READ | PROTECTION_EXECUTE).to_le_bytes());
         self.body.extend(PRIVATE.to_le_bytes());
         // What has no path is memory that perf calls so, and looks up in /tmp/perf-PID.map.
-        self.text(if map.path.is_empty() { b"//anon" } else { &map.path });
+        self.text(if path.is_empty() { b"//anon" } else { path });
         let misc = misc::USER | if build_id.is_some() { misc::MMAP_BUILD_ID } else { 0 };
         self.end(kind::MMAP2, misc, self.pid, self.pid, time)
     }
@@ -218,10 +235,11 @@ impl Recording {
     }
 
     /// Ends the file: what was recorded where, and how much of it.
-    pub fn finish(mut self, kernel: &Kernel) -> io::Result<()> {
+    pub fn finish<'a>(mut self, kernel: impl Into<KernelCode<'a>>) -> io::Result<()> {
+        let kernel = kernel.into();
         let sections = [
-            (feature::BUILD_ID, kernel_build_id(kernel)),
-            (feature::OS_RELEASE, string(&kernel.release)),
+            (feature::BUILD_ID, kernel_build_id(kernel.build_id)),
+            (feature::OS_RELEASE, string(kernel.release)),
             (feature::ARCH, string(std::env::consts::ARCH.as_bytes())),
             (feature::EVENT_DESC, self.event_description()),
         ];
@@ -298,8 +316,8 @@ fn id_of(event: u64) -> u64 {
     event + 1
 }
 
-fn kernel_build_id(kernel: &Kernel) -> Vec<u8> {
-    let Some(id) = &kernel.build_id else { return Vec::new() };
+fn kernel_build_id(id: Option<&[u8]>) -> Vec<u8> {
+    let Some(id) = id else { return Vec::new() };
     let mut name = b"[kernel.kallsyms]\0".to_vec();
     name.resize(name.len().next_multiple_of(64), 0);
     let mut field = [0; 24];
