@@ -10,8 +10,7 @@
 //! Everything is bytes: symbols, commands and paths need not be UTF-8. Memory grows with the number of
 //! different stacks, never with the number of samples.
 
-// One function maps recordings into memory.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod addresses;
 pub mod artifact;

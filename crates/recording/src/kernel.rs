@@ -1,6 +1,7 @@
 //! The kernel's functions and their addresses: for call chains made of text (`/proc/TID/stack`), and for what an
 //! address says before it is symbolised (a lock, an interrupt, a tracer's own frame).
 
+use perfdata::writer::KernelCode;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,9 +9,9 @@ use std::hash::{BuildHasher, RandomState};
 #[derive(Default)]
 pub struct Kernel {
     /// From `_text` to `_etext`; 0 where addresses are hidden.
-    pub text: (u64, u64),
-    pub build_id: Option<Vec<u8>>,
-    pub release: Vec<u8>,
+    text: (u64, u64),
+    build_id: Option<Vec<u8>>,
+    release: Vec<u8>,
     names: Vec<u8>,
     /// Address, and where in `names` its name stands; by address.
     functions: Vec<(u64, u32, u32)>,
@@ -79,6 +80,16 @@ impl Kernel {
     /// Whether its functions can be named.
     pub fn known(&self) -> bool {
         self.text.0 != 0 && self.text.0 < self.text.1
+    }
+}
+
+impl<'a> From<&'a Kernel> for KernelCode<'a> {
+    fn from(kernel: &'a Kernel) -> Self {
+        Self {
+            text: kernel.known().then_some(kernel.text),
+            build_id: kernel.build_id.as_deref(),
+            release: &kernel.release,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an observer of ours saw, written as `perf.data`: stackfold and perf read it.
+//! What an observer of ours sees of a process and its kernel; with the writer of `perf.data`, which stackfold and perf read.
 //!
 //! Frames are addresses here, kept with build ids; they are resolved when the recording is folded.
 
@@ -7,9 +7,9 @@
 pub mod kernel;
 pub mod modules;
 pub mod parse;
-mod writer;
 
 pub use kernel::Kernel;
 pub use modules::Modules;
 pub use parse::Mapping;
-pub use writer::{CONTEXT_KERNEL, CONTEXT_USER, Copied, LARGEST_STACK, Recording, Registers, Sample};
+pub use perfdata::format::{CONTEXT_KERNEL, CONTEXT_USER};
+pub use perfdata::writer::{Copied, LARGEST_STACK, Recording, Registers, Sample};

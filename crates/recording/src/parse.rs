@@ -1,5 +1,6 @@
 //! The text of /proc: proc(5). Names in it are other people's: any byte may stand in them.
 
+use perfdata::writer::MappedCode;
 use std::ops::Range;
 
 /// What `/proc/TID/stat` says of a thread.
@@ -90,6 +91,12 @@ pub struct Mapping {
     pub inode: u64,
     /// The path as it is, `[vdso]` and the like, or empty.
     pub path: Vec<u8>,
+}
+
+impl<'a> From<&'a Mapping> for MappedCode<'a> {
+    fn from(map: &'a Mapping) -> Self {
+        Self { range: map.range.clone(), offset: map.offset, path: &map.path }
+    }
 }
 
 pub fn maps(text: &[u8]) -> Vec<Mapping> {

@@ -15,10 +15,6 @@ impl BuildIds {
         }
     }
 
-    pub fn absorb(&mut self, others: Self) {
-        others.0.into_iter().for_each(|(path, build_id)| self.add(path, build_id));
-    }
-
     /// The one build that had this path.
     pub fn get(&self, path: &[u8]) -> Option<&Vec<u8>> {
         self.0.get(path).filter(|build_id| !build_id.is_empty())

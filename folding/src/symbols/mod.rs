@@ -23,7 +23,7 @@ use crate::addresses::{FileOffset, ObjectAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::threads;
 use crate::unwind::UnwindSections;
-pub use build_ids::BuildIds;
+use build_ids::BuildIds;
 pub use files::DeviceInode;
 use files::ObjectFile;
 use inlines::Inlines;
@@ -160,9 +160,9 @@ impl Symbols {
         }
     }
 
-    /// What the recording says of the files in it.
-    pub fn add_build_ids(&mut self, build_ids: BuildIds) {
-        self.build_ids.absorb(build_ids);
+    /// What the recording says of the files in it: paths, and the build id of each.
+    pub fn add_build_ids(&mut self, build_ids: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
+        build_ids.into_iter().for_each(|(path, build_id)| self.build_ids.add(path, build_id));
     }
 
     pub fn set_release(&mut self, os_release: &[u8]) {

@@ -5,14 +5,7 @@ use crate::addresses::{FileOffset, ProcessAddress};
 use crate::intern::{Interner, SPREAD};
 use crate::symbols::ObjectId;
 use hashbrown::HashTable;
-
-/// Marks between addresses: what follows ran in the kernel, in user mode, ...
-pub const CONTEXT_FIRST: u64 = (-4095_i64) as u64;
-pub const CONTEXT_HV: u64 = (-32_i64) as u64;
-pub const CONTEXT_KERNEL: u64 = (-128_i64) as u64;
-pub const CONTEXT_USER: u64 = (-512_i64) as u64;
-/// The user's side is in a record that follows; behind the mark stands the record's number.
-pub const CONTEXT_USER_DEFERRED: u64 = (-640_i64) as u64;
+use perfdata::format::{CONTEXT_FIRST, CONTEXT_KERNEL, CONTEXT_USER};
 
 /// Addresses whose places are kept ready.
 const ADDRESSES: usize = 2 << 20;
@@ -180,8 +173,9 @@ pub fn addresses(chain: impl Iterator<Item = u64>) -> impl Iterator<Item = Addre
 
 #[cfg(test)]
 mod tests {
-    use super::super::bytes::words;
     use super::*;
+    use perfdata::format::CONTEXT_HV;
+    use perfdata::reader::bytes::words;
 
     #[test]
     fn marks_tell_modes_and_callers() {

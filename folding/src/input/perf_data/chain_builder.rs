@@ -1,13 +1,14 @@
 //! Samples into counted chains.
 
-use super::address_resolver::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, addresses};
-use super::attr::{Attr, BRANCH_CALL_STACK, sample_type};
-use super::bytes::words;
+use super::address_resolver::addresses;
 use super::chains::{ChainKey, Chains, CodeMaps, branch_calls, has_user_part};
-use super::sample::Sample;
 use super::sample_batcher::SampleBatcher;
 use crate::samples::SampleWeight;
 use crate::unwind::{self, Registers, UnwindTables, UnwoundStack, Walker};
+use perfdata::format::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, branch_type, misc, sample_type};
+use perfdata::reader::attr::Attr;
+use perfdata::reader::bytes::words;
+use perfdata::reader::sample::SampleRecord;
 
 /// A sample, with what it weighs and where it is counted.
 #[derive(Clone, Copy)]
@@ -15,7 +16,7 @@ pub struct WeighedSample<'a> {
     pub weighed: SampleWeight,
     pub misc: u16,
     pub attr: &'a Attr,
-    pub sample: &'a Sample<'a>,
+    pub sample: &'a SampleRecord<'a>,
 }
 
 impl WeighedSample<'_> {
@@ -64,8 +65,9 @@ impl ChainBuilder {
         tables: Option<(unwind::Machine, &UnwindTables)>,
     ) {
         let WeighedSample { weighed, misc, attr, sample } = weighed_sample;
-        let calls =
-            sample.branches.filter(|calls| attr.branch_type & BRANCH_CALL_STACK != 0 && !calls.is_empty());
+        let calls = sample
+            .branches
+            .filter(|calls| attr.branch_type & branch_type::CALL_STACK != 0 && !calls.is_empty());
         let copied = tables.and_then(|(machine, tables)| Some((tables, registers(attr, sample, machine)?)));
         let missing = sample.callchain.and_then(|chain| missing_leaf(chain, weighed_sample));
         let limit = attr.chain_limit;
@@ -162,15 +164,15 @@ fn leaf_caller(walker: &mut Walker, tables: &UnwindTables, recorded: &WeighedSam
 
 /// The mark of the mode in which a sample was taken.
 fn mode(misc: u16) -> u64 {
-    match misc & 7 {
-        1 => CONTEXT_KERNEL,
-        2 => CONTEXT_USER,
+    match misc & misc::CPU_MODE {
+        misc::KERNEL => CONTEXT_KERNEL,
+        misc::USER => CONTEXT_USER,
         _ => CONTEXT_HV,
     }
 }
 
 /// The user registers of a sample that has a copy of its stack.
-fn registers(attr: &Attr, sample: &Sample, machine: unwind::Machine) -> Option<Registers> {
+fn registers(attr: &Attr, sample: &SampleRecord, machine: unwind::Machine) -> Option<Registers> {
     if sample.user_stack.is_empty() {
         return None;
     }

@@ -4,10 +4,7 @@
 //! Chains are counted as they were recorded, together with those of the same context (`sample_batcher` makes the contexts and the
 //! batches). When they take much memory they are merged: what is the same chain in several contexts is kept once.
 
-use super::address_resolver::{
-    Address, AddressResolver, AddressSpaces, CONTEXT_KERNEL, Mode, ResolvedAddress, addresses,
-};
-use super::bytes::words;
+use super::address_resolver::{Address, AddressResolver, AddressSpaces, Mode, ResolvedAddress, addresses};
 use super::chain_counts::{ChainCounts, SampleBatch};
 use super::process_maps::AddressSpace;
 use crate::intern::Interner;
@@ -17,6 +14,8 @@ use crate::runs::Runs;
 use crate::samples::{ChainSamples, SampleTotals};
 use crate::stats::CutCopies;
 use crate::symbols::ObjectId;
+use perfdata::format::CONTEXT_KERNEL;
+use perfdata::reader::bytes::words;
 
 /// Bytes of chains that are kept before they are merged.
 const RECORDED: usize = 32 << 20;

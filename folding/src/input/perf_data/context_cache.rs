@@ -1,10 +1,10 @@
 //! Samples like those before: who took them, and which event, was worked out already.
 
-use super::attr::Attr;
-use super::sample::Sample;
 use crate::collector::{Collector, Options, Weight};
 use crate::events::EventTotals;
 use crate::samples::SampleWeight;
+use perfdata::reader::attr::Attr;
+use perfdata::reader::sample::SampleRecord;
 use std::num::NonZeroU64;
 
 /// Threads that are remembered.
@@ -62,7 +62,7 @@ impl ContextCache {
         self.generation += 1;
     }
 
-    pub fn weighed(&self, sample: &Sample) -> SampleWeight {
+    pub fn weighed(&self, sample: &SampleRecord) -> SampleWeight {
         let period = sample.period;
         let weight = match self.weight {
             Weight::Count => 1,
@@ -72,7 +72,7 @@ impl ContextCache {
     }
 
     /// The context of a sample, which is counted, if one like it was seen.
-    pub fn find(&mut self, event: usize, sample: &Sample) -> Option<u32> {
+    pub fn find(&mut self, event: usize, sample: &SampleRecord) -> Option<u32> {
         let last = self.last[slot(sample)].as_ref()?;
         let same = last.generation == self.generation
             && last.event == event
@@ -89,9 +89,9 @@ impl ContextCache {
         Some(context)
     }
 
-    pub fn remember(&mut self, event: usize, sample: &Sample, slice: Option<u64>, context: u32) {
+    pub fn remember(&mut self, event: usize, sample: &SampleRecord, slice: Option<u64>, context: u32) {
         if !self.by_time {
-            let Sample { pid, tid, .. } = *sample;
+            let SampleRecord { pid, tid, .. } = *sample;
             let generation = self.generation;
             self.last[slot(sample)] = Some(CachedContext { generation, event, pid, tid, slice, context });
         }
@@ -105,6 +105,6 @@ impl ContextCache {
     }
 }
 
-fn slot(sample: &Sample) -> usize {
+fn slot(sample: &SampleRecord) -> usize {
     sample.tid.unwrap_or(0) as usize % THREADS
 }

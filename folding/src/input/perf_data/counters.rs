@@ -1,10 +1,10 @@
 //! Counters that samples read, and weights that cannot be.
 
-use super::attr::Attr;
 use crate::error::Error;
 use crate::events::selects;
 use crate::intern::IntMap;
 use crate::terminal;
+use perfdata::reader::attr::Attr;
 use std::collections::HashMap;
 
 /// The last value of each counter by thread and id. Where threads inherit an event, each has a counter of its own under the

@@ -8,25 +8,16 @@
 //! Walking copied stacks and naming may be shared out among threads. Reading and putting in order is the work of one.
 
 mod address_resolver;
-mod attr;
-mod blocks;
-mod bytes;
 mod chain_builder;
 mod chain_counts;
 mod chains;
 mod context_cache;
 mod counters;
 mod deferred;
-mod event_ids;
-mod header;
-mod mapped_file;
 mod naming;
 mod process_maps;
-mod sample;
 mod sample_batcher;
-mod sorter;
 mod state;
-mod stream;
 mod tracker;
 mod walk_pool;
 
@@ -35,18 +26,19 @@ use crate::collector::Collector;
 use crate::error::Error;
 use crate::symbols::SymbolOptions;
 use crate::threads;
-use attr::{Attr, sample_type};
-use blocks::{BlockReader, Input, read_all};
-use bytes::ByteReader;
-use header::Header;
-use mapped_file::MappedFile;
-pub use mapped_file::Storage;
-use sample::word_at;
-use sorter::{RecordSorter, SortedRecord};
+use perfdata::format::{MAGIC, MAGIC_SWAPPED, PIPE_HEADER, kind, sample_type};
+use perfdata::reader::attr::Attr;
+use perfdata::reader::blocks::{BlockReader, Input, read_all, read_up_to};
+use perfdata::reader::bytes::ByteReader;
+use perfdata::reader::header::Header;
+use perfdata::reader::mapped_file::MappedFile;
+pub use perfdata::reader::mapped_file::Storage;
+use perfdata::reader::sample::word_at;
+use perfdata::reader::sorter::{RecordSorter, SortedRecord};
+use perfdata::reader::stream::{Record, Stream};
 use state::State;
 use std::io::{Read, SeekFrom};
 use std::sync::mpsc::{channel, sync_channel};
-use stream::{Record, Stream, kind};
 
 /// Bytes of records that are worth putting in order.
 const PIECE: usize = 1 << 18;
@@ -55,7 +47,7 @@ const AHEAD: usize = 4;
 
 /// Whether these first bytes of an input are those of a recording.
 pub fn is_recording(head: &[u8]) -> bool {
-    head.starts_with(&header::MAGIC) || head.starts_with(&header::MAGIC_SWAPPED)
+    head.starts_with(&MAGIC) || head.starts_with(&MAGIC_SWAPPED)
 }
 
 /// Reads recordings into a collector.
@@ -91,7 +83,7 @@ impl PerfData {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let have = read_up_to(&mut file, &mut head).map_err(failed)?;
         check_magic(&head[..have])?;
-        if ByteReader(&head[8..]).u64() == Some(header::PIPE_HEADER) {
+        if ByteReader(&head[8..]).u64() == Some(PIPE_HEADER) {
             return self.read_ahead(file, 16, None, collector);
         }
         let (data, trouble) = match self.header.read_file(&mut file).map_err(failed)? {
@@ -245,7 +237,7 @@ impl Source for PerfData {
         let have = read_up_to(input, &mut head)
             .map_err(|error| Error::usage(format!("cannot read the recording: {error}")))?;
         check_magic(&head[..have])?;
-        if ByteReader(&head[8..]).u64() != Some(header::PIPE_HEADER) {
+        if ByteReader(&head[8..]).u64() != Some(PIPE_HEADER) {
             return Err(Error::usage(
                 "this recording is a file with its events and names at the end, which a pipe cannot reach.\n\
                  give the file: stackfold perf.data",
@@ -256,27 +248,14 @@ impl Source for PerfData {
 }
 
 fn check_magic(head: &[u8]) -> Result<(), Error> {
-    if head.starts_with(&header::MAGIC_SWAPPED) {
+    if head.starts_with(&MAGIC_SWAPPED) {
         return Err(Error::usage("the recording comes from a machine of the other byte order"));
     }
-    if !head.starts_with(&header::MAGIC) {
+    if !head.starts_with(&MAGIC) {
         return Err(Error::usage("this is no recording of perf: it does not begin with PERFILE2"));
     }
     if head.len() < 16 {
         return Err(Error::partial(format!("the recording ends after {} bytes", head.len())));
     }
     Ok(())
-}
-
-fn read_up_to(input: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut have = 0;
-    while have < buffer.len() {
-        match input.read(&mut buffer[have..]) {
-            Ok(0) => break,
-            Ok(n) => have += n,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(have)
 }

@@ -1,22 +1,13 @@
 //! Who ran under which name, and what was mapped where: the state that the records between samples change.
 
-use super::bytes::ByteReader;
 use crate::addresses::{FileOffset, ProcessAddress};
 use crate::intern::IntMap;
 use crate::symbols::{DeviceInode, ObjectId, Symbols, UserMapping};
+use perfdata::format::{PROTECTION_EXECUTE, ksymbol, misc};
+use perfdata::reader::bytes::ByteReader;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// `misc`: the command changed by an exec.
-const COMM_EXEC: u16 = 1 << 13;
-/// `misc`: the fork was made up by perf from /proc, its memory follows in records of its own.
-const FORK_EXEC: u16 = 1 << 13;
-/// `misc`: the record carries the build id in place of the inode.
-const MMAP_BUILD_ID: u16 = 1 << 14;
-const CPU_MODE: u16 = 7;
-const MODE_KERNEL: u16 = 1;
-/// `ksymbol` flag: the code goes away.
-const KSYMBOL_UNREGISTER: u16 = 1;
 /// Threads that have ended and are still known: a CPU's event samples a thread for a while after its record of the end.
 const ENDED: usize = 1024;
 
@@ -164,7 +155,7 @@ impl ProcessMaps {
         let (pid, tid) = (at.i32()?, at.i32()?);
         self.begin_thread(pid, tid);
         self.comms.insert(tid, Arc::from(at.text()));
-        if misc & COMM_EXEC != 0 {
+        if misc & misc::COMM_EXEC != 0 {
             // What was mapped before the exec is no longer there.
             self.spaces.remove(&pid);
         }
@@ -179,7 +170,7 @@ impl ProcessMaps {
             Some(comm) => self.comms.insert(tid, comm),
             None => self.comms.remove(&tid),
         };
-        if pid != parent_pid && misc & FORK_EXEC == 0 {
+        if pid != parent_pid && misc & misc::FORK_EXEC == 0 {
             match self.spaces.get(&parent_pid).cloned() {
                 Some(space) => self.spaces.insert(pid, space),
                 None => self.spaces.remove(&pid),
@@ -196,18 +187,16 @@ impl ProcessMaps {
         let (mut build_id, mut file) = (None, None);
         if newer {
             let identity = at.take(24)?;
-            build_id = (misc & MMAP_BUILD_ID != 0).then(|| build_id_of(identity)).flatten();
+            build_id = (misc & misc::MMAP_BUILD_ID != 0).then(|| build_id_of(identity)).flatten();
             file = if build_id.is_none() { identity_of(identity) } else { None };
             let protection = at.u32()?;
             at.u32()?;
-            const EXECUTE: u32 = 4;
             // perf notes the kernel without any protection.
-            if protection & EXECUTE == 0 && misc & CPU_MODE != MODE_KERNEL {
+            if protection & PROTECTION_EXECUTE == 0 && misc & misc::CPU_MODE != misc::KERNEL {
                 return Some(());
             }
         } else {
-            const DATA: u16 = 1 << 13;
-            if misc & DATA != 0 {
+            if misc & misc::MMAP_DATA != 0 {
                 return Some(());
             }
         }
@@ -223,7 +212,7 @@ impl ProcessMaps {
             file_bias,
             object,
         };
-        if misc & CPU_MODE == MODE_KERNEL {
+        if misc & misc::CPU_MODE == misc::KERNEL {
             let object = symbols.kernel_object(path, build_id, start, offset);
             self.kernel.insert(map(0, object), version);
             return Some(());
@@ -245,7 +234,7 @@ impl ProcessMaps {
         let mut at = ByteReader(body);
         let (start, len, _kind, flags) = (ProcessAddress(at.u64()?), at.u32()?, at.u16()?, at.u16()?);
         let version = self.next_version();
-        if flags & KSYMBOL_UNREGISTER != 0 {
+        if flags & ksymbol::UNREGISTER != 0 {
             self.kernel.remove(start, version);
             return Some(());
         }

@@ -1,19 +1,19 @@
 //! What changes from record to record, and the samples that are taken meanwhile.
 
-use super::blocks::Body;
-use super::bytes::ByteReader;
 use super::counters::{Counters, WeightLimits};
 use super::deferred::{DeferredSamples, WaitingSample};
-use super::event_ids::EventIds;
-use super::header::Header;
-use super::sample::Sample;
-use super::sorter::SortedRecord;
-use super::stream::kind;
 use super::tracker::Tracker;
 use crate::collector::{self, Collector, Weight};
 use crate::error::Error;
 use crate::symbols;
 use crate::unwind;
+use perfdata::format::kind;
+use perfdata::reader::blocks::Body;
+use perfdata::reader::bytes::ByteReader;
+use perfdata::reader::event_ids::EventIds;
+use perfdata::reader::header::Header;
+use perfdata::reader::sample::SampleRecord;
+use perfdata::reader::sorter::SortedRecord;
 
 pub struct State {
     pub events: EventIds,
@@ -74,7 +74,7 @@ impl State {
 
     /// Takes what is known of the files. A pipe tells it file by file.
     pub fn take_build_ids(&mut self, header: &mut Header) {
-        self.tracker.symbols.add_build_ids(std::mem::take(&mut header.build_ids));
+        self.tracker.symbols.add_build_ids(header.build_ids.drain(..));
     }
 
     /// One record, in the order of time.
@@ -118,7 +118,7 @@ impl State {
         let Self { events, tracker, counters, limits, .. } = self;
         let bytes = body.bytes;
         let parsed =
-            events.of(bytes).and_then(|(event, attr)| Some((event, attr, Sample::parse(bytes, attr)?)));
+            events.of(bytes).and_then(|(event, attr)| Some((event, attr, SampleRecord::parse(bytes, attr)?)));
         let Some((event, attr, mut sample)) = parsed else {
             collector.broken_sample(bytes.len());
             return Ok(());
@@ -165,7 +165,7 @@ impl State {
             );
         }
         for (event, period) in shares {
-            tracker.count(events, event, misc, &Sample { period, ..sample }, body, collector)?;
+            tracker.count(events, event, misc, &SampleRecord { period, ..sample }, body, collector)?;
         }
         Ok(())
     }
@@ -204,14 +204,14 @@ impl State {
         let Self { events, tracker, .. } = self;
         self.without_user_side += u64::from(user_side.is_none());
         let body = Body::of(&waiting.body);
-        let sample = events.of(body.bytes).and_then(|(_, attr)| Sample::parse(body.bytes, attr));
+        let sample = events.of(body.bytes).and_then(|(_, attr)| SampleRecord::parse(body.bytes, attr));
         let Some((sample, (kernel_side, _))) = sample.and_then(|sample| Some((sample, sample.deferred()?)))
         else {
             return Ok(());
         };
         let chain = [kernel_side, user_side.unwrap_or_default()].concat();
         for &(event, period) in &waiting.shares {
-            let sample = Sample { period, callchain: Some(&chain), ..sample };
+            let sample = SampleRecord { period, callchain: Some(&chain), ..sample };
             tracker.count(events, event, waiting.misc, &sample, body, collector)?;
         }
         Ok(())

@@ -1,20 +1,20 @@
 //! Samples on their way to be counted: who took one, what was mapped then, and who walks its stack.
 
-use super::attr::Attr;
-use super::blocks::Body;
 use super::chain_builder::{ChainBuilder, WeighedSample};
 use super::chains::{Chains, CodeMaps};
 use super::context_cache::ContextCache;
-use super::event_ids::EventIds;
 use super::naming;
 use super::process_maps::{AddressSpace, Map, ProcessMaps};
-use super::sample::Sample;
 use super::walk_pool::{QueuedSample, SampleContext, WalkPool};
 use crate::collector::{Collector, SampleHead};
 use crate::error::Error;
 use crate::intern::IntMap;
 use crate::symbols::{self, Symbols};
 use crate::unwind::{self, UnwindTables};
+use perfdata::reader::attr::Attr;
+use perfdata::reader::blocks::Body;
+use perfdata::reader::event_ids::EventIds;
+use perfdata::reader::sample::SampleRecord;
 use std::sync::Arc;
 
 /// Address spaces whose unwind tables are kept ready.
@@ -74,7 +74,7 @@ impl Tracker {
 
     /// The BPF program of `perf record --off-cpu` writes a thread's number before its process's (perf 6.16 to 7.2), and perf the
     /// other way round what it writes at the end. The one that has code mapped is the process.
-    pub fn tell_thread_from_process(&self, sample: &mut Sample) {
+    pub fn tell_thread_from_process(&self, sample: &mut SampleRecord) {
         let has_code = |id: Option<i32>| id.is_some_and(|id| self.processes.space(id).is_some());
         if !has_code(sample.pid) && has_code(sample.tid) {
             (sample.pid, sample.tid) = (sample.tid, sample.pid);
@@ -87,7 +87,7 @@ impl Tracker {
         events: &EventIds,
         event: usize,
         misc: u16,
-        sample: &Sample,
+        sample: &SampleRecord,
         body: Body,
         collector: &mut Collector,
     ) -> Result<(), Error> {

@@ -1,16 +1,16 @@
 //! Copied stacks, walked and counted by several threads. Walking one takes far longer than handing it over; what needs
 //! no walk is counted by the thread that reads, which helps the others when they have enough to do.
 
-use super::attr::Attr;
-use super::blocks::SharedBody;
 use super::chain_builder::{ChainBuilder, WeighedSample};
 use super::chains::{Chains, CodeMaps};
 use super::process_maps::AddressSpace;
-use super::sample::Sample;
 use crate::samples::SampleWeight;
 use crate::symbols::ObjectId;
 use crate::threads::Background;
 use crate::unwind::{self, UnwindTables};
+use perfdata::reader::attr::Attr;
+use perfdata::reader::blocks::SharedBody;
+use perfdata::reader::sample::SampleRecord;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +68,7 @@ impl WalkBatch {
                 QueuedBody::Copied(range) => &self.copied[range.clone()],
                 QueuedBody::SharedBody(kept) => kept.bytes(),
             };
-            let Some(sample) = Sample::parse(body, attr) else { continue };
+            let Some(sample) = SampleRecord::parse(body, attr) else { continue };
             let SampleContext { comm, slice, kernel, user, core, machine, tables } = &context;
             let mapped = CodeMaps { kernel, user, core: *core };
             let (context, _) = counter.context(*comm, *slice, mapped);

@@ -1,47 +1,37 @@
 //! A `perf.data` file: what `perf record` would have written of events of our own.
 //!
-//! Format: the kernel's tools/perf/Documentation/perf.data-file-format.txt and perf_event_open(2). Records carry the
-//! time of CLOCK_MONOTONIC. A file that was not finished has a data size of 0; its records are there.
+//! Records carry the time of CLOCK_MONOTONIC. A file that was not finished has a data size of 0; its records are there.
 
-use crate::kernel::Kernel;
-use crate::parse::Mapping;
+use crate::format::{
+    CONTEXT_USER, HEADER_SIZE, MAGIC, PROTECTION_EXECUTE, RECORD_HEADER, SECTION_SIZE, SOFTWARE, abi,
+    feature, flag, kind, ksymbol, misc, sample_type,
+};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::ops::Range;
 
-const HEADER_SIZE: u64 = 104;
 const ATTR_SIZE: u64 = 128;
 /// A record says its size in 16 bits.
 pub const LARGEST_STACK: usize = 60 << 10;
 
-mod kind {
-    pub const MMAP: u32 = 1;
-    pub const COMM: u32 = 3;
-    pub const SAMPLE: u32 = 9;
-    pub const MMAP2: u32 = 10;
-    pub const KSYMBOL: u32 = 17;
-}
-
-mod misc {
-    pub const KERNEL: u16 = 1;
-    pub const USER: u16 = 2;
-    pub const MMAP_BUILD_ID: u16 = 1 << 14;
-    pub const BUILD_ID_SIZE: u16 = 1 << 15;
-}
-
-mod feature {
-    pub const BUILD_ID: u32 = 2;
-    pub const OS_RELEASE: u32 = 4;
-    pub const ARCH: u32 = 6;
-    pub const EVENT_DESC: u32 = 12;
-}
-
-/// Marks in a chain: what follows ran in the kernel, in user mode.
-pub const CONTEXT_KERNEL: u64 = (-128_i64) as u64;
-pub const CONTEXT_USER: u64 = (-512_i64) as u64;
-
 /// Frames that are no code get addresses where no kernel has any.
 const NAMED_AT: u64 = 0xffff_8f00_0000_0000;
 const NAMED_SIZE: u64 = 4096;
+
+/// The kernel that was recorded.
+pub struct KernelCode<'a> {
+    /// From `_text` to `_etext`, where addresses are not hidden.
+    pub text: Option<(u64, u64)>,
+    pub build_id: Option<&'a [u8]>,
+    pub release: &'a [u8],
+}
+
+/// Code that is mapped in the process: its addresses, and the path and the place in the file of the first one.
+pub struct MappedCode<'a> {
+    pub range: Range<u64>,
+    pub offset: u64,
+    pub path: &'a [u8],
+}
 
 /// Which registers samples carry: perf's `PERF_REG_*`, as bits.
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +66,12 @@ pub struct Recording {
 
 impl Recording {
     /// A recording of one process. Weights are in the unit that each event's name stands for.
-    pub fn create(
+    pub fn create<'a>(
         out: File,
         pid: i32,
         events: &[&str],
         registers: Option<Registers>,
-        kernel: &Kernel,
+        kernel: impl Into<KernelCode<'a>>,
         time: u64,
     ) -> io::Result<Self> {
         let mut recording = Self {
@@ -94,7 +84,7 @@ impl Recording {
             written: 0,
         };
         recording.write_head(0, [0; 4])?;
-        recording.kernel_map(kernel, time)?;
+        recording.kernel_map(kernel.into(), time)?;
         Ok(recording)
     }
 
@@ -103,15 +93,17 @@ impl Recording {
     }
 
     fn data_at(&self) -> u64 {
-        self.attrs_at() + (ATTR_SIZE + 16) * self.events.len() as u64
+        self.attrs_at() + (ATTR_SIZE + SECTION_SIZE) * self.events.len() as u64
     }
 
     fn write_head(&mut self, data_size: u64, features: [u64; 4]) -> io::Result<()> {
         let count = self.events.len() as u64;
-        let mut head = b"PERFILE2".to_vec();
-        let sections = [self.attrs_at(), (ATTR_SIZE + 16) * count, self.data_at(), data_size, 0, 0];
+        let mut head = MAGIC.to_vec();
+        let sections = [self.attrs_at(), (ATTR_SIZE + SECTION_SIZE) * count, self.data_at(), data_size, 0, 0];
         let ids = (0..count).map(id_of);
-        for number in [HEADER_SIZE, ATTR_SIZE + 16].into_iter().chain(sections).chain(features).chain(ids) {
+        for number in
+            [HEADER_SIZE, ATTR_SIZE + SECTION_SIZE].into_iter().chain(sections).chain(features).chain(ids)
+        {
             head.extend(number.to_le_bytes());
         }
         for event in 0..count {
@@ -125,15 +117,18 @@ impl Recording {
 
     /// `struct perf_event_attr`, in the length of its seventh version.
     fn attr(&self) -> Vec<u8> {
-        const SOFTWARE: u32 = 1;
         // No number of the kernel's own events: perf hides those of a `dummy`, and a clock's would be another clock.
         const OURS: u64 = 1000;
         const CLOCK_MONOTONIC: i32 = 1;
-        // IP, TID, TIME, CALLCHAIN, PERIOD, IDENTIFIER
-        const PLAIN: u64 = 1 | 2 | 4 | 1 << 5 | 1 << 8 | 1 << 16;
-        const REGS_AND_STACK: u64 = 1 << 12 | 1 << 13;
-        // mmap, comm, freq, sample_id_all, mmap2, use_clockid, ksymbol, build_id
-        const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 10 | 1 << 18 | 1 << 23 | 1 << 25 | 1 << 29 | 1 << 34;
+        const PLAIN: u64 = {
+            use sample_type::{CALLCHAIN, IDENTIFIER, IP, PERIOD, TID, TIME};
+            IP | TID | TIME | CALLCHAIN | PERIOD | IDENTIFIER
+        };
+        const REGS_AND_STACK: u64 = sample_type::REGS_USER | sample_type::STACK_USER;
+        const FLAGS: u64 = {
+            use flag::{BUILD_ID, COMM, FREQUENCY, KSYMBOL, MMAP, MMAP2, SAMPLE_ID_ALL, USE_CLOCKID};
+            MMAP | COMM | FREQUENCY | SAMPLE_ID_ALL | MMAP2 | USE_CLOCKID | KSYMBOL | BUILD_ID
+        };
         let (sample_type, mask, stack) = match self.registers {
             Some(Registers(mask)) => (PLAIN | REGS_AND_STACK, mask, LARGEST_STACK as u32),
             None => (PLAIN, 0, 0),
@@ -153,11 +148,8 @@ impl Recording {
         attr
     }
 
-    fn kernel_map(&mut self, kernel: &Kernel, time: u64) -> io::Result<()> {
-        if !kernel.known() {
-            return Ok(());
-        }
-        let (start, end) = kernel.text;
+    fn kernel_map(&mut self, kernel: KernelCode, time: u64) -> io::Result<()> {
+        let Some((start, end)) = kernel.text else { return Ok(()) };
         self.begin();
         self.ids(-1, 0);
         self.numbers(&[start, end - start, start]);
@@ -167,13 +159,12 @@ impl Recording {
 
     /// The address of a frame that is no code but a name: a state, a mark. It stands among the kernel's.
     pub fn named(&mut self, name: &[u8], time: u64) -> io::Result<u64> {
-        const OUT_OF_LINE: u16 = 2;
         let start = NAMED_AT + self.named * NAMED_SIZE;
         self.named += 1;
         self.begin();
         self.numbers(&[start]);
         self.body.extend((NAMED_SIZE as u32).to_le_bytes());
-        self.body.extend(OUT_OF_LINE.to_le_bytes());
+        self.body.extend(ksymbol::OUT_OF_LINE.to_le_bytes());
         self.body.extend(0_u16.to_le_bytes());
         self.text(name);
         self.end(kind::KSYMBOL, misc::KERNEL, 0, 0, time)?;
@@ -189,22 +180,28 @@ impl Recording {
     }
 
     /// A mapping of code, from this time on.
-    pub fn mapping(&mut self, map: &Mapping, build_id: Option<&[u8]>, time: u64) -> io::Result<()> {
-        const READ_EXECUTE: u32 = 5;
+    pub fn mapping<'a>(
+        &mut self,
+        map: impl Into<MappedCode<'a>>,
+        build_id: Option<&[u8]>,
+        time: u64,
+    ) -> io::Result<()> {
+        const READ: u32 = 1;
         const PRIVATE: u32 = 2;
+        let MappedCode { range, offset, path } = map.into();
         self.begin();
         self.ids(self.pid, self.pid);
-        self.numbers(&[map.range.start, map.range.end - map.range.start, map.offset]);
+        self.numbers(&[range.start, range.end - range.start, offset]);
         let mut identity = [0; 24];
         if let Some(id) = build_id {
             identity[0] = id.len() as u8;
             identity[4..4 + id.len()].copy_from_slice(id);
         }
         self.body.extend(identity);
-        self.body.extend(READ_EXECUTE.to_le_bytes());
+        self.body.extend((READ | PROTECTION_EXECUTE).to_le_bytes());
         self.body.extend(PRIVATE.to_le_bytes());
         // What has no path is memory that perf calls so, and looks up in /tmp/perf-PID.map.
-        self.text(if map.path.is_empty() { b"//anon" } else { &map.path });
+        self.text(if path.is_empty() { b"//anon" } else { path });
         let misc = misc::USER | if build_id.is_some() { misc::MMAP_BUILD_ID } else { 0 };
         self.end(kind::MMAP2, misc, self.pid, self.pid, time)
     }
@@ -223,8 +220,7 @@ impl Recording {
             match &sample.copied {
                 None => self.numbers(&[0, 0]),
                 Some(Copied { registers, stack }) => {
-                    const ABI_64: u64 = 2;
-                    self.numbers(&[ABI_64]);
+                    self.numbers(&[abi::OF_64_BIT]);
                     self.numbers(registers);
                     let size = stack.len().min(LARGEST_STACK) / 8 * 8;
                     self.numbers(&[size as u64]);
@@ -239,14 +235,15 @@ impl Recording {
     }
 
     /// Ends the file: what was recorded where, and how much of it.
-    pub fn finish(mut self, kernel: &Kernel) -> io::Result<()> {
+    pub fn finish<'a>(mut self, kernel: impl Into<KernelCode<'a>>) -> io::Result<()> {
+        let kernel = kernel.into();
         let sections = [
-            (feature::BUILD_ID, kernel_build_id(kernel)),
-            (feature::OS_RELEASE, string(&kernel.release)),
+            (feature::BUILD_ID, kernel_build_id(kernel.build_id)),
+            (feature::OS_RELEASE, string(kernel.release)),
             (feature::ARCH, string(std::env::consts::ARCH.as_bytes())),
             (feature::EVENT_DESC, self.event_description()),
         ];
-        let mut at = self.data_at() + self.written + 16 * sections.len() as u64;
+        let mut at = self.data_at() + self.written + SECTION_SIZE * sections.len() as u64;
         let (mut table, mut bits) = (Vec::new(), [0; 4]);
         for (number, bytes) in &sections {
             table.extend(at.to_le_bytes());
@@ -304,7 +301,7 @@ impl Recording {
     }
 
     fn write(&mut self, kind: u32, misc: u16) -> io::Result<()> {
-        let size = 8 + self.body.len();
+        let size = RECORD_HEADER + self.body.len();
         let short = u16::try_from(size).map_err(|_| io::Error::other(format!("a record of {size} bytes")))?;
         self.out.write_all(&kind.to_le_bytes())?;
         self.out.write_all(&misc.to_le_bytes())?;
@@ -319,14 +316,14 @@ fn id_of(event: u64) -> u64 {
     event + 1
 }
 
-fn kernel_build_id(kernel: &Kernel) -> Vec<u8> {
-    let Some(id) = &kernel.build_id else { return Vec::new() };
+fn kernel_build_id(id: Option<&[u8]>) -> Vec<u8> {
+    let Some(id) = id else { return Vec::new() };
     let mut name = b"[kernel.kallsyms]\0".to_vec();
     name.resize(name.len().next_multiple_of(64), 0);
     let mut field = [0; 24];
     field[..id.len()].copy_from_slice(id);
     field[20] = id.len() as u8;
-    let size = (8 + 4 + 24 + name.len()) as u16;
+    let size = (RECORD_HEADER + 4 + 24 + name.len()) as u16;
     let mut out = 0_u32.to_le_bytes().to_vec();
     out.extend((misc::KERNEL | misc::BUILD_ID_SIZE).to_le_bytes());
     out.extend(size.to_le_bytes());

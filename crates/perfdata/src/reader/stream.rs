@@ -6,43 +6,9 @@
 
 use super::blocks::{Blocks, Body, Input};
 use super::bytes::ByteReader;
+use crate::format::{RECORD_HEADER, kind};
 use std::io::Read;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
-
-/// Kinds of records, those of the kernel and those of perf itself (from 64 on).
-pub mod kind {
-    pub const MMAP: u32 = 1;
-    pub const LOST: u32 = 2;
-    pub const COMM: u32 = 3;
-    pub const EXIT: u32 = 4;
-    pub const FORK: u32 = 7;
-    pub const SAMPLE: u32 = 9;
-    pub const MMAP2: u32 = 10;
-    pub const LOST_SAMPLES: u32 = 13;
-    pub const NAMESPACES: u32 = 16;
-    pub const KSYMBOL: u32 = 17;
-    /// The last of Linux 6.19.
-    pub const CALLCHAIN_DEFERRED: u32 = 22;
-    pub const FIRST_OF_PERF: u32 = 64;
-    pub const HEADER_ATTR: u32 = 64;
-    pub const TRACING_DATA: u32 = 66;
-    pub const BUILD_ID: u32 = 67;
-    pub const FINISHED_ROUND: u32 = 68;
-    pub const AUXTRACE: u32 = 71;
-    pub const EVENT_UPDATE: u32 = 78;
-    pub const HEADER_FEATURE: u32 = 80;
-    pub const COMPRESSED: u32 = 81;
-    pub const COMPRESSED2: u32 = 83;
-    /// `SCHEDSTAT_DOMAIN` of perf 6.18, the last before its `HEADER_MAX`.
-    pub const LAST_OF_PERF: u32 = 86;
-
-    /// Whether the kernel or perf, as far as they are known here, write such records.
-    pub fn is_known(kind: u32) -> bool {
-        matches!(kind, MMAP..=CALLCHAIN_DEFERRED | FIRST_OF_PERF..=LAST_OF_PERF)
-    }
-}
-
-const HEADER: usize = 8;
 
 /// A record, and where its body lies.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +81,7 @@ fn header(bytes: &[u8]) -> Option<(u32, u16, usize)> {
 /// Takes a record that is there.
 fn take(blocks: &mut Blocks, len: usize, unpacked: bool) -> RecordPlace {
     let (block, start) = blocks.take(len);
-    RecordPlace { block, start: start + HEADER as u32, len: (len - HEADER) as u16, unpacked }
+    RecordPlace { block, start: start + RECORD_HEADER as u32, len: (len - RECORD_HEADER) as u16, unpacked }
 }
 
 impl<R: Read> Stream<R> {
@@ -173,19 +139,19 @@ impl<R: Read> Stream<R> {
         if let Some((kind, misc, len)) = header(rest) {
             // Nearly every record is there as a whole.
             let within = self.limit.is_none_or(|limit| self.offset + len as u64 <= limit);
-            if (HEADER..=rest.len()).contains(&len) && within {
+            if (RECORD_HEADER..=rest.len()).contains(&len) && within {
                 self.offset += len as u64;
                 return Ok(Some(Record { kind, misc, place: take(&mut self.plain, len, false) }));
             }
         }
-        let have = self.fill(HEADER, needed)?;
+        let have = self.fill(RECORD_HEADER, needed)?;
         let Some((kind, misc, len)) = header(self.plain.rest()) else {
             if have == 0 && self.limit.is_none() {
                 return Ok(None);
             }
             return Err(self.broken(format!("the input ends, {have} bytes into a record's header")));
         };
-        if len < HEADER {
+        if len < RECORD_HEADER {
             return Err(self.broken(format!("a record of kind {kind} says it is {len} bytes long")));
         }
         let have = self.fill(len, needed)?;
@@ -249,7 +215,7 @@ impl CompressedRecords {
         loop {
             let rest = self.unpacked.rest();
             if let Some((kind, misc, len)) = header(rest) {
-                if len < HEADER {
+                if len < RECORD_HEADER {
                     return Err(format!("an unpacked record of kind {kind} says it is {len} bytes long"));
                 }
                 if rest.len() >= len {

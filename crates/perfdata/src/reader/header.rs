@@ -1,30 +1,21 @@
 //! What a recording says about itself: its events and the features behind its records.
 
-use super::attr::{Attr, BRANCH_COUNTERS};
+use super::attr::Attr;
 use super::bytes::{ByteReader, until_zero};
-use crate::symbols::BuildIds;
+use crate::format::{HEADER_SIZE, RECORD_HEADER, SECTION_SIZE, branch_type, feature, misc};
 use std::io::{self, Read, Seek, SeekFrom};
-
-/// The first bytes of a recording made on a machine of this byte order.
-pub const MAGIC: [u8; 8] = *b"PERFILE2";
-/// The same, made on a machine of the other byte order.
-pub const MAGIC_SWAPPED: [u8; 8] = *b"2ELIFREP";
-/// The size that a recording written to a pipe says its header has.
-pub const PIPE_HEADER: u64 = 16;
 
 /// Larger sections are damage: no recording has so many build ids or event names.
 const SECTION_LIMIT: u64 = 64 << 20;
-const BUILD_ID_SIZE_IN_RECORD: u16 = 1 << 15;
-
-mod feature {
-    pub const BUILD_ID: u32 = 2;
-    pub const OS_RELEASE: u32 = 4;
-    pub const ARCH: u32 = 6;
-    pub const NRCPUS: u32 = 7;
-    pub const EVENT_DESC: u32 = 12;
-    pub const GROUP_DESC: u32 = 17;
-    pub const WANTED: [u32; 6] = [BUILD_ID, OS_RELEASE, ARCH, NRCPUS, EVENT_DESC, GROUP_DESC];
-}
+/// Features that are read.
+const WANTED: [u32; 6] = [
+    feature::BUILD_ID,
+    feature::OS_RELEASE,
+    feature::ARCH,
+    feature::NRCPUS,
+    feature::EVENT_DESC,
+    feature::GROUP_DESC,
+];
 
 /// What the records mean: filled from the header of a file, or from the first records of a pipe.
 #[derive(Default)]
@@ -34,8 +25,8 @@ pub struct Header {
     pub arch: Vec<u8>,
     /// Processors that the machine has or may get; 0 if that is not known.
     pub cpus: u32,
-    /// Build ids of files that samples hit, by the path they were mapped under.
-    pub build_ids: BuildIds,
+    /// Paths of files that samples hit, as they were mapped, and the build id of each; a path may come again with another.
+    pub build_ids: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Where the records of a file lie.
@@ -54,7 +45,7 @@ impl Header {
         file: &mut F,
     ) -> io::Result<Result<(Data, Option<String>), String>> {
         let length = file.seek(SeekFrom::End(0))?;
-        let Some(head) = read_at(file, 0, 104, length)? else {
+        let Some(head) = read_at(file, 0, HEADER_SIZE, length)? else {
             return Ok(Err("the file ends within its header".to_owned()));
         };
         let mut at = ByteReader(&head[16..]);
@@ -100,14 +91,14 @@ impl Header {
         length: u64,
     ) -> io::Result<Option<String>> {
         let present: Vec<u32> = (0..256).filter(|n| bits[*n as usize / 64] >> (n % 64) & 1 == 1).collect();
-        let Some(sections) = read_at(file, table, 16 * present.len() as u64, length)? else {
+        let Some(sections) = read_at(file, table, SECTION_SIZE * present.len() as u64, length)? else {
             return Ok(Some(format!("byte {length}: the file ends before the table of its features")));
         };
         let mut trouble = None;
-        for (number, section) in present.iter().zip(sections.chunks_exact(16)) {
+        for (number, section) in present.iter().zip(sections.chunks_exact(SECTION_SIZE as usize)) {
             let mut section = ByteReader(section);
             let (offset, size) = (section.u64().unwrap_or(0), section.u64().unwrap_or(0));
-            if !feature::WANTED.contains(number) {
+            if !WANTED.contains(number) {
                 if offset.checked_add(size).is_none_or(|end| end > length) {
                     trouble = Some(format!("byte {length}: the file ends before feature {number}"));
                 }
@@ -147,7 +138,7 @@ impl Header {
         for _ in 0..at.u32()? {
             let (_name, leader, members) = (at.string()?, at.u32()? as usize, at.u32()? as usize);
             let group = self.attrs.get_mut(leader..leader.checked_add(members)?)?;
-            let counters = group.iter().fold(0, |bits, attr| bits | attr.branch_type) & BRANCH_COUNTERS;
+            let counters = group.iter().fold(0, |bits, attr| bits | attr.branch_type) & branch_type::COUNTERS;
             group.iter_mut().for_each(|attr| attr.branch_type |= counters);
         }
         Some(())
@@ -174,11 +165,13 @@ impl Header {
 
     fn build_id_list(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
-        while let Some((head, _)) = rest.split_first_chunk::<8>() {
+        while let Some((head, _)) = rest.split_first_chunk::<RECORD_HEADER>() {
             let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
             let misc = u16::from_le_bytes([head[4], head[5]]);
-            let Some((record, behind)) = rest.split_at_checked(size).filter(|_| size > 8) else { return };
-            self.build_id(misc, &record[8..]);
+            let Some((record, behind)) = rest.split_at_checked(size).filter(|_| size > RECORD_HEADER) else {
+                return;
+            };
+            self.build_id(misc, &record[RECORD_HEADER..]);
             rest = behind;
         }
     }
@@ -187,10 +180,10 @@ impl Header {
     pub fn build_id(&mut self, misc: u16, body: &[u8]) {
         let mut at = ByteReader(body);
         let (Some(_pid), Some(id)) = (at.i32(), at.take(24)) else { return };
-        let len = if misc & BUILD_ID_SIZE_IN_RECORD != 0 { usize::from(id[20]).min(20) } else { 20 };
+        let len = if misc & misc::BUILD_ID_SIZE != 0 { usize::from(id[20]).min(20) } else { 20 };
         let path = until_zero(at.0);
         if !path.is_empty() && id[..len].iter().any(|&byte| byte != 0) {
-            self.build_ids.add(path.to_vec(), id[..len].to_vec());
+            self.build_ids.push((path.to_vec(), id[..len].to_vec()));
         }
     }
 

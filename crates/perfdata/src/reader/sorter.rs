@@ -4,7 +4,8 @@
 //! What is older than the newest record of the round before cannot be overtaken any more.
 
 use super::blocks::Body;
-use super::stream::{NeededBlocks, RecordPlace, kind};
+use super::stream::{NeededBlocks, RecordPlace};
+use crate::format::kind;
 
 /// Bytes that may wait for their turn; a recording that never ends a round is sorted in pieces of this.
 const LIMIT: usize = 192 << 20;

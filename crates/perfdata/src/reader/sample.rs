@@ -1,11 +1,11 @@
 //! One sample record, taken apart.
 
-use super::address_resolver::CONTEXT_USER_DEFERRED;
-use super::attr::{Attr, BRANCH_COUNTERS, BRANCH_HW_INDEX, read_format, sample_type};
+use super::attr::Attr;
 use super::bytes::{ByteReader, words};
+use crate::format::{CONTEXT_USER_DEFERRED, abi, branch_type, read_format, sample_type};
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sample<'a> {
+pub struct SampleRecord<'a> {
     pub ip: Option<u64>,
     pub pid: Option<i32>,
     pub tid: Option<i32>,
@@ -48,7 +48,7 @@ impl CounterValues<'_> {
     }
 }
 
-impl<'a> Sample<'a> {
+impl<'a> SampleRecord<'a> {
     #[inline]
     pub fn parse(body: &'a [u8], attr: &Attr) -> Option<Self> {
         let layout = attr.layout;
@@ -92,21 +92,20 @@ impl<'a> Sample<'a> {
         }
         if attr.has(BRANCH_STACK) {
             let count = at.u64()?;
-            if attr.branch_type & BRANCH_HW_INDEX != 0 {
+            if attr.branch_type & branch_type::HW_INDEX != 0 {
                 at.u64()?;
             }
             sample.branches = Some(at.words(count.checked_mul(3)?)?);
-            if attr.branch_type & BRANCH_COUNTERS != 0 {
+            if attr.branch_type & branch_type::COUNTERS != 0 {
                 at.words(count)?;
             }
         }
         if attr.has(REGS_USER) {
-            const ABI_32: u64 = 1;
-            let abi = at.u64()?;
-            let count = if abi == 0 { 0 } else { attr.user_registers.count_ones() };
+            let kind = at.u64()?;
+            let count = if kind == 0 { 0 } else { attr.user_registers.count_ones() };
             let registers = at.words(count.into())?;
-            sample.is_32_bit = abi == ABI_32;
-            sample.user_registers = (abi > ABI_32).then_some(registers);
+            sample.is_32_bit = kind == abi::OF_32_BIT;
+            sample.user_registers = (kind > abi::OF_32_BIT).then_some(registers);
         }
         if attr.has(STACK_USER) {
             let size = at.u64()?;

@@ -1,50 +1,10 @@
 //! What an event was asked to record: the part of `perf_event_attr` that says how its records are laid out.
 
 use super::bytes::ByteReader;
-
-/// Bits of `sample_type`.
-pub mod sample_type {
-    pub const IP: u64 = 1;
-    pub const TID: u64 = 1 << 1;
-    pub const TIME: u64 = 1 << 2;
-    pub const ADDR: u64 = 1 << 3;
-    pub const READ: u64 = 1 << 4;
-    pub const CALLCHAIN: u64 = 1 << 5;
-    pub const ID: u64 = 1 << 6;
-    pub const CPU: u64 = 1 << 7;
-    pub const PERIOD: u64 = 1 << 8;
-    pub const STREAM_ID: u64 = 1 << 9;
-    pub const RAW: u64 = 1 << 10;
-    pub const BRANCH_STACK: u64 = 1 << 11;
-    pub const REGS_USER: u64 = 1 << 12;
-    pub const STACK_USER: u64 = 1 << 13;
-    pub const IDENTIFIER: u64 = 1 << 16;
-}
-
-/// Bits of `read_format`.
-pub mod read_format {
-    pub const TIME_ENABLED: u64 = 1;
-    pub const TIME_RUNNING: u64 = 1 << 1;
-    pub const ID: u64 = 1 << 2;
-    pub const GROUP: u64 = 1 << 3;
-    pub const LOST: u64 = 1 << 4;
-}
-
-/// `branch_sample_type`: a hardware index stands before the branches.
-pub const BRANCH_HW_INDEX: u64 = 1 << 17;
-/// `branch_sample_type`: a counter's word for each branch stands behind them.
-pub const BRANCH_COUNTERS: u64 = 1 << 19;
-/// `branch_sample_type`: the branches are the calls not yet returned from.
-pub const BRANCH_CALL_STACK: u64 = 1 << 11;
+use crate::format::{SOFTWARE, flag, sample_type};
 
 /// The kernel cuts call chains at this many frames by default (`perf_event_max_stack`).
 const CHAIN_LIMIT: usize = 127;
-
-const SOFTWARE: u32 = 1;
-const FLAG_INHERIT: u64 = 1 << 1;
-const FLAG_FREQUENCY: u64 = 1 << 10;
-const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
-const FLAG_EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
 
 #[derive(Clone, Debug, Default)]
 pub struct Attr {
@@ -124,7 +84,7 @@ impl Attr {
         let user_registers = at.u64().unwrap_or(0);
         // user stack, clock, registers of interrupts, aux_watermark
         let chain_limit = at.take(20).and_then(|_| at.u16()).filter(|&limit| limit > 0);
-        let by_frequency = flags & FLAG_FREQUENCY != 0;
+        let by_frequency = flags & flag::FREQUENCY != 0;
         // cpu-clock and task-clock; a member that is only read has neither period nor frequency.
         let clock = kind == SOFTWARE && config <= 1 && period > 0;
         let interval = if by_frequency { 1_000_000_000 / period.max(1) } else { period };
@@ -137,10 +97,10 @@ impl Attr {
             user_registers,
             period: (!by_frequency).then_some(period),
             clock_interval: clock.then_some(interval),
-            inherit: flags & FLAG_INHERIT != 0,
+            inherit: flags & flag::INHERIT != 0,
             chain_limit: chain_limit.map_or(CHAIN_LIMIT, usize::from),
-            sample_id_all: flags & FLAG_SAMPLE_ID_ALL != 0,
-            only_user_chains: flags & FLAG_EXCLUDE_CALLCHAIN_KERNEL != 0,
+            sample_id_all: flags & flag::SAMPLE_ID_ALL != 0,
+            only_user_chains: flags & flag::EXCLUDE_CALLCHAIN_KERNEL != 0,
             layout: Layout::of(sample_type),
             ..Self::default()
         };

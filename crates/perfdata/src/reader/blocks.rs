@@ -1,7 +1,6 @@
 //! A long sequence of bytes in blocks, each kept as long as somebody needs it. Records lie whole in one block.
 
 use super::mapped_file::{FileWindow, MappedFile};
-use super::read_up_to;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -226,6 +225,20 @@ impl<R: Read> Input<R> {
             }
         }
     }
+}
+
+/// Reads until the buffer is full or there is no more; how much was read.
+pub fn read_up_to(input: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match input.read(&mut buffer[have..]) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
 }
 
 /// Reads blocks to the end, as long as somebody takes them.
