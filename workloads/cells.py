@@ -6,6 +6,7 @@ An experiment's file names its cells, the columns of its table and what has to h
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from workloads.steps import DatabaseShape
 
 __all__ = (
     "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout", "has_cells",
-    "older", "own_figure", "read_cells",
+    "older", "read_cells",
 )  # fmt: skip
 
 # Of the client, by name.
@@ -76,7 +77,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A column of the table: the sum of the figures `part` over the sum of those of `per`, `times` a number.
 
     A figure is called after its step, `load.compacted_gb`, of a cell's last step `last.compacted_gb`, and where steps
-    are rows `own.compacted_gb`.
+    are rows `own.compacted_gb`; one with a minus before its name is taken off.
+    off:    a figure that the value is told against, in percent above it; "" where the value itself is told
     form:   `ratio` as said, or `filled`: 1 - exp(-ratio), the share of keys that so many random writes a key have made
     about:  its line in the legend
     metric: where builds are compared, what it is: `qps` (a rate, more is better) or `cpuPer` (a cost); "" not compared
@@ -88,8 +90,32 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     per: list[str] = []
     times: float = 1.0
     digits: int = 1
+    off: str = ""
     form: Literal["ratio", "filled"] = "ratio"
     metric: Literal["", "qps", "cpuPer"] = ""
+
+    def at(self, step: str) -> Column:
+        """Where the step is a row of the table: `own.` is that step's."""
+        part, per = ([name.replace("own.", f"{step}.", 1) if step else name for name in names]
+                     for names in (self.part, self.per))  # fmt: skip
+        return msgspec.structs.replace(self, part=part, per=per)
+
+    def value(self, figures: Mapping[str, float]) -> float | None:
+        """Infinite where something is divided by nothing, None where a figure is missing.
+
+        `filled` is the share of n keys that came up in w random draws, the limit of 1 - (1 - 1/n)^w.
+        """
+
+        def total(names: Sequence[str]) -> float:
+            return sum(-figures[name[1:]] if name.startswith("-") else figures[name] for name in names)
+
+        wanted = [name.removeprefix("-") for name in (*self.part, *self.per)] + [self.off] * bool(self.off)
+        if not all(name in figures for name in wanted):
+            return None
+        whole, top = total(self.per) if self.per else 1.0, total(self.part)
+        ratio = top / whole if whole else math.inf
+        value = self.times * (-math.expm1(-ratio) if self.form == "filled" else ratio)
+        return 100 * (value / figures[self.off] - 1) if self.off else value
 
 
 class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,15 +332,6 @@ class CellRow:
     cell: Cell
     step: str
     published: Mapping[str, float]
-
-    def figure(self, name: str) -> str:
-        """A figure of a column, as the cell's runs have it."""
-        return own_figure(self.step, name)
-
-
-def own_figure(step: str, name: str) -> str:
-    """A figure of a column whose step is a row of the table: `own.` is that step's."""
-    return f"{step}.{name.removeprefix('own.')}" if name.startswith("own.") else name
 
 
 def older(version: str, than: str) -> bool:
