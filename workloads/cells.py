@@ -10,19 +10,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from ground.errors import UsageError
-from workloads.engine import Engine
-from workloads.experiment import read_file
 from workloads.steps import DatabaseShape
 
 __all__ = (
-    "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout", "has_cells",
-    "older", "read_cells",
+    "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout", "older",
 )  # fmt: skip
 
 # Of the client, by name.
@@ -255,6 +250,11 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
             cell.compression or layout.compression, layout.bloom_bits, {**scaled, **own},
         )  # fmt: skip
 
+    def combined(self) -> Cells:
+        """With every combination of its factors as a cell."""
+        combined = list(_combined(self.factors)) if self.factors else []
+        return msgspec.structs.replace(self, cells=[*combined, *self.cells])
+
     def of_engines(self) -> Cells:
         """Every cell once for each engine, as `CELL, ENGINE`; as it is where the file names none."""
         if not self.engines:
@@ -357,61 +357,3 @@ _NONE = msgspec.structs.asdict(Cell(name=""))
 def _parts(num_keys: int) -> Mapping[str, int]:
     """`{keys_2}`, `{keys_8}` ...: the number of keys over so many."""
     return {f"keys_{parts}": num_keys // parts for parts in (2, 4, 8, 16, 32, 64)}
-
-
-def has_cells(name: str) -> bool:
-    """True for an experiment of cells, by its file."""
-    return not {"cells", "factors"}.isdisjoint(read_file(name)[1])
-
-
-def read_cells(name: str, engine: Engine, proofs: Sequence[str]) -> Cells:
-    """The experiment called `name`, or in the file of that path. UsageError naming what is wrong in it.
-
-    proofs: the names there are
-    """
-    path, data = read_file(name)
-    known: dict[str, Any] = {k: v for k, v in data.items() if k in Cells.__struct_fields__}
-    try:
-        found = msgspec.convert({**known, "name": path.stem}, Cells)
-        if found.factors:
-            found = msgspec.structs.replace(found, cells=[*_combined(found.factors), *found.cells])
-        found = found.of_engines()
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path} is not an experiment of cells: {error}", means="nothing was started") from None
-    _check(path, found, engine, proofs)
-    return found
-
-
-def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> None:
-    names = [cell.name for cell in found.cells]
-    columns = [column.name for column in found.columns]
-    rows = [row.name for row in found.table_rows()]
-    steps, known = [*engine.steps(), *engine.workloads()], list(engine.configurations())
-    wanted = [
-        ("cell", "a name of its own", [n for n in names if names.count(n) > 1]),
-        ("cell", "a name for files", [n for n in names if "/" in n or n.startswith(".")]),
-        ("step", f"one of {', '.join(steps)}", [s for c in found.cells for s in found.steps_of(c) if s not in steps]),
-        (
-            "configuration",
-            f"one of {', '.join(known)}",
-            [c.configuration for c in found.cells if c.configuration and c.configuration not in known],
-        ),
-        ("proof", f"one of {', '.join(proofs)}", [h.proof for h in found.holds if h.proof not in proofs]),
-        (
-            "breakdown of the step",
-            f"one of {', '.join(engine.workloads())}",
-            [b.step for b in found.breakdowns if b.step not in engine.workloads()],
-        ),
-        ("column", f"one of {', '.join(columns)}", [h.column for h in found.holds if h.column not in columns]),
-        ("cell", f"one of {', '.join(rows)}", [c for h in found.holds for c in h.cells if c not in rows]),
-        ("cell", f"one of {', '.join(names)}", [c for s in found.scale.values() for c in s.cells if c not in names]),
-    ]
-    for what, right, wrong in wanted:
-        if wrong:
-            raise UsageError(f"{path}: {what} {wrong[0]!r} is not {right}", means="nothing was started")
-    if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
-        raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
-    if found.layout.database not in ("own", "shared", "none"):
-        raise UsageError(f"{path}: layout.database = own, shared or none, not {found.layout.database}")
-    if found.layout.database == "shared" and any(c.tree or c.compression or c.block_size for c in found.cells):
-        raise UsageError(f"{path}: a shared database has one tree; a cell has another", mend='database = "own"')

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ground.errors import UsageError
 from ground.system.atomic_files import read_toml
+from workloads.cells import Cells
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 
 __all__ = (
-    "KINDS", "Experiment", "PlannedStep", "experiment_names", "own_definitions", "read_experiment", "read_file",
+    "KINDS", "Experiment", "PlannedStep", "experiment_names", "has_cells", "own_definitions", "read_cells",
+    "read_experiment",
 )  # fmt: skip
 
 KINDS = ("prepare", "measure", "baseline")
@@ -151,3 +155,58 @@ def read_experiment(name: str, engine: Engine) -> Experiment:
         if moves not in ("falls", "rises"):
             raise UsageError(f"{path}: the share of {category} {moves!r}", mend='"falls" or "rises"')
     return Experiment(path.stem, about, tuple(steps), orders)
+
+
+def has_cells(name: str) -> bool:
+    """True for an experiment of cells, by its file."""
+    return not {"cells", "factors"}.isdisjoint(read_file(name)[1])
+
+
+def read_cells(name: str, engine: Engine, proofs: Sequence[str]) -> Cells:
+    """The experiment called `name`, or in the file of that path. UsageError naming what is wrong in it.
+
+    proofs: the names there are
+    """
+    path, data = read_file(name)
+    known: dict[str, Any] = {k: v for k, v in data.items() if k in Cells.__struct_fields__}
+    try:
+        found = msgspec.convert({**known, "name": path.stem}, Cells).combined().of_engines()
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path} is not an experiment of cells: {error}", means="nothing was started") from None
+    _check(path, found, engine, proofs)
+    return found
+
+
+def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> None:
+    names = [cell.name for cell in found.cells]
+    columns = [column.name for column in found.columns]
+    rows = [row.name for row in found.table_rows()]
+    steps, known = [*engine.steps(), *engine.workloads()], list(engine.configurations())
+    wanted = [
+        ("cell", "a name of its own", [n for n in names if names.count(n) > 1]),
+        ("cell", "a name for files", [n for n in names if "/" in n or n.startswith(".")]),
+        ("step", f"one of {', '.join(steps)}", [s for c in found.cells for s in found.steps_of(c) if s not in steps]),
+        (
+            "configuration",
+            f"one of {', '.join(known)}",
+            [c.configuration for c in found.cells if c.configuration and c.configuration not in known],
+        ),
+        ("proof", f"one of {', '.join(proofs)}", [h.proof for h in found.holds if h.proof not in proofs]),
+        (
+            "breakdown of the step",
+            f"one of {', '.join(engine.workloads())}",
+            [b.step for b in found.breakdowns if b.step not in engine.workloads()],
+        ),
+        ("column", f"one of {', '.join(columns)}", [h.column for h in found.holds if h.column not in columns]),
+        ("cell", f"one of {', '.join(rows)}", [c for h in found.holds for c in h.cells if c not in rows]),
+        ("cell", f"one of {', '.join(names)}", [c for s in found.scale.values() for c in s.cells if c not in names]),
+    ]
+    for what, right, wrong in wanted:
+        if wrong:
+            raise UsageError(f"{path}: {what} {wrong[0]!r} is not {right}", means="nothing was started")
+    if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
+        raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
+    if found.layout.database not in ("own", "shared", "none"):
+        raise UsageError(f"{path}: layout.database = own, shared or none, not {found.layout.database}")
+    if found.layout.database == "shared" and any(c.tree or c.compression or c.block_size for c in found.cells):
+        raise UsageError(f"{path}: a shared database has one tree; a cell has another", mend='database = "own"')

@@ -19,9 +19,8 @@ from ioflame.measure.estimate import plan_lines
 from ioflame.measure.experiment import WRITERS, as_experiment
 from ioflame.measure.job import Planned, planned
 from ioflame.measure.options import ProfileOptions
-from workloads.cells import has_cells
 from workloads.checks import build_checks
-from workloads.experiment import experiment_names, own_definitions, read_experiment
+from workloads.experiment import experiment_names, has_cells, own_definitions, read_experiment
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
 from workloads.scales import scales
 

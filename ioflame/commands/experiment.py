@@ -32,9 +32,8 @@ from ioflame.measure.job import Job, new_record, resolve
 from ioflame.measure.options import ProfileOptions
 from ioflame.present.experiment_page import cells_text, cells_view, efficiency_view, write_experiment_page
 from viz.terminal.experiment import render_efficiency
-from workloads.cells import has_cells
 from workloads.database import locked
-from workloads.experiment import own_definitions, read_experiment
+from workloads.experiment import has_cells, own_definitions, read_experiment
 from workloads.registry import engine_named
 
 __all__ = ("add_parser", "run")

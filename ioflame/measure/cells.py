@@ -28,10 +28,11 @@ from ioflame.measure.cell_engines import build_facts, driver, own_engines
 from ioflame.measure.cell_steps import measure_step
 from ioflame.measure.job import Job, cache_of
 from ioflame.measure.options import ProfileOptions
-from workloads.cells import Cell, CellRun, Cells, CellScale, older, read_cells
+from workloads.cells import Cell, CellRun, Cells, CellScale, older
 from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded, locked
 from workloads.engine import Engine, EngineBuild
+from workloads.experiment import read_cells
 from workloads.scales import Scale, Sizing
 from workloads.steps import Configuration
 

@@ -7,9 +7,8 @@ import pytest
 
 from ground.errors import UsageError
 from ioflame.analysis.cells import PROOFS
-from workloads.cells import has_cells, read_cells
 from workloads.engines.rocksdb.engine import RocksDB
-from workloads.experiment import experiment_names, own_definitions, read_experiment
+from workloads.experiment import experiment_names, has_cells, own_definitions, read_cells, read_experiment
 
 
 def test_every_experiment_that_comes_with_us_can_be_laid_out() -> None:

@@ -13,9 +13,9 @@ from ioflame.analysis.cells import PROOFS, judge, model_ratio, spread_of, summar
 from ioflame.measure.builds import named_builds
 from tests.conftest import Ioflame
 from tests.places import DATA, ROOT
-from workloads.cells import Cells, Column, read_cells
+from workloads.cells import Cells, Column
 from workloads.engines.rocksdb.engine import RocksDB
-from workloads.experiment import own_definitions
+from workloads.experiment import own_definitions, read_cells
 
 
 def table(name: str) -> list[dict[str, str]]:
