@@ -8,18 +8,22 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from workloads.steps import DatabaseShape
 
 __all__ = (
-    "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout", "older",
+    "BASELINE", "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout",
+    "older",
 )  # fmt: skip
 
+# A step of no engine: fio reads the database's own files, as the engine reads them.
+BASELINE = "fio"
 # Of the client, by name.
 Flags = dict[str, int | float | bool | str]
 # What a size that scales with the data is at least: below it a level is too small to be one.
@@ -53,10 +57,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     published_keys: of the database that the sizes in `scaled` belong to; these shrink with the number of keys
     tree:           further flags, as they are
     database:       `own`: made for the cell and removed after it; `shared`: loaded once for all cells, by nobody's
-                    flags, and kept; `none`: a directory that holds nothing
+                    flags, and kept; `grown`: made by the cells that are run once, further by each, and kept;
+                    `none`: a directory that holds nothing
     """
 
-    database: str = "own"
+    database: Literal["own", "shared", "grown", "none"] = "own"
     published_keys: int = 0
     key_size: int = 20
     value_size: int = 400
@@ -77,6 +82,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     form:   `ratio` as said, or `filled`: 1 - exp(-ratio), the share of keys that so many random writes a key have made
     about:  its line in the legend
     metric: where builds are compared, what it is: `qps` (a rate, more is better) or `cpuPer` (a cost); "" not compared
+    drifts: a figure of fio's runs: a difference that is no larger than theirs may be the device's; chart: it has one
     """
 
     name: str
@@ -88,6 +94,13 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     off: str = ""
     form: Literal["ratio", "filled"] = "ratio"
     metric: Literal["", "qps", "cpuPer"] = ""
+    drifts: str = ""
+    chart: bool = False
+
+    @property
+    def figures(self) -> list[str]:
+        """All that it is worked out of."""
+        return [name.removeprefix("-") for name in (*self.part, *self.per)] + [self.off] * bool(self.off)
 
     def at(self, step: str) -> Column:
         """Where the step is a row of the table: `own.` is that step's."""
@@ -104,8 +117,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         def total(names: Sequence[str]) -> float:
             return sum(-figures[name[1:]] if name.startswith("-") else figures[name] for name in names)
 
-        wanted = [name.removeprefix("-") for name in (*self.part, *self.per)] + [self.off] * bool(self.off)
-        if not all(name in figures for name in wanted):
+        if not all(name in figures for name in self.figures):
             return None
         whole, top = total(self.per) if self.per else 1.0, total(self.part)
         ratio = top / whole if whole else math.inf
@@ -114,7 +126,10 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of the CPU us per query of a measured step: by `role` of its threads, or by a view of categories."""
+    """A table of the CPU us per query of a measured step: by `role` of its threads, or by a view of categories.
+
+    step: `last` for the last one of each cell
+    """
 
     step: str
     by: str
@@ -151,6 +166,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     since:         the engine's first version that has what it needs; an older one leaves the cell out
     engine, client: its own; "" for those that were asked for
     keys:          of its database, as a multiple of the scale's
+    once:          it makes what the cells after it find of a grown database: no row of the table, in one round alone
+    levels:        non-empty levels that its workloads have to find; "" for what each says itself
     """
 
     name: str
@@ -165,6 +182,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     of: str = ""
     configuration: str = ""
     limited: bool = False
+    once: bool = False
+    levels: Literal["", "any", "several", "one"] = ""
     tree: Flags = {}
     flags: Flags = {}
     step_flags: dict[str, Flags] = {}
@@ -199,6 +218,8 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     rows:    the steps that are rows of the table, each of every cell, as `cell: step`; none where a cell is a row
     same:    facts of builds without which a difference between two of them says nothing of what is compared
     engines: every cell is run once with each, by name; the first is the base
+    scale:   none where those of `ioflame profile` hold, with all its options, and each cell is run with each of USERS
+    spread:  of a value: the quarters of a cell's runs, or the 95 % interval by `bootstrap` over runs and their seconds
     """
 
     about: str
@@ -206,7 +227,8 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     cannot: str
     columns: list[Column]
     holds: list[Hold]
-    scale: dict[str, CellScale]
+    scale: dict[str, CellScale] = {}
+    spread: Literal["quarters", "bootstrap"] = "quarters"
     cells: list[Cell] = []
     factors: list[Factor] = []
     rows: list[str] = []
@@ -219,9 +241,10 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
 
     def table_rows(self) -> list[CellRow]:
         """The rows of the table."""
+        cells = [cell for cell in self.cells if not cell.once]
         if not self.rows:
-            return [CellRow(cell.name, cell, "", cell.published) for cell in self.cells]
-        return [CellRow(f"{cell.name}: {step}", cell, step, {}) for step in self.rows for cell in self.cells]
+            return [CellRow(cell.name, cell, "", cell.published) for cell in cells]
+        return [CellRow(f"{cell.name}: {step}", cell, step, {}) for step in self.rows for cell in cells]
 
     def at(self, scale: str) -> Cells:
         """With the cells of a scale, and the proofs that look at none but them."""
@@ -235,6 +258,11 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
 
     def steps_of(self, cell: Cell) -> list[str]:
         return cell.steps or self.steps
+
+    def tree_before(self, cell: Cell) -> list[str]:
+        """The steps that made what a cell finds of a grown database: of the cells before it that are run once."""
+        before = itertools.takewhile(lambda one: one.name != cell.name, self.cells)
+        return [step for one in before if one.once for step in self.steps_of(one)]
 
     def shape(self, cell: Cell, num_keys: int) -> DatabaseShape:
         """The database of a cell; sizes in `scaled` are those of the published one, by the number of keys."""
@@ -273,24 +301,34 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
         """Every cell once for each build, and so every proof; as it is where there is one build, which has no name."""
         if len(names) < 2:
             return self
-        own = {cell.name: {build: f"{cell.name}, {build}" for build in names} for cell in self.cells}
+        found = self._with_each({name: {"build": name} for name in names})
         cells = [
-            msgspec.structs.replace(cell, name=own[cell.name][build], of=cell.name, build=build)
-            for cell in self.cells
-            for build in names
+            cell if cell.once else msgspec.structs.replace(cell, of=cell.name.removesuffix(f", {cell.build}"))
+            for cell in found.cells
         ]
-        rows = {row.name: row for row in self.table_rows()}
+        return msgspec.structs.replace(found, cells=cells)
 
-        def of(name: str, build: str) -> str:
-            return own[rows[name].cell.name][build] + name.removeprefix(rows[name].cell.name)
+    def of_users(self, users: Sequence[int]) -> Cells:
+        """Every cell with each number of threads, but for those that are run once, and so every proof."""
+        return self._with_each({f"{count} user{'s' * (count != 1)}": {"threads": count} for count in users})
 
+    def _with_each(self, ways: Mapping[str, Mapping[str, Any]]) -> Cells:
+        """Every cell, but for those that are run once, in each way, as `CELL, WAY`, with the fields that make it one;
+        every proof of the cells of each."""
+        cells = [
+            cell if cell.once else msgspec.structs.replace(cell, name=f"{cell.name}, {way}", **fields)
+            for cell in self.cells
+            for way, fields in list(ways.items())[: 1 if cell.once else None]
+        ]
+        rows = {row.name: row.cell.name for row in self.table_rows()}
         holds = [
             msgspec.structs.replace(
-                hold, what=f"{build}: {hold.what}", cells=[of(name, build) for name in hold.cells or list(rows)]
+                hold, what=f"{way}: {hold.what}",
+                cells=[f"{rows[name]}, {way}{name.removeprefix(rows[name])}" for name in hold.cells or rows],
             )
             for hold in self.holds
-            for build in names
-        ]
+            for way in ways
+        ]  # fmt: skip
         return msgspec.structs.replace(self, cells=cells, holds=holds)
 
     @property
@@ -301,18 +339,20 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self, rounds: int) -> Iterator[CellRun]:
         """Every cell in every round; each round begins with another one, so that a drift is nobody's.
 
-        A cell of several builds is run with one after the other, with the base first and last.
+        A cell of several builds is run with one after the other, with the base first and last. All rounds of the cells
+        before one that is run once come before that.
         """
-        groups: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            groups.setdefault(cell.of or cell.name, []).append(cell)
-        order = [[*group, *group[:1]] if len(group) > 1 else group for group in groups.values()]
-        turns = dict.fromkeys((cell.name for cell in self.cells), 0)
-        for turn in range(rounds):
-            first = turn % len(order)
-            for cell in (cell for group in [*order[first:], *order[:first]] for cell in group):
-                turns[cell.name] += 1
-                yield CellRun(cell, turns[cell.name], turn + 1)
+        for _, block in itertools.groupby(self.cells, lambda cell: cell.once and cell.name):
+            groups: dict[str, list[Cell]] = {}
+            turns: Counter[str] = Counter()
+            for cell in block:
+                groups.setdefault(cell.of or cell.name, []).append(cell)
+            order = [[*group, *group[:1]] if len(group) > 1 else group for group in groups.values()]
+            for turn in range(1 if order[0][0].once else rounds):
+                first = turn % len(order)
+                for cell in (cell for group in [*order[first:], *order[:first]] for cell in group):
+                    turns[cell.name] += 1
+                    yield CellRun(cell, turns[cell.name], turn + 1)
 
 
 @dataclass(frozen=True)

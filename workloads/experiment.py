@@ -12,7 +12,7 @@ import msgspec
 
 from ground.errors import UsageError
 from ground.system.atomic_files import read_toml
-from workloads.cells import Cells
+from workloads.cells import BASELINE, Cells
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 
@@ -181,7 +181,7 @@ def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> N
     names = [cell.name for cell in found.cells]
     columns = [column.name for column in found.columns]
     rows = [row.name for row in found.table_rows()]
-    steps, known = [*engine.steps(), *engine.workloads()], list(engine.configurations())
+    steps, known = [*engine.steps(), *engine.workloads(), BASELINE], list(engine.configurations())
     wanted = [
         ("cell", "a name of its own", [n for n in names if names.count(n) > 1]),
         ("cell", "a name for files", [n for n in names if "/" in n or n.startswith(".")]),
@@ -195,7 +195,7 @@ def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> N
         (
             "breakdown of the step",
             f"one of {', '.join(engine.workloads())}",
-            [b.step for b in found.breakdowns if b.step not in engine.workloads()],
+            [b.step for b in found.breakdowns if b.step not in (*engine.workloads(), "last")],
         ),
         ("column", f"one of {', '.join(columns)}", [h.column for h in found.holds if h.column not in columns]),
         ("cell", f"one of {', '.join(rows)}", [c for h in found.holds for c in h.cells if c not in rows]),
@@ -206,7 +206,10 @@ def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> N
             raise UsageError(f"{path}: {what} {wrong[0]!r} is not {right}", means="nothing was started")
     if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
         raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
-    if found.layout.database not in ("own", "shared", "none"):
-        raise UsageError(f"{path}: layout.database = own, shared or none, not {found.layout.database}")
-    if found.layout.database == "shared" and any(c.tree or c.compression or c.block_size for c in found.cells):
-        raise UsageError(f"{path}: a shared database has one tree; a cell has another", mend='database = "own"')
+    database, cells = found.layout.database, found.cells
+    if database in ("shared", "grown") and any(c.tree or c.compression or c.block_size for c in cells):
+        raise UsageError(f"{path}: a {database} database has one tree; a cell has another", mend='database = "own"')
+    if not (database == "grown") == cells[0].once == any(c.once for c in cells):
+        raise UsageError(
+            f"{path}: a grown database, and no other, is made by cells that are run once, the first of all"
+        )

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ground.results.categories import Categories
-from ground.results.cells import Judged, Value
-from ground.results.experiment import Baseline, StepRecord
+from ground.results.cells import Baseline, Judged, Value
+from ground.results.experiment import StepRecord
 from ground.results.interval import Interval
 from ground.results.record import RunRecord, Window
 

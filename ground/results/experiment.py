@@ -4,34 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ground.results.cells import Baseline
 from ground.results.resumable import ResumableRun
 from ground.results.writes import Writes
 
-__all__ = ("Baseline", "ExperimentRecord", "ExperimentRun", "StepRecord")
+__all__ = ("ExperimentRecord", "ExperimentRun", "StepRecord")
 
 SCHEMA = 1
-
-
-@dataclass
-class Baseline:
-    """What fio got from the device: figures per read, latencies in us, reqsz in KiB.
-
-    lat: by fio, submission to completion; io_lat: by the device's counter over the whole fio process
-    others: part of the bytes read from the device in that time that fio did not read
-    """
-
-    iops: float
-    reads: int
-    us_per: float
-    sy_per: float
-    lat: float
-    io_lat: float
-    reqsz: float
-    others: float = 0.0
-
-    @property
-    def cpu_per(self) -> float:
-        return self.us_per + self.sy_per
 
 
 @dataclass

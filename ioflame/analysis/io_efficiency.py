@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ground.results.cells import Judged, Value
+from ground.results.cells import Baseline, Judged, Value
 from ground.results.efficiency import (
     CategoryShare,
     CategoryTable,
@@ -22,7 +22,7 @@ from ground.results.efficiency import (
     FioRuns,
     MeasuredStep,
 )
-from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
+from ground.results.experiment import ExperimentRecord, StepRecord
 from ground.results.metrics import cpu_profiled
 from ioflame.analysis.bootstrap import Draws, Resamples, share_draws
 from ioflame.analysis.metric_intervals import figures, slice_columns

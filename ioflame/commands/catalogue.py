@@ -14,7 +14,7 @@ from ground.text.columns import fold_line
 from ground.text.progress import terminal_width
 from ground.text.units import format_bytes, format_count
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
-from ioflame.measure.cells import commands_of, resolve_cells
+from ioflame.measure.cell_plan import commands_of, resolve_cells
 from ioflame.measure.estimate import plan_lines
 from ioflame.measure.experiment import WRITERS, as_experiment
 from ioflame.measure.job import Planned, planned

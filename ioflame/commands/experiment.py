@@ -20,13 +20,8 @@ from ground.system.process import interruptible, tool_path
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.measure.cells import (
-    CellsJob,
-    check_host,
-    conduct_cells,
-    refuse_others,
-    resolve_cells,
-)  # fmt: skip
+from ioflame.measure.cell_plan import CellsJob, check_host, resolve_cells
+from ioflame.measure.cells import conduct_cells, refuse_others
 from ioflame.measure.experiment import analysed, as_experiment, conduct, laid_out, resumed, write_tables
 from ioflame.measure.job import Job, new_record, resolve
 from ioflame.measure.options import ProfileOptions

@@ -10,8 +10,9 @@ from pathlib import Path
 from collectors.perf import with_dwarf
 from ground.errors import UsageError
 from ground.results.categories import read_categories
+from ground.results.cells import Baseline
 from ground.results.efficiency import Efficiency, MeasuredStep
-from ground.results.experiment import Baseline, ExperimentRecord, ExperimentRun, StepRecord
+from ground.results.experiment import ExperimentRecord, ExperimentRun, StepRecord
 from ground.results.files import Files
 from ground.results.record import RunRecord
 from ground.results.run import Run, open_run

@@ -10,9 +10,10 @@ from itertools import zip_longest
 import pytest
 
 from ground.results.categories import Categories, Category
+from ground.results.cells import Baseline
 from ground.results.checks import Check, Verdict
 from ground.results.efficiency import MeasuredStep
-from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
+from ground.results.experiment import ExperimentRecord, StepRecord
 from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
 from ioflame.analysis.io_efficiency import Row, efficiency, rows
 from tests.records import window

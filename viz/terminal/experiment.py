@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ground.results.cells import Value
+from ground.results.cells import Baseline, Value
 from ground.results.checks import Verdict
 from ground.results.efficiency import Change, Efficiency, EfficiencyRow, FioRuns, MeasuredStep
-from ground.results.experiment import Baseline, ExperimentRecord
+from ground.results.experiment import ExperimentRecord
 from ground.results.metrics import LEGEND
 from ground.system.host import describe_host
 from viz.terminal.columns import aligned, folded
