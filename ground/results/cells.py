@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
 
+from ground.errors import UsageError
 from ground.results.resumable import ResumableRun
 
-__all__ = ("BASELINE_FIGURES", "Baseline", "CellOutcome", "CellsRecord", "CellsRun", "Heading", "Judged", "Value")
+__all__ = (
+    "BASELINE_FIGURES", "FORMER", "Baseline", "CellOutcome", "CellsRecord", "CellsRun", "Change", "Heading",
+    "Judged", "Value",
+)  # fmt: skip
 
 SCHEMA = 1
+# The record of an io-efficiency before it was of cells.
+FORMER = "experiment.json"
 
 
 @dataclass
@@ -97,6 +105,17 @@ class CellsRun(ResumableRun[CellsRecord]):
     form = CellsRecord
     what = "an experiment of cells"
 
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        """UsageError also for an io-efficiency of an ioflame that had no cells for it."""
+        if (directory / FORMER).is_file() and not cls.is_in(directory):
+            raise UsageError(
+                f"{directory} was begun by an older ioflame, whose io-efficiency had no cells",
+                means="it cannot go on; the runs in it are read as any other: ioflame report|show DIRECTORY/RUN",
+                mend="leave --resume out",
+            )
+        return super().open(directory)
+
     @staticmethod
     def name_of(record: CellsRecord) -> str:
         return record.name
@@ -127,3 +146,11 @@ class Judged:
 
     holds: bool | None
     why: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Between two cells. percent: of the first; None where no difference is seen; of_fio: fio's runs differ as much."""
+
+    percent: float | None
+    of_fio: bool = False

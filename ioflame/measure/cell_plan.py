@@ -50,7 +50,7 @@ class CellsJob:
     """An experiment of cells that can be run here: nothing of it has been started.
 
     builds: by name, the base first; recording: how perf records a step that is a workload; None where none is
-    own:    what cells run with that name an engine or a client, by both names
+    own:    what cells run with that name an engine or a client, by both names; notes: what is profile's, in words
     """
 
     options: ProfileOptions
@@ -62,6 +62,7 @@ class CellsJob:
     place: Path
     recording: Plan | None
     own: Mapping[tuple[str, str], tuple[Engine, EngineBuild]]
+    notes: Sequence[str] = ()
 
     @property
     def build(self) -> EngineBuild:
@@ -152,12 +153,14 @@ def resolve_cells(
     """
     cells = read_cells(name, engine, tuple(PROOFS))
     place = options.db_dir or Path("db").absolute() / f"{engine.name}-{cells.name}"
+    notes: list[str] = []
     if cells.scale:
         _refuse_what_cells_have(options)
     else:
         options = _with_perf(options)
         plan = resolve(options, reporter, cells.name, engine) if reporter else planned(options, cells.name, engine)
         cells, place = _as_profile(cells, plan).of_users(users), plan.db_dir
+        notes = [f"{plan.configuration.name}: {plan.configuration.about}", *plan.sizing.notes]
     if options.scale not in cells.scale:
         raise UsageError(
             f"SCALE={options.scale} is not known to {cells.name}", means="nothing was started",
@@ -180,7 +183,7 @@ def resolve_cells(
         stackfold_binary()
         recording = plan_recording(options.event, options.frequency, options.callgraph)
     keys = scale.num_keys if cells.layout.database == "grown" else options.num_keys or scale.num_keys
-    job = CellsJob(options, cells, engine, builds, keys, rounds or scale.rounds, place, recording, own)
+    job = CellsJob(options, cells, engine, builds, keys, rounds or scale.rounds, place, recording, own, notes)
     for run in cells.runs(1):
         # A flag that the client lacks is refused now, and not in the middle.
         for step in commanded(job, run.cell) if not job.without(run.cell) else ():

@@ -127,6 +127,10 @@ def _keep_own_log(name: str, directory: Path, to: Path) -> None:
         shutil.copyfile(directory / name, to)
 
 
+# What may be another when an experiment goes on: it changes no figure.
+_FREE = ("out", "quiet")
+
+
 def refuse_others(going: CellsRun, now: CellsRecord) -> None:
     """UsageError where what is still to do cannot be put into one table with what is done."""
     then = going.record
@@ -136,11 +140,14 @@ def refuse_others(going: CellsRun, now: CellsRecord) -> None:
             means="its cells and these cannot be put into one table",
             mend="the same experiment, SCALE, REPEATS and NUM_KEYS as then, or leave --resume out",
         )
-    if then.tools != now.tools or then.builds != now.builds:
-        told, asked = ({**one.tools, **{n: str(facts) for n, facts in one.builds.items()}} for one in (then, now))
-        named = "; ".join(f"{n}: {v} then, {asked.get(n)} now" for n, v in told.items() if v != asked.get(n))
+    told, asked = (
+        {**one.options, **one.tools, **{n: str(facts) for n, facts in one.builds.items()}} for one in (then, now)
+    )
+    differing = sorted(n for n in told.keys() | asked.keys() if n not in _FREE and told.get(n) != asked.get(n))
+    if differing:
+        named = "; ".join(f"{n}: {told.get(n, 'not given')} then, {asked.get(n, 'not given')} now" for n in differing)
         raise UsageError(
-            f"{going.directory} was measured with another build: {named}",
+            f"{going.directory} was measured with another build or other options: {named}",
             means="its cells and these cannot be put into one table",
-            mend="the same DB_BENCH as then, or leave --resume out",
+            mend="the same options and DB_BENCH as then, or leave --resume out",
         )

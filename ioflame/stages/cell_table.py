@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ground.results.cells import CellsRecord, Heading, Judged, Value
+from ioflame.analysis.bootstrap import Draws
+from ioflame.analysis.cell_draws import spread_of_draws, value_of_draws
 from ioflame.analysis.cells import Spread, judge, spread_of, summary_of
 from workloads.cells import Cells, Column, Hold
 
 __all__ = ("headings_of", "judged", "values_of")
+
+Values = dict[str, dict[str, Value | None]]
+# By row of the table, then by column.
+Drawn = Mapping[str, Mapping[str, Draws]]
 
 
 def headings_of(cells: Cells) -> list[Heading]:
     return [Heading(column.name, column.about, column.digits) for column in cells.columns]
 
 
-def values_of(cells: Cells, record: CellsRecord) -> dict[str, dict[str, Value | None]]:
-    """By row of the table, then by column."""
+def values_of(cells: Cells, record: CellsRecord, drawn: Drawn | None = None) -> Values:
+    """By row of the table, then by column. drawn: the columns by the seconds of the runs, where these are its spread"""
+    if drawn is not None:
+        runs = {row.name: len(record.figures(row.cell.name)) for row in cells.table_rows()}
+        return {
+            row: {c.name: value_of_draws(of[c.name], n) if c.name in of else None for c in cells.columns}
+            for row, n in runs.items()
+            for of in [drawn.get(row, {})]
+        }
     return {
         row.name: {
             column.name: summary_of(_every(column.at(row.step), record.figures(row.cell.name)))
@@ -38,13 +51,13 @@ def _spread(column: Column, runs: Sequence[Mapping[str, float]]) -> Spread | Non
     return spread_of(_every(column, runs), (known[0], known[1]) if alone else None)
 
 
-def judged(cells: Cells, record: CellsRecord) -> list[tuple[Hold, Judged]]:
+def judged(cells: Cells, record: CellsRecord, drawn: Drawn | None = None) -> list[tuple[Hold, Judged]]:
     """What has to hold, each with what became of it."""
-    values = values_of(cells, record)
-    return [(hold, _judge(cells, record, values, hold)) for hold in cells.holds]
+    values = values_of(cells, record, drawn)
+    return [(hold, _judge(cells, record, values, drawn, hold)) for hold in cells.holds]
 
 
-def _judge(cells: Cells, record: CellsRecord, values: Mapping[str, Mapping[str, Value | None]], hold: Hold) -> Judged:
+def _judge(cells: Cells, record: CellsRecord, values: Values, drawn: Drawn | None, hold: Hold) -> Judged:
     rows = {row.name: row for row in cells.table_rows()}
     left_out = {run.cell for run in record.runs if run.status == "left out"}
     names = hold.cells or [name for name, row in rows.items() if row.cell.name not in left_out]
@@ -60,5 +73,11 @@ def _judge(cells: Cells, record: CellsRecord, values: Mapping[str, Mapping[str, 
         return {name: None if value is None else value.median for name, value in found.items()}
 
     column = next(column for column in cells.columns if column.name == hold.column)
-    spreads = {name: _spread(column.at(rows[name].step), record.figures(rows[name].cell.name)) for name in names}
+    spreads: dict[str, Spread | None] = {}
+    for name in names:
+        of_row = None if drawn is None else drawn.get(name, {}).get(column.name)
+        if drawn is None:
+            spreads[name] = _spread(column.at(rows[name].step), record.figures(rows[name].cell.name))
+        else:
+            spreads[name] = None if of_row is None else spread_of_draws(of_row)
     return judge(hold.proof, of(hold.column), of(hold.other) if hold.other else {}, hold.low, hold.high, spreads)
