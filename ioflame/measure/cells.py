@@ -75,6 +75,7 @@ def _one(job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, rep
                     text = database.apply(step, job.threads(run.cell, step), children, reporter, log)
                     own = engine.figures(text, step, directory)
                 own |= {"read_kib": (read_by_children() - before) / 1024, "num_keys": database.shape.num_keys,
+                        "entry_bytes": database.shape.key_size + database.shape.value_size,
                         "du_kib": sum(entry.stat().st_blocks for entry in os.scandir(directory)) // 2}  # fmt: skip
                 # Half of what is written beside reads was there when the mean read came.
                 share = 0.5 if engine.step(step).write_rate else 1.0
