@@ -27,7 +27,9 @@ class ExperimentView:
     """What page and terminal show of it.
 
     about, facts:      what it is; when, where and with what it was run
-    values, published: by cell, then by column; spread: what the ends of a value are
+    values, published: by cell, then by column; spread: what the ends of a value are; ends: what these are called
+    beside:            what the breakdowns are, as a heading
+    report_tsv:        its rows as benchmark.sh has them, as a file; "" where it has none
     charted:           columns that have a chart
     relative:          tables against a base, by what they are of
     builds:            facts of each build, by name
@@ -42,6 +44,9 @@ class ExperimentView:
     judged: Sequence[tuple[str, Judged]]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spread: str = ""
+    ends: tuple[str, str] = ("quarter", "three quarters")
+    beside: str = "Where the CPU goes"
+    report_tsv: str = ""
     charted: Sequence[str] = ()
     relative: Sequence[tuple[str, RelativeTable]] = ()
     breakdowns: Sequence[Breakdown] = ()

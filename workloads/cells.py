@@ -6,24 +6,24 @@ An experiment's file names its cells, the columns of its table and what has to h
 from __future__ import annotations
 
 import itertools
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from ground.errors import UsageError
-from workloads.engine import Engine
-from workloads.experiment import read_file
 from workloads.steps import DatabaseShape
 
 __all__ = (
-    "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout", "has_cells",
-    "older", "own_figure", "read_cells",
+    "BASELINE", "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout",
+    "older",
 )  # fmt: skip
 
+# A step of no engine: fio reads the database's own files, as the engine reads them.
+BASELINE = "fio"
 # Of the client, by name.
 Flags = dict[str, int | float | bool | str]
 # What a size that scales with the data is at least: below it a level is too small to be one.
@@ -57,10 +57,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     published_keys: of the database that the sizes in `scaled` belong to; these shrink with the number of keys
     tree:           further flags, as they are
     database:       `own`: made for the cell and removed after it; `shared`: loaded once for all cells, by nobody's
-                    flags, and kept; `none`: a directory that holds nothing
+                    flags, and kept; `grown`: made by the cells that are run once, further by each, and kept;
+                    `none`: a directory that holds nothing
     """
 
-    database: str = "own"
+    database: Literal["own", "shared", "grown", "none"] = "own"
     published_keys: int = 0
     key_size: int = 20
     value_size: int = 400
@@ -76,10 +77,12 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A column of the table: the sum of the figures `part` over the sum of those of `per`, `times` a number.
 
     A figure is called after its step, `load.compacted_gb`, of a cell's last step `last.compacted_gb`, and where steps
-    are rows `own.compacted_gb`.
+    are rows `own.compacted_gb`; one with a minus before its name is taken off.
+    off:    a figure that the value is told against, in percent above it; "" where the value itself is told
     form:   `ratio` as said, or `filled`: 1 - exp(-ratio), the share of keys that so many random writes a key have made
     about:  its line in the legend
     metric: where builds are compared, what it is: `qps` (a rate, more is better) or `cpuPer` (a cost); "" not compared
+    drifts: a figure of fio's runs: a difference that is no larger than theirs may be the device's; chart: it has one
     """
 
     name: str
@@ -88,12 +91,45 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     per: list[str] = []
     times: float = 1.0
     digits: int = 1
+    off: str = ""
     form: Literal["ratio", "filled"] = "ratio"
     metric: Literal["", "qps", "cpuPer"] = ""
+    drifts: str = ""
+    chart: bool = False
+
+    @property
+    def figures(self) -> list[str]:
+        """All that it is worked out of."""
+        return [name.removeprefix("-") for name in (*self.part, *self.per)] + [self.off] * bool(self.off)
+
+    def at(self, step: str) -> Column:
+        """Where the step is a row of the table: `own.` is that step's."""
+        part, per = ([name.replace("own.", f"{step}.", 1) if step else name for name in names]
+                     for names in (self.part, self.per))  # fmt: skip
+        return msgspec.structs.replace(self, part=part, per=per)
+
+    def value(self, figures: Mapping[str, float]) -> float | None:
+        """Infinite where something is divided by nothing, None where a figure is missing.
+
+        `filled` is the share of n keys that came up in w random draws, the limit of 1 - (1 - 1/n)^w.
+        """
+
+        def total(names: Sequence[str]) -> float:
+            return sum(-figures[name[1:]] if name.startswith("-") else figures[name] for name in names)
+
+        if not all(name in figures for name in self.figures):
+            return None
+        whole, top = total(self.per) if self.per else 1.0, total(self.part)
+        ratio = top / whole if whole else math.inf
+        value = self.times * (-math.expm1(-ratio) if self.form == "filled" else ratio)
+        return 100 * (value / figures[self.off] - 1) if self.off else value
 
 
 class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of the CPU us per query of a measured step: by `role` of its threads, or by a view of categories."""
+    """A table of the CPU us per query of a measured step: by `role` of its threads, or by a view of categories.
+
+    step: `last` for the last one of each cell
+    """
 
     step: str
     by: str
@@ -130,6 +166,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     since:         the engine's first version that has what it needs; an older one leaves the cell out
     engine, client: its own; "" for those that were asked for
     keys:          of its database, as a multiple of the scale's
+    once:          it makes what the cells after it find of a grown database: no row of the table, in one round alone
+    levels:        non-empty levels that its workloads have to find; "" for what each says itself
     """
 
     name: str
@@ -144,6 +182,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     of: str = ""
     configuration: str = ""
     limited: bool = False
+    once: bool = False
+    levels: Literal["", "any", "several", "one"] = ""
     tree: Flags = {}
     flags: Flags = {}
     step_flags: dict[str, Flags] = {}
@@ -178,6 +218,8 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     rows:    the steps that are rows of the table, each of every cell, as `cell: step`; none where a cell is a row
     same:    facts of builds without which a difference between two of them says nothing of what is compared
     engines: every cell is run once with each, by name; the first is the base
+    scale:   none where those of `ioflame profile` hold, with all its options, and each cell is run with each of USERS
+    spread:  of a value: the quarters of a cell's runs, or the 95 % interval by `bootstrap` over runs and their seconds
     """
 
     about: str
@@ -185,7 +227,8 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     cannot: str
     columns: list[Column]
     holds: list[Hold]
-    scale: dict[str, CellScale]
+    scale: dict[str, CellScale] = {}
+    spread: Literal["quarters", "bootstrap"] = "quarters"
     cells: list[Cell] = []
     factors: list[Factor] = []
     rows: list[str] = []
@@ -198,9 +241,10 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
 
     def table_rows(self) -> list[CellRow]:
         """The rows of the table."""
+        cells = [cell for cell in self.cells if not cell.once]
         if not self.rows:
-            return [CellRow(cell.name, cell, "", cell.published) for cell in self.cells]
-        return [CellRow(f"{cell.name}: {step}", cell, step, {}) for step in self.rows for cell in self.cells]
+            return [CellRow(cell.name, cell, "", cell.published) for cell in cells]
+        return [CellRow(f"{cell.name}: {step}", cell, step, {}) for step in self.rows for cell in cells]
 
     def at(self, scale: str) -> Cells:
         """With the cells of a scale, and the proofs that look at none but them."""
@@ -215,6 +259,11 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     def steps_of(self, cell: Cell) -> list[str]:
         return cell.steps or self.steps
 
+    def tree_before(self, cell: Cell) -> list[str]:
+        """The steps that made what a cell finds of a grown database: of the cells before it that are run once."""
+        before = itertools.takewhile(lambda one: one.name != cell.name, self.cells)
+        return [step for one in before if one.once for step in self.steps_of(one)]
+
     def shape(self, cell: Cell, num_keys: int) -> DatabaseShape:
         """The database of a cell; sizes in `scaled` are those of the published one, by the number of keys."""
         layout, num_keys = self.layout, num_keys * cell.keys
@@ -228,6 +277,11 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
             num_keys, layout.key_size, layout.value_size, cell.block_size or layout.block_size, layout.block_align,
             cell.compression or layout.compression, layout.bloom_bits, {**scaled, **own},
         )  # fmt: skip
+
+    def combined(self) -> Cells:
+        """With every combination of its factors as a cell."""
+        combined = list(_combined(self.factors)) if self.factors else []
+        return msgspec.structs.replace(self, cells=[*combined, *self.cells])
 
     def of_engines(self) -> Cells:
         """Every cell once for each engine, as `CELL, ENGINE`; as it is where the file names none."""
@@ -247,24 +301,34 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
         """Every cell once for each build, and so every proof; as it is where there is one build, which has no name."""
         if len(names) < 2:
             return self
-        own = {cell.name: {build: f"{cell.name}, {build}" for build in names} for cell in self.cells}
+        found = self._with_each({name: {"build": name} for name in names})
         cells = [
-            msgspec.structs.replace(cell, name=own[cell.name][build], of=cell.name, build=build)
-            for cell in self.cells
-            for build in names
+            cell if cell.once else msgspec.structs.replace(cell, of=cell.name.removesuffix(f", {cell.build}"))
+            for cell in found.cells
         ]
-        rows = {row.name: row for row in self.table_rows()}
+        return msgspec.structs.replace(found, cells=cells)
 
-        def of(name: str, build: str) -> str:
-            return own[rows[name].cell.name][build] + name.removeprefix(rows[name].cell.name)
+    def of_users(self, users: Sequence[int]) -> Cells:
+        """Every cell with each number of threads, but for those that are run once, and so every proof."""
+        return self._with_each({f"{count} user{'s' * (count != 1)}": {"threads": count} for count in users})
 
+    def _with_each(self, ways: Mapping[str, Mapping[str, Any]]) -> Cells:
+        """Every cell, but for those that are run once, in each way, as `CELL, WAY`, with the fields that make it one;
+        every proof of the cells of each."""
+        cells = [
+            cell if cell.once else msgspec.structs.replace(cell, name=f"{cell.name}, {way}", **fields)
+            for cell in self.cells
+            for way, fields in list(ways.items())[: 1 if cell.once else None]
+        ]
+        rows = {row.name: row.cell.name for row in self.table_rows()}
         holds = [
             msgspec.structs.replace(
-                hold, what=f"{build}: {hold.what}", cells=[of(name, build) for name in hold.cells or list(rows)]
+                hold, what=f"{way}: {hold.what}",
+                cells=[f"{rows[name]}, {way}{name.removeprefix(rows[name])}" for name in hold.cells or rows],
             )
             for hold in self.holds
-            for build in names
-        ]
+            for way in ways
+        ]  # fmt: skip
         return msgspec.structs.replace(self, cells=cells, holds=holds)
 
     @property
@@ -275,18 +339,20 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self, rounds: int) -> Iterator[CellRun]:
         """Every cell in every round; each round begins with another one, so that a drift is nobody's.
 
-        A cell of several builds is run with one after the other, with the base first and last.
+        A cell of several builds is run with one after the other, with the base first and last. All rounds of the cells
+        before one that is run once come before that.
         """
-        groups: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            groups.setdefault(cell.of or cell.name, []).append(cell)
-        order = [[*group, *group[:1]] if len(group) > 1 else group for group in groups.values()]
-        turns = dict.fromkeys((cell.name for cell in self.cells), 0)
-        for turn in range(rounds):
-            first = turn % len(order)
-            for cell in (cell for group in [*order[first:], *order[:first]] for cell in group):
-                turns[cell.name] += 1
-                yield CellRun(cell, turns[cell.name], turn + 1)
+        for _, block in itertools.groupby(self.cells, lambda cell: cell.once and cell.name):
+            groups: dict[str, list[Cell]] = {}
+            turns: Counter[str] = Counter()
+            for cell in block:
+                groups.setdefault(cell.of or cell.name, []).append(cell)
+            order = [[*group, *group[:1]] if len(group) > 1 else group for group in groups.values()]
+            for turn in range(1 if order[0][0].once else rounds):
+                first = turn % len(order)
+                for cell in (cell for group in [*order[first:], *order[:first]] for cell in group):
+                    turns[cell.name] += 1
+                    yield CellRun(cell, turns[cell.name], turn + 1)
 
 
 @dataclass(frozen=True)
@@ -306,15 +372,6 @@ class CellRow:
     cell: Cell
     step: str
     published: Mapping[str, float]
-
-    def figure(self, name: str) -> str:
-        """A figure of a column, as the cell's runs have it."""
-        return own_figure(self.step, name)
-
-
-def own_figure(step: str, name: str) -> str:
-    """A figure of a column whose step is a row of the table: `own.` is that step's."""
-    return f"{step}.{name.removeprefix('own.')}" if name.startswith("own.") else name
 
 
 def older(version: str, than: str) -> bool:
@@ -340,61 +397,3 @@ _NONE = msgspec.structs.asdict(Cell(name=""))
 def _parts(num_keys: int) -> Mapping[str, int]:
     """`{keys_2}`, `{keys_8}` ...: the number of keys over so many."""
     return {f"keys_{parts}": num_keys // parts for parts in (2, 4, 8, 16, 32, 64)}
-
-
-def has_cells(name: str) -> bool:
-    """True for an experiment of cells, by its file."""
-    return not {"cells", "factors"}.isdisjoint(read_file(name)[1])
-
-
-def read_cells(name: str, engine: Engine, proofs: Sequence[str]) -> Cells:
-    """The experiment called `name`, or in the file of that path. UsageError naming what is wrong in it.
-
-    proofs: the names there are
-    """
-    path, data = read_file(name)
-    known: dict[str, Any] = {k: v for k, v in data.items() if k in Cells.__struct_fields__}
-    try:
-        found = msgspec.convert({**known, "name": path.stem}, Cells)
-        if found.factors:
-            found = msgspec.structs.replace(found, cells=[*_combined(found.factors), *found.cells])
-        found = found.of_engines()
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path} is not an experiment of cells: {error}", means="nothing was started") from None
-    _check(path, found, engine, proofs)
-    return found
-
-
-def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> None:
-    names = [cell.name for cell in found.cells]
-    columns = [column.name for column in found.columns]
-    rows = [row.name for row in found.table_rows()]
-    steps, known = [*engine.steps(), *engine.workloads()], list(engine.configurations())
-    wanted = [
-        ("cell", "a name of its own", [n for n in names if names.count(n) > 1]),
-        ("cell", "a name for files", [n for n in names if "/" in n or n.startswith(".")]),
-        ("step", f"one of {', '.join(steps)}", [s for c in found.cells for s in found.steps_of(c) if s not in steps]),
-        (
-            "configuration",
-            f"one of {', '.join(known)}",
-            [c.configuration for c in found.cells if c.configuration and c.configuration not in known],
-        ),
-        ("proof", f"one of {', '.join(proofs)}", [h.proof for h in found.holds if h.proof not in proofs]),
-        (
-            "breakdown of the step",
-            f"one of {', '.join(engine.workloads())}",
-            [b.step for b in found.breakdowns if b.step not in engine.workloads()],
-        ),
-        ("column", f"one of {', '.join(columns)}", [h.column for h in found.holds if h.column not in columns]),
-        ("cell", f"one of {', '.join(rows)}", [c for h in found.holds for c in h.cells if c not in rows]),
-        ("cell", f"one of {', '.join(names)}", [c for s in found.scale.values() for c in s.cells if c not in names]),
-    ]
-    for what, right, wrong in wanted:
-        if wrong:
-            raise UsageError(f"{path}: {what} {wrong[0]!r} is not {right}", means="nothing was started")
-    if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
-        raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
-    if found.layout.database not in ("own", "shared", "none"):
-        raise UsageError(f"{path}: layout.database = own, shared or none, not {found.layout.database}")
-    if found.layout.database == "shared" and any(c.tree or c.compression or c.block_size for c in found.cells):
-        raise UsageError(f"{path}: a shared database has one tree; a cell has another", mend='database = "own"')

@@ -22,7 +22,6 @@ from typing import Any
 import msgspec
 
 from ground.errors import HostError, MeasurementError, UsageError
-from ground.results.writes import Writes
 from ground.system.binaries import built_binary
 from workloads.definitions import check_definition
 from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
@@ -305,10 +304,6 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def parse_tree(self, log: str) -> Tree:
         """The last level table in a log, and the memtables; MeasurementError when there is no table."""
-
-    @abc.abstractmethod
-    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
-        """What a preparing step wrote; None where its log does not state it."""
 
     @abc.abstractmethod
     def parse_result(self, log: str, workload: str) -> EngineResult | None:

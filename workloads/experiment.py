@@ -1,83 +1,23 @@
-"""Reads an experiment's file and lays out its steps: one for each number of users and each repeat."""
+"""Finds, reads and checks the file of an experiment."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ground.errors import UsageError
 from ground.system.atomic_files import read_toml
+from workloads.cells import BASELINE, Cells
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine
 
-__all__ = (
-    "KINDS", "Experiment", "PlannedStep", "experiment_names", "own_definitions", "read_experiment", "read_file",
-)  # fmt: skip
+__all__ = ("experiment_names", "own_definitions", "read_cells")
 
-KINDS = ("prepare", "measure", "baseline")
-# Further keys of an experiment of cells.
-_CELLS = (
-    "shows", "cannot", "cells", "factors", "rows", "columns", "holds", "scale", "layout", "breakdowns", "same",
-    "engines",
-)  # fmt: skip
 _DIRECTORY = Path(__file__).with_name("experiments")
-
-
-@dataclass(frozen=True)
-class PlannedStep:
-    """A step to be run once.
-
-    id:     unique in its experiment, the same whenever the same experiment is laid out: `05-readrandom-u1-r1`
-    kind:   `prepare`, `measure` or `baseline`
-    step:   the engine's step or workload; `fio` for a baseline
-    users:  threads or jobs; 1 for a prepare step that has no say in it
-    levels: `any`, `several` or `one`
-    """
-
-    id: str
-    kind: str
-    step: str
-    users: int
-    repeat: int
-    levels: str = "any"
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """An experiment as its file has it.
-
-    orders: how shares of the owner view moved from the first step to the last where it was published: `falls`, `rises`
-    """
-
-    name: str
-    about: str
-    steps: tuple[tuple[str, str, str], ...]
-    orders: Mapping[str, str]
-
-    def plan(self, users: Sequence[int], repeats: int) -> Iterator[PlannedStep]:
-        """Every step in order. What follows a prepare step is repeated as a block, so that repeats see one tree."""
-        number = 0
-        for block in self._blocks():
-            prepare = block and block[0][0] == "prepare"
-            for repeat in range(1, 2 if prepare else repeats + 1):
-                for kind, step, levels in block:
-                    for count in (max(users),) if kind == "prepare" else users:
-                        number += 1
-                        name = step if kind == "prepare" else f"{step}-u{count}-r{repeat}"
-                        yield PlannedStep(f"{number:02}-{name}", kind, step, count, repeat, levels)
-
-    def _blocks(self) -> Iterator[list[tuple[str, str, str]]]:
-        block: list[tuple[str, str, str]] = []
-        for entry in self.steps:
-            if block and (entry[0] == "prepare" or block[0][0] == "prepare"):
-                yield block
-                block = []
-            block.append(entry)
-        if block:
-            yield block
 
 
 def experiment_names() -> dict[str, str]:
@@ -94,7 +34,7 @@ def own_definitions(name: str) -> dict[str, Any]:
     UsageError for a key that an experiment does not have.
     """
     path, data = read_file(name)
-    known = ["about", "steps", "orders", *DEFINITIONS, *(_CELLS if "cells" in data or "factors" in data else ())]
+    known = [*(key for key in Cells.__struct_fields__ if key != "name"), *DEFINITIONS]
     unknown = sorted(data.keys() - set(known))
     if unknown:
         raise UsageError(f"{path} has {', '.join(unknown)}; an experiment has {', '.join(known)}")
@@ -128,26 +68,58 @@ def read_file(name: str, within: tuple[str, ...] = ()) -> tuple[Path, dict[str, 
     return path, {**read_file(other, (*within, name))[1], **data}
 
 
-def read_experiment(name: str, engine: Engine) -> Experiment:
-    """The experiment called `name`, or in the file of that path. UsageError naming the line of a wrong step."""
+def read_cells(name: str, engine: Engine, proofs: Sequence[str]) -> Cells:
+    """The experiment called `name`, or in the file of that path. UsageError naming what is wrong in it.
+
+    proofs: the names there are
+    """
     path, data = read_file(name)
+    known: dict[str, Any] = {k: v for k, v in data.items() if k in Cells.__struct_fields__}
     try:
-        entries = [dict(entry) for entry in data["steps"]]
-        about, orders = str(data["about"]), dict(data.get("orders", {}))
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path} is not an experiment: {error!r}") from None
-    steps = []
-    known_steps = {"prepare": list(engine.steps()), "measure": list(engine.workloads()), "baseline": ["fio"]}
-    for number, entry in enumerate(entries, start=1):
-        levels = str(entry.pop("levels", "any"))
-        if len(entry) != 1 or next(iter(entry)) not in KINDS or levels not in ("any", "several", "one"):
-            raise UsageError(f"{path}: step {number} has to name one of {', '.join(KINDS)}: {entry}")
-        ((kind, step),) = entry.items()
-        if step not in known_steps[kind]:
-            known = ", ".join(known_steps[kind])
-            raise UsageError(f"{path}: step {number}: {engine.name} has no {kind} step {step}; it has {known}")
-        steps.append((kind, str(step), levels))
-    for category, moves in orders.items():
-        if moves not in ("falls", "rises"):
-            raise UsageError(f"{path}: the share of {category} {moves!r}", mend='"falls" or "rises"')
-    return Experiment(path.stem, about, tuple(steps), orders)
+        found = msgspec.convert({**known, "name": path.stem}, Cells).combined().of_engines()
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{path} is not an experiment: {error}",
+            means="nothing was started",
+            mend="docs/experiments.md has its keys",
+        ) from None
+    _check(path, found, engine, proofs)
+    return found
+
+
+def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> None:
+    names = [cell.name for cell in found.cells]
+    columns = [column.name for column in found.columns]
+    rows = [row.name for row in found.table_rows()]
+    steps, known = [*engine.steps(), *engine.workloads(), BASELINE], list(engine.configurations())
+    wanted = [
+        ("cell", "a name of its own", [n for n in names if names.count(n) > 1]),
+        ("cell", "a name for files", [n for n in names if "/" in n or n.startswith(".")]),
+        ("step", f"one of {', '.join(steps)}", [s for c in found.cells for s in found.steps_of(c) if s not in steps]),
+        (
+            "configuration",
+            f"one of {', '.join(known)}",
+            [c.configuration for c in found.cells if c.configuration and c.configuration not in known],
+        ),
+        ("proof", f"one of {', '.join(proofs)}", [h.proof for h in found.holds if h.proof not in proofs]),
+        (
+            "breakdown of the step",
+            f"one of {', '.join(engine.workloads())}",
+            [b.step for b in found.breakdowns if b.step not in (*engine.workloads(), "last")],
+        ),
+        ("column", f"one of {', '.join(columns)}", [h.column for h in found.holds if h.column not in columns]),
+        ("cell", f"one of {', '.join(rows)}", [c for h in found.holds for c in h.cells if c not in rows]),
+        ("cell", f"one of {', '.join(names)}", [c for s in found.scale.values() for c in s.cells if c not in names]),
+    ]
+    for what, right, wrong in wanted:
+        if wrong:
+            raise UsageError(f"{path}: {what} {wrong[0]!r} is not {right}", means="nothing was started")
+    if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
+        raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
+    database, cells = found.layout.database, found.cells
+    if database in ("shared", "grown") and any(c.tree or c.compression or c.block_size for c in cells):
+        raise UsageError(f"{path}: a {database} database has one tree; a cell has another", mend='database = "own"')
+    if not (database == "grown") == cells[0].once == any(c.once for c in cells):
+        raise UsageError(
+            f"{path}: a grown database, and no other, is made by cells that are run once, the first of all"
+        )

@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
 
+from ground.errors import UsageError
 from ground.results.resumable import ResumableRun
 
-__all__ = ("CellOutcome", "CellsRecord", "CellsRun", "Heading", "Judged", "Value")
+__all__ = (
+    "BASELINE_FIGURES", "FORMER", "Baseline", "CellOutcome", "CellsRecord", "CellsRun", "Change", "Heading",
+    "Judged", "Value",
+)  # fmt: skip
 
 SCHEMA = 1
+# The record of an io-efficiency before it was of cells.
+FORMER = "experiment.json"
+
+
+@dataclass
+class Baseline:
+    """What fio got from the device: figures per read, latencies in us, reqsz in KiB.
+
+    lat: by fio, submission to completion; io_lat: by the device's counter over the whole fio process
+    others: part of the bytes read from the device in that time that fio did not read
+    """
+
+    iops: float
+    reads: int
+    us_per: float
+    sy_per: float
+    lat: float
+    io_lat: float
+    reqsz: float
+    others: float = 0.0
+
+    @property
+    def cpu_per(self) -> float:
+        return self.us_per + self.sy_per
+
+
+# Of a `Baseline`, those of a read.
+BASELINE_FIGURES = ("iops", "reqsz", "us_per", "sy_per", "cpu_per", "lat", "io_lat")
 
 
 @dataclass
@@ -18,6 +52,7 @@ class CellOutcome:
     turn, round: which of the cell's runs it is, and the round that it is part of
     runs:   by step, of one that was measured window by window: its run directory, relative
     amiss:  checks of those runs that failed, in words
+    baselines: of its steps that are fio, in their order
     """
 
     cell: str
@@ -30,6 +65,7 @@ class CellOutcome:
     why: str = ""
     runs: dict[str, str] = field(default_factory=dict)
     amiss: list[str] = field(default_factory=list)
+    baselines: list[Baseline] = field(default_factory=list)
 
 
 @dataclass
@@ -38,6 +74,7 @@ class CellsRecord:
 
     builds:     facts of each, where there are several
     callgraphs: by step, of all its profiles, as the first one's trial chose it: tables put them side by side
+    request_bytes: of a read of fio on average, as the engine sends them; None before that was looked at
     """
 
     name: str
@@ -49,6 +86,7 @@ class CellsRecord:
     runs: list[CellOutcome] = field(default_factory=list)
     builds: dict[str, dict[str, str]] = field(default_factory=dict)
     callgraphs: dict[str, str] = field(default_factory=dict)
+    request_bytes: float | None = None
     schema: int = SCHEMA
 
     def figures(self, cell: str) -> list[dict[str, float]]:
@@ -66,6 +104,17 @@ class CellsRun(ResumableRun[CellsRecord]):
     file = "cells.json"
     form = CellsRecord
     what = "an experiment of cells"
+
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        """UsageError also for an io-efficiency of an ioflame that had no cells for it."""
+        if (directory / FORMER).is_file() and not cls.is_in(directory):
+            raise UsageError(
+                f"{directory} was begun by an older ioflame, whose io-efficiency had no cells",
+                means="it cannot go on; the runs in it are read as any other: ioflame report|show DIRECTORY/RUN",
+                mend="leave --resume out",
+            )
+        return super().open(directory)
 
     @staticmethod
     def name_of(record: CellsRecord) -> str:
@@ -97,3 +146,11 @@ class Judged:
 
     holds: bool | None
     why: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Between two cells. percent: of the first; None where no difference is seen; of_fio: fio's runs differ as much."""
+
+    percent: float | None
+    of_fio: bool = False

@@ -6,36 +6,12 @@ engine's "Cumulative compaction", so adding both, as benchmark.sh once did, coun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from decimal import Decimal
 
 from ground.text.units import truncate
 
-__all__ = ("COLUMNS", "Writes", "columns")
-
-
-@dataclass
-class Writes:
-    """A step's writes, by the engine's own statistics. GB is 2**30 bytes; p50 to p99_99 in us; du_kib of its directory.
-
-    found: share of the operations that touched a key that was there; 1 for writes
-    """
-
-    threads: int
-    ops_per_second: float
-    bytes_per_op: int
-    size_gb: float
-    l0_gb: float
-    sum_gb: float
-    uptime: float
-    stall_seconds: float
-    du_kib: int
-    found: float = 1.0
-    p50: float | None = None
-    p75: float | None = None
-    p99: float | None = None
-    p99_9: float | None = None
-    p99_99: float | None = None
+__all__ = ("COLUMNS", "columns")
 
 
 COLUMNS = {
@@ -59,25 +35,35 @@ COLUMNS = {
 }
 
 
-def columns(writes: Writes, digits: int = 1) -> dict[str, str]:
-    """The row of a step, by the names of `COLUMNS`; ratios are cut, as the page's are. digits: of the GB columns."""
+# Of a step, without which there is no row.
+_NEEDED = ("ops_per_second", "entry_bytes", "size_gb", "flushed_gb", "sum_gb", "uptime", "stall_seconds", "du_kib")
+
+
+def columns(figures: Mapping[str, float], threads: int = 1, digits: int = 1) -> dict[str, str] | None:
+    """The row of a step, by the names of `COLUMNS`; None where its figures do not state what it wrote.
+
+    figures: of the step, by ioflame's own names; GB is 2**30 bytes. Where it has `reads`, `found` of them were there
+    digits:  of the GB columns. Ratios are cut, as the page's are
+    """
+    if not all(name in figures for name in _NEEDED):
+        return None
     # By decimals: 0.7 / 0.1 is 6.999... in binary, and would be cut to 6.9.
-    sum_gb, l0_gb, uptime = (Decimal(str(v)) for v in (writes.sum_gb, writes.l0_gb, writes.uptime))
-    percentiles = {
-        "p50": writes.p50, "p75": writes.p75, "p99": writes.p99, "p99.9": writes.p99_9, "p99.99": writes.p99_99,
-    }  # fmt: skip
+    sum_gb, l0_gb, uptime = (Decimal(str(figures[name])) for name in ("sum_gb", "flushed_gb", "uptime"))
+    rate, stalled = figures["ops_per_second"], figures["stall_seconds"]
+    found = figures["found"] / figures["reads"] if figures.get("reads") else 1.0
+    percentiles = {name: figures.get(name.replace(".", "_")) for name in COLUMNS if name.startswith("p")}
     return {
-        "ops/sec": f"{writes.ops_per_second:.0f}",
-        "mb/sec": f"{writes.ops_per_second * writes.bytes_per_op * writes.found / 2**20:.1f}",
-        "Size-GB": f"{writes.size_gb:.{digits}f}",
-        "L0_GB": f"{writes.l0_gb:.{digits}f}",
-        "Sum_GB": f"{writes.sum_gb:.{digits}f}",
+        "ops/sec": f"{rate:.0f}",
+        "mb/sec": f"{rate * figures['entry_bytes'] * found / 2**20:.1f}",
+        "Size-GB": f"{figures['size_gb']:.{digits}f}",
+        "L0_GB": f"{l0_gb:.{digits}f}",
+        "Sum_GB": f"{sum_gb:.{digits}f}",
         "W-Amp": truncate(sum_gb / l0_gb, 1) if l0_gb else "0",
         "W-MB/s": truncate(sum_gb * 1024 / uptime, 1) if uptime else "-",
-        "usec/op": f"{writes.threads * 1e6 / writes.ops_per_second:.1f}" if writes.ops_per_second else "-",
+        "usec/op": f"{threads * 1e6 / rate:.1f}" if rate else "-",
         **{name: "-" if value is None else f"{value:.1f}" for name, value in percentiles.items()},
-        "Uptime": f"{writes.uptime:.1f}",
-        "Stall-time": f"{writes.stall_seconds:.3f}",
-        "Stall%": f"{100 * writes.stall_seconds / writes.uptime:.1f}" if writes.uptime else "-",
-        "du": str(writes.du_kib),
+        "Uptime": f"{uptime:.1f}",
+        "Stall-time": f"{stalled:.3f}",
+        "Stall%": f"{100 * stalled / float(uptime):.1f}" if uptime else "-",
+        "du": f"{figures['du_kib']:.0f}",
     }

@@ -12,29 +12,11 @@ from statistics import NormalDist
 from ground.results.cells import Judged, Value
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("PROOFS", "Spread", "column_value", "judge", "model_ratio", "spread_of", "summary_of")
+__all__ = ("PROOFS", "Spread", "judge", "model_ratio", "spread_of", "summary_of")
 
 # How far a measured ratio may be from its model.
 _NEAR = 0.15
 _NORMAL = NormalDist().inv_cdf(0.975)
-# Figures of one run, by step and name.
-Figures = Mapping[str, float]
-
-
-def column_value(
-    figures: Figures, part: Sequence[str], per: Sequence[str], times: float, form: str = "ratio"
-) -> float | None:
-    """sum(part) / sum(per) * times; infinite where something is divided by nothing, None where a figure is missing.
-
-    form: `filled` for 1 - exp(-ratio) instead: the share of n keys that came up in w random draws, the limit of
-    1 - (1 - 1/n)^w
-    """
-    if not all(name in figures for name in (*part, *per)):
-        return None
-    whole = sum(figures[name] for name in per) if per else 1.0
-    top = sum(figures[name] for name in part)
-    ratio = top / whole if whole else math.inf
-    return times * (-math.expm1(-ratio) if form == "filled" else ratio)
 
 
 def summary_of(values: Sequence[float]) -> Value | None:

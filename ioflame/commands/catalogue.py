@@ -14,14 +14,11 @@ from ground.text.columns import fold_line
 from ground.text.progress import terminal_width
 from ground.text.units import format_bytes, format_count
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
-from ioflame.measure.cells import commands_of, resolve_cells
-from ioflame.measure.estimate import plan_lines
-from ioflame.measure.experiment import WRITERS, as_experiment
+from ioflame.measure.cell_plan import commands_of, resolve_cells
 from ioflame.measure.job import Planned, planned
 from ioflame.measure.options import ProfileOptions
-from workloads.cells import has_cells
 from workloads.checks import build_checks
-from workloads.experiment import experiment_names, own_definitions, read_experiment
+from workloads.experiment import experiment_names, own_definitions
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
 from workloads.scales import scales
 
@@ -68,14 +65,16 @@ def _list(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _explain_cells(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
-    """What an experiment of cells shows, what has to hold, and the command line of every step of every cell."""
-    engine = engine_named(options.engine, own_definitions(name))
+def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
+    """What an experiment shows, what has to hold, and the command line of every step of every cell."""
+    engine = engine_named(options.engine, own_definitions(name), options.client)
     rounds = None if arguments.repeats is None else counts("REPEATS", arguments.repeats)[0]
-    job = resolve_cells(name, options, engine, rounds)
+    job = resolve_cells(name, options, engine, rounds, counts("USERS", arguments.users))
     cells = job.cells
     print(f"# {cells.about}\n# shows: {cells.shows}\n# cannot show: {cells.cannot}")
     print(f"# {options.scale}: {cells.scale[options.scale].about}; {len(cells.cells)} cells, {job.rounds} rounds")
+    for line in [*job.notes, *(job.estimate() if job.grows else ())]:
+        print(f"# {line}")
     for hold in cells.holds:
         print(f"# has to hold: {hold.what}")
     print(f"# {job.build.path}, {job.record().tools['engine']}; --seed is taken from the database's ledger")
@@ -92,38 +91,13 @@ def _explain(arguments: argparse.Namespace) -> int:
     if arguments.name and (name in experiment_names() or name.endswith(".toml")):
         if name in known:
             print(f"# An experiment. Of the workload of this name: ioflame explain --workload {name}")
-        explain = _explain_cells if has_cells(name) else _explain_experiment
-        return explain(name, options, arguments)
+        return _explain_experiment(name, options, arguments)
     if name not in known:
         raise UsageError(f"{engine.name} has no step or workload {name}", mend=f"one of: {', '.join(known)}")
     measured = name in engine.workloads()
     plan = planned(replace(options, workload=name) if measured else options, engine=engine)
     _print_build(plan)
     _print_command(name, known[name].about, _workload(plan) if measured else _preparing(plan, name))
-    return EXIT_OK
-
-
-def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
-    """What it will take, and the command line of every step, once for each number of users."""
-    options = as_experiment(options)
-    engine = engine_named(options.engine, own_definitions(name), options.client)
-    experiment = read_experiment(name, engine)
-    users, repeats = counts("USERS", arguments.users), counts("REPEATS", arguments.repeats or "1")
-    steps = list(experiment.plan(users, repeats[0]))
-    plan = planned(options, experiment.name, engine)
-    print(f"# {experiment.about}")
-    for line in plan_lines(
-        engine, ((step.kind, step.step) for step in steps), plan.sizing.shape, plan.sizing.cache_size, plan.duration,
-        plan.scale.warmup, len(plan.collect),
-    ):  # fmt: skip
-        print(f"# {line}")
-    _print_build(plan)
-    for kind, step, count in dict.fromkeys((step.kind, step.step, step.users) for step in steps):
-        if kind == "measure":
-            called = step if len(users) == 1 else f"{step}, users: {count}"
-            _print_command(called, engine.step(step).about, _workload(plan.of(step, count)))
-        elif kind == "prepare":
-            _print_command(step, engine.step(step).about, _preparing(plan, step))
     return EXIT_OK
 
 
@@ -134,7 +108,7 @@ def _workload(plan: Planned) -> list[str]:
 
 def _preparing(plan: Planned, step: str) -> list[str]:
     database = plan.database()
-    return database.command(step, database.any_seeds(step, WRITERS))
+    return database.command(step, database.any_seeds(step, 1))
 
 
 def _print_build(plan: Planned) -> None:

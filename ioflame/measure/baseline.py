@@ -10,7 +10,7 @@ from collectors.counters import device_of, logical_block_size, read_counts
 from collectors.queries import QueryReport
 from collectors.schedule import Schedule
 from ground.errors import MeasurementError
-from ground.results.experiment import Baseline
+from ground.results.cells import Baseline
 from ground.system.cpus import held_on
 from ground.system.process import Children
 from ground.text.progress import Reporter

@@ -1,11 +1,14 @@
-"""A step of a cell that is a workload: measured window by window, as `ioflame profile` does, in a run of its own."""
+"""Steps of a cell: a workload, measured window by window as `ioflame profile` does, in a run of its own; and fio's."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
+from collectors.perf import with_dwarf
 from ground.results.categories import read_categories, views_in
-from ground.results.cells import CellOutcome
+from ground.results.cells import BASELINE_FIGURES, CellOutcome, CellsRun
 from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.pmp import read_locks
@@ -13,26 +16,55 @@ from ground.results.run import Run
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.analysis.run_figures import run_figures
-from ioflame.measure.experiment import with_callgraph
+from ioflame.measure.baseline import look_at_requests, run_baseline
 from ioflame.measure.job import Job, new_record
 from ioflame.measure.profile import measure
 from ioflame.measure.recorded import recorded
+from workloads.cells import BASELINE
 from workloads.database import Database
 
-__all__ = ("measure_step",)
+__all__ = ("baseline_step", "measure_step")
+
+
+def baseline_step(
+    job: Job, database: Database, name: str, outcome: CellOutcome, going: CellsRun, children: Children,
+    reporter: Reporter,
+) -> dict[str, float]:  # fmt: skip
+    """Lets fio read as the job does, with as many users; the medians of all its runs in the cell so far."""
+    record, directory = going.record, going.directory
+    if record.request_bytes is None:
+        record.request_bytes = look_at_requests(job, database, children, reporter, directory)
+    users, size = job.options.threads, record.request_bytes
+    outcome.baselines.append(run_baseline(job, database, users, size, name, children, reporter, directory))
+    return {
+        f"{BASELINE}.{name}": median([getattr(one, name) for one in outcome.baselines]) for name in BASELINE_FIGURES
+    }
+
+
+def _with_callgraph(job: Job, callgraph: str) -> Job:
+    """The job with the call graphs of the profiles before it: tables put them side by side, so they are of one kind."""
+    if not callgraph or job.options.callgraph != "auto":
+        return job
+    plan = job.plan
+    if callgraph == "dwarf":
+        plan = with_dwarf(plan, "DWARF unwinding as in the experiment's first profile")
+    return replace(job, options=replace(job.options, callgraph=callgraph), plan=plan)
 
 
 def measure_step(
-    job: Job, database: Database, directory: Path, outcome: CellOutcome, callgraphs: dict[str, str], reporter: Reporter
-) -> dict[str, float]:
+    job: Job, database: Database, directory: Path, levels: str, outcome: CellOutcome, callgraphs: dict[str, str],
+    reporter: Reporter,
+) -> dict[str, float]:  # fmt: skip
     """Measures the job into `directory`, which is new; its figures. Where it lies and what is amiss is in `outcome`.
 
-    callgraphs: by step, those of the profiles before it; the first of a step is noted there
+    levels:     that the tree has to have; "" for what the workload itself says
+    callgraphs: by step, those of the profiles before it; the first of a step is noted there, and is as the first of all
     """
     step = job.options.workload
-    job = with_callgraph(job, callgraphs.get(step, ""))
+    job = _with_callgraph(job, callgraphs.get(step) or next(iter(callgraphs.values()), ""))
     directory.mkdir(0o700)
     run = Run(directory, new_record(job))
+    run.record.expected.levels = levels or run.record.expected.levels
     run.save()
     outcome.runs[step] = directory.name
     with recorded(run, Children()) as children:

@@ -13,12 +13,11 @@ from ground.results.differences import BudgetRow, RelativeTable
 from ground.results.files import Files
 from ground.results.run import Run, open_run
 from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summed_rows
-from ioflame.analysis.cells import column_value
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 from ioflame.analysis.metric_intervals import slice_columns
 from viz.breakdowns import Breakdown, against_base, beside
 from workloads.cells import Breakdown as Asked
-from workloads.cells import Cell, Cells, Column, own_figure
+from workloads.cells import Cell, Cells, Column
 
 __all__ = ("Compared", "breakdowns_of", "compared_builds")
 
@@ -102,7 +101,7 @@ def _rounds(record: CellsRecord, members: Mapping[str, str], column: Column, ste
     """The values of a column, round by round in the order of the runs that have it. step: where it is a row"""
     found: list[Round] = []
     for runs in _by_round(record, members):
-        values = [(members[run.cell], _value(run, column, step)) for run in runs]
+        values = [(members[run.cell], column.at(step).value(run.figures)) for run in runs]
         known = [(build, value) for build, value in values if value is not None and value > 0]
         if known:
             found.append(known)
@@ -116,11 +115,6 @@ def _by_round(record: CellsRecord, members: Mapping[str, str]) -> list[list[Cell
         if run.cell in members and run.status == "done":
             rounds.setdefault(run.round, []).append(run)
     return list(rounds.values())
-
-
-def _value(run: CellOutcome, column: Column, step: str) -> float | None:
-    part, per = ([own_figure(step, name) for name in names] for names in (column.part, column.per))
-    return column_value(run.figures, part, per, column.times, column.form)
 
 
 # ---- where the CPU went --------------------------------------------------------------------------------------------

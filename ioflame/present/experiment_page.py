@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ground.results.cells import CellOutcome, CellsRun, Heading, Judged
-from ground.results.checks import Verdict
-from ground.results.efficiency import Efficiency, EfficiencyRow, MeasuredStep
-from ground.results.experiment import ExperimentRun
+from ground.results.cells import CellOutcome, CellsRun
 from ground.results.files import Files
-from ground.results.metrics import LEGEND
 from ground.system.atomic_files import write_whole
-from ground.system.host import describe_host
+from ioflame.analysis.cell_draws import CellRuns
 from ioflame.present.cell_builds import breakdowns_of, compared_builds
+from ioflame.present.cell_seconds import database_facts, report_tsv, tables_of
+from ioflame.stages.cell_runs import measured_cells, seconds_of_cells
 from ioflame.stages.cell_table import headings_of, judged, values_of
 from viz.experiment_view import ExperimentView, MadeRun
 from viz.export.relative_tables import render_relative_tsv
@@ -24,19 +22,13 @@ from viz.terminal.columns import aligned
 from viz.terminal.relative import render_relative
 from workloads.cells import Cells
 
-__all__ = ("cells_text", "cells_view", "efficiency_view", "write_experiment_page")
+__all__ = ("cells_text", "cells_view", "write_experiment_page")
 
 _QUARTERS = "the quarters of its runs, of which there are four or more."
-_BOOTSTRAP = "95 % interval, by bootstrap over the repeats and the seconds of their plain windows."
-# Of the IO-efficiency experiment: figures by column with their digits, and those with a chart.
-_FIGURES = {"qps": 0, "iops": 0, "rx.lat": 2, "io.lat": 2, "cpu/query": 3, "cpuPer": 3, "io.eff": 3, "cpu.inc": 3}
-_CHARTED = ("iops", "cpu/query", "io.eff", "cpu.inc")
-_OWN_LEGEND = {
-    "cpu/query": "CPU, us per query",
-    "cpuPer": "CPU, us per storage read",
-    "io.eff": "iops / fio's iops with as many users",
-    "cpu.inc": "CPU us per read beyond fio's",
-}
+_BOOTSTRAP = (
+    "95 % interval, by bootstrap over the runs and the seconds of their plain windows; "
+    "one run tells nothing of what differs from run to run (REPEATS=3 does)."
+)
 
 
 def write_experiment_page(view: ExperimentView, directory: Path) -> Path:
@@ -46,24 +38,30 @@ def write_experiment_page(view: ExperimentView, directory: Path) -> Path:
     return out
 
 
-# ---- cells ---------------------------------------------------------------------------------------------------------
-def cells_view(cells: Cells, going: CellsRun) -> ExperimentView:
-    """What the page of an experiment of cells shows."""
+def cells_view(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] | None = None) -> ExperimentView:
+    """What the page of an experiment shows. measured: the runs of its cells, where they are read already"""
     record, compared = going.record, compared_builds(cells, going)
+    seconds = None
+    if cells.spread == "bootstrap":
+        seconds = seconds_of_cells(cells, measured_cells(cells, going) if measured is None else measured)
+    drawn = None if seconds is None else seconds.columns
     looked_at = {column for hold in cells.holds for column in (hold.column, hold.other)}
     failed = [f"{run.cell}, run {run.turn}: {run.why}" for run in record.runs if run.status == "failed"]
     return ExperimentView(
         title=record.name,
         about=cells.about,
-        facts=facts_of(record),
+        facts="; ".join([facts_of(record), *([] if seconds is None else database_facts(seconds.runs))]),
         headings=headings_of(cells),
-        values=values_of(cells, record),
-        judged=[*((hold.what, one) for hold, one in judged(cells, record)), *compared.agrees],
+        values=values_of(cells, record, drawn),
+        judged=[*((hold.what, one) for hold, one in judged(cells, record, drawn)), *compared.agrees],
         published={row.name: row.published for row in cells.table_rows()},
-        spread=_QUARTERS,
-        charted=[column.name for column in cells.columns if column.name in looked_at or not cells.holds],
+        spread=_QUARTERS if seconds is None else _BOOTSTRAP,
+        ends=("quarter", "three quarters") if seconds is None else ("from", "to"),
+        beside="Where the CPU goes" if seconds is None else "What was written, fio, differences, the CPU, checks",
+        charted=[c.name for c in cells.columns if c.name in looked_at or c.chart or not cells.holds],
         relative=compared.tables,
-        breakdowns=breakdowns_of(cells, going),
+        breakdowns=breakdowns_of(cells, going) if seconds is None else list(tables_of(cells, going, seconds)),
+        report_tsv="" if seconds is None else report_tsv(cells, going, seconds.runs),
         runs=list(_made(cells, going)),
         builds=compared.facts,
         amiss=[*failed, *(f"{run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss)],
@@ -78,13 +76,16 @@ def cells_text(view: ExperimentView, going: CellsRun, width: int | None) -> str:
     def text(columns: int | None) -> str:
         further = [render_relative(table, columns) for _, table in view.relative]
         further += [
-            f"{one.caption}\n{aligned([one.heads, *one.rows], columns)}\n  {one.legend}" for one in view.breakdowns
+            f"{one.caption}\n{aligned([one.heads, *one.rows], columns)}" + f"\n  {one.legend}" * bool(one.legend)
+            for one in view.breakdowns
         ]
         return render_cells(going.record, view, [*view.notes, *further], columns)
 
     directory = going.directory
     write_whole(directory / Files.SUMMARY, text(None).encode("utf-8", "replace"))
-    write_whole(directory / "summary.tsv", cells_tsv(view.headings, view.values).encode("utf-8", "replace"))
+    write_whole(directory / "summary.tsv", cells_tsv(view.headings, view.values, view.ends).encode("utf-8", "replace"))
+    if view.report_tsv:
+        write_whole(directory / "report.tsv", view.report_tsv.encode("utf-8", "replace"))
     if view.relative:
         tables = render_relative_tsv(*(table for _, table in view.relative))
         write_whole(directory / "relative.tsv", tables.encode("utf-8", "replace"))
@@ -104,39 +105,3 @@ def _links(directory: Path, run: CellOutcome, steps: Sequence[str]) -> dict[str,
     logs = {step: f"{run.cell}-{run.turn}-{step}.log" for step in steps}
     pages = {step: f"{name}/{Files.REPORT}" for step, name in run.runs.items()}
     return {step: path for step, path in {**logs, **pages}.items() if (directory / path).is_file()}
-
-
-# ---- io-efficiency -------------------------------------------------------------------------------------------------
-def efficiency_view(going: ExperimentRun, found: Efficiency) -> ExperimentView:
-    """What the page of the IO-efficiency experiment shows: its cells are the measured steps."""
-    record = going.record
-    proofs = [(f"{m.step.id}: it is the workload that it is to be", _proved(m)) for m in found.measured]
-    return ExperimentView(
-        title=record.name,
-        about=record.about,
-        facts=f"{record.created}; {describe_host(record.host)}; RocksDB {record.tools.get('engine', '?')}",
-        headings=[Heading(name, _OWN_LEGEND.get(name) or LEGEND[name], digits) for name, digits in _FIGURES.items()],
-        values={_cell(row): {name: row.figures.get(name) for name in _FIGURES} for row in found.rows},
-        judged=[*found.orders, *proofs],
-        spread=_BOOTSTRAP,
-        charted=_CHARTED,
-        runs=[
-            MadeRun(_cell(row), m.step.id, m.record.database.get("levels", ""), _page_of(going.directory, m))
-            for row in found.rows
-            for m in row.repeats
-        ],
-    )
-
-
-def _cell(row: EfficiencyRow) -> str:
-    return f"{row.step}, {row.users} user{'s' * (row.users != 1)}"
-
-
-def _proved(measured: MeasuredStep) -> Judged:
-    failed = [f"{c.name}: {c.value}" for c in measured.record.checks if c.verdict is Verdict.FAILED]
-    return Judged(not failed, "; ".join(failed) or f"{len(measured.record.checks)} checks, none failed")
-
-
-def _page_of(directory: Path, measured: MeasuredStep) -> dict[str, str]:
-    path = f"{measured.step.directory}/{Files.REPORT}"
-    return {measured.step.step: path} if (directory / path).is_file() else {}

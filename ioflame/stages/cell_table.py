@@ -5,49 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ground.results.cells import CellsRecord, Heading, Judged, Value
-from ioflame.analysis.cells import Spread, column_value, judge, spread_of, summary_of
-from workloads.cells import CellRow, Cells, Column, Hold
+from ioflame.analysis.bootstrap import Draws
+from ioflame.analysis.cell_draws import spread_of_draws, value_of_draws
+from ioflame.analysis.cells import Spread, judge, spread_of, summary_of
+from workloads.cells import Cells, Column, Hold
 
 __all__ = ("headings_of", "judged", "values_of")
+
+Values = dict[str, dict[str, Value | None]]
+# By row of the table, then by column.
+Drawn = Mapping[str, Mapping[str, Draws]]
 
 
 def headings_of(cells: Cells) -> list[Heading]:
     return [Heading(column.name, column.about, column.digits) for column in cells.columns]
 
 
-def values_of(cells: Cells, record: CellsRecord) -> dict[str, dict[str, Value | None]]:
-    """By row of the table, then by column."""
+def values_of(cells: Cells, record: CellsRecord, drawn: Drawn | None = None) -> Values:
+    """By row of the table, then by column. drawn: the columns by the seconds of the runs, where these are its spread"""
+    if drawn is not None:
+        runs = {row.name: len(record.figures(row.cell.name)) for row in cells.table_rows()}
+        return {
+            row: {c.name: value_of_draws(of[c.name], n) if c.name in of else None for c in cells.columns}
+            for row, n in runs.items()
+            for of in [drawn.get(row, {})]
+        }
     return {
-        row.name: {column.name: _value(row, column, record.figures(row.cell.name)) for column in cells.columns}
+        row.name: {
+            column.name: summary_of(_every(column.at(row.step), record.figures(row.cell.name)))
+            for column in cells.columns
+        }
         for row in cells.table_rows()
     }
 
 
-def _value(row: CellRow, column: Column, runs: Sequence[Mapping[str, float]]) -> Value | None:
-    return summary_of(_every(row, column, runs))
+def _every(column: Column, runs: Sequence[Mapping[str, float]]) -> list[float]:
+    return [value for run in runs if (value := column.value(run)) is not None]
 
 
-def _every(row: CellRow, column: Column, runs: Sequence[Mapping[str, float]]) -> list[float]:
-    part, per = ([row.figure(name) for name in names] for names in (column.part, column.per))
-    every = [column_value(run, part, per, column.times, column.form) for run in runs]
-    return [value for value in every if value is not None]
-
-
-def _spread(row: CellRow, column: Column, runs: Sequence[Mapping[str, float]]) -> Spread | None:
+def _spread(column: Column, runs: Sequence[Mapping[str, float]]) -> Spread | None:
     """Of its runs; of a single one, where the column is one figure of it, by that figure's interval."""
-    ends = [runs[0].get(f"{row.figure(column.part[0])}.{end}") for end in ("low", "high")] if len(runs) == 1 else []
+    ends = [runs[0].get(f"{column.part[0]}.{end}") for end in ("low", "high")] if len(runs) == 1 else []
     known = [column.times * end for end in ends if end is not None]
-    alone = len(known) == 2 and len(column.part) == 1 and not column.per and column.form == "ratio"
-    return spread_of(_every(row, column, runs), (known[0], known[1]) if alone else None)
+    alone = len(known) == 2 and len(column.part) == 1 and not (column.per or column.off) and column.form == "ratio"
+    return spread_of(_every(column, runs), (known[0], known[1]) if alone else None)
 
 
-def judged(cells: Cells, record: CellsRecord) -> list[tuple[Hold, Judged]]:
+def judged(cells: Cells, record: CellsRecord, drawn: Drawn | None = None) -> list[tuple[Hold, Judged]]:
     """What has to hold, each with what became of it."""
-    values = values_of(cells, record)
-    return [(hold, _judge(cells, record, values, hold)) for hold in cells.holds]
+    values = values_of(cells, record, drawn)
+    return [(hold, _judge(cells, record, values, drawn, hold)) for hold in cells.holds]
 
 
-def _judge(cells: Cells, record: CellsRecord, values: Mapping[str, Mapping[str, Value | None]], hold: Hold) -> Judged:
+def _judge(cells: Cells, record: CellsRecord, values: Values, drawn: Drawn | None, hold: Hold) -> Judged:
     rows = {row.name: row for row in cells.table_rows()}
     left_out = {run.cell for run in record.runs if run.status == "left out"}
     names = hold.cells or [name for name, row in rows.items() if row.cell.name not in left_out]
@@ -63,5 +73,11 @@ def _judge(cells: Cells, record: CellsRecord, values: Mapping[str, Mapping[str, 
         return {name: None if value is None else value.median for name, value in found.items()}
 
     column = next(column for column in cells.columns if column.name == hold.column)
-    spreads = {name: _spread(rows[name], column, record.figures(rows[name].cell.name)) for name in names}
+    spreads: dict[str, Spread | None] = {}
+    for name in names:
+        of_row = None if drawn is None else drawn.get(name, {}).get(column.name)
+        if drawn is None:
+            spreads[name] = _spread(column.at(rows[name].step), record.figures(rows[name].cell.name))
+        else:
+            spreads[name] = None if of_row is None else spread_of_draws(of_row)
     return judge(hold.proof, of(hold.column), of(hold.other) if hold.other else {}, hold.low, hold.high, spreads)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from ground.errors import UsageError
 from ground.results.bisect import BisectRun
-from ground.results.cells import CellsRun
+from ground.results.cells import FORMER, CellsRun
 from ground.results.comparison import ComparisonRun
-from ground.results.experiment import ExperimentRun
 from ground.results.files import Files
 from ground.results.run import open_run
 from ground.results.store.database import RunTables, Store
@@ -62,10 +61,7 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
         return Imported(_of_search(BisectRun.open(path)), [])
     if (path / Files.RECORD).is_file():
         return Imported([_as_told(run_tables(open_run(path)), settings)], [])
-    if ExperimentRun.is_in(path):
-        steps = [step for step in ExperimentRun.open(path).record.steps if step.directory and step.status == "done"]
-        return Imported([run_tables(open_run(path / step.directory)) for step in steps], [])
-    if CellsRun.is_in(path):
+    if CellsRun.is_in(path) or (path / FORMER).is_file():
         measured = sorted(record.parent for record in path.glob(f"*/{Files.RECORD}"))
         return Imported([run_tables(open_run(directory)) for directory in measured], [])
     raise UsageError(

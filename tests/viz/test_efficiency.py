@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from ground.results.categories import Categories, Category
+from ground.results.cells import Baseline, CellOutcome, CellsRecord, CellsRun, Judged
 from ground.results.checks import Check, Verdict
-from ground.results.efficiency import MeasuredStep
-from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
 from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
-from ioflame.analysis.io_efficiency import Row, efficiency, rows
+from ioflame.analysis.bootstrap import Draws
+from ioflame.analysis.cell_draws import CellRuns, MeasuredRun
+from ioflame.analysis.cells import PROOFS
+from ioflame.present.experiment_page import cells_text, cells_view
+from ioflame.stages.cell_runs import seconds_of_cells
 from tests.records import window
-from viz.terminal.experiment import render_efficiency
+from viz.experiment_view import ExperimentView
+from workloads.cells import Cells
+from workloads.engines.rocksdb.engine import RocksDB
+from workloads.experiment import read_cells
 
 HOST = {"cpus": "2", "cpu": "Model", "kernel": "6.1", "distribution": "Debian", "hypervisor": "yes"}
 NAMES = ("libc+k", "bloom", "other")
@@ -52,84 +59,97 @@ def shares(*weights: int) -> Categories:
     return Categories("owner", ["7.8.3"], sum(totals), made, [], slices)
 
 
-def measured(step: str, qps: int, cpu_us: float, weights: Sequence[int] = (40, 20, 40), repeat: int = 1,
-             reads: float = 1.0, failed: bool = False) -> MeasuredStep:  # fmt: skip
+def measured(qps: int, cpu_us: float, weights: Sequence[int] = (40, 20, 40), reads: float = 1.0) -> MeasuredRun:
     record = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
     record.profile = ProfileFacts("cpu-clock", "ns", 999, "system", "fp", [], samples=1000, weight=10, coverage=0.9)
-    record.checks = [Check("LSM tree", Verdict.FAILED if failed else Verdict.OK, "L7", "two levels" if failed else "")]
+    record.checks = [Check("LSM tree", Verdict.OK, "L7")]
     record.database = {"levels": "L7 2 files", "description": "10 keys; L7"}
     view = shares(*weights)
-    made = StepRecord(f"{repeat:02}-{step}-u1-r{repeat}", "measure", step, 1, repeat, "any", "done")
-    return MeasuredStep(made, record, view, replace(view, view="leaf"), seconds(qps, cpu_us, reads))
+    return MeasuredRun(record, {"owner": view, "leaf": replace(view, view="leaf")}, seconds(qps, cpu_us, reads))
 
 
-def experiment(found: Sequence[MeasuredStep], *of_fio: float) -> ExperimentRecord:
-    """A run of fio before each step, and the rest of them after the last."""
-    runs = [
-        StepRecord(f"{i}-fio", "baseline", "fio", 1, 1, "any", "done", baseline=fio(iops))
-        for i, iops in enumerate(of_fio)
+def cell(*runs: MeasuredRun, fio_iops: Sequence[float] = ()) -> CellRuns:
+    return CellRuns(1, {"readrandom": runs}, [fio(iops) for iops in fio_iops])
+
+
+def experiment(*names: str) -> Cells:
+    """Of these cells of io-efficiency, with one user."""
+    whole = read_cells("io-efficiency", RocksDB(), tuple(PROOFS)).of_users([1])
+    cells = [one for one in whole.cells if one.once or one.name in [f"{name}, 1 user" for name in names]]
+    known = {one.name for one in cells}
+    return msgspec.structs.replace(whole, cells=cells, holds=[h for h in whole.holds if known.issuperset(h.cells)])
+
+
+def shown(directory: Path, **cells: CellRuns) -> ExperimentView:
+    """What is shown of cells by name, each of them done; the directory is that of the experiment."""
+    runs = {f"{name}, 1 user": one for name, one in cells.items()}
+    done = [
+        CellOutcome(name, turn, status="done", figures={"last.qps": 1.0}, baselines=list(one.baselines))
+        for name, one in runs.items()
+        for turn in range(1, len(one.steps["readrandom"]) + 1)
     ]
-    steps = [step for run, one in zip_longest(runs, found) for step in (run, one and one.step) if step]
-    orders = {"bloom": "falls", "libc+k": "rises"}
-    return ExperimentRecord("io-efficiency", "about", "now", {}, HOST, {"engine": "7.8.3"}, steps, orders=orders)
+    record = CellsRecord("io-efficiency", "now", 10, {}, HOST, {"engine": "RocksDB 7.8.3"}, done)
+    return cells_view(experiment(*cells), CellsRun(directory, record), runs)
 
 
-def rendered(found: Sequence[MeasuredStep], *of_fio: float) -> str:
-    made = experiment(found, *of_fio)
-    return render_efficiency(made, efficiency(made, found))
+def columns(one: CellRuns) -> Mapping[str, Draws]:
+    return seconds_of_cells(experiment("readrandom"), {"readrandom, 1 user": one}).columns["readrandom, 1 user"]
 
 
-def rows_of(found: Sequence[MeasuredStep], *of_fio: float) -> list[Row]:
-    return list(rows(experiment(found, *of_fio), found))
+def table(view: ExperimentView, caption: str) -> dict[str, list[str]]:
+    """A table beside that of the cells, by the first column."""
+    found = next(one for one in view.breakdowns if one.caption.startswith(caption))
+    return {row[0]: list(row[1:]) for row in found.rows}
+
+
+def judged(view: ExperimentView) -> dict[str, Judged]:
+    return dict(view.judged)
 
 
 STEADY = (9990.0, 10_000.0, 10_010.0, 10_005.0, 9995.0)
 
 
-def cells(text: str, *start: str) -> list[str]:
-    """The first line that starts with these words, as its cells after them."""
-    found = next(line for line in text.splitlines() if line.split()[: len(start)] == list(start))
-    return re.split(r"  +", found.strip())[len(start) :]
+def changes(view: ExperimentView) -> dict[str, str]:
+    found = next(one for one in view.breakdowns if one.caption.startswith("Differences"))
+    return dict(zip(found.heads[2:], found.rows[0][2:], strict=True))
 
 
-def test_rows_differ_in_nothing_where_their_difference_holds_zero() -> None:
-    same = [measured("readrandom", 8000, 20.0), measured("readrandom2", 8001, 20.0)]
-    text = rendered(same, *STEADY)
-    assert set(cells(text, "readrandom", "readrandom2", "1")) == {"none seen"}
-    faster = [measured("readrandom", 8000, 20.0), measured("readrandom2", 8400, 18.0)]
-    differences = cells(rendered(faster, *STEADY), "readrandom", "readrandom2", "1")
-    assert differences[0] == "+5.0"  # qps
-    assert differences[4] == "-10.0"  # cpuPer; fio's own was the same in every run
-    assert differences[6] == "none seen"  # io.lat
+def test_cells_differ_in_nothing_where_their_difference_holds_zero(tmp_path: Path) -> None:
+    first = cell(measured(8000, 20.0), fio_iops=STEADY)
+    same = shown(tmp_path, readrandom=first, readrandom2=cell(measured(8001, 20.0), fio_iops=STEADY))
+    assert set(changes(same).values()) == {"none seen"}
+    faster = changes(shown(tmp_path, readrandom=first, readrandom2=cell(measured(8400, 18.0), fio_iops=STEADY)))
+    # fio's own was the same in every run.
+    assert (faster["qps"], faster["cpuPer"], faster["io.lat"]) == ("+5.0", "-10.0", "none seen")
 
 
-def test_a_device_that_drifts_as_much_is_named_beside_the_difference() -> None:
-    faster = [measured("readrandom", 8000, 20.0), measured("readrandom2", 8400, 18.0)]
-    text = rendered(faster, 9000, 10_000, 9500, 9800, 9900)
-    assert cells(text, "readrandom", "readrandom2", "1")[0] == "+5.0 ?"
-    assert "in order: 9000, 10000, 9500, 9800, 9900" in text
+def test_a_device_that_drifts_as_much_is_named_beside_the_difference(tmp_path: Path) -> None:
+    view = shown(
+        tmp_path,
+        readrandom=cell(measured(8000, 20.0), fio_iops=(9000, 10_000)),
+        readrandom2=cell(measured(8400, 18.0), fio_iops=(9500, 9800)),
+    )
+    assert changes(view)["qps"] == "+5.0 ?"
+    fio_table = next(one for one in view.breakdowns if one.caption.startswith("fio, random reads"))
+    assert "in order: 9000, 10000, 9500, 9800" in fio_table.legend
+    assert table(view, "fio, random reads")["1 user, median"][0] == "9650"
 
 
 def test_repeats_that_differ_widen_the_interval() -> None:
     """Each repeat alone is certain to 1 %; three that differ by 10 % are not."""
-    (single,) = rows_of([measured("readrandom", 8000, 20.0)], *STEADY)
-    one = single.figures["qps"].interval()
-    repeats = [measured("readrandom", qps, 20.0, repeat=i) for i, qps in enumerate((8000, 8800, 8400), 1)]
-    (row,) = rows_of(repeats, *STEADY)
-    three = row.figures["qps"].interval()
+    one = columns(cell(measured(8000, 20.0)))["qps"].interval()
+    three = columns(cell(*(measured(qps, 20.0) for qps in (8000, 8800, 8400))))["qps"].interval()
     assert one is not None
     assert three is not None
     assert one.high - one.low < 100
     assert three.estimate == pytest.approx(8400)
     assert three.low < 8100
     assert three.high > 8700
-    assert row.samples() == 3000
 
 
 def test_fio_that_varies_makes_the_efficiency_as_uncertain() -> None:
     def interval(*of_fio: float) -> tuple[float, float]:
-        (row,) = rows_of([measured("readrandom", 8000, 20.0)], *of_fio)
-        found = row.figures["io.eff"].interval()
+        found = columns(cell(measured(8000, 20.0), fio_iops=of_fio))["io.eff"].interval()
         assert found is not None
         assert found.low <= found.estimate <= found.high
         return found.low, found.high
@@ -138,74 +158,96 @@ def test_fio_that_varies_makes_the_efficiency_as_uncertain() -> None:
     assert varying[1] - varying[0] > 5 * (steady[1] - steady[0])
 
 
-def test_a_step_is_told_against_the_runs_of_fio_beside_it() -> None:
-    """A device that gives a tenth while the first step runs: the step is as efficient as the others."""
-    found = [
-        measured("readrandom", 800, 20.0),
-        measured("readrandom2", 8000, 20.0),
-        measured("readrandom3", 8000, 20.0),
-    ]
-    slow, fast, last = rows_of(found, 990, 1010, 10_000, 10_000, 9000)
-    assert slow.figures["io.eff"].estimate == pytest.approx(0.8, rel=0.01)
-    assert fast.figures["io.eff"].estimate == pytest.approx(8000 / ((1010 + 10_000) / 2), rel=0.01)
-    assert last.figures["io.eff"].estimate == pytest.approx(0.8, rel=0.01)  # the fifth run is not beside it
+def test_a_cell_is_told_against_its_own_runs_of_fio(tmp_path: Path) -> None:
+    """A device that gives a tenth while the first cell runs: it is as efficient as the others."""
+    view = shown(
+        tmp_path,
+        readrandom=cell(measured(800, 20.0), fio_iops=(990, 1010)),
+        readrandom2=cell(measured(8000, 20.0), fio_iops=(1010, 10_000)),
+        readrandom3=cell(measured(8000, 20.0), fio_iops=(10_000, 10_000)),
+    )
+    values = {name.partition(",")[0]: row["io.eff"] for name, row in view.values.items()}
+    found = {name: value.median for name, value in values.items() if value is not None}
+    assert found["readrandom"] == found["readrandom3"] == pytest.approx(0.8, rel=0.01)
+    assert found["readrandom2"] == pytest.approx(8000 / ((1010 + 10_000) / 2), rel=0.01)
 
 
-def test_the_shares_of_all_repeats_are_pooled_and_add_up_to_the_cpu_of_a_query() -> None:
-    repeats = [measured("readrandom", 8000, 20.0, (40, 20, 40), 1), measured("readrandom", 8000, 20.0, (10, 10, 80), 2)]
-    (row,) = rows_of(repeats, *STEADY)
-    found = row.categories("owner")
-    assert [round(c.share, 6) for c in found] == [25.0, 15.0, 60.0]
-    assert sum(c.us_per_query for c in found) == pytest.approx(row.figures["cpu/query"].estimate)
-    text = rendered(repeats, *STEADY)
-    assert cells(text, "all")[:2] == ["100.00", "20.00"]
+def test_a_model_is_told_by_the_iops_it_says_and_by_what_it_is_off() -> None:
+    found = columns(cell(measured(8000, 20.0), fio_iops=STEADY))
+    # A read takes 90 us of the device and 20 us of CPU; of fio 100 us and 9 us beyond its own 11.
+    assert found["io+cpu"].estimate == pytest.approx(1e6 / 110, rel=0.01)
+    assert found["fio+inc"].estimate == pytest.approx(1e6 / 109, rel=0.01)
+    for name in ("io+cpu", "fio+inc"):
+        off = found[f"{name} off %"].interval()
+        assert off is not None and off.low <= off.estimate <= off.high
+        assert off.estimate == pytest.approx(100 * (found[name].estimate / found["iops"].estimate - 1), abs=0.1)
+
+
+def test_the_shares_of_all_repeats_are_pooled_and_add_up_to_the_cpu_of_a_query(tmp_path: Path) -> None:
+    both = cell(measured(8000, 20.0, (40, 20, 40)), measured(8000, 20.0, (10, 10, 80)))
+    view = shown(tmp_path, readrandom=both)
+    categories = table(view, "Categories, owner view, 1 user")
+    assert [categories[name][0] for name in NAMES] == ["25.00", "15.00", "60.00"]
+    assert sum(float(categories[name][2]) for name in NAMES) == pytest.approx(columns(both)["cpu/query"].estimate)
+    assert categories["all"][:3] == ["100.00", "", "20.00"]
+    assert columns(both)["bloom %"].estimate == pytest.approx(15.0)
 
 
 @pytest.mark.parametrize(
-    ("last", "says"),
+    ("last", "outcomes", "moves"),
     [
-        ((60, 0, 40), ["bloom falls: 20.00 -> 0.00 %: holds", "libc+k rises: 40.00 -> 60.00 %: holds"]),
-        ((40, 20, 40), ["bloom falls: 20.00 -> 20.00 %: no difference seen", "libc+k rises: 40.00 -> 40.00 %: no"]),
-        ((10, 50, 40), ["bloom falls: 20.00 -> 50.00 %: DOES NOT HOLD: it rises",
-                        "libc+k rises: 40.00 -> 10.00 %: DOES NOT HOLD: it falls"]),
+        ((60, 0, 40), (True, True), ("falls", "rises")),
+        ((40, 20, 40), (None, None), ("none seen", "none seen")),
+        ((10, 50, 40), (False, False), ("rises", "falls")),
     ],
-)  # fmt: skip
-def test_the_published_orders_are_claimed_only_where_they_are_seen(last: Sequence[int], says: list[str]) -> None:
-    steps = [measured("readrandom", 8000, 20.0), measured("readrandom3", 8000, 20.0, last)]
-    text = rendered(steps, *STEADY)
-    for sentence in says:
-        assert sentence in text
+)
+def test_the_published_orders_are_claimed_only_where_they_are_seen(
+    tmp_path: Path, last: Sequence[int], outcomes: tuple[bool | None, ...], moves: tuple[str, ...]
+) -> None:
+    view = shown(tmp_path, readrandom=cell(measured(8000, 20.0)), readrandom3=cell(measured(8000, 20.0, last)))
+    found = judged(view)
+    bloom, libc = found["1 user: the share of bloom falls"], found["1 user: the share of libc+k rises"]
+    assert (bloom.holds, libc.holds) == outcomes, (bloom.why, libc.why)
+    categories = table(view, "Categories, owner view")
+    assert (categories["bloom"][-1], categories["libc+k"][-1]) == moves
 
 
-def test_a_database_that_reads_nothing_has_no_figures_per_read() -> None:
-    text = rendered([measured("readrandom", 8000, 20.0, reads=0.0)], *STEADY)
-    row = cells(text, "readrandom", "1")
-    assert row[0] == "8000"
-    assert row[2:6] == ["-"] * 4  # reqsz, usPer, syPer, cpuPer
-    assert row[8:11] == ["-"] * 3  # io.eff, us.inc, cpu.inc
+def test_a_database_that_reads_nothing_has_no_figures_per_read(tmp_path: Path) -> None:
+    view = shown(tmp_path, readrandom=cell(measured(8000, 20.0, reads=0.0), fio_iops=STEADY))
+    row = view.values["readrandom, 1 user"]
+    absent = {name for name, value in row.items() if value is None}
+    per_read = {"reqsz", "usPer", "syPer", "cpuPer", "io.lat", "us.inc", "cpu.inc"}
+    assert per_read <= absent and "qps" not in absent
+    text = cells_text(view, CellsRun(tmp_path, CellsRecord("x", "now", 10, {}, HOST, {})), None)
+    line = next(line for line in text.splitlines() if line.startswith("  readrandom, 1 user"))
+    assert re.split(r"  +", line.strip())[1:7] == ["8000", "0", "-", "-", "-", "-"]
 
 
-def test_an_experiment_without_fio_has_no_figures_against_it() -> None:
-    text = rendered([measured("readrandom", 8000, 20.0)])
-    assert "fio, random reads" not in text
-    assert cells(text, "readrandom", "1")[8:11] == ["-"] * 3
+def test_an_experiment_without_fio_has_no_figures_against_it(tmp_path: Path) -> None:
+    view = shown(tmp_path, readrandom=cell(measured(8000, 20.0)))
+    assert not any(one.caption.startswith("fio") for one in view.breakdowns)
+    row = view.values["readrandom, 1 user"]
+    assert [row[name] for name in ("io.eff", "us.inc", "cpu.inc", "fio+inc")] == [None] * 4
+    assert row["io+cpu"] is not None
 
 
-def test_reads_of_others_are_named_beside_the_figures_they_spoil() -> None:
-    step = measured("readrandom", 8000, 20.0)
-    step.record.checks.append(Check("others' reads", Verdict.WARN, "24.9%", "IOPS and reqsz count them too"))
-    made = experiment([step], *STEADY)
-    spoilt = made.steps[2].baseline
-    assert spoilt is not None
-    spoilt.others = 0.468
-    text = render_efficiency(made, efficiency(made, [step]))
-    assert cells(text, "readrandom", "1")[-1] == "hold, others"
-    assert "9990, 10000 (47 % of the bytes were read by others), 10010" in text
+def test_reads_of_others_are_named_beside_the_figures_they_spoil(tmp_path: Path) -> None:
+    one = cell(measured(8000, 20.0), fio_iops=STEADY)
+    one.steps["readrandom"][0].record.checks.append(
+        Check("others' reads", Verdict.WARN, "24.9%", "IOPS and reqsz count them too")
+    )
+    one.baselines[1].others = 0.468
+    view = shown(tmp_path, readrandom=one)
+    fio_table = next(one for one in view.breakdowns if one.caption.startswith("fio"))
+    assert "9990, 10000 (47 % of the bytes were read by others), 10010" in fio_table.legend
+    assert list(table(view, "What is not ok")) == ["1 warn: others' reads: 24.9%; IOPS and reqsz count them too"]
 
 
-def test_a_proof_that_fails_marks_its_row_and_is_named() -> None:
-    steps = [measured("readrandom", 8000, 20.0, failed=True), measured("readrandom3", 8000, 20.0)]
-    text = rendered(steps, *STEADY)
-    assert cells(text, "readrandom", "1")[-1] == "FAILED"
-    assert cells(text, "readrandom3", "1")[-1] == "hold"
-    assert "01 failed: LSM tree: L7; two levels" in text
+def test_every_check_of_every_run_is_told_beside_its_tree(tmp_path: Path) -> None:
+    bad = measured(8000, 20.0)
+    bad.record.checks = [Check("LSM tree", Verdict.FAILED, "L7", "two levels"), Check("drift", Verdict.OK, "1 %")]
+    view = shown(tmp_path, readrandom=cell(bad), readrandom3=cell(measured(8000, 20.0)))
+    assert table(view, "Proofs and checks") == {"LSM tree": ["failed", "ok"], "drift": ["ok", "-"]}
+    proofs = next(one for one in view.breakdowns if one.caption.startswith("Proofs"))
+    assert proofs.legend.startswith("1: readrandom, 1 user, run 1: L7 2 files; 2: readrandom3")
+    assert list(table(view, "What is not ok")) == ["1 failed: LSM tree: L7; two levels"]

@@ -9,11 +9,8 @@ import pytest
 
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import Cell, RelativeTable
-from ground.results.experiment import ExperimentRun
-from ioflame.analysis.io_efficiency import efficiency
-from ioflame.present.experiment_page import efficiency_view
 from tests.viz.conftest import Opener
-from tests.viz.test_efficiency import experiment, measured
+from tests.viz.test_efficiency import STEADY, cell, measured, shown
 from viz.breakdowns import Breakdown
 from viz.experiment_view import ExperimentView, MadeRun
 from viz.page.experiment import render_experiment
@@ -91,20 +88,24 @@ def test_an_experiment_is_read_from_its_page(chromium_page: Opener, tmp_path: Pa
 
 
 def test_the_io_efficiency_experiment_has_the_same_page(chromium_page: Opener, tmp_path: Path) -> None:
-    steps = [
-        measured("readrandom", 10_000, 10.0, (40, 20, 40)),
-        measured("readrandom2", 12_000, 9.0, (60, 5, 35), failed=True),
-    ]
-    record = experiment(steps)
-    record.orders = {"bloom": "falls", "libc+k": "falls"}
-    page = chromium_page.html(
-        render_experiment(efficiency_view(ExperimentRun(tmp_path, record), efficiency(record, steps)))
+    view = shown(
+        tmp_path,
+        readrandom=cell(measured(10_000, 10.0, (40, 20, 40)), fio_iops=STEADY),
+        readrandom3=cell(measured(12_000, 9.0, (10, 50, 40)), fio_iops=STEADY),
     )
-    assert (
-        page.locator("main p:visible")
-        .first.inner_text()
-        .startswith("io-efficiency: DOES NOT HOLD: 1 user: libc+k falls")
-    )
+    page = chromium_page.html(render_experiment(view))
+    said = page.locator("main p:visible").first.inner_text()
+    assert said.startswith("io-efficiency: DOES NOT HOLD: 1 user: the share of bloom falls")
     rows = page.locator("[aria-labelledby=holds] tbody tr").all_inner_texts()
-    assert ["true" in rows[0], "it rises" in rows[1], "LSM tree: L7" in rows[-1]] == [True] * 3
-    assert page.locator("[aria-labelledby=charts] svg").count() == 4
+    assert ["DOES NOT HOLD" in row for row in rows] == [True, True]
+    # iops, cpu/query, io.eff, cpu.inc, and the two shares that are judged; with an interval each.
+    assert page.locator("[aria-labelledby=charts] svg").count() == 6
+    assert page.locator("[aria-labelledby=charts] svg .whisker").count() == 12
+    beside = page.locator("[aria-labelledby=parts]").inner_text()
+    for title in (
+        "fio, random reads",
+        "Differences between cells",
+        "Categories, owner view, 1 user",
+        "Proofs and checks",
+    ):
+        assert title in beside

@@ -7,12 +7,17 @@ import pytest
 
 from ground.errors import UsageError
 from workloads.engines.rocksdb.engine import RocksDB
-from workloads.experiment import own_definitions, read_experiment
+from workloads.experiment import own_definitions, read_cells
 from workloads.steps import DatabaseShape, StepParameters
 
 OWN = """
 about = "scans of 100"
-steps = [{ prepare = "load" }, { measure = "longscan", levels = "one" }]
+shows = ""
+cannot = ""
+columns = []
+holds = []
+steps = ["load", "longscan"]
+cells = [{ name = "scan", levels = "one" }]
 
 [workload.longscan]
 about = "Seek, then 100 times Next"
@@ -29,13 +34,13 @@ def test_a_users_own_workload_runs_with_the_flags_of_the_one_it_is_like(tmp_path
     path = tmp_path / "scans.toml"
     path.write_text(OWN)
     engine = RocksDB(own_definitions(str(path)))
-    assert [step for _, step, _ in read_experiment(str(path), engine).steps] == ["load", "longscan"]
+    assert read_cells(str(path), engine, ()).steps == ["load", "longscan"]
     parameters = StepParameters(DatabaseShape(1000), tmp_path, 1, 1, 1 << 20, 5, tmp_path / "r.csv")
     own, like = (engine.command(Path("/bin/db_bench"), name, parameters) for name in ("longscan", "fwdrange"))
     assert set(own) ^ set(like) == {"--seek_nexts=10", "--seek_nexts=100"}
     assert engine.configurations()["small_reads"].direct is True
-    with pytest.raises(UsageError, match="has no measure step longscan"):
-        read_experiment(str(path), RocksDB())
+    with pytest.raises(UsageError, match="step 'longscan' is not one of"):
+        read_cells(str(path), RocksDB(), ())
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,7 @@ def test_a_key_that_an_experiment_does_not_have_is_refused(tmp_path: Path) -> No
     path = tmp_path / "own.toml"
     path.write_text('about = "x"\nsteps = []\n[workloads.x]\nabout = "typing error"\n')
     with pytest.raises(
-        UsageError, match="has workloads; an experiment has about, steps, orders, step, workload, configuration"
+        UsageError,
+        match=r"has workloads; an experiment has about, shows, .*, steps, layout, step, workload, configuration",
     ):
         own_definitions(str(path))

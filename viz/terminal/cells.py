@@ -28,17 +28,19 @@ def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[st
             *(_number(published[cell].get(name), 3) for name in told),
         ])  # fmt: skip
         if quartiles:
-            for what in ("low", "high"):
+            for what, called in zip(("low", "high"), view.ends, strict=True):
                 ends = [_number(getattr(row[h.name], what, None), h.digits) for h in headings]
-                table.append([f"  {'quarter' if what == 'low' else 'three quarters'}", *ends, "", *("" for _ in told)])
+                table.append([f"  {called}", *ends, "", *("" for _ in told)])
     legend = "\n".join(f"  {h.name}: {h.about}" for h in headings)
+    if quartiles and view.ends[0] == "from":
+        legend += f"\n  {', '.join(view.ends)}: {view.spread}"
     failed = [f"  {run.cell}, run {run.turn}: {run.why}" for run in record.runs if run.status == "failed"]
     verdicts = {True: "true", False: "DOES NOT HOLD", None: "not judged"}
     holds = [f"  {verdicts[one.holds]}: {what} ({one.why})" for what, one in view.judged]
     lacking = [f"  {run.cell}: {run.why}" for run in record.runs if run.status == "left out"]
     amiss = [f"  {run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss]
     parts = [
-        f"{record.name}: {view.about}\n{facts_of(record)}",
+        f"{record.name}: {view.about}\n{view.facts}",
         aligned(table, width) + "\n" + legend,
         *further,
         *(["Cells that are left out\n" + "\n".join(dict.fromkeys(lacking))] if lacking else []),
@@ -57,16 +59,17 @@ def facts_of(record: CellsRecord) -> str:
     return "; ".join([*facts, *([f"{record.num_keys:,} keys"] if record.num_keys > 1 else [])])
 
 
-def cells_tsv(headings: Sequence[Heading], values: Values) -> str:
-    """A row a cell: the median of each column, and its quartiles where there are four runs; NA where not measured."""
-    head = [name for h in headings for name in (h.name, f"{h.name}.q1", f"{h.name}.q3")]
+def cells_tsv(headings: Sequence[Heading], values: Values, ends: tuple[str, str]) -> str:
+    """A row a cell: the median of each column, and its ends where there are any; NA where not measured."""
+    low, high = ("q1", "q3") if ends == ("quarter", "three quarters") else ends
+    head = [name for h in headings for name in (h.name, f"{h.name}.{low}", f"{h.name}.{high}")]
     rows = [["cell", *head]]
     for cell, row in values.items():
-        ends = [
+        figures = [
             _number(getattr(row[h.name], what, None), h.digits, "NA")
             for h in headings for what in ("median", "low", "high")
         ]  # fmt: skip
-        rows.append([cell, *ends])
+        rows.append([cell, *figures])
     return "".join("\t".join(row) + "\n" for row in rows)
 
 

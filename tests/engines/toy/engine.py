@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from ground.errors import MeasurementError
-from ground.results.writes import Writes
 from ground.system.process import capture
 from workloads.elf import frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
@@ -44,9 +43,6 @@ class Toy(Engine):
         if not found:
             raise MeasurementError("toy_bench printed no tree")
         return Tree([LevelSize(1, int(found[-1][1]), int(found[-1][0]) >> 20)], 0)
-
-    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
-        return None
 
     def parse_result(self, log: str, workload: str) -> EngineResult | None:
         match = re.search(r"^get: (\d+) gets, (\d+) found, (\d+) s$", log, re.MULTILINE)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ground.errors import UsageError
-from ioflame.analysis.cells import PROOFS, column_value, judge, model_ratio, spread_of, summary_of
+from ioflame.analysis.cells import PROOFS, judge, model_ratio, spread_of, summary_of
 from ioflame.measure.builds import named_builds
 from tests.conftest import Ioflame
 from tests.places import DATA, ROOT
-from workloads.cells import Cells, read_cells
+from workloads.cells import Cells, Column
 from workloads.engines.rocksdb.engine import RocksDB
-from workloads.experiment import own_definitions
+from workloads.experiment import own_definitions, read_cells
 
 
 def table(name: str) -> list[dict[str, str]]:
@@ -102,7 +102,7 @@ def test_published_write_amplification_counts_flushes_once_and_fits_the_model() 
         }
 
         def value(column: str, figures: dict[str, float] = figures) -> float:
-            found = column_value(figures, columns[column].part, columns[column].per, columns[column].times)
+            found = columns[column].value(figures)
             assert found is not None
             return found
 
@@ -138,9 +138,14 @@ def test_the_published_micro_benchmarks_have_the_order_that_hardware_crc_gives()
 
 
 def test_a_value_that_is_missing_is_not_judged_and_nothing_by_nothing_is_infinite() -> None:
-    assert column_value({"a": 1.0}, ["a"], ["b"], 1.0) is None
-    assert column_value({"a": 1.0, "b": 0.0}, ["a"], ["b"], 1.0) == math.inf
-    assert column_value({"a": 1.0, "b": 2.0, "c": 6.0}, ["a", "b"], ["c"], 100.0) == 50.0
+    ratio = Column(name="a/b", about="", part=["a"], per=["b"])
+    assert ratio.value({"a": 1.0}) is None
+    assert ratio.value({"a": 1.0, "b": 0.0}) == math.inf
+    sums = Column(name="", about="", part=["a", "-b"], per=["c", "b"], times=100.0)
+    assert sums.value({"a": 6.0, "b": 2.0, "c": 6.0}) == 50.0
+    against = Column(name="", about="", part=["users"], per=["lat"], times=1e6, off="iops")
+    assert against.value({"users": 2.0, "lat": 100.0, "iops": 16_000.0}) == pytest.approx(25.0)
+    assert against.value({"users": 2.0, "lat": 100.0}) is None
     assert judge("rises", {"x": 1.0, "y": None}, {}, 0.0, 0.0).holds is None
     # Of each cell alone: one that was measured is enough to show that it does not hold.
     assert judge("within", {"x": 3.0, "y": None}, {}, 0.0, 2.0).holds is False
@@ -199,7 +204,7 @@ def test_what_is_expected_is_judged_by_the_interval_of_the_ratio_or_not_at_all()
         (('column = "w_amp"', 'column = "wamp"'), "column 'wamp' is not one of"),
         (('steps = ["load"]', 'steps = ["lode"]'), "step 'lode' is not one of"),
         (('name = "asc.2"', 'name = "asc.1"'), "cell 'asc.1' is not a name of its own"),
-        (("digits = 0", 'digits = "none"'), "is not an experiment of cells"),
+        (("digits = 0", 'digits = "none"'), "is not an experiment"),
         (("[layout]", "[outlay]"), "has outlay; an experiment has"),
         (("[layout]", '[layout]\ndatabase = "shared"'), "a shared database has one tree"),
         (("num_keys = 500_000", 'num_keys = 500_000\ncells = ["asc.3"]'), "cell 'asc.3' is not one of asc.1"),
@@ -237,7 +242,8 @@ def test_factors_are_combined_and_a_scale_has_its_own_cells_and_proofs() -> None
     named = {name.partition(":")[0] for hold in small.holds for name in hold.cells}
     assert named == {"8K", "4K"} and len(small.holds) < len(experiment("wiki").holds)
     row = small.table_rows()[1]
-    assert (row.figure("own.qps"), row.figure("load.qps")) == ("bulkload.qps", "load.qps")
+    column = Column(name="", about="", part=["own.qps", "-own.iops"], per=["load.qps"]).at(row.step)
+    assert (column.part, column.per) == (["bulkload.qps", "-bulkload.iops"], ["load.qps"])
 
 
 def test_rounds_begin_with_another_cell_each() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ioflame.analysis.cells import column_value, judge
+from ioflame.analysis.cells import judge
 from tests.ioflame.analysis.test_cells import experiment, table
 from workloads.cells import Cells, older
 from workloads.engines.rocksdb.mixgraph import closing_figures, keys_read, lru_hit_rate
@@ -18,7 +18,7 @@ def value(of: Cells, column: str, figures: Mapping[str, float]) -> float:
     """A column of made-up figures, whose names are the ends of the real ones."""
     one = next(one for one in of.columns if one.name == column)
     known = {name: v for name in [*one.part, *one.per] for end, v in figures.items() if name.endswith(f".{end}")}
-    found = column_value(known, one.part, one.per, one.times, one.form)
+    found = one.value(known)
     assert found is not None, (column, known)
     return found
 

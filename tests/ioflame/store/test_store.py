@@ -14,8 +14,7 @@ import pytest
 
 from folding.foreign import read_pprof
 from ground.errors import HostError, UsageError
-from ground.results.cells import CellsRecord, CellsRun
-from ground.results.experiment import ExperimentRecord, StepRecord
+from ground.results.cells import FORMER, CellsRecord, CellsRun
 from ground.results.profile import read_profile
 from ground.results.record import Target
 from ground.results.run import Run, open_run
@@ -235,10 +234,7 @@ def test_what_holds_nothing_to_store_is_said(tmp_path: Path, capsys: pytest.Capt
     found = tmp_path / "found"
     found.mkdir()
     if form == "experiment":
-        steps = [StepRecord("1", "rocksdb", "readrandom", 1, 1, "", status="failed")]
-        write_json(
-            found / "experiment.json", ExperimentRecord("none", "", "2026-11-20T00:00:00+0000", {}, {}, {}, steps)
-        )
+        (found / FORMER).write_text("{}")
     elif form == "cells":
         write_json(found / CellsRun.file, CellsRecord("none", "2026-11-20T00:00:00+0000", 1, {}, {}, {}))
     else:

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from ground.errors import MeasurementError
-from ground.results.writes import Writes
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.our_client import inspected, result_of, totals_of
 from workloads.steps import DatabaseShape
@@ -36,9 +35,6 @@ class LevelDB(Engine):
         levels = [LevelSize(int(r["Level"]), int(r["Files"]), int(r["Size(MB)"])) for r in last_table(log, *_LEVELS)]
         # It empties its memtable as it opens: what the log holds becomes a file in L0.
         return Tree([level for level in levels if level.files], 0)
-
-    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
-        return None  # it does not tell flushes from compactions, and counts no stalls
 
     def parse_result(self, log: str, workload: str) -> EngineResult | None:
         return result_of(log, self.step(workload).benchmarks.partition(",")[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from ground.errors import MeasurementError
-from ground.results.writes import Writes
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.our_client import inspected, lines_of, result_of
 from workloads.steps import DatabaseShape, StepParameters
@@ -40,9 +39,6 @@ class LMDB(Engine):
         # One file, with the pages in use: no level lies above another.
         pages = stated[-1]["last_page"] + 1
         return Tree([LevelSize(1, 1, pages * stated[-1]["page_size"] >> 20)], 0)
-
-    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
-        return None  # what it writes, the kernel writes for it
 
     def parse_result(self, log: str, workload: str) -> EngineResult | None:
         return result_of(log, self.step(workload).benchmarks.partition(",")[0])

@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import HostError, MeasurementError
-from ground.results.writes import Writes
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
 from workloads.elf import frame_pointer_share, symbol_kind
@@ -115,31 +114,6 @@ class RocksDB(Engine):
         # `memstats` stands before `levelstats`: the last two lines are of the same moment.
         entries = [int(count) for count in _MEMTABLE_ENTRIES.findall(log)[-2:]]
         return Tree([level for level in sizes if level.files], sum(entries) if entries else None)
-
-    def parse_writes(self, log: str, step: str, shape: DatabaseShape, threads: int, db_dir: Path) -> Writes | None:
-        result, stated, size = self.parse_result(log, step), self.statistics(log), size_gib(log)
-        if (
-            result is None
-            or size is None
-            or not {"flushed_gb", "compacted_gb", "uptime", "stall_seconds"} <= stated.keys()
-        ):
-            return None
-        return Writes(
-            threads=threads,
-            ops_per_second=result.ops_per_second,
-            bytes_per_op=shape.key_size + shape.value_size,
-            size_gb=size,
-            l0_gb=stated["flushed_gb"],
-            sum_gb=_written_gb(stated),
-            uptime=stated["uptime"],
-            stall_seconds=stated["stall_seconds"],
-            du_kib=sum(entry.stat().st_blocks for entry in os.scandir(db_dir)) // 2,
-            p50=result.p50,
-            p75=result.p75,
-            p99=result.p99,
-            p99_9=result.p99_9,
-            p99_99=result.p99_99,
-        )
 
     def compacted_gb(self, log: str) -> float | None:
         return self.statistics(log).get("compacted_gb")

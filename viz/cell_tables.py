@@ -1,0 +1,136 @@
+"""Tables beside that of an experiment's cells: writes, fio, differences, categories, checks. For terminal and page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from ground.results.categories import Category
+from ground.results.cells import Baseline, Change
+from ground.results.checks import Verdict
+from ground.results.record import RunRecord
+from ground.results.writes import COLUMNS
+from viz.breakdowns import Breakdown
+from viz.weights import percentages
+
+__all__ = ("baselines_table", "changes_table", "checks_tables", "profiles_legend", "shares_table", "writes_table")
+
+NO_DIFFERENCE = "none seen"
+# Of the bytes read from the device; more is said beside the figure.
+_FOREIGN = 0.05
+
+
+def writes_table(rows: Mapping[str, Mapping[str, str]]) -> Breakdown:
+    """rows: by step, as `results.writes.columns` has them"""
+    return Breakdown(
+        "Writes that made the tree (by the engine's own statistics)",
+        ("test", *COLUMNS),
+        [[step, *(row[name] for name in COLUMNS)] for step, row in rows.items()],
+        "L0_GB: by flushes; Sum_GB: by flushes and compactions; W-Amp: Sum_GB / L0_GB; p50..p99.99: us; du: KiB",
+    )
+
+
+def baselines_table(runs: Mapping[int, Sequence[Baseline]]) -> Breakdown:
+    """runs: of fio in the order they were made, by users"""
+    digits = {"iops": 0, "reqsz": 1, "us_per": 3, "sy_per": 3, "cpu_per": 3, "lat": 2, "io_lat": 2}
+    rows, orders = [], []
+    for users, of_users in runs.items():
+        called = f"{users} user{'s' * (users != 1)}"
+        for what, choose in (("median", median), ("least", min), ("most", max)):
+            ends = [f"{choose([getattr(run, name) for run in of_users]):.{places}f}" for name, places in digits.items()]
+            rows.append([f"{called}, {what}", *ends, str(len(of_users))])
+        orders.append(f"{called}: iops of the runs in order: {', '.join(map(_iops, of_users))}")
+    return Breakdown(
+        "fio, random reads of the database's own files (sync, O_DIRECT, one read in flight per user)",
+        ("", "iops", "reqsz", "usPer", "syPer", "cpuPer", "lat", "io.lat", "runs"),
+        rows,
+        "usPer, syPer, cpuPer: CPU us per read; lat: us per read by fio; io.lat: by the device's counter, us; "
+        f"runs stand before and after each workload, so a device that drifts shows. {'; '.join(orders)}",
+    )
+
+
+def _iops(run: Baseline) -> str:
+    others = f" ({100 * run.others:.0f} % of the bytes were read by others)" if run.others > _FOREIGN else ""
+    return f"{run.iops:.0f}{others}"
+
+
+def changes_table(names: Sequence[str], pairs: Sequence[tuple[str, str, Mapping[str, Change]]]) -> Breakdown:
+    """names: of columns; pairs: the first cell, the other, and what changed by column"""
+    return Breakdown(
+        "Differences between cells, % of the first",
+        ("from", "to", *names),
+        [[first, last, *(_change(changes.get(name)) for name in names)] for first, last, changes in pairs],
+        f"{NO_DIFFERENCE}: the 95 % interval of the difference holds zero; -: too few seconds for an interval; "
+        "?: fio's own runs differ by as much, so it may be the device or the host and not the cell",
+    )
+
+
+def _change(change: Change | None) -> str:
+    if change is None:
+        return "-"
+    return NO_DIFFERENCE if change.percent is None else f"{change.percent:+.1f}{' ?' * change.of_fio}"
+
+
+def shares_table(
+    caption: str, view: str, cells: Mapping[str, Sequence[Category]], moves: Mapping[str, str], legend: str
+) -> Breakdown:
+    """A view of several cells, all their runs together. moves: by category, from the first cell to the last"""
+    columns = list(cells.values())
+    shown = [percentages([category.weight for category in categories]) for categories in columns]
+    rows = []
+    for i, category in enumerate(columns[0]):
+        if view != "owner" and not any(categories[i].weight for categories in columns):
+            continue
+        row = [category.name]
+        for categories, shares in zip(columns, shown, strict=True):
+            interval, us = categories[i].interval, categories[i].us_per_query
+            row += [shares[i], f"{interval.low:.1f}..{interval.high:.1f}" if interval else "-", _us(us)]
+        rows.append([*row, moves.get(category.name, "-")])
+    totals = [["100.00", "", _us(sum(c.us_per_query or 0.0 for c in categories))] for categories in columns]
+    rows.append(["all", *(cell for total in totals for cell in total), ""])
+    heads = [view, *(head for cell in cells for head in (f"{cell} %", "95 %", "us/query")), "first to last"]
+    words = (
+        "%: of the weight of the perf windows; 95 %: over their seconds, which samples of one second share; "
+        "us/query: that share of the CPU per query of the plain windows"
+    )
+    return Breakdown(caption, heads, rows, f"{words}. {legend}")
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def profiles_legend(records: Sequence[RunRecord]) -> str:
+    """How the shares were taken, and how much of the CPU time they saw."""
+    profiles = [record.profile for record in records if record.profile is not None]
+    if not profiles:
+        return ""
+    first, samples = profiles[0], sum(profile.samples for profile in profiles)
+    words = f"profiles: {samples:,} samples, {first.event} (weights in {first.unit}), {first.frequency} Hz"
+    words += f", {first.callgraph} call graphs"
+    seen = [profile.coverage for profile in profiles if profile.coverage is not None]
+    if seen:
+        words += f"; {min(seen):.0%} to {max(seen):.0%} of the scheduler's CPU time was sampled"
+    if first.unit == "ns":
+        words += "; a timer cannot fire with interrupts off: kernel leaves show where they come back on"
+    return words
+
+
+def checks_tables(runs: Mapping[str, RunRecord]) -> list[Breakdown]:
+    """Every check of every run, a column a run; then what is not ok, with its value. runs: by what they are called"""
+    checks = [{check.name: check for check in record.checks} for record in runs.values()]
+    names = dict.fromkeys(name for of_run in checks for name in of_run)
+    rows = [[name, *(of_run[name].verdict.value if name in of_run else "-" for of_run in checks)] for name in names]
+    numbers = [str(number) for number in range(1, len(checks) + 1)]
+    trees = [
+        f"{number}: {called}: {record.database.get('levels') or 'unknown tree'}"
+        for number, (called, record) in zip(numbers, runs.items(), strict=True)
+    ]
+    remarks = [
+        [f"{number} {check.verdict.value}: {check.name}: {check.value}{f'; {check.means}' if check.means else ''}"]
+        for number, of_run in zip(numbers, checks, strict=True)
+        for check in of_run.values()
+        if check.verdict is not Verdict.OK
+    ]
+    found = [Breakdown("Proofs and checks of every run", ("check", *numbers), rows, "; ".join(trees))]
+    return [*found, *([Breakdown("What is not ok", ("run, check, value",), remarks)] if remarks else [])]
