@@ -35,6 +35,7 @@ from ground.system.target import Target
 from ioflame.measure.attach.continuous import keep_recent, parse_duration, remove_old
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
+from tests.programs import FRAMES, compiled
 
 pytestmark = pytest.mark.long
 
@@ -153,8 +154,7 @@ def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_
     ioflame: Ioflame, tmp_path: Path
 ) -> None:
     """A C program with RocksDB in it forks, so that two of them work, until both are killed within perf's window."""
-    source, program = Path(__file__).with_name("embeds.c"), tmp_path / "embeds"
-    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-o", program, source, rocksdb_library()], check=True)
+    program = compiled(Path(__file__).with_name("embeds.c"), tmp_path / "embeds", *FRAMES, rocksdb_library())
     (tmp_path / "data").mkdir()
     with service([str(program), str(tmp_path / "data")], start_new_session=True) as process:
         words = ("--seconds=60", "--collect=perf", "--freq=499", "--out", str(tmp_path))
