@@ -1,0 +1,241 @@
+"""Every shipped module is imported by a test of the quick tier (`make test-quick`), or stands here with a reason."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.places import ROOT
+
+PACKAGES = ("ioflame", "ground", "workloads", "collectors", "ebpf", "folding", "viz")
+# As `make test-quick` leaves them out.
+LEFT_OUT = {"needs", "alone", "long", "by_hand", "slow"}
+
+_YET = "only tests that measure, or of the whole command, see it so far"
+
+# May only shrink.
+NOT_IMPORTED: dict[str, str] = {
+    "collectors.activity": _YET,
+    "collectors.gdb_stacks": _YET,
+    "collectors.mapped_files": _YET,
+    "collectors.perf": _YET,
+    "collectors.pmp_gdb": _YET,
+    "collectors.pmp_plan": _YET,
+    "collectors.schedule": _YET,
+    "collectors.stack_pages": _YET,
+    "collectors.windows": _YET,
+    "ebpf.checks": _YET,
+    "ebpf.diskstats": _YET,
+    "ebpf.iolat": _YET,
+    "ebpf.ladder_bpftrace": _YET,
+    "ebpf.offcpu": _YET,
+    "ebpf.trial": _YET,
+    "folding.offcpu": _YET,
+    "ground.results.history": _YET,
+    "ground.results.resumable": _YET,
+    "ground.results.store.parquet_files": _YET,
+    "ground.results.store.selects": _YET,
+    "ground.results.store.spark": _YET,
+    "ground.system.cpu_limit": _YET,
+    "ground.system.descendants": _YET,
+    "ground.system.groups": _YET,
+    "ground.system.own_cpu": _YET,
+    "ground.system.own_groups": _YET,
+    "ground.system.proc_stat": _YET,
+    "ground.system.repeated_command": _YET,
+    "ground.system.supervisor": _YET,
+    "ground.text.nearest": _YET,
+    "ground.text.terminal": _YET,
+    "ioflame.analysis.bisect": _YET,
+    "ioflame.analysis.change_points": _YET,
+    "ioflame.analysis.checks.profile": _YET,
+    "ioflame.analysis.checks.workload": _YET,
+    "ioflame.analysis.compare.bars": _YET,
+    "ioflame.analysis.compare.linear": _YET,
+    "ioflame.analysis.compare.own_reads": _YET,
+    "ioflame.analysis.compare.planning": _YET,
+    "ioflame.analysis.compare.runs": _YET,
+    "ioflame.analysis.history": _YET,
+    "ioflame.analysis.operations": _YET,
+    "ioflame.analysis.quantiles": _YET,
+    "ioflame.analysis.run_figures": _YET,
+    "ioflame.commands.agent": _YET,
+    "ioflame.commands.analyse": _YET,
+    "ioflame.commands.attach": _YET,
+    "ioflame.commands.bisect": _YET,
+    "ioflame.commands.catalogue": _YET,
+    "ioflame.commands.compare": _YET,
+    "ioflame.commands.doctor": _YET,
+    "ioflame.commands.ebpf": _YET,
+    "ioflame.commands.ebpf.iolat": _YET,
+    "ioflame.commands.ebpf.ladder": _YET,
+    "ioflame.commands.ebpf.offcpu": _YET,
+    "ioflame.commands.ebpf.program": _YET,
+    "ioflame.commands.ebpf.runqlat": _YET,
+    "ioflame.commands.experiment": _YET,
+    "ioflame.commands.flamegraph": _YET,
+    "ioflame.commands.history": _YET,
+    "ioflame.commands.pmp": _YET,
+    "ioflame.commands.profile": _YET,
+    "ioflame.commands.report": _YET,
+    "ioflame.commands.rules": _YET,
+    "ioflame.commands.show": _YET,
+    "ioflame.commands.store": _YET,
+    "ioflame.measure.alone": _YET,
+    "ioflame.measure.attach.budget": _YET,
+    "ioflame.measure.attach.conduct": _YET,
+    "ioflame.measure.attach.continuous": _YET,
+    "ioflame.measure.attach.job": _YET,
+    "ioflame.measure.attach.redact": _YET,
+    "ioflame.measure.attach.rights": _YET,
+    "ioflame.measure.baseline": _YET,
+    "ioflame.measure.bisect.compared": _YET,
+    "ioflame.measure.cell_engines": _YET,
+    "ioflame.measure.cell_steps": _YET,
+    "ioflame.measure.cells": _YET,
+    "ioflame.measure.compare.arm_process": _YET,
+    "ioflame.measure.compare.arms": _YET,
+    "ioflame.measure.compare.options": _YET,
+    "ioflame.measure.compare.sessions": _YET,
+    "ioflame.measure.compare.trees": _YET,
+    "ioflame.measure.estimate": _YET,
+    "ioflame.measure.experiment": _YET,
+    "ioflame.measure.host_checks": _YET,
+    "ioflame.measure.job": _YET,
+    "ioflame.measure.profile": _YET,
+    "ioflame.measure.recorded": _YET,
+    "ioflame.present.cell_builds": _YET,
+    "ioflame.present.comparison_page": _YET,
+    "ioflame.present.comparison_tables": _YET,
+    "ioflame.present.experiment_page": _YET,
+    "ioflame.present.frames": _YET,
+    "ioflame.present.observed": _YET,
+    "ioflame.present.part_tables": _YET,
+    "ioflame.present.rules_check": _YET,
+    "ioflame.present.run": _YET,
+    "ioflame.present.stacks": _YET,
+    "ioflame.stages.cell_table": _YET,
+    "ioflame.stages.comparison_budget": _YET,
+    "ioflame.stages.pmp": _YET,
+    "ioflame.stages.queries": _YET,
+    "ioflame.stages.rules": _YET,
+    "ioflame.stages.shown": _YET,
+    "ioflame.store.fleet": _YET,
+    "ioflame.store.history": _YET,
+    "ioflame.store.imports": _YET,
+    "ioflame.store.runs": _YET,
+    "ioflame.version": _YET,
+    "viz.assets": _YET,
+    "viz.experiment_view": _YET,
+    "viz.export.benchmark_tsv": _YET,
+    "viz.export.firefox": _YET,
+    "viz.export.speedscope": _YET,
+    "viz.figures": _YET,
+    "viz.page.categories": _YET,
+    "viz.page.comparison": _YET,
+    "viz.page.document": _YET,
+    "viz.page.experiment": _YET,
+    "viz.page.flame_graphs": _YET,
+    "viz.page.frames": _YET,
+    "viz.page.history": _YET,
+    "viz.page.io_latency": _YET,
+    "viz.page.latency_plots": _YET,
+    "viz.page.locks": _YET,
+    "viz.page.off_cpu": _YET,
+    "viz.page.rendering": _YET,
+    "viz.page.trust": _YET,
+    "viz.page.what_ran": _YET,
+    "viz.page.windows": _YET,
+    "viz.relative_cells": _YET,
+    "viz.svg.bars": _YET,
+    "viz.svg.blocks": _YET,
+    "viz.svg.elements": _YET,
+    "viz.svg.history": _YET,
+    "viz.svg.ratios": _YET,
+    "viz.svg.share_bar": _YET,
+    "viz.svg.static": _YET,
+    "viz.svg.thread_states": _YET,
+    "viz.terminal.cells": _YET,
+    "viz.terminal.comparison": _YET,
+    "viz.terminal.experiment_categories": _YET,
+    "viz.terminal.fleet": _YET,
+    "viz.terminal.history": _YET,
+    "viz.terminal.latency_layers": _YET,
+    "viz.terminal.operations": _YET,
+    "viz.terminal.roles": _YET,
+    "viz.terminal.writes": _YET,
+    "workloads.definitions": _YET,
+    "workloads.engines.leveldb.engine": _YET,
+    "workloads.engines.lmdb.engine": _YET,
+    "workloads.our_client": _YET,
+    "workloads.tables": _YET,
+}
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def shipped() -> dict[str, Path]:
+    """Modules by name; a package that holds no code is none."""
+    found = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    return {module_name(path): path for path in found if any(not isinstance(n, ast.Expr) for n in parsed(path).body)}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names that a file imports: of modules, and of what may be a module or something in one."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def marks(node: ast.AST) -> set[str]:
+    """The names of `pytest.mark` in an expression."""
+    return {
+        one.attr
+        for one in ast.walk(node)
+        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Attribute) and one.value.attr == "mark"
+    }
+
+
+def is_quick(path: Path) -> bool:
+    """Whether `make test-quick` runs one of its tests."""
+    body = parsed(path).body
+    assigned = (node for node in body if isinstance(node, ast.Assign))
+    of_file = [
+        one.value for one in assigned if any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in one.targets)
+    ]
+    if set().union(*map(marks, of_file)) & LEFT_OUT:
+        return False
+    tests = (node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
+    return any(not set().union(*map(marks, node.decorator_list)) & LEFT_OUT for node in tests)
+
+
+def imported_by_quick_tests() -> set[str]:
+    """Through the tests' own helpers as well, and through nothing that is shipped."""
+    waiting = [path for path in (ROOT / "tests").rglob("test_*.py") if is_quick(path)]
+    seen, found = set(waiting), set()
+    while waiting:
+        for name in imported(waiting.pop()):
+            found.add(name)
+            helper = (ROOT / name.replace(".", "/")).with_suffix(".py")
+            if name.startswith("tests.") and helper.exists() and helper not in seen:
+                seen.add(helper)
+                waiting.append(helper)
+    return found
+
+
+def test_every_module_is_imported_by_a_quick_test_or_listed() -> None:
+    missing = set(shipped()) - imported_by_quick_tests()
+    assert missing - set(NOT_IMPORTED) == set(), "write a quick test of what it does"
+    assert set(NOT_IMPORTED) - missing == set(), "it is imported now, or gone: take it from the list"
