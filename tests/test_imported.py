@@ -17,15 +17,7 @@ _YET = "only tests that measure, or of the whole command, see it so far"
 
 # May only shrink.
 NOT_IMPORTED: dict[str, str] = {
-    "collectors.activity": _YET,
-    "collectors.gdb_stacks": _YET,
-    "collectors.mapped_files": _YET,
-    "collectors.perf": _YET,
-    "collectors.pmp_gdb": _YET,
-    "collectors.pmp_plan": _YET,
     "collectors.schedule": _YET,
-    "collectors.stack_pages": _YET,
-    "collectors.windows": _YET,
     "ebpf.checks": _YET,
     "ebpf.diskstats": _YET,
     "ebpf.iolat": _YET,
@@ -142,11 +134,6 @@ NOT_IMPORTED: dict[str, str] = {
     "viz.page.what_ran": _YET,
     "viz.page.windows": _YET,
     "viz.svg.static": _YET,
-    "workloads.definitions": _YET,
-    "workloads.engines.leveldb.engine": _YET,
-    "workloads.engines.lmdb.engine": _YET,
-    "workloads.our_client": _YET,
-    "workloads.tables": _YET,
 }
 
 
