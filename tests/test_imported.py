@@ -17,12 +17,13 @@ _YET = "only tests that measure, or of the whole command, see it so far"
 
 # May only shrink.
 NOT_IMPORTED: dict[str, str] = {
-    "collectors.schedule": _YET,
+    "collectors.symbol_count": _YET,
     "ebpf.checks": _YET,
     "ebpf.diskstats": _YET,
     "ebpf.iolat": _YET,
     "ebpf.ladder_bpftrace": _YET,
     "ebpf.offcpu": _YET,
+    "ebpf.runqlat": _YET,
     "ebpf.trial": _YET,
     "folding.offcpu": _YET,
     "ground.results.resumable": _YET,
@@ -39,8 +40,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ground.system.supervisor": _YET,
     "ground.text.nearest": _YET,
     "ground.text.terminal": _YET,
-    "ioflame.analysis.bisect": _YET,
-    "ioflame.analysis.change_points": _YET,
     "ioflame.analysis.checks.profile": _YET,
     "ioflame.analysis.checks.workload": _YET,
     "ioflame.analysis.compare.bars": _YET,
@@ -49,7 +48,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.analysis.compare.planning": _YET,
     "ioflame.analysis.compare.runs": _YET,
     "ioflame.analysis.operations": _YET,
-    "ioflame.analysis.quantiles": _YET,
     "ioflame.analysis.run_figures": _YET,
     "ioflame.commands.agent": _YET,
     "ioflame.commands.analyse": _YET,
@@ -82,6 +80,7 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.attach.rights": _YET,
     "ioflame.measure.baseline": _YET,
     "ioflame.measure.bisect.compared": _YET,
+    "ioflame.measure.builds": _YET,
     "ioflame.measure.cell_engines": _YET,
     "ioflame.measure.cell_steps": _YET,
     "ioflame.measure.cells": _YET,
@@ -94,6 +93,7 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.experiment": _YET,
     "ioflame.measure.host_checks": _YET,
     "ioflame.measure.job": _YET,
+    "ioflame.measure.observers": _YET,
     "ioflame.measure.profile": _YET,
     "ioflame.measure.recorded": _YET,
     "ioflame.present.cell_builds": _YET,
@@ -152,16 +152,6 @@ def shipped() -> dict[str, Path]:
     return {module_name(path): path for path in found if any(not isinstance(n, ast.Expr) for n in parsed(path).body)}
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Names that a file imports: of modules, and of what may be a module or something in one."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def marks(node: ast.AST) -> set[str]:
     """The names of `pytest.mark` in an expression."""
     return {
@@ -171,17 +161,37 @@ def marks(node: ast.AST) -> set[str]:
     }
 
 
+def is_left_out(node: ast.stmt) -> bool:
+    """Whether it is a test, or the mark of a whole file, that `make test-quick` leaves out."""
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+        return any(marks(one) & LEFT_OUT for one in node.decorator_list)
+    names = (
+        [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Assign) else []
+    )
+    return "pytestmark" in names and bool(marks(node) & LEFT_OUT)
+
+
 def is_quick(path: Path) -> bool:
-    """Whether `make test-quick` runs one of its tests."""
     body = parsed(path).body
-    assigned = (node for node in body if isinstance(node, ast.Assign))
-    of_file = [
-        one.value for one in assigned if any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in one.targets)
-    ]
-    if set().union(*map(marks, of_file)) & LEFT_OUT:
-        return False
+    whole = any(is_left_out(node) for node in body if isinstance(node, ast.Assign))
     tests = (node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
-    return any(not set().union(*map(marks, node.decorator_list)) & LEFT_OUT for node in tests)
+    return not whole and not all(map(is_left_out, tests))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names that a file imports, and uses beside the tests that are left out: of modules, and of what is in one."""
+    nodes = [one for node in parsed(path).body if not is_left_out(node) for one in ast.walk(node)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    for node in nodes:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        for alias in node.names:
+            if (alias.asname or alias.name).partition(".")[0] not in used:
+                continue
+            if isinstance(node, ast.Import):
+                yield alias.name
+            elif node.module:
+                yield from (node.module, f"{node.module}.{alias.name}")
 
 
 def imported_by_quick_tests() -> set[str]:
