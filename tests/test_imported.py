@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
+from ioflame import cli
 from tests.places import ROOT
 
 PACKAGES = ("ioflame", "ground", "workloads", "collectors", "ebpf", "folding", "viz")
+COMMANDS = {name for names in cli._GROUPS.values() for name in names}
 # As `make test-quick` leaves them out.
 LEFT_OUT = {"needs", "alone", "long", "by_hand", "slow"}
 
@@ -37,11 +40,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.analysis.operations": _YET,
     "ioflame.analysis.run_figures": _YET,
     "ioflame.commands.agent": _YET,
-    "ioflame.commands.analyse": _YET,
-    "ioflame.commands.attach": _YET,
-    "ioflame.commands.bisect": _YET,
-    "ioflame.commands.catalogue": _YET,
-    "ioflame.commands.compare": _YET,
     "ioflame.commands.doctor": _YET,
     "ioflame.commands.ebpf": _YET,
     "ioflame.commands.ebpf.iolat": _YET,
@@ -49,15 +47,9 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.commands.ebpf.offcpu": _YET,
     "ioflame.commands.ebpf.program": _YET,
     "ioflame.commands.ebpf.runqlat": _YET,
-    "ioflame.commands.experiment": _YET,
-    "ioflame.commands.flamegraph": _YET,
-    "ioflame.commands.history": _YET,
     "ioflame.commands.pmp": _YET,
     "ioflame.commands.profile": _YET,
-    "ioflame.commands.report": _YET,
     "ioflame.commands.rules": _YET,
-    "ioflame.commands.show": _YET,
-    "ioflame.commands.store": _YET,
     "ioflame.measure.alone": _YET,
     "ioflame.measure.attach.budget": _YET,
     "ioflame.measure.attach.conduct": _YET,
@@ -181,12 +173,31 @@ def imported(path: Path) -> Iterator[str]:
                 yield from (node.module, f"{node.module}.{alias.name}")
 
 
+def commands_given(path: Path) -> Iterator[str]:
+    """Modules of the commands that it gives to the command line in words (`main(["show", ...])`): that imports them."""
+    for call in (one for node in parsed(path).body if not is_left_out(node) for one in ast.walk(node)):
+        if not isinstance(call, ast.Call) or not call.args:
+            continue
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name not in ("main", "build_parser", "run"):
+            continue
+        given = call.args[0].elts if isinstance(call.args[0], ast.List) else call.args
+        values = (getattr(one, "value", None) for one in given)
+        words = [str(word) for word in takewhile(lambda value: isinstance(value, str), values)]
+        if words and words[0] in COMMANDS:
+            module = f"ioflame.commands.{cli._MODULES.get(words[0], words[0])}"
+            yield from (module, ".".join([module, *words[1:2]]))
+
+
 def imported_by_quick_tests() -> set[str]:
     """Through the tests' own helpers as well, and through nothing that is shipped."""
     waiting = [path for path in (ROOT / "tests").rglob("test_*.py") if is_quick(path)]
-    seen, found = set(waiting), set()
+    seen = set(waiting)
+    found: set[str] = set()
     while waiting:
-        for name in imported(waiting.pop()):
+        path = waiting.pop()
+        found.update(commands_given(path))
+        for name in imported(path):
             found.add(name)
             helper = (ROOT / name.replace(".", "/")).with_suffix(".py")
             if name.startswith("tests.") and helper.exists() and helper not in seen:
