@@ -26,7 +26,6 @@ from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.off_cpu import read_off_cpu
 from ground.results.profile import read_profile
-from ground.results.record import RunRecord
 from ground.results.record import Target as TargetRecord
 from ground.results.run import Run, open_run
 from ground.system.groups import container_group, named_group
@@ -36,6 +35,7 @@ from ioflame.measure.attach.continuous import keep_recent, parse_duration, remov
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
 from tests.programs import FRAMES, compiled
+from tests.records import run_record
 
 pytestmark = pytest.mark.long
 
@@ -330,7 +330,7 @@ def test_a_container_is_a_control_group_and_found_by_its_id(ioflame: Ioflame, tm
 
 
 def test_rules_of_ones_own_are_tried_on_a_run(ioflame: Ioflame, tmp_path: Path) -> None:
-    run = Run.create(tmp_path, RunRecord(1, "0", "now", "w", "rocksdb", 1, {}))
+    run = Run.create(tmp_path, run_record("w"))
     run.path(Files.FOLDED).write_text("c;main;lookup;memcmp 70\nc;main;serve 30\n", encoding="ascii")
     rules = tmp_path / "my.toml"
     entry = '[[view.owner.category]]\nname = "{}"\nanchors = ["{}"]\n'
@@ -395,7 +395,7 @@ def test_again_and_again_until_the_target_ends_and_the_last_minutes_are_kept(iof
 def test_old_runs_of_a_target_are_removed_and_nobody_elses(tmp_path: Path) -> None:
     def made(name: str, asked: str | None, age: float) -> Path:
         target = None if asked is None else TargetRecord(asked, "p", [1])
-        run = Run.create(tmp_path, RunRecord(1, "0", "now", name, "rocksdb", 1, {}, target=target))
+        run = Run.create(tmp_path, run_record(name, target=target))
         os.utime(run.path(Files.RECORD), (time.time() - age,) * 2)
         return run.directory
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ground.results.checks import Verdict
-from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Unobserved
+from ground.results.record import ProfileFacts, RunRecord, Unobserved
 from ioflame.analysis.checks.whole_run import run_checks
-from tests.records import window
+from tests.records import run_record, window
 
 
 def good_profile(**changes: object) -> ProfileFacts:
@@ -16,7 +16,7 @@ def good_profile(**changes: object) -> ProfileFacts:
 
 
 def record(**changes: object) -> RunRecord:
-    made = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    made = run_record()
     made.profile = good_profile()
     made.engine_result = {"found": 10.0, "reads": 10.0}
     made.database = {"data_bytes": str(40 << 20), "cache_size": str(1 << 20)}
