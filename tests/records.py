@@ -9,22 +9,28 @@ from typing import Any
 import msgspec
 
 from ground.results.profile import Folded, Slices
-from ground.results.record import SCHEMA, Counters, RunRecord, Window
+from ground.results.record import SCHEMA, Counters, ProfileFacts, RunRecord, Window
 
 SECOND = 1_000_000_000
 
 _ZERO = Counters(None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
-def counters(**values: float) -> Counters:
-    """Counters that are all zero but for `values`."""
-    return replace(_ZERO, **values)  # type: ignore[arg-type]
+def counters(**values: Any) -> Counters:
+    """Counters that are all zero but for `values`; the queries are not known."""
+    return replace(_ZERO, **values)
 
 
-def window(kind: str, seconds: float = 1.0, note: str = "", /, **values: float) -> Window:
-    """A window from second 100 on, with these counters."""
-    begin = 100 * SECOND
-    return Window(kind, begin, begin + int(seconds * SECOND), counters(**values), note)
+def window(kind: str, seconds: float = 1.0, note: str = "", begin: int = 100, /, **values: Any) -> Window:
+    """A window from second `begin` on, with these counters."""
+    begin_ns = begin * SECOND
+    return Window(kind, begin_ns, begin_ns + int(seconds * SECOND), counters(**values), note)
+
+
+def profile_facts(event: str = "cpu-clock", **changes: Any) -> ProfileFacts:
+    """What a run says of its profile: of the whole system, by a clock or by cycles."""
+    unit = "ns" if event.startswith("cpu-clock") else "cycles"
+    return replace(ProfileFacts(event, unit, 999, "system", "fp", []), **changes)
 
 
 def run_record(workload: str = "readrandom", **changes: Any) -> RunRecord:

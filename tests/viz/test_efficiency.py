@@ -13,9 +13,9 @@ from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
 from ground.results.efficiency import MeasuredStep
 from ground.results.experiment import Baseline, ExperimentRecord, StepRecord
-from ground.results.record import ProfileFacts, Window
+from ground.results.record import Window
 from ioflame.analysis.io_efficiency import Row, efficiency, rows
-from tests.records import run_record, window
+from tests.records import profile_facts, run_record, window
 from viz.terminal.experiment import render_efficiency
 
 HOST = {"cpus": "2", "cpu": "Model", "kernel": "6.1", "distribution": "Debian", "hypervisor": "yes"}
@@ -55,7 +55,7 @@ def shares(*weights: int) -> Categories:
 def measured(step: str, qps: int, cpu_us: float, weights: Sequence[int] = (40, 20, 40), repeat: int = 1,
              reads: float = 1.0, failed: bool = False) -> MeasuredStep:  # fmt: skip
     record = run_record()
-    record.profile = ProfileFacts("cpu-clock", "ns", 999, "system", "fp", [], samples=1000, weight=10, coverage=0.9)
+    record.profile = profile_facts(samples=1000, weight=10, coverage=0.9)
     record.checks = [Check("LSM tree", Verdict.FAILED if failed else Verdict.OK, "L7", "two levels" if failed else "")]
     record.database = {"levels": "L7 2 files", "description": "10 keys; L7"}
     view = shares(*weights)

@@ -303,7 +303,7 @@ def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:
         "reader": RoleCounters(3_000_000, 2_000_000, 1_000_000, 0),
         "writer": RoleCounters(1_000_000, 10**6, 0, 400),
     }
-    plain = window("plain", 2.0, queries=1000, cpu_ns=4_000_000, storage_write_bytes=4 << 20, roles=roles)  # type: ignore[arg-type]
+    plain = window("plain", 2.0, queries=1000, cpu_ns=4_000_000, storage_write_bytes=4 << 20, roles=roles)
     plain = replace(plain, engine={"flushed_gb": 1 / 512, "stall_seconds": 0.5})
     made = record(windows=[plain], roles={"reader": [1, 2], "writer": [3]})
     text = role_table(made, None)
@@ -315,7 +315,7 @@ def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:
 
 def test_threads_of_a_target_that_used_next_to_nothing_are_counted_and_not_listed() -> None:
     groups = {"server": RoleCounters(10**9, 10**9, 0, 0), "idle": RoleCounters(10, 10, 0, 0)}
-    plain = window("plain", 2.0, cpu_ns=10**9, groups=groups)  # type: ignore[arg-type]
+    plain = window("plain", 2.0, cpu_ns=10**9, groups=groups)
     target = Target("--pid 42", "/server", [42], groups={"server": [42, 43], "idle": [44]})
     text = role_table(record(windows=[plain], target=target), None)
     assert line(text, "server") == ["2", "0.500", "100.0", "-"]

@@ -46,7 +46,7 @@ def test_cpu_per_query_is_that_of_the_readers_and_the_others_are_rows_of_their_o
         "writer": RoleCounters(500_000, 400_000, 100_000, 4000),
         "compaction": RoleCounters(1_500_000, 1_500_000, 0, 7),
     }
-    one = window("plain", 2.0, queries=1000.0, cpu_ns=5_000_000, roles=roles)  # type: ignore[arg-type]
+    one = window("plain", 2.0, queries=1000.0, cpu_ns=5_000_000, roles=roles)
     figures = window_metrics([one], 2)
     assert (figures["cpuPer"], figures["usPer"], figures["syPer"]) == (3.0, 2.0, 1.0)
     rows = {figure.role: figure for figure in role_figures([one])}
@@ -83,7 +83,7 @@ def proofs(
     record.engine_result = {"operations": closing}
     record.writes = {"stall_seconds": 0.0, "uptime": seconds}
     roles = {"reader": RoleCounters(1, 1, 0, calls), "writer": RoleCounters(1, 1, 0, writer)}
-    record.windows = [window("plain", 1.0, roles=roles)]  # type: ignore[arg-type]
+    record.windows = [window("plain", 1.0, roles=roles)]
     totals = {0: [(seconds, writer)], 1: [(seconds, int(closing) - 500)]}
     queries = queries_by_second(rates, totals[0])
     return {check.name: check.verdict for check in write_proofs(record, queries, totals, counts_stalls)}

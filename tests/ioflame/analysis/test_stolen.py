@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
 from ground.results.profile import Slices
-from ground.results.record import ProfileFacts, RunRecord, Window
+from ground.results.record import RunRecord, Window
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.checks.stolen_time import quiet_slices, share_bounds, stolen_checks, stolen_of, stolen_weight
 from ioflame.analysis.metric_intervals import weight_by_time
-from tests.records import folded, run_record, window
+from tests.records import folded, profile_facts, run_record, window
 
 SAMPLED, RAN, STOLEN = 3_790_000_000, 2_560_000_000, 1_500_000_000
 SECONDS = [window("perf", steal_ns=steal) for steal in (0, 1_200_000_000, 0, 300_000_000, 0)]
@@ -23,8 +23,7 @@ SECONDS = [window("perf", steal_ns=steal) for steal in (0, 1_200_000_000, 0, 300
 
 def recorded(event: str = "cpu-clock", stolen_ns: int = STOLEN, ran_ns: int = RAN) -> RunRecord:
     made = run_record()
-    unit = "ns" if event == "cpu-clock" else "cycles"
-    made.profile = ProfileFacts(event, unit, 999, "system", "fp", [], samples=3790, weight=SAMPLED)
+    made.profile = profile_facts(event, samples=3790, weight=SAMPLED)
     made.windows = [window("plain", steal_ns=10**9), window("perf", 5.0, cpu_ns=ran_ns, steal_ns=stolen_ns)]
     made.profile.coverage, made.profile.ghz = weight_by_time(made.profile, made.windows)
     return made

@@ -5,14 +5,12 @@ import pytest
 from ground.results.checks import Verdict
 from ground.results.record import ProfileFacts, RunRecord, Unobserved
 from ioflame.analysis.checks.whole_run import run_checks
-from tests.records import run_record, window
+from tests.records import profile_facts, run_record, window
 
 
 def good_profile(**changes: object) -> ProfileFacts:
-    facts = ProfileFacts("cycles", "cycles", 999, "process", "fp", [], samples=5_000, weight=10**9, report_weight=10**9)
-    for name, value in changes.items():
-        setattr(facts, name, value)
-    return facts
+    given = {"event": "cycles", "scope": "process", "samples": 5_000, "weight": 10**9, "report_weight": 10**9}
+    return profile_facts(**{**given, **changes})
 
 
 def record(**changes: object) -> RunRecord:

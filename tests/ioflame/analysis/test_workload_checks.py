@@ -9,12 +9,12 @@ import pytest
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
 from ground.results.interval import Interval
-from ground.results.record import Expectation, HostTimes, ProfileFacts, RoleCounters
+from ground.results.record import Expectation, HostTimes, RoleCounters
 from ioflame.analysis.checks.profile import profile_checks
 from ioflame.analysis.checks.workload import workload_checks
 from ioflame.analysis.operations import operations_of
 from ioflame.analysis.run_figures import run_figures
-from tests.records import folded, window
+from tests.records import folded, profile_facts, window
 from tests.viz import observers
 from tests.viz.runs import record
 
@@ -58,9 +58,7 @@ def test_what_memory_answers_is_said(database: dict[str, str], name: str, verdic
     assert said(database=database)[name].verdict is verdict
 
 
-FACTS = ProfileFacts(
-    "cycles", "cycles", 999, "process", "fp", [], samples=5000, weight=10**9, report_weight=10**9, ghz=3.0
-)
+FACTS = profile_facts("cycles", samples=5000, weight=10**9, report_weight=10**9, ghz=3.0)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ def test_every_figure_of_a_run_has_one_name() -> None:
     host = HostTimes(5, 10, 20, 60, 8, 2)
     roles = {"reader": RoleCounters(3_000_000, 2_000_000, 1_000_000, 1)}
     counted = {"queries": 1000, "cpu_ns": 3_000_000, "storage_read_bytes": 4096, "voluntary_switches": 7}
-    plain = window("plain", 2.0, **counted, roles=roles, host=host)  # type: ignore[arg-type]
+    plain = window("plain", 2.0, **counted, roles=roles, host=host)
     made = record(
         windows=[plain, window("perf", 5.0, queries=9), replace(plain, engine={"flushed_gb": 0.5})],
         metrics={"qps": 1000.0}, intervals={"qps": Interval(1000, 990, 1010, 9)},
@@ -113,7 +111,7 @@ def test_the_cpu_of_a_kind_of_operation_is_shared_out_over_those_that_there_were
         "writes": {"WAL": [2], "other": [0, 1]},
     }
     profile = folded(views, [30, 10, 60])
-    plain = window("plain", 2.0, cpu_ns=10_000_000, operations={"get": 1000.0})  # type: ignore[arg-type]
+    plain = window("plain", 2.0, cpu_ns=10_000_000, operations={"get": 1000.0})
     get, scan, other = operations_of(profile, [plain], "all")
     # 4 of 10 ms for 1,000 in two seconds
     assert (get.share, get.per_second, get.us, get.cores) == (40.0, 500.0, 4.0, 0.002)
@@ -125,7 +123,7 @@ def test_the_cpu_of_a_kind_of_operation_is_shared_out_over_those_that_there_were
     # Nothing counts scans, and there were no others.
     assert (scan.share, scan.per_second, scan.us, scan.categories, other.share) == (60.0, None, None, None, 0.0)
     # Of an operation that the owner view knows next to nothing of, the view of writes is shown.
-    counted = window("plain", 2.0, cpu_ns=10_000_000, operations={"scan": 10.0})  # type: ignore[arg-type]
+    counted = window("plain", 2.0, cpu_ns=10_000_000, operations={"scan": 10.0})
     found = operations_of(profile, [counted], "all")[1].categories
     assert found is not None and found.view == "writes"
 
