@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ground.results.checks import Verdict
@@ -9,7 +11,13 @@ from tests.records import profile_facts, run_record, window
 
 
 def good_profile(**changes: object) -> ProfileFacts:
-    given = {"event": "cycles", "scope": "process", "samples": 5_000, "weight": 10**9, "report_weight": 10**9}
+    given: dict[str, Any] = {
+        "event": "cycles",
+        "scope": "process",
+        "samples": 5_000,
+        "weight": 10**9,
+        "report_weight": 10**9,
+    }
     return profile_facts(**{**given, **changes})
 
 
