@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
-from itertools import takewhile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ioflame import cli
@@ -29,12 +28,7 @@ NOT_IMPORTED: dict[str, str] = {
     "ground.results.store.selects": _YET,
     "ground.results.store.spark": _YET,
     "ground.system.supervisor": _YET,
-    "ioflame.commands.agent": _YET,
-    "ioflame.commands.doctor": _YET,
     "ioflame.commands.ebpf.program": _YET,
-    "ioflame.commands.pmp": _YET,
-    "ioflame.commands.profile": _YET,
-    "ioflame.commands.rules": _YET,
     "ioflame.measure.attach.conduct": _YET,
     "ioflame.measure.attach.job": _YET,
     "ioflame.measure.attach.rights": _YET,
@@ -112,9 +106,14 @@ def is_quick(path: Path) -> bool:
     return not whole and not all(map(is_left_out, tests))
 
 
+def quick_nodes(path: Path) -> list[ast.AST]:
+    """All of a file but the tests that are left out."""
+    return [one for node in parsed(path).body if not is_left_out(node) for one in ast.walk(node)]
+
+
 def imported(path: Path) -> Iterator[str]:
     """Names that a file imports, and uses beside the tests that are left out: of modules, and of what is in one."""
-    nodes = [one for node in parsed(path).body if not is_left_out(node) for one in ast.walk(node)]
+    nodes = quick_nodes(path)
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     for node in nodes:
         if not isinstance(node, ast.Import | ast.ImportFrom):
@@ -129,19 +128,17 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def commands_given(path: Path) -> Iterator[str]:
-    """Modules of the commands that it gives to the command line in words (`main(["show", ...])`): that imports them."""
-    for call in (one for node in parsed(path).body if not is_left_out(node) for one in ast.walk(node)):
-        if not isinstance(call, ast.Call) or not call.args:
-            continue
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name not in ("main", "build_parser", "run"):
-            continue
-        given = call.args[0].elts if isinstance(call.args[0], ast.List) else call.args
-        values = (getattr(one, "value", None) for one in given)
-        words = [str(word) for word in takewhile(lambda value: isinstance(value, str), values)]
+    """Modules of the commands in lists of words for the command line (`["show", run]`): it imports them by these."""
+    for node in quick_nodes(path):
+        given: Sequence[ast.expr] = ()
+        if isinstance(node, ast.List):
+            given = node.elts
+        elif isinstance(node, ast.Call):  # build_parser("attach"), ioflame.run("show", run)
+            given = node.args
+        words = [one.value for one in given[:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         if words and words[0] in COMMANDS:
             module = f"ioflame.commands.{cli._MODULES.get(words[0], words[0])}"
-            yield from (module, ".".join([module, *words[1:2]]))
+            yield from (module, ".".join([module, *words[1:]]))
 
 
 def imported_by_quick_tests() -> set[str]:

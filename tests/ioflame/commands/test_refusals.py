@@ -65,36 +65,28 @@ def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("agent", "required: --config"),
-        ("agent --config /no/such.toml", "/no/such.toml"),
-        ("doctor --engine nosuch", "ENGINE=nosuch is not known"),
-        ("doctor --threads 0", "THREADS=0 is out of range"),
-        ("doctor --attach 0", "there is no process 0"),
-        ("pmp --pid 0", "there is no process 0"),
-        ("pmp --pid 1 --hz 0", "--hz"),
-        ("pmp --pid 1 --sampler perf", "perf"),
-        ("profile --scale huge", "SCALE=huge is not known"),
-        ("profile --workload nosuch", "WORKLOAD=nosuch is not known to rocksdb"),
-        ("profile --collect perf,all", "all is not known"),
-        ("rules", "required: VERB"),
-        ("rules check /no/such", "/no/such is no run directory"),
-        ("analyse /no/such", "/no/such is no run directory"),
-        ("show /no/such", "/no/such is no run directory"),
-        ("history /no/such", "/no/such"),
-        ("store sql /no/such 'SELECT 1'", "/no/such"),
-        ("bisect --good a", "a search is of --repo, --good, --bad"),
+        (["agent"], "required: --config"),
+        (["agent", "--config", "/no/such.toml"], "/no/such.toml"),
+        (["doctor", "--engine", "nosuch"], "ENGINE=nosuch is not known"),
+        (["doctor", "--threads", "0"], "THREADS=0 is out of range"),
+        (["doctor", "--attach", "0"], "there is no process 0"),
+        (["pmp", "--pid", "0"], "there is no process 0"),
+        (["pmp", "--pid", "1", "--hz", "0"], "--hz"),
+        (["pmp", "--pid", "1", "--sampler", "perf"], "perf"),
+        (["profile", "--scale", "huge"], "SCALE=huge is not known"),
+        (["profile", "--workload", "nosuch"], "WORKLOAD=nosuch is not known to rocksdb"),
+        (["profile", "--collect", "perf,all"], "all is not known"),
+        (["rules"], "required: VERB"),
+        (["rules", "check", "/no/such"], "/no/such is no run directory"),
+        (["analyse", "/no/such"], "/no/such is no run directory"),
+        (["show", "/no/such"], "/no/such is no run directory"),
+        (["history", "/no/such"], "/no/such"),
+        (["store", "sql", "/no/such", "SELECT 1"], "/no/such"),
+        (["bisect", "--good", "a"], "a search is of --repo, --good, --bad"),
     ],
 )
-def test_bad_usage_is_refused_in_words(capsys: pytest.CaptureFixture[str], words: str, says: str) -> None:
-    assert says in refused(capsys, shlex.split(words))
-
-
-def test_a_command_line_gives_each_command_its_module(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no such file" in refused(capsys, ["agent", "--config", "/no/such.toml"]).lower()
-    assert "THREADS=0" in refused(capsys, ["doctor", "--threads", "0"])
-    assert "process 0" in refused(capsys, ["pmp", "--pid", "0"])
-    assert "SCALE=huge" in refused(capsys, ["profile", "--scale", "huge"])
-    assert "/no/such" in refused(capsys, ["rules", "check", "/no/such"])
+def test_bad_usage_is_refused_in_words(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+    assert says in refused(capsys, words)
 
 
 def test_which_ioflame_it_is_names_its_commit_where_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
