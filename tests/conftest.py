@@ -24,6 +24,7 @@ from ground.errors import HostError
 from ground.system.memory_limit import limited_memory
 from tests.litter import Session
 from tests.places import ROOT
+from tests.programs import installed_library
 
 # How long an example takes says nothing here: speed lives in `make bench`.
 settings.register_profile("ioflame", deadline=None)
@@ -53,12 +54,6 @@ def _makes_cpu_groups() -> bool:
     return _runs(sys.executable, "-c", code)
 
 
-def _has_library(name: str) -> bool:
-    """Whether a C compiler finds it: one that knows none prints the bare name."""
-    found = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=False).stdout
-    return found.startswith("/")
-
-
 _VERSION = sys.version_info[:2]
 CAPABILITIES: dict[str, Callable[[], bool]] = {
     "chromium": lambda: shutil.which("chromium") is not None,
@@ -71,7 +66,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
     "myrocks": lambda: bool(shutil.which("sysbench")) and Path("/usr/lib/mysql/plugin/ha_rocksdb.so").exists(),
     "rocksdbjni": lambda: shutil.which("javac") is not None and ROCKSDBJNI.exists(),
-    "allocators": lambda: all(map(_has_library, ("libjemalloc.so", "libmimalloc.so", "libtcmalloc_minimal.so"))),
+    "allocators": lambda: all(map(installed_library, ("libjemalloc.so", "libmimalloc.so", "libtcmalloc_minimal.so"))),
     "gdb": lambda: shutil.which("gdb") is not None,
     "go": lambda: shutil.which("go") is not None,
     "fio": lambda: shutil.which("fio") is not None,

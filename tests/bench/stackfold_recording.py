@@ -32,6 +32,7 @@ from tests.bench.common import (
     say,
 )
 from tests.places import ROOT
+from tests.programs import compiled
 
 YARDSTICK = ROOT / "target" / "release" / "examples" / "chains"
 # A program whose addresses are as expensive to look up as those of large programs in C++.
@@ -59,8 +60,8 @@ def frame_pointers(db: Path, directory: Path, samples: int) -> tuple[Path, int]:
 def copied_stacks(directory: Path) -> Path:
     """A program of many templates, with debug information and without frame pointers, recorded with copied stacks."""
     say("building and recording templates.cc ...")
-    program, stacks = directory / "templates", directory / "dwarf.data"
-    subprocess.run(["g++", "-std=c++17", "-g", "-O2", "-o", program, TEMPLATES], check=True)
+    stacks = directory / "dwarf.data"
+    program = compiled(TEMPLATES, directory / "templates", "-std=c++17", "-g", "-O2")
     perf = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "2999", "-m", "2048", "--call-graph", "dwarf,16384"]
     subprocess.run(
         [*perf, "-o", stacks, "--", program, "10"],

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ground.system.proc_stat import stat_fields
+from tests.programs import FRAMES, built
 
-_FLAGS = ["-O1", "-fno-omit-frame-pointer", "-pthread", "-Wall", "-Werror"]
+THREADS = Path(__file__).with_name("threads.c")
 
 StartThreads = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -19,20 +20,12 @@ StartThreads = Callable[..., "subprocess.Popen[bytes]"]
 @pytest.fixture(scope="session")
 def threads_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Where large frames are probed, as on Ubuntu by default, each page of a stack is in memory.
-    return built("threads", tmp_path_factory, "-fno-stack-clash-protection")
+    return built(tmp_path_factory, THREADS, *FRAMES, "-pthread", "-fno-stack-clash-protection")
 
 
 @pytest.fixture(scope="session")
 def calls_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("calls", tmp_path_factory)
-
-
-def built(name: str, places: pytest.TempPathFactory, *flags: str) -> Path:
-    """The program of a C file beside this one."""
-    binary = places.mktemp(name) / name
-    source = Path(__file__).with_name(f"{name}.c")
-    subprocess.run(["cc", *_FLAGS, *flags, "-o", str(binary), str(source)], check=True)
-    return binary
+    return built(tmp_path_factory, Path(__file__).with_name("calls.c"), *FRAMES, "-pthread")
 
 
 @pytest.fixture

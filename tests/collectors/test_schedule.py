@@ -18,8 +18,6 @@ from ground.system.process import Child, Children
 from ground.text.progress import Reporter
 from workloads.engines.rocksdb.engine import RocksDB
 
-pytestmark = pytest.mark.slow
-
 LIFETIME = 4
 # Reports so many seconds, one tenth of a second apart but dated one second apart, and ends.
 ENGINE = """
@@ -46,6 +44,7 @@ def schedule_of(child: Child, tmp_path: Path) -> Schedule:
     return Schedule(child, device_of(tmp_path), report, LIFETIME, tmp_path / "log", Reporter(quiet=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lifetime", [3, 12])
 def test_the_last_plain_window_lasts_as_long_as_the_engine_has_queries(
     children: Children, tmp_path: Path, lifetime: int
@@ -63,6 +62,7 @@ def test_the_last_plain_window_lasts_as_long_as_the_engine_has_queries(
     assert lifetime - window.seconds < 6 if lifetime == 12 else window.seconds < 2 * LEAST_SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "says"),
     [(LIFETIME, "this host is too busy"), (1, "it said last: these are my last words")],
@@ -113,6 +113,7 @@ with open(sys.argv[1], "w") as report:
 """
 
 
+@pytest.mark.slow
 def test_the_queries_until_a_stop_are_known_when_it_goes_on(
     children: Children, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

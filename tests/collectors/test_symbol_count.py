@@ -17,6 +17,7 @@ from ground.system.held_process import HeldProcess
 from ground.system.process import Children
 from ground.system.target import Target
 from ground.text.progress import Reporter
+from tests.programs import compiled
 
 _GET = "space::Class::get"
 # By the C++ ABI of Itanium: get(long), and get(int) const.
@@ -28,10 +29,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two of the same source, which are files of their own."""
     place = tmp_path_factory.mktemp("overloads")
     source = Path(__file__).with_name("overloads.cc")
-    found = [place / name for name in ("one", "other")]
-    for path in found:
-        subprocess.run(["g++", "-O2", "-Wall", "-Werror", "-o", path, source], check=True)
-    return found
+    return [compiled(source, place / name, "-O2", "-Wall", "-Werror") for name in ("one", "other")]
 
 
 @contextlib.contextmanager

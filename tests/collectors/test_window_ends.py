@@ -16,13 +16,13 @@ from ebpf.runqlat import run_queue_observer
 from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.pmp import read_pmp
-from ground.results.record import SCHEMA, RunRecord, Window
+from ground.results.record import Window
 from ground.results.run import Run
 from ground.system.observer import Observer, attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.stages.observed import analyse_observed
-from tests.records import counters
+from tests.records import counters, run_record
 
 
 def watched(children: Children, observer: Observer, *, ended: bool) -> Window:
@@ -42,7 +42,7 @@ def watched(children: Children, observer: Observer, *, ended: bool) -> Window:
 @pytest.mark.needs("co-re")
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_tracer_that_is_ended_within_its_window(burner: subprocess.Popen[str], tmp_path: Path, ended: bool) -> None:
-    run = Run(tmp_path, RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}))
+    run = Run(tmp_path, run_record())
     with Children() as children:
         observer = run_queue_observer(children, burner.pid, run.path(Files.RUN_QUEUE))
         run.record.windows = [watched(children, observer, ended=ended)]

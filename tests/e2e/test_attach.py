@@ -26,15 +26,13 @@ from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.off_cpu import read_off_cpu
 from ground.results.profile import read_profile
-from ground.results.record import RunRecord
-from ground.results.record import Target as TargetRecord
 from ground.results.run import Run, open_run
 from ground.system.groups import container_group, named_group
 from ground.system.process import Children
 from ground.system.target import Target
-from ioflame.measure.attach.continuous import keep_recent, parse_duration, remove_old
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
+from tests.programs import FRAMES, compiled
 
 pytestmark = pytest.mark.long
 
@@ -153,8 +151,7 @@ def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_
     ioflame: Ioflame, tmp_path: Path
 ) -> None:
     """A C program with RocksDB in it forks, so that two of them work, until both are killed within perf's window."""
-    source, program = Path(__file__).with_name("embeds.c"), tmp_path / "embeds"
-    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-o", program, source, rocksdb_library()], check=True)
+    program = compiled(Path(__file__).with_name("embeds.c"), tmp_path / "embeds", *FRAMES, rocksdb_library())
     (tmp_path / "data").mkdir()
     with service([str(program), str(tmp_path / "data")], start_new_session=True) as process:
         words = ("--seconds=60", "--collect=perf", "--freq=499", "--out", str(tmp_path))
@@ -329,20 +326,6 @@ def test_a_container_is_a_control_group_and_found_by_its_id(ioflame: Ioflame, tm
         container_group("web")
 
 
-def test_rules_of_ones_own_are_tried_on_a_run(ioflame: Ioflame, tmp_path: Path) -> None:
-    run = Run.create(tmp_path, RunRecord(1, "0", "now", "w", "rocksdb", 1, {}))
-    run.path(Files.FOLDED).write_text("c;main;lookup;memcmp 70\nc;main;serve 30\n", encoding="ascii")
-    rules = tmp_path / "my.toml"
-    entry = '[[view.owner.category]]\nname = "{}"\nanchors = ["{}"]\n'
-    head = 'schema = 1\nengine = "mine"\nchecked = []\n[view.owner]\ndescription = "d"\nwalk = "root"\n'
-    rules.write_text(head + entry.format("cache", "lookup"), encoding="ascii")
-    code, out, _ = ioflame.run("rules", "check", run.directory, "--rules", rules)
-    assert (code, "owner view: 30.00 % is in no row" in out, "serve" in out) == (0, True, True)
-    rules.write_text(head + entry.format("cache", "lookup") + entry.format("gone", "gone"), encoding="ascii")
-    code, out, _ = ioflame.run("rules", "check", run.directory, "--rules", rules)
-    assert code == 1 and "matched nothing: gone" in out
-
-
 def test_a_program_without_an_engine_is_called_by_its_own_name(ioflame: Ioflame, tmp_path: Path) -> None:
     with service([sys.executable, "-c", "while True: pass"]) as process:
         words = ("--seconds=5", "--collect=perf", "--out", str(tmp_path))
@@ -390,21 +373,3 @@ def test_again_and_again_until_the_target_ends_and_the_last_minutes_are_kept(iof
         _, err = watching.communicate(timeout=60)
     assert (watching.returncode, f"kept for good: {run.name}" in err) == (0, True), err
     assert "every process of the target has ended" in err
-
-
-def test_old_runs_of_a_target_are_removed_and_nobody_elses(tmp_path: Path) -> None:
-    def made(name: str, asked: str | None, age: float) -> Path:
-        target = None if asked is None else TargetRecord(asked, "p", [1])
-        run = Run.create(tmp_path, RunRecord(1, "0", "now", name, "rocksdb", 1, {}, target=target))
-        os.utime(run.path(Files.RECORD), (time.time() - age,) * 2)
-        return run.directory
-
-    old, recent = made("old", "--pid 1", 7200), made("recent", "--pid 1", 60)
-    saved, others, profile = made("saved", "--pid 1", 7200), made("others", "--pid 2", 7200), made("own", None, 7200)
-    (saved / "kept").touch()
-    (tmp_path / "latest").symlink_to(old.name)
-    assert keep_recent(tmp_path, "--pid 1") == [recent.name]
-    assert remove_old(tmp_path, "--pid 1", parse_duration("--keep", "1h")) == [old.name]
-    assert [path.exists() for path in (old, recent, saved, others, profile)] == [False, True, True, True, True]
-    with pytest.raises(UsageError, match="is no length of time"):
-        parse_duration("--keep", "soon")

@@ -27,10 +27,11 @@ from ground.results.run import Run, open_run
 from ground.system.descendants import descendants
 from ground.system.held_process import HeldProcess
 from ground.system.target import Target
-from tests.collectors.conftest import built, thread_states
+from tests.collectors.conftest import THREADS, thread_states
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import endpoint, service
-from tests.ebpf.conftest import compiled
+from tests.ebpf.conftest import SOURCES
+from tests.programs import FRAMES, built
 
 pytestmark = pytest.mark.long
 
@@ -92,7 +93,7 @@ def notes(run: Run) -> list[str]:
 
 @pytest.fixture(scope="module")
 def reborn(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(compiled(tmp_path_factory, "reborn.c"))
+    return str(built(tmp_path_factory, SOURCES / "reborn.c", "-O1"))
 
 
 @pytest.mark.needs("perf", "set_tid")
@@ -342,7 +343,7 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """A command line of queries of RocksDB without an end, as the ladder knows them, once it reads "go"."""
     data = tmp_path_factory.mktemp("data") / "data"
     data.write_bytes(bytes(1 << 20))
-    return [str(compiled(tmp_path_factory, "standin.cc", "-DSHAPE=1", "-pthread")), str(data)]
+    return [str(built(tmp_path_factory, SOURCES / "standin.cc", "-O1", "-DSHAPE=1", "-pthread")), str(data)]
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +352,7 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
     A thread that runs is traced for microseconds, which nobody who looks from outside would see for sure.
     """
-    return [str(built("threads", tmp_path_factory)), "stuck"]
+    return [str(built(tmp_path_factory, THREADS, *FRAMES, "-pthread")), "stuck"]
 
 
 @pytest.mark.needs("perf", "co-re", "bpftrace")

@@ -19,6 +19,7 @@ from ground.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
 from tests.e2e.test_attach_faults import until
+from tests.programs import FRAMES, compiled, installed_library
 
 pytestmark = pytest.mark.long
 
@@ -42,13 +43,12 @@ def built(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     place = tmp_path / "built"
     place.mkdir()
 
-    def compile_(out: str, turn: str, *arguments: str) -> None:
-        words = ["cc", "-O1", "-fno-omit-frame-pointer", "-Wall", "-Werror", f"-Wl,--build-id={request.param}"]
-        subprocess.run([*words, f"-DTURN={turn}", "-o", place / out, *arguments], cwd=_SOURCES, check=True)
-
-    compile_("libcrank.so", "turn_the_deleted_crank", "-shared", "-fPIC", "crank.c")
-    compile_("statically", "turn_the_static_crank", "-static", "statically.c", "crank.c")
-    compile_("loader", "unused", "loader.c", "-pthread", "-ldl")
+    flags = (*FRAMES, "-Wall", "-Werror", f"-Wl,--build-id={request.param}")
+    crank = _SOURCES / "crank.c"
+    compiled(crank, place / "libcrank.so", *flags, "-DTURN=turn_the_deleted_crank", "-shared", "-fPIC")
+    statically = (*flags, "-DTURN=turn_the_static_crank", "-static", crank)
+    compiled(_SOURCES / "statically.c", place / "statically", *statically)
+    compiled(_SOURCES / "loader.c", place / "loader", *flags, "-pthread", "-ldl")
     return place
 
 
@@ -80,14 +80,13 @@ def secretd(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A program that computes. It, its library, the functions of both, its thread, and the directory that it has its C
     library from are called secret."""
     place = tmp_path_factory.mktemp("of-secret")
-    used = subprocess.run(["cc", "-print-file-name=libc.so.6"], capture_output=True, text=True, check=True)
-    shutil.copy(used.stdout.strip(), place)
-    words = ["cc", "-O1", "-fno-omit-frame-pointer", "-DTURN=secret_turn"]
-    library = place / "libsecret.so"
-    subprocess.run([*words, "-shared", "-fPIC", "-o", library, "crank.c"], cwd=_SOURCES, check=True)
-    program = [*words, "-o", str(place / "secretd"), "statically.c", str(library), f"-Wl,-rpath,{place}"]
-    subprocess.run(program, cwd=_SOURCES, check=True)
-    return str(place / "secretd")
+    libc = installed_library("libc.so.6")
+    assert libc is not None
+    shutil.copy(libc, place)
+    flags = (*FRAMES, "-DTURN=secret_turn")
+    library = compiled(_SOURCES / "crank.c", place / "libsecret.so", *flags, "-shared", "-fPIC")
+    program = compiled(_SOURCES / "statically.c", place / "secretd", *flags, library, f"-Wl,-rpath,{place}")
+    return str(program)
 
 
 def check_nothing_is_told(directory: Path) -> None:

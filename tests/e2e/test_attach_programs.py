@@ -17,6 +17,7 @@ from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import rocksdb_library, service
 from tests.e2e.test_attach_faults import until
+from tests.programs import compiled
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 
@@ -94,16 +95,8 @@ _ALLOCATORS = {"glibc": [], "jemalloc": ["-ljemalloc"], "mimalloc": ["-lmimalloc
 def test_memory_is_an_allocators_whichever_a_program_has(ioflame: Ioflame, tmp_path: Path) -> None:
     for name, libraries in _ALLOCATORS.items():
         # The compiler must not take out what is of no use.
-        words: list[str | Path] = [
-            "cc",
-            "-O1",
-            "-fno-builtin",
-            "-Wl,--no-as-needed",
-            "-o",
-            tmp_path / name,
-            _HERE / "allocates.c",
-        ]
-        subprocess.run([*words, *libraries], check=True)
+        flags = ("-O1", "-fno-builtin", "-Wl,--no-as-needed", *libraries)
+        compiled(_HERE / "allocates.c", tmp_path / name, *flags)
     run = watched(ioflame, tmp_path / "runs", [[str(tmp_path / name)] for name in _ALLOCATORS], lambda: True)
     found = stacks_by_program(run, "leaf")
     for name in _ALLOCATORS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import site
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
 from tests.e2e.test_services import as_user, home
 from tests.places import ROOT
+from tests.programs import compiled
 
 pytestmark = pytest.mark.long
 
@@ -46,8 +46,7 @@ def test_an_ordinary_user_sees_the_user_mode_of_their_own_process(
     with contextlib.ExitStack() as around:
         place = around.enter_context(home(tmp_path_factory, "nobody"))
         # A program that may be run and not be read.
-        unreadable = place / "allocates"
-        subprocess.run(["cc", "-O1", "-o", unreadable, Path(__file__).with_name("allocates.c")], check=True)
+        unreadable = compiled(Path(__file__).with_name("allocates.c"), place / "allocates", "-O1")
         unreadable.chmod(0o711)
         programs = ([_PYTHON, "-c", _WORKS], [str(unreadable)])
         pids = [f"--pid={around.enter_context(service([*as_nobody, *program])).pid}" for program in programs]

@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from ground.results.files import Files
 from ground.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_faults import wait_for
+from tests.programs import compiled
 
 # Nanoseconds in each read call; the first is the base.
 SPINS = {"plain": 0, "zero": 0, "half": 500, "two": 2000}
@@ -27,10 +27,8 @@ pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
 @pytest.fixture(scope="module")
 def shim(place: Path) -> Path:
-    built = place / "shim.so"
     source = Path(__file__).with_name("shim.c")
-    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", built, source, "-ldl"], check=True)
-    return built
+    return compiled(source, place / "shim.so", "-O2", "-shared", "-fPIC", "-ldl")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,10 +20,12 @@ from ground.results.profile import FoldedStack
 from ground.results.run import open_run
 from tests.conftest import Ioflame
 from tests.places import ROOT
+from tests.programs import FRAMES, compiled
 from workloads.registry import engine_named, engine_names, rules_named
 
 ENGINES = ROOT / "tests" / "engines"
 KEYS = 100_000
+_FLAGS = (*FRAMES, "-g", "-pthread")
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +37,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built = tmp_path_factory.mktemp("toy") / "toy_bench"
-    argv = ["g++", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", str(ENGINES / "toy" / "toy_bench.cc")]
-    subprocess.run([*argv, "-o", str(built)], check=True)
-    return built
+    return compiled(ENGINES / "toy" / "toy_bench.cc", tmp_path_factory.mktemp("toy") / "toy_bench", *_FLAGS)
 
 
 def test_it_is_listed_and_explained_by_its_folder_alone(ioflame: Ioflame, client: Path) -> None:
@@ -175,10 +173,8 @@ def test_the_build_that_was_made_slower_is_found_in_its_row_and_the_same_one_aga
 ) -> None:
     source = (ENGINES / "toy" / "toy_bench.cc").read_text(encoding="utf-8")
     assert "round < 8" in source
-    changed = tmp_path / "slow.cc"
-    changed.write_text(source.replace("round < 8", "round < 24"))
     slow, again = tmp_path / "slow", tmp_path / "again"
-    subprocess.run(["g++", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", changed, "-o", slow], check=True)
+    compiled(source.replace("round < 8", "round < 24"), slow, *_FLAGS, compiler="g++")
     shutil.copyfile(client, again)
     again.chmod(0o755)
     directory, out = run_cells(ioflame, tmp_path, 3, f"A={client},again={again},slow={slow}")

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.programs import FRAMES, built, compiled
+
 _SIZE = 64 << 20
+SOURCES = Path(__file__).parent
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Build = Callable[..., Path]
@@ -89,28 +92,17 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """waiting.c, with frame pointers, so that its callers are seen."""
-    return compiled(tmp_path_factory, "waiting.c", "-fno-omit-frame-pointer", "-pthread")
-
-
-def compiled(tmp_path_factory: pytest.TempPathFactory, source: str, *flags: str) -> Path:
-    """The program of a file beside this one, of C or C++."""
-    path = Path(__file__).with_name(source)
-    out = tmp_path_factory.mktemp(path.stem) / path.stem
-    _run("g++" if path.suffix == ".cc" else "cc", "-O1", "-Wall", "-Werror", *flags, "-o", str(out), str(path))
-    return out
+    return built(tmp_path_factory, SOURCES / "waiting.c", *FRAMES, "-pthread")
 
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """`build(shape, *flags)`: the stand-in engine of a shape; each is built once."""
-    source = Path(__file__).with_name("standin.cc")
 
     @functools.cache
     def make(shape: int, *flags: str) -> Path:
-        binary = tmp_path_factory.mktemp("standin") / f"standin{shape}"
-        command = ["g++", "-O2", f"-DSHAPE={shape}", *flags, "-o", str(binary), str(source), "-pthread"]
-        subprocess.run(command, check=True, capture_output=True)
-        return binary
+        target = tmp_path_factory.mktemp("standin") / f"standin{shape}"
+        return compiled(SOURCES / "standin.cc", target, "-O2", f"-DSHAPE={shape}", *flags, "-pthread")
 
     return make
 

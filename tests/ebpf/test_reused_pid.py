@@ -23,9 +23,10 @@ from ground.results.ladder import read_ladder
 from ground.results.off_cpu import read_off_cpu, read_run_queue
 from ground.results.pmp import read_pmp
 from ground.system.process import Children
-from tests.ebpf.conftest import Build, Disk, Start, compiled
+from tests.ebpf.conftest import SOURCES, Build, Disk, Start
 from tests.ebpf.test_ladder import Standin
 from tests.ebpf.test_offcpu import adds_up, slept_and_begun, switches
+from tests.programs import built
 
 pytestmark = pytest.mark.needs("co-re", "set_tid")
 
@@ -36,7 +37,7 @@ _BACKENDS = ["co-re", pytest.param("bpftrace", marks=pytest.mark.needs("bpftrace
 
 @pytest.fixture(scope="session")
 def reborn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory, "reborn.c")
+    return built(tmp_path_factory, SOURCES / "reborn.c", "-O1")
 
 
 Succeed = Callable[["subprocess.Popen[str]", Sequence[str]], int]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.folding.recordings import BUILDS, SOURCE
+from tests.programs import compiled
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,6 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     @functools.cache
     def make(name: str) -> Path:
-        program = directory / name
-        subprocess.run(["g++", "-std=c++17", *BUILDS[name], "-o", program, SOURCE, "-ldl"], check=True, cwd=directory)
-        return program
+        return compiled(SOURCE, directory / name, "-std=c++17", *BUILDS[name], "-ldl")
 
     return make

@@ -12,24 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from folding.stackfold import stackfold_binary
+from tests.programs import FRAMES, compiled
 
 SOURCE = Path(__file__).parent / "busy.cc"
 LIBRARY = 'extern "C" __attribute__((visibility("default"))) void library_work() {\n'
 LIBRARY += "  static volatile unsigned sink; for (unsigned i = 0; i < 20000; i++) sink = sink * 31 + i;\n}\n"
 
 BUILDS = {
-    "fp": ["-O1", "-fno-omit-frame-pointer"],
+    "fp": [*FRAMES],
     "nofp": ["-O2", "-fomit-frame-pointer"],
-    "debug": ["-O1", "-g", "-fno-omit-frame-pointer"],
-    "split": ["-O1", "-g", "-gsplit-dwarf", "-fno-omit-frame-pointer"],
+    "debug": [*FRAMES, "-g"],
+    "split": [*FRAMES, "-g", "-gsplit-dwarf"],
 }
 
 
 def library(directory: Path, name: str = "libgone.so", extra: str = "") -> Path:
-    (directory / "library.cc").write_text(LIBRARY + extra)
-    path = directory / name
-    subprocess.run(["g++", "-O1", "-shared", "-fPIC", "-o", path, directory / "library.cc"], check=True)
-    return path
+    return compiled(LIBRARY + extra, directory / name, "-O1", "-shared", "-fPIC", compiler="g++")
 
 
 def record(data: Path, options: list[str], *command: str | Path) -> Path:

@@ -14,6 +14,7 @@ import pytest
 from folding.frames import ProfileRun, compare_frames
 from ground.results.frame_differences import FrameDifferences, FrameFigure
 from tests.folding.recordings import record, run
+from tests.programs import compiled
 
 pytestmark = pytest.mark.needs("perf", "clang")
 
@@ -42,9 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Bui
         place = directory / f"{way}-{compiler.replace(' ', '')}"
         place.mkdir()
         flags = ["-std=c++17", "-O2", "-g1", "-fno-omit-frame-pointer", f"-DWAY={way}"]
-        argv = [*compiler.split(), *flags, "-o", str(place / "prog"), str(SOURCE)]
-        subprocess.run(argv, check=True, cwd=place)
-        return place / "prog"
+        return compiled(SOURCE, place / "prog", *flags, compiler=compiler)
 
     def folded(binary: Path, name: str) -> Path:
         profile = binary.with_name(name)

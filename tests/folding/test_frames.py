@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.folding.recordings import by_text, direct, record, share_of_differences
+from tests.programs import compiled
 
 pytestmark = pytest.mark.needs("perf", "x86_64")
 
@@ -76,9 +76,7 @@ int main(void) {
 
 
 def test_callers_are_found_where_the_frame_is_kept_in_another_register_or_in_memory(tmp_path: Path) -> None:
-    source, program = tmp_path / "frames.c", tmp_path / "frames"
-    source.write_text(PROGRAM)
-    subprocess.run(["gcc", "-O1", "-fomit-frame-pointer", "-o", program, source], check=True)
+    program = compiled(PROGRAM, tmp_path / "frames", "-O1", "-fomit-frame-pointer")
     data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-F", "2000", "--call-graph", "dwarf,8192"], program)
     ours = direct(data)
     for inner in (b"by_rbx;uses_rbx;work", b"by_stack;uses_rbx;work", b"by_rax"):
@@ -89,9 +87,8 @@ def test_callers_are_found_where_the_frame_is_kept_in_another_register_or_in_mem
 
 
 def test_an_expression_without_end_ends_the_stack(tmp_path: Path) -> None:
-    source, program = tmp_path / "endless.c", tmp_path / "endless"
     # DW_OP_skip -3 jumps to itself.
-    source.write_text("""
+    source = """
       static volatile unsigned sink;
       __attribute__((noinline)) void work(void) { for (unsigned i = 0; i < 100000000; i++) sink = sink * 31 + i; }
       void endless(void);
@@ -99,8 +96,8 @@ def test_an_expression_without_end_ends_the_stack(tmp_path: Path) -> None:
         ".cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff\\n  sub $8, %rsp\\n  call work\\n  add $8, %rsp\\n  ret\\n"
         ".cfi_endproc\\n.size endless, .-endless\\n");
       int main(void) { endless(); }
-    """)
-    subprocess.run(["gcc", "-O1", "-fomit-frame-pointer", "-o", program, source], check=True)
+    """
+    program = compiled(source, tmp_path / "endless", "-O1", "-fomit-frame-pointer")
     data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-F", "999", "--call-graph", "dwarf,8192"], program)
     stacks = [stack for stack in direct(data) if b";work" in stack]
     assert stacks and all(stack.startswith(b"endless;endless;work") for stack in stacks), stacks

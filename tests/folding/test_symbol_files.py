@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import DEV_TOOLS
 from tests.folding.recordings import SOURCE, direct, record, run, stacks, stats
+from tests.programs import FRAMES, compiled
 
 pytestmark = pytest.mark.needs("perf")
 
@@ -57,9 +58,8 @@ def pack_symbols(binary: Path, *options: str) -> None:
 def test_symbols_packed_in_a_stripped_library_complete_its_dynamic_ones(
     build: Any, tmp_path: Path, options: list[str]
 ) -> None:
-    (tmp_path / "library.cc").write_text(LIBRARY)
     library, full, bare = (tmp_path / name for name in ("libwork.so", "full.so", "bare.so"))
-    command("g++", "-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-o", library, tmp_path / "library.cc")
+    compiled(LIBRARY, library, *FRAMES, "-shared", "-fPIC", compiler="g++")
     shutil.copy(library, full)
     shutil.copy(library, bare)
     command("strip", "--strip-all", bare)
@@ -195,12 +195,10 @@ def test_split_debug_information_in_one_package_is_that_of_the_single_files(
     flags = ["-std=c++17", "-g", f"-gdwarf-{version}", "-fno-omit-frame-pointer"]
     for split in (["-gsplit-dwarf"], []):
         for source, level in ((SOURCE, "-O1"), (tmp_path / "other.cc", "-O2")):
-            command(compiler, *flags, *split, level, "-c", source, "-o", tmp_path / f"{source.stem}.o")
-        objects = [tmp_path / "busy.o", tmp_path / "other.o"]
+            compiled(source, tmp_path / f"{source.stem}.o", *flags, *split, level, "-c", compiler=compiler)
         # One build id for both; the linker's own depends on the debug information.
-        command(
-            compiler, f"-Wl,--build-id=0x{'5a' * 20}", "-o", program if split else tmp_path / "whole", *objects, "-ldl"
-        )
+        linked = (f"-Wl,--build-id=0x{'5a' * 20}", tmp_path / "other.o", "-ldl")
+        compiled(tmp_path / "busy.o", program if split else tmp_path / "whole", *linked, compiler=compiler)
     single = sorted(tmp_path.glob("*.dwo"))
     assert len(single) == 2
     data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-g", "-F", "2000"], program, "300")

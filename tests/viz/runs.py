@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
 from ground.results.findings import Finding
 from ground.results.interval import Interval
-from ground.results.record import ProfileFacts, RunRecord, Window
+from ground.results.record import RunRecord, Window
 from ioflame.analysis.compare.instruments import apart
-from tests.records import SECOND, window
+from tests.records import profile_facts, window
 from tests.viz.samples import CATEGORIES, stacks
 from viz.flame.stacks import Stack
 from viz.page.report import render_report
@@ -52,10 +51,9 @@ def categories(view: str, names: Sequence[tuple[str, str]], some: Sequence[Stack
 def record(**changes: Any) -> RunRecord:
     windows = []
     for kind, first, last in (("warm-up", 3, 6), ("plain", 6, 14), ("perf", 14, 20), ("plain", 20, 28)):
-        base = window(kind, last - first, queries=sum(RATES[first:last]), cpu_ns=20_000 * sum(RATES[first:last]),
-                      user_ns=8_000 * sum(RATES[first:last]), system_ns=12_000 * sum(RATES[first:last]),
-                      storage_reads=sum(RATES[first:last]))  # fmt: skip
-        windows.append(replace(base, start_ns=(500 + first) * SECOND, end_ns=(500 + last) * SECOND))
+        queries = sum(RATES[first:last])
+        windows.append(window(kind, last - first, "", 500 + first, queries=queries, cpu_ns=20_000 * queries,
+                              user_ns=8_000 * queries, system_ns=12_000 * queries, storage_reads=queries))  # fmt: skip
     given: dict[str, Any] = {
         "schema": 1,
         "ioflame": "0.1.0",
@@ -68,7 +66,7 @@ def record(**changes: Any) -> RunRecord:
         "tools": {"engine": "7.8.3", "perf": "6.1", "engine_assertions": "yes"},
         "database": {"description": "1,000 keys", "device": "vda"},
         "windows": windows,
-        "profile": ProfileFacts("cpu-clock", "ns", 999, "system", "fp", ["no hardware counter"], 105, 1_000_000_000),
+        "profile": profile_facts(why=["no hardware counter"], samples=105, weight=1_000_000_000),
         "metrics": {"qps": 10000.0, "cpuPer": 20.0, "usPer": 8.0, "syPer": 12.0, "readsPerQuery": 0.5, "rx.lat": 100.0},
         "checks": [
             Check("coverage", Verdict.OK, "92%"),
@@ -84,9 +82,10 @@ def series() -> list[Window]:
     made = []
     for second in range(6, 28):
         rate = RATES[second]
-        base = window("perf" if 14 <= second < 20 else "plain", 1, queries=rate, storage_reads=rate // 2,
-                      storage_read_ms=rate // 2 * 80 / 1000, user_ns=8_000 * rate, system_ns=12_000 * rate)  # fmt: skip
-        made.append(replace(base, start_ns=(500 + second) * SECOND, end_ns=(501 + second) * SECOND))
+        kind = "perf" if 14 <= second < 20 else "plain"
+        latency = {"storage_reads": rate // 2, "storage_read_ms": rate // 2 * 80 / 1000}
+        cpu = {"user_ns": 8_000 * rate, "system_ns": 12_000 * rate}
+        made.append(window(kind, 1, "", 500 + second, queries=rate, **latency, **cpu))
     return made
 
 

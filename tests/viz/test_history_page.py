@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import math
-import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ground.results.history import Category, History, Noise
-from ground.results.store.database import RunTables, Store
+from ground.results.store.database import Store
 from ioflame import cli
-from ioflame.analysis.history import Measured, history_of
 from ioflame.store.add import add_to_store
-from ioflame.store.history import read_history, write_otava
+from ioflame.store.history import read_history
 from tests.places import DATA
 from tests.viz.conftest import Opener
+from tests.viz.histories import VERSIONS, add_figure, made
 from viz.page.history import render_history
 from viz.terminal.history import render_steps
 
 pytestmark = pytest.mark.needs("chromium")
 
-VERSIONS = [f"{major}.{minor}.0" for major in (6, 7, 8, 9) for minor in range(10)]
 PUBLISHED = DATA / "relative-qps.tsv"
-
-
-def made(tests: int, hosts: int, repeats: int, slower_from: int | None) -> History:
-    """QPS falls by 10 % and LRU costs 2 us more from one version on, in the first test on the first host."""
-    dice = random.Random(7)
-    measured, categories = [], []
-    for test in range(tests):
-        for host in range(hosts):
-            for place, version in enumerate(VERSIONS):
-                slow = slower_from is not None and place >= slower_from and (test, host) == (0, 0)
-                where = (f"test{test}", f"host{host}", version)
-                for turn in range(repeats):
-                    for metric, value in (("qps", 1e5 * (0.9 if slow else 1)), ("cpuPer", 20 + 2 * slow)):
-                        seen = value * math.exp(dice.gauss(0, 0.01))
-                        measured.append(Measured(*where, metric, seen, "", f"2026-01-01 {place:02}:{turn:02}:00"))
-                for number in range(14):
-                    us = 1.5 + 2 * (slow and number == 0)
-                    categories.append(Category(*where, f"c{number}" if number else "LRU", us, 0.05, repeats))
-    return history_of(measured, categories, [Noise("host0", "2026-01-01", 4, 1.5, 0.7, 0.1, 2.0)])
 
 
 @pytest.fixture(scope="module")
@@ -131,13 +107,6 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
     assert cell.count() == 1
 
 
-def _add(store: Store, name: str, label: str, metric: str, value: float, **told: str) -> None:
-    tables = RunTables(name, "2026-01-01")
-    tables.add("runs", campaign="", twin=False, label=label, source="ioflame", **told)
-    tables.add("figures", metric=metric, value=value)
-    store.add(tables)
-
-
 def test_what_is_no_version_changes_no_order(chromium_page: Opener, tmp_path: Path) -> None:
     """The published versions of one day, then one comparison's arms and one attached program."""
     store = Store(tmp_path / "store", create=True)
@@ -145,7 +114,9 @@ def test_what_is_no_version_changes_no_order(chromium_page: Opener, tmp_path: Pa
     alone = read_history(store)
     others = (("lru", "iobuf fillseq clang"), ("hyper", "iobuf fillseq clang"), ("in /usr/bin/python3.11", "python"))
     for number, (label, test) in enumerate(others):
-        _add(store, f"other{number}", label, "qps.relative", 3.0, test=test, host="c4a", created="2020-01-01T00:00:00")
+        add_figure(
+            store, f"other{number}", label, "qps.relative", 3.0, test=test, host="c4a", created="2020-01-01T00:00:00"
+        )
     mixed = read_history(store)
     assert (mixed.versions, mixed.series) == (alone.versions, alone.series)
     # By number, not as text.
@@ -163,42 +134,3 @@ def test_what_is_no_version_changes_no_order(chromium_page: Opener, tmp_path: Pa
     assert series.value(len(series.labels) - 1) == pytest.approx(3)
     # Nothing is called ended for want of a label that is no version.
     assert render_steps(asked).count("\nended") == render_steps(alone).count("\nended")
-
-
-def test_arms_alone_are_a_history_when_they_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = Store(tmp_path / "store", create=True)
-    for number, label in enumerate(("before", "after")):
-        _add(store, f"run{number}", label, "qps", 1000.0, test="t", host="h", created=f"2026-01-01T00:00:0{number}")
-    assert cli.main(["history", str(store.directory)]) == 1
-    told = capsys.readouterr().err
-    assert "Left out, as no versions: before, after" in told and "--label '*'" in told
-    assert cli.main(["history", str(store.directory), "--label", "*"]) == 0
-    assert [one.labels for one in read_history(store, ["*"]).series] == [["before", "after"]]
-
-
-def test_a_csv_for_each_test_and_host(tmp_path: Path) -> None:
-    """As Otava reads them: no cell is empty, times are in order, and a configuration names every file."""
-    history = made(1, 1, 2, None)
-    lacking = replace(history.series[1], labels=VERSIONS[:-1], created=history.series[1].created[:-1])
-    for series, heads, rows in (
-        (history.series, ["time,version,qps,cpuPer"], [40]),
-        ([history.series[0], lacking], ["time,version,qps", "time,version,cpuPer"], [40, 39]),
-    ):
-        config = json.loads(write_otava(replace(history, series=series), tmp_path / f"csv{len(rows)}").read_text())
-        tests = config["tests"]
-        assert config["test_groups"]["all"] == list(tests)
-        metrics = {name: of["direction"] for one in tests.values() for name, of in one["metrics"].items()}
-        assert metrics == {"qps": 1, "cpuPer": -1}
-        for one, head, count in zip(tests.values(), heads, rows, strict=True):
-            first, *lines = Path(one["file"]).read_text().splitlines()
-            assert first == head and [line.split(",")[1] for line in lines] == VERSIONS[:count]
-            times = [line.split(",")[0] for line in lines]
-            assert times == sorted(set(times)) and not any(",," in line or line.endswith(",") for line in lines)
-
-
-def test_tests_that_differ_in_punctuation_have_files_of_their_own(tmp_path: Path) -> None:
-    (series,) = [one for one in made(1, 1, 2, None).series if one.metric == "qps"]
-    names = ["get t1", "get, t1", "get+t1", "get_t1"]
-    history = History(VERSIONS, [replace(series, test=name, labels=VERSIONS) for name in names])
-    tests = json.loads(write_otava(history, tmp_path).read_text())["tests"]
-    assert len(tests) == len({one["file"] for one in tests.values()}) == len(names) == len(list(tmp_path.glob("*.csv")))

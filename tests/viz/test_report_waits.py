@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ground.results.histogram import Histogram
 from ground.results.ladder import STAGES, Ladder, LadderDevice
 from tests.viz import observers
+from tests.viz.markup import rows_of
 from tests.viz.observers import QUERIES
 from tests.viz.runs import page_of, view
 from viz.page.ladder import ladder_panel
@@ -31,17 +32,6 @@ def full(name: str = "run-a", scale: float = 1.0) -> RunView:
     found = view(name=name)
     found.observed = observers.observed(LADDER=observers.ladder(scale))
     return found
-
-
-def rows_of(page: str, title: str) -> list[list[str]]:
-    """The cells of the table under that title, as text."""
-    start = page.index(f"<figcaption><span>{title}</span>")
-    body = page[start : page.index("</figure>", start)]
-    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
-    return [
-        [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
-        for row in rows
-    ]
 
 
 def finding(ladder: Ladder) -> str:

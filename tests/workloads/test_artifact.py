@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ioflame.analysis.what_differs import differences
+from tests.programs import compiled
 from tests.viz.runs import record
 from workloads.artifact import artifact_facts, build_facts, loaded_libraries
 from workloads.engine import EngineBuild
@@ -19,42 +20,36 @@ int main(int argc, char** argv) { puts(argv[0]); getchar(); return twice(argc); 
 """
 
 
-def compiled(directory: Path, name: str, compiler: str, *switches: str) -> Path:
-    source, out = directory / "one.c", directory / name
-    source.write_text(SOURCE)
-    subprocess.run([compiler, "-O1", *switches, "-o", out, source], check=True)
-    return out
-
-
 def build(path: Path) -> EngineBuild:
     return EngineBuild(path, "1.0", False, "symbol table", 1.0, path, (), frozenset(), {})
 
 
 @pytest.mark.needs("clang")
 def test_compiler_flags_and_lto_are_named(tmp_path: Path) -> None:
-    gcc = build_facts(compiled(tmp_path, "gcc", "gcc", "-g"))
+    gcc = build_facts(compiled(SOURCE, tmp_path / "gcc", "-O1", "-g"))
     assert gcc["compiler"].startswith("GCC:") and "-O1" in gcc["flags"]
     assert (gcc["lto"], gcc["debug"]) == ("none seen", "there")
     assert len(gcc["build_id"]) == 40
-    assert build_facts(compiled(tmp_path, "gcc-lto", "gcc", "-g", "-flto"))["lto"] == "yes"
-    clang = build_facts(compiled(tmp_path, "clang", "clang", "-grecord-gcc-switches", "-g", "-Wl,--build-id"))
+    assert build_facts(compiled(SOURCE, tmp_path / "gcc-lto", "-O1", "-g", "-flto"))["lto"] == "yes"
+    recorded = ("-grecord-gcc-switches", "-g", "-Wl,--build-id")
+    clang = build_facts(compiled(SOURCE, tmp_path / "clang", "-O1", *recorded, compiler="clang"))
     assert "clang version" in clang["compiler"] and "-O1" in clang["flags"]
-    stripped = build_facts(compiled(tmp_path, "stripped", "gcc", "-s"))
+    stripped = build_facts(compiled(SOURCE, tmp_path / "stripped", "-O1", "-s"))
     assert (stripped["flags"], stripped["lto"], stripped["debug"]) == ("not recorded", "not recorded", "none")
     assert build_facts(Path("/etc/passwd"))["compiler"] == "not recorded"
 
 
 def test_a_rebuild_in_place_is_another_artifact_and_the_same_bits_elsewhere_are_not(tmp_path: Path) -> None:
-    first, again = compiled(tmp_path, "a", "gcc"), compiled(tmp_path, "b", "gcc")
+    first, again = compiled(SOURCE, tmp_path / "a", "-O1"), compiled(SOURCE, tmp_path / "b", "-O1")
     one, other = (record(tools={"engine_binary": str(path), **artifact_facts(build(path))}) for path in (first, again))
     assert differences([one, other]) == []
-    compiled(tmp_path, "b", "gcc", "-O2")
+    compiled(SOURCE, tmp_path / "b", "-O1", "-O2")
     rebuilt = record(tools={"engine_binary": str(again), **artifact_facts(build(again))})
     assert {"tool engine_sha256", "tool engine_binary"} <= {name for name, _ in differences([one, rebuilt])}
 
 
 def test_what_is_loaded_is_read_from_the_process(tmp_path: Path) -> None:
-    path = compiled(tmp_path, "waits", "gcc")
+    path = compiled(SOURCE, tmp_path / "waits", "-O1")
     with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         process.stdin.write(b"")

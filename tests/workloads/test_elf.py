@@ -3,8 +3,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
+from tests.programs import compiled
 from workloads.elf import asserts, frame_pointer_share, symbol_kind
 
 SOURCE = "".join(
@@ -13,31 +12,22 @@ SOURCE = "".join(
 )
 
 
-@pytest.fixture
-def build(tmp_path: Path) -> object:
-    def compiled(*flags: str) -> Path:
-        out = tmp_path / f"lib{len(list(tmp_path.iterdir()))}.so"
-        argv = ["cc", "-O1", "-shared", "-fPIC", *flags, "-x", "c", "-", "-o", str(out)]
-        subprocess.run(argv, input=SOURCE, text=True, check=True)
-        return out
-
-    return compiled
+def library(target: Path, *flags: str) -> Path:
+    return compiled(SOURCE, target, "-O1", "-shared", "-fPIC", *flags)
 
 
-def test_frame_pointers_are_told_from_their_absence(build: object) -> None:
-    assert callable(build)
-    kept = frame_pointer_share(build("-fno-omit-frame-pointer"))
-    omitted = frame_pointer_share(build("-fomit-frame-pointer"))
+def test_frame_pointers_are_told_from_their_absence(tmp_path: Path) -> None:
+    kept = frame_pointer_share(library(tmp_path / "kept.so", "-fno-omit-frame-pointer"))
+    omitted = frame_pointer_share(library(tmp_path / "omitted.so", "-fomit-frame-pointer"))
     assert kept is not None
     assert kept > 0.9
     assert omitted == 0.0
 
 
-def test_symbols_are_told_by_what_the_file_holds(build: object) -> None:
-    assert callable(build)
-    assert symbol_kind(build("-g")) == "debug info"
-    assert symbol_kind(build()) == "symbol table"
-    assert symbol_kind(build("-s")) == "exported names only"
+def test_symbols_are_told_by_what_the_file_holds(tmp_path: Path) -> None:
+    assert symbol_kind(library(tmp_path / "debug.so", "-g")) == "debug info"
+    assert symbol_kind(library(tmp_path / "symbols.so")) == "symbol table"
+    assert symbol_kind(library(tmp_path / "stripped.so", "-s")) == "exported names only"
     assert symbol_kind(Path(__file__)) == "not an ELF file"
     assert frame_pointer_share(Path(__file__)) is None
 
@@ -48,29 +38,15 @@ def test_assertions_are_the_engines_own_and_not_those_of_what_is_linked_in(tmp_p
         "namespace {0} {{ int Get(int n) {{ assert(n > abs(n)); return n; }} }}\n"
     )
 
-    def library(engine: str, linked: str, *flags: str) -> Path:
-        sources: list[Path] = []
-        for name, options in (("rocksdb", engine), ("snappy", linked)):
-            source = tmp_path / f"{name}.cc"
-            source.write_text(part.format(name), encoding="ascii")
-            argv: list[str | Path] = [
-                "c++",
-                "-O2",
-                "-fPIC",
-                "-c",
-                *options.split(),
-                source,
-                "-o",
-                source.with_suffix(".o"),
-            ]
-            subprocess.run(argv, check=True)
-            sources.append(source.with_suffix(".o"))
-        out = tmp_path / "lib.so"
-        subprocess.run(["c++", "-shared", *flags, *sources, "-o", out], check=True)
-        return out
+    def linked(engine: str, *flags: str) -> Path:
+        objects = [
+            compiled(part.format(name), tmp_path / f"{name}.o", "-O2", "-fPIC", "-c", *options, compiler="g++")
+            for name, options in (("rocksdb", [engine]), ("snappy", []))
+        ]
+        return compiled(objects[0], tmp_path / "lib.so", "-shared", *flags, objects[1], compiler="g++")
 
-    assert asserts(library("", "", "-s"), "rocksdb")
-    release = library("-DNDEBUG", "")
+    assert asserts(linked("-O2", "-s"), "rocksdb")
+    release = linked("-DNDEBUG")
     names = subprocess.run(["nm", "-D", release], capture_output=True, check=True, text=True).stdout
     assert "U __assert_fail" in names
     assert not asserts(release, "rocksdb") and asserts(release, "snappy")

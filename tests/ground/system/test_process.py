@@ -14,8 +14,6 @@ import pytest
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.system.process import Children, capture, interruptible, tool_path
 
-pytestmark = pytest.mark.slow
-
 
 def alive(pid: int) -> bool:
     """Running: neither gone nor a zombie that its parent has still to reap."""
@@ -115,6 +113,7 @@ def wrapped(script: str, said: Path) -> list[str]:
     return ["env", f"SLEEPER=echo${{IFS}}$$>{said};exec${{IFS}}sleep${{IFS}}1000", "sh", "-c", script]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", WRAPPERS.values(), ids=WRAPPERS)
 def test_what_a_wrapper_starts_ends_with_it(script: str, tmp_path: Path) -> None:
     argv = wrapped(script, tmp_path / "pid")
@@ -170,6 +169,7 @@ def test_a_command_is_found_once_in_the_list_of_processes() -> None:
         assert found == [str(child.pid)]
 
 
+@pytest.mark.slow
 def test_what_hangs_is_not_waited_for() -> None:
     with Children() as children:
         child = children.start("hanging", ["sh", "-c", "sleep 1000; :"])
@@ -183,6 +183,7 @@ def test_what_hangs_is_not_waited_for() -> None:
         assert child.stop(grace=1000) == -signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_what_works_is_waited_for() -> None:
     """For longer than it may be quiet; below a wrapper, which does nothing meanwhile."""
     code = "import time\nend = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
@@ -210,6 +211,7 @@ def test_a_command_that_runs_too_long_is_ended() -> None:
         capture(["sleep", "1000"], timeout=0.05)
 
 
+@pytest.mark.slow
 def test_a_command_that_runs_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     """The child holds the pipes open: waiting for their end would take as long as the child does."""
     argv = wrapped(WRAPPERS["as a child that is waited for"], tmp_path / "pid")

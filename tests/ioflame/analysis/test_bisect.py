@@ -10,8 +10,6 @@ import pytest
 
 from ioflame.analysis.bisect import Costs, Found, Observation, Search
 
-pytestmark = pytest.mark.slow
-
 COMMITS, EFFECT, BLOCK_SD = 1000, 0.05, 0.06
 # Blocks in which the ends were proven to differ.
 PROOF = 16
@@ -50,6 +48,7 @@ def searched(
     return search.found(), blocks
 
 
+@pytest.mark.slow
 def test_two_hundred_searches_over_a_thousand_commits() -> None:
     draw = Random(10)
     right, blocks = 0, []

@@ -8,8 +8,6 @@ import pytest
 from ground.results.differences import Budget
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 
-pytestmark = pytest.mark.slow
-
 # us per query: CPU by category, then waits.
 CATEGORIES = {"libc+k": 24.0, "checksm": 12.0, "LRU": 8.0, "bloom": 6.0, "other": 4.0}
 BLOCKED, RUN_QUEUE, REST = 34.0, 12.0, 0.5
@@ -81,6 +79,7 @@ def test_what_is_left_over_is_a_row_and_a_check() -> None:
     assert found.rows[-1].base == pytest.approx(BLOCKED + RUN_QUEUE + REST, rel=0.1)
 
 
+@pytest.mark.slow
 def test_all_rows_hold_at_once() -> None:
     """The intervals of all rows hold together, and no row is seen that did not change; sessions are 3 % apart."""
     truth = {"latency": 3.0, "on CPU": 3.0, "libc+k": 3.0}

@@ -11,8 +11,6 @@ import pytest
 from ground.results.history import Fit
 from ioflame.analysis.change_points import Run, fit_history
 
-pytestmark = pytest.mark.slow
-
 VERSIONS, REPEATS = 30, 6
 # Of one run; of a version of REPEATS runs it is ERROR.
 SD = 0.03
@@ -33,6 +31,7 @@ def step(size: float, at: int) -> list[float]:
     return [10 + size * ERROR * (place >= at) for place in range(VERSIONS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [0.0, 0.2])
 def test_where_nothing_changes_nothing_is_reported(rounds: float) -> None:
     draw = Random(f"rounds {rounds}")
@@ -42,6 +41,7 @@ def test_where_nothing_changes_nothing_is_reported(rounds: float) -> None:
     assert 0 < sum(reports) <= 20 + 10
 
 
+@pytest.mark.slow
 def test_heavy_tails_and_a_noise_that_is_not_normal_report_as_seldom() -> None:
     draw = Random(2)
 
@@ -55,6 +55,7 @@ def test_heavy_tails_and_a_noise_that_is_not_normal_report_as_seldom() -> None:
     assert reports <= 15 + 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "least"), [(4, (0.90, 0.99, 0.99)), (2, (0.0, 0.0, 0.80))])
 def test_a_step_is_found_where_it_is(size: float, least: Sequence[float]) -> None:
     draw = Random(3)
@@ -69,6 +70,7 @@ def test_a_step_is_found_where_it_is(size: float, least: Sequence[float]) -> Non
         assert share >= wanted
 
 
+@pytest.mark.slow
 def test_one_version_that_is_off_is_a_dip_and_went_away() -> None:
     draw = Random(4)
     hits = 0
@@ -81,6 +83,7 @@ def test_one_version_that_is_off_is_a_dip_and_went_away() -> None:
     assert hits / 300 >= 0.90
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_step_holds_its_size_and_what_is_undone_went_away() -> None:
     draw = Random(5)
     covered = gone = 0

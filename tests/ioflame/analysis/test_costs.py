@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ground.results.record import Window
 from ioflame.analysis.observer_costs import observer_costs
-from tests.records import counters
-
-SECOND = 1_000_000_000
-NOTHING = counters(queries=0.0)
+from tests.records import window
 
 
 def run_of(*rates: tuple[str, list[float]]) -> tuple[list[Window], list[Window]]:
@@ -18,10 +13,10 @@ def run_of(*rates: tuple[str, list[float]]) -> tuple[list[Window], list[Window]]
     for kind, seconds in rates:
         start = at
         for queries in seconds:
-            series.append(Window(kind, at, at + SECOND, replace(NOTHING, queries=queries)))
-            at += SECOND
-        windows.append(Window(kind, start, at, replace(NOTHING, queries=sum(seconds))))
-        at += SECOND  # attaching takes time, which belongs to no window
+            series.append(window(kind, 1, "", at, queries=queries))
+            at += 1
+        windows.append(window(kind, at - start, "", start, queries=sum(seconds)))
+        at += 1  # attaching takes time, which belongs to no window
     return windows, series
 
 
@@ -53,5 +48,5 @@ def test_too_few_seconds_give_no_cost_and_uncounted_ones_do_not_count() -> None:
     windows, series = run_of(("plain", [100.0] * 5), ("perf", [90.0] * 2), ("plain", [100.0] * 5))
     assert observer_costs(windows, series) == []
     windows, series = run_of(("plain", [100.0] * 5), ("perf", [90.0] * 5), ("plain", [100.0] * 5))
-    series[6] = replace(series[6], counters=replace(NOTHING, queries=None))
+    series[6].counters.queries = None
     assert observer_costs(windows, series)[0].qps_ratio.n == 4

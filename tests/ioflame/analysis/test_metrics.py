@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ground.results.metrics import LEGEND, cpu_profiled, window_metrics
-from ground.results.record import ProfileFacts
 from ioflame.analysis.bootstrap import Resamples
 from ioflame.analysis.metric_intervals import figures, metric_intervals, slice_columns, weight_by_time
-from tests.records import window
+from tests.records import profile_facts, window
 
 
 def test_one_window_by_hand() -> None:
@@ -67,7 +66,7 @@ def test_windows_are_pooled_by_sums_not_by_means() -> None:
     ],
 )
 def test_a_profile_divides_up_only_the_cpu_that_its_event_counts(event: str, mode: str, per_query: float) -> None:
-    assert ProfileFacts(event, "ns", 99, "process", "fp", []).mode == mode
+    assert profile_facts(event).mode == mode
     metrics = {"cpuPer": 40.0, "usPer": 30.0, "syPer": 10.0, "readsPerQuery": 0.5}
     assert cpu_profiled(metrics, mode) == (per_query, 2 * per_query)
     assert cpu_profiled({}, mode) == (None, None)
@@ -80,12 +79,12 @@ def test_the_effective_clock_is_cycles_by_cpu_time_of_the_same_window() -> None:
         window("plain", 10.0, cpu_ns=9_000_000_000),
         window("perf", 10.0, cpu_ns=1_590_000_000, user_ns=990_000_000, system_ns=600_000_000),
     ]
-    cycles = ProfileFacts("cycles", "cycles", 333, "process", "fp", [], weight=4_640_000_000)
+    cycles = profile_facts("cycles", frequency=333, weight=4_640_000_000)
     coverage, ghz = weight_by_time(cycles, windows)
     assert (coverage, round(ghz or 0, 2)) == (None, 2.92)
     cycles.event = "cycles:u"
     assert weight_by_time(cycles, windows)[1] == pytest.approx(4.64 / 0.99)
-    clock = ProfileFacts("cpu-clock", "ns", 999, "system", "fp", [], weight=1_431_000_000)
+    clock = profile_facts(weight=1_431_000_000)
     assert weight_by_time(clock, windows)[0] == pytest.approx(0.9)
     assert weight_by_time(clock, windows)[1] is None
     assert weight_by_time(clock, windows[:1]) == (None, None)

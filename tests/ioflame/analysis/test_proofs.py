@@ -4,9 +4,9 @@ import pytest
 
 from ground.results.categories import Category
 from ground.results.checks import Verdict
-from ground.results.record import SCHEMA, Expectation, RunRecord
+from ground.results.record import Expectation
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
-from tests.records import window
+from tests.records import run_record, window
 from workloads.engines.rocksdb.engine import RocksDB
 
 TWO = "L6 8 files 333 MiB, L7 73 files 3801 MiB"
@@ -17,7 +17,7 @@ QUIET = "Cumulative compaction: 0.00 GB write, 0.00 MB/s write, 0.00 GB read\n"
 def verdicts(
     before: str, after: str | None, levels: str, log: str = QUIET, written: int = 0, entries: str = "0", l0: str = "0"
 ) -> dict[str, Verdict]:
-    record = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}, Expectation(levels))
+    record = run_record(expected=Expectation(levels))
     record.windows = [window("plain", process_write_bytes=written)]
     record.database = {"levels": before, "memtable_entries": entries, "l0_files": l0}
     if after is not None:
@@ -53,7 +53,7 @@ def test_a_tree_that_changed_while_it_was_read_fails() -> None:
 
 def test_why_the_log_says_nothing_of_compactions() -> None:
     """An engine that was ended has not printed its statistics; only one that came to its end prints others."""
-    record = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    record = run_record()
     record.windows, record.database = [window("plain")], {"levels": ONE, "levels_after": ONE}
 
     def means() -> str:
@@ -65,7 +65,7 @@ def test_why_the_log_says_nothing_of_compactions() -> None:
 
 
 def test_nothing_is_said_of_a_tree_that_was_never_looked_at() -> None:
-    assert not list(tree_proofs(RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {}), 0.0))
+    assert not list(tree_proofs(run_record(), 0.0))
 
 
 def test_filters_that_were_to_go_unused_have_no_weight() -> None:

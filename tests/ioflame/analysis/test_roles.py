@@ -13,12 +13,12 @@ from collectors.queries import QueryReportWithWriter, queries_by_second
 from ground.results.checks import Verdict
 from ground.results.metrics import window_metrics
 from ground.results.off_cpu import OffStack
-from ground.results.record import SCHEMA, Expectation, RoleCounters, RunRecord, Target
+from ground.results.record import Expectation, RoleCounters, Target
 from ground.results.roles import cpu_of_all_roles, operations_at, role_figures, roles_of_threads
 from ioflame.analysis.checks.writes import write_proofs
 from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
-from tests.records import window
+from tests.records import run_record, window
 from tests.viz import observers
 from viz.terminal.off_cpu import wall_clock_table
 from workloads.engines.rocksdb.engine import RocksDB
@@ -46,7 +46,7 @@ def test_cpu_per_query_is_that_of_the_readers_and_the_others_are_rows_of_their_o
         "writer": RoleCounters(500_000, 400_000, 100_000, 4000),
         "compaction": RoleCounters(1_500_000, 1_500_000, 0, 7),
     }
-    one = window("plain", 2.0, queries=1000.0, cpu_ns=5_000_000, roles=roles)  # type: ignore[arg-type]
+    one = window("plain", 2.0, queries=1000.0, cpu_ns=5_000_000, roles=roles)
     figures = window_metrics([one], 2)
     assert (figures["cpuPer"], figures["usPer"], figures["syPer"]) == (3.0, 2.0, 1.0)
     rows = {figure.role: figure for figure in role_figures([one])}
@@ -78,12 +78,12 @@ def test_a_writers_operations_are_no_queries(tmp_path: Path) -> None:
 def proofs(
     closing: float, rates: list[int], writer: int, seconds: float = 10.0, calls: int = 2, counts_stalls: bool = True
 ) -> dict[str, Verdict]:
-    record = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 1, {}, Expectation(tree="changing", write_rate=2 << 20))
+    record = run_record("x", expected=Expectation(tree="changing", write_rate=2 << 20))
     record.database = {"data_bytes": "420000", "num_keys": "1000"}
     record.engine_result = {"operations": closing}
     record.writes = {"stall_seconds": 0.0, "uptime": seconds}
     roles = {"reader": RoleCounters(1, 1, 0, calls), "writer": RoleCounters(1, 1, 0, writer)}
-    record.windows = [window("plain", 1.0, roles=roles)]  # type: ignore[arg-type]
+    record.windows = [window("plain", 1.0, roles=roles)]
     totals = {0: [(seconds, writer)], 1: [(seconds, int(closing) - 500)]}
     queries = queries_by_second(rates, totals[0])
     return {check.name: check.verdict for check in write_proofs(record, queries, totals, counts_stalls)}
@@ -100,7 +100,7 @@ def test_what_a_writing_workload_has_to_prove() -> None:
     assert proofs(100_000, [8_000] * 10, 49_930)["readers' operations"] is Verdict.FAILED
     assert proofs(100_000, [14_993] * 10, 49_930, seconds=12.0)["write rate"] is Verdict.WARN
     assert proofs(100_000, [14_993] * 10, 49_930, calls=40_000)["the writer's thread"] is Verdict.FAILED
-    reading = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 1, {})
+    reading = run_record("x")
     assert list(write_proofs(reading, [1], {}, True)) == []
 
 
@@ -112,7 +112,7 @@ def test_stalls_are_asked_of_an_engine_that_counts_them() -> None:
 def test_the_waits_of_a_query_are_those_of_its_threads() -> None:
     """A writer beside the readers waits for its log: that is no part of a Get's latency."""
     off = observers.off_cpu()
-    alone = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    alone = run_record()
     assert [one.tid for one in serving_threads(off, alone)] == [1, 2]
     with_writer = replace(alone, roles={"reader": [2], "writer": [1], "compaction": [3]})
     assert [one.tid for one in serving_threads(off, with_writer)] == [2]
@@ -124,7 +124,7 @@ def test_a_target_is_waited_for_by_the_threads_that_its_service_does_not_know_to
     working = replace(off.threads[2], voluntary=5000)
     off = replace(off, threads=[*off.threads[:2], working])
     target = Target("--pid 42", "db_bench", [42], groups={"db_bench": [1, 2], "compaction": [3]})
-    attached = RunRecord(SCHEMA, "0", "now", "x", "rocksdb", 3, {}, target=target)
+    attached = run_record("x", threads=3, target=target)
     assert [one.tid for one in serving_threads(off, attached)] == [1, 2]
     postgresql = replace(attached, engine="postgresql", target=replace(target, groups={"walwriter": [2, 3]}))
     assert [one.tid for one in serving_threads(off, postgresql)] == [1]

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
-from ground.results.profile import Folded, Slices
-from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
+from ground.results.profile import Slices
+from ground.results.record import RunRecord, Window
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.checks.stolen_time import quiet_slices, share_bounds, stolen_checks, stolen_of, stolen_weight
 from ioflame.analysis.metric_intervals import weight_by_time
-from tests.records import window
+from tests.records import folded, profile_facts, run_record, window
 
 SAMPLED, RAN, STOLEN = 3_790_000_000, 2_560_000_000, 1_500_000_000
 SECONDS = [window("perf", steal_ns=steal) for steal in (0, 1_200_000_000, 0, 300_000_000, 0)]
 
 
 def recorded(event: str = "cpu-clock", stolen_ns: int = STOLEN, ran_ns: int = RAN) -> RunRecord:
-    made = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
-    unit = "ns" if event == "cpu-clock" else "cycles"
-    made.profile = ProfileFacts(event, unit, 999, "system", "fp", [], samples=3790, weight=SAMPLED)
+    made = run_record()
+    made.profile = profile_facts(event, samples=3790, weight=SAMPLED)
     made.windows = [window("plain", steal_ns=10**9), window("perf", 5.0, cpu_ns=ran_ns, steal_ns=stolen_ns)]
     made.profile.coverage, made.profile.ghz = weight_by_time(made.profile, made.windows)
     return made
@@ -59,11 +57,7 @@ def test_the_tables_interval_holds_what_the_check_says(sliced: bool) -> None:
     each = SAMPLED // 10
     slices = Slices(10**9, 0, [i // 2 for i in range(10)], [i % 2 for i in range(10)], [each] * 10, [1] * 10)
     made = recorded()
-    rows = [
-        {"name": name, "label": "", "weight": 5 * each, "share": 50.0, "samples": 5} for name in ("part 0", "other")
-    ]
-    report = {"view": "owner", "rules_checked": [], "total_weight": SAMPLED, "rows": rows, "other_frames": []}
-    profile = folded_of(report, slices if sliced else None)
+    profile = folded({"owner": {"part 0": [0], "other": [1]}}, [5 * each] * 2, slices if sliced else None)
     table = categories_of(category_file(profile, "owner", stolen=stolen_of(made)))
     (check,) = stolen_checks(made, SECONDS, table, None)
     for row in table.rows:
@@ -71,24 +65,6 @@ def test_the_tables_interval_holds_what_the_check_says(sliced: bool) -> None:
         assert f"{row.name} {row.interval.low:.1f}..{row.interval.high:.1f} %" in check.means
     untouched = categories_of(category_file(profile, "owner")).rows[0].interval
     assert untouched is None or (untouched.low, untouched.high) == (50, 50)
-
-
-def folded_of(report: dict[str, object], slices: Slices | None) -> Folded:
-    """Two stacks, a row each."""
-    cut = {"by_size": 0, "by_page": 0, "bytes": 0}
-    numbers = ("samples", "weight", "unique_stacks", "lost_records", "dropped_lines", "incomplete_weight",
-               "unresolved_weight", "truncated_chains", "largest_sample_weight")  # fmt: skip
-    statistics = {"event": "cpu-clock", "unit": "ns", "cut_copies": cut, **dict.fromkeys(numbers, 1)}
-    columns = {"thread": [0, 0], "node": [0, 0], "state": [-1, -1], "weight": [1, 1], "samples": [1, 1]}
-    return msgspec.convert(
-        {
-            "schema": 1, "statistics": statistics, "names": ["db_bench"], "objects": [""],
-            "frames": {"name": [0], "object": [0]}, "threads": {"name": [0], "pid": [1], "tid": [1]}, "states": [],
-            "nodes": {"depth": [0], "frame": [0]}, "stacks": columns, "slices": slices,
-            "views": {"owner": {"report": report, "row": [0, 1], "anchor": [0, -1]}},
-        },
-        Folded, from_attributes=True,
-    )  # fmt: skip
 
 
 def test_nothing_is_said_where_no_sample_can_hold_stolen_time() -> None:

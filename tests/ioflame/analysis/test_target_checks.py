@@ -11,11 +11,11 @@ import pytest
 
 from ground.results.checks import Check, Verdict
 from ground.results.metrics import metrics_of
-from ground.results.record import ENDED, RoleCounters, RunRecord, Target, Window
+from ground.results.record import ENDED, RoleCounters, Target, Window
 from ioflame.analysis.checks.target import target_checks
 from ioflame.analysis.checks.windows import window_checks
 from ioflame.analysis.metric_intervals import intervals_of
-from tests.records import window
+from tests.records import run_record, window
 
 
 def count_check(seconds: list[float], lag: float) -> Check:
@@ -55,7 +55,7 @@ def test_cpu_of_what_has_ended_is_said_and_its_switches_are_no_figure() -> None:
     unsampled = ended_check([plain], 0.17)
     assert unsampled.verdict is Verdict.WARN and "17% was sampled" in unsampled.means
     target = Target("--pid 1", "p", [1], count="c")
-    record = RunRecord(1, "0", "now", "w", "rocksdb", 1, {}, windows=[plain], target=target)
+    record = run_record("w", windows=[plain], target=target)
     assert metrics_of(record, [plain])["cpuPer"] == 50_000 and "csPer" not in metrics_of(record, [plain])
     plain.counters.groups = {"server": own["server"]}
     assert metrics_of(record, [plain])["csPer"] == 1
@@ -70,7 +70,7 @@ def test_one_rate_for_all_windows_has_no_interval_and_no_drift() -> None:
     windows = [window("plain", 1.0, queries=100, cpu_ns=10**8, user_ns=10**8) for _ in range(3)]
     for sampled in (False, True):
         target = Target("--pid 1", "p", [1], count="11,174 calls of f in 1 s", count_sampled=sampled)
-        record = RunRecord(1, "0", "now", "w", "rocksdb", 1, {}, windows=windows, target=target)
+        record = run_record("w", windows=windows, target=target)
         names = {check.name for check in window_checks(record)}
         assert ("drift" in names) is not sampled and "queries" in names
     seconds = [window("plain", 1.0, cpu_ns=10**8) for _ in range(5)]  # as `AttachedWindows.series` has them

@@ -17,8 +17,6 @@ from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare, d
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile, t_tail
 from tests.ioflame.analysis.worlds import Device, steady
 
-pytestmark = pytest.mark.slow
-
 COSTS = Costs(60, 24)
 
 
@@ -247,6 +245,7 @@ def test_runs_without_pairs_are_compared_by_welch() -> None:
     assert unpaired([100.0], [100.0, 101.0], Confidence()) is None
 
 
+@pytest.mark.slow
 def test_smaller_differences_cost_more_minutes() -> None:
     rows = plan_table(Variances(0.0, 0.06, 0.06), COSTS, (0.02, 0.05, 0.1))
     assert all(row.reached and row.power >= 0.8 and row.expected_minutes <= row.minutes for row in rows)

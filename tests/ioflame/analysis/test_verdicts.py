@@ -1,22 +1,28 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ground.results.checks import Verdict
-from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Unobserved
+from ground.results.record import ProfileFacts, RunRecord, Unobserved
 from ioflame.analysis.checks.whole_run import run_checks
-from tests.records import window
+from tests.records import profile_facts, run_record, window
 
 
 def good_profile(**changes: object) -> ProfileFacts:
-    facts = ProfileFacts("cycles", "cycles", 999, "process", "fp", [], samples=5_000, weight=10**9, report_weight=10**9)
-    for name, value in changes.items():
-        setattr(facts, name, value)
-    return facts
+    given: dict[str, Any] = {
+        "event": "cycles",
+        "scope": "process",
+        "samples": 5_000,
+        "weight": 10**9,
+        "report_weight": 10**9,
+    }
+    return profile_facts(**{**given, **changes})
 
 
 def record(**changes: object) -> RunRecord:
-    made = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
+    made = run_record()
     made.profile = good_profile()
     made.engine_result = {"found": 10.0, "reads": 10.0}
     made.database = {"data_bytes": str(40 << 20), "cache_size": str(1 << 20)}

@@ -1,34 +1,25 @@
 from __future__ import annotations
 
-import argparse
-
 import pytest
 
 from ground.errors import EXIT_USAGE, UsageError
 from ioflame.cli import main
-from ioflame.commands.arguments import add_profile_arguments, profile_options
-from ioflame.measure.options import ProfileOptions
-
-
-def parse(*words: str) -> ProfileOptions:
-    parser = argparse.ArgumentParser()
-    add_profile_arguments(parser)
-    return profile_options(parser.parse_args(words))
+from tests.ioflame.asked import options
 
 
 def test_defaults_leave_sizes_to_the_scale() -> None:
-    options = parse()
-    assert (options.workload, options.engine, options.threads, options.frequency) == ("readrandom", "rocksdb", 1, 999)
-    assert (options.num_keys, options.cache_size, options.duration) == (None, None, None)
+    found = options()
+    assert (found.workload, found.engine, found.threads, found.frequency) == ("readrandom", "rocksdb", 1, 999)
+    assert (found.num_keys, found.cache_size, found.duration) == (None, None, None)
 
 
 def test_sizes_and_counts_are_read_as_people_write_them() -> None:
-    options = parse("--num-keys", "10M", "--cache-size", "64M", "--duration", "30")
-    assert (options.num_keys, options.cache_size, options.duration) == (10_000_000, 64 << 20, 30)
+    found = options("--num-keys", "10M", "--cache-size", "64M", "--duration", "30")
+    assert (found.num_keys, found.cache_size, found.duration) == (10_000_000, 64 << 20, 30)
 
 
 def test_an_empty_value_is_no_value() -> None:
-    assert parse("--num-keys", "", "--db-bench", "").num_keys is None
+    assert options("--num-keys", "", "--db-bench", "").num_keys is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +42,7 @@ def test_an_empty_value_is_no_value() -> None:
 )
 def test_a_bad_value_is_named_with_its_mend(words: tuple[str, ...], names: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse(f"{words[0]}={words[1]}")
+        options(f"{words[0]}={words[1]}")
     assert names in str(caught.value)
     assert "to mend:" in str(caught.value)
     assert caught.value.exit_code == EXIT_USAGE

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ground.results.comparison import ComparisonRun
 from ground.results.profile import read_profile
-from ground.results.record import ProfileFacts
 from ground.results.run import Run
 from ground.results.store.database import Store
 from ground.system.atomic_files import write_json
 from ioflame.stages.comparison import verdicts_of
+from tests.records import profile_facts
 from tests.viz import compared
 from tests.viz.compared import RATES, fold
 from tests.viz.runs import record, series
@@ -30,8 +30,8 @@ def made_run(out: Path, pid: int, version: str = "7.8.3", slower: int = 0) -> Ru
     cache = "main;eng::Db::Get;eng::Cache::Lookup"
     fold({**RATES, cache: RATES[cache] + slower}, random.Random(pid), run.path("profile.json"))
     found = read_profile(run.path("profile.json")).statistics
-    run.record.profile = ProfileFacts(
-        "cpu-clock", "ns", 99, "system", "fp", [], found.samples, found.weight, found.weight
+    run.record.profile = profile_facts(
+        frequency=99, samples=found.samples, weight=found.weight, report_weight=found.weight
     )
     run.save()
     return run

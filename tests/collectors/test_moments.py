@@ -1,0 +1,195 @@
+"""Parts of the collectors that need nothing but this process: counters between moments, gdb's text, windows' edges."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from collectors.activity import Moment, between, moment
+from collectors.counters import ProcessProbe, Snapshot, device_of
+from collectors.gdb_stacks import stacks_by_thread
+from collectors.mapped_files import MappedFiles
+from collectors.perf import Plan, with_dwarf
+from collectors.pmp_gdb import Gdb, gdb_argv
+from collectors.pmp_plan import PmpPlan
+from collectors.stack_pages import touch_stacks
+from collectors.windows import Windows
+from ground.errors import MeasurementError
+from ground.results.checks import Verdict
+from ground.results.record import HostTimes
+from ground.system.held_process import HeldProcess
+from ground.system.observer import NullObserver
+from ground.text.progress import Reporter
+
+HZ = os.sysconf("SC_CLK_TCK")
+BEFORE = Moment(100.0, {1: (10, 5), 2: (7, 7)}, 2 * HZ, HZ, HostTimes(1000, 100, 50, 800, 50, 0))
+
+
+def test_what_happened_between_two_moments_is_a_rate_of_their_time() -> None:
+    host = HostTimes(1500, user=180, system=90, idle=880, iowait=50, steal=0)
+    after = Moment(102.0, {1: (14, 6), 3: (2, 1)}, 5 * HZ, 2 * HZ, host)
+    found = between(BEFORE, after)
+    # Thread 2 has ended; thread 3 is new, so all of its switches are.
+    assert (found.seconds, found.switches, found.voluntary_switches) == (2.0, 8, 6)
+    assert (found.user_cpus, found.system_cpus, found.host_switches) == (1.5, 0.5, 500)
+    # Of 200 ticks, 80 and 40.
+    assert (found.host_user, found.host_system) == (0.4, 0.2)
+
+
+def test_counters_of_a_process_that_is_gone_are_no_less_than_nothing() -> None:
+    gone = replace(BEFORE, at=101.0, switches={}, user_ticks=0, system_ticks=0)
+    found = between(BEFORE, gone)
+    assert (found.switches, found.user_cpus, found.system_cpus, found.host_user) == (0, 0.0, 0.0, 0.0)
+
+
+def test_switches_are_those_of_the_threads_of_the_process() -> None:
+    process = HeldProcess(os.getpid())
+    before = moment(process)
+    assert threading.get_native_id() in before.switches
+    waited = threading.Event()
+    for _ in range(3):
+        waited.wait(0.001)
+    after = moment(process)
+    assert between(before, after).voluntary_switches >= 3 and after.at > before.at
+
+
+GDB = b"""Thread 2 (LWP 12):
+#0  0x00007f21 in __libc_pread64 (fd=3) from /lib/libc.so.6
+#1  rocksdb::Get(rocksdb::Slice const&) (this=0x0) at db.cc:12
+#2  ?? () from /usr/lib/libnone.so.1
+Thread 1 (LWP 11 "Thread 9 (LWP 9)
+Thread 99 (LWP 99):
+"):
+#0  main () at main.cc:1
+"""
+
+
+def test_what_looks_like_a_thread_in_a_threads_name_is_none() -> None:
+    assert stacks_by_thread(GDB, {11, 12}) == {
+        12: [b"[libnone.so.1]", b"rocksdb::Get", b"__libc_pread64"],
+        11: [b"main"],
+    }
+    assert stacks_by_thread(GDB, {12})[12][-1] == b"__libc_pread64" and stacks_by_thread(b"", {12}) == {}
+
+
+def test_gdb_reads_no_file_of_the_users_or_of_a_library() -> None:
+    if shutil.which("gdb") is None:
+        pytest.skip("no gdb here")
+    argv = gdb_argv(42)
+    assert {"-nx", "-readnever"} <= set(argv) and "set auto-load no" in argv and argv[argv.index("-p") + 1] == "42"
+    own = Gdb().command(PmpPlan("gdb", 2.5, budget_ms=100), 42, Path("/d"))
+    assert own[-4:] == ["--pid=42", "--hz=2.5", "--budget-ms=100", "--directory=/d"]
+    assert Gdb().command(PmpPlan("gdb", force=True), 42, Path("/d"))[-1] == "--force"
+
+
+PLAN = Plan("cpu-clock", 999, "process", "fp", ("no hardware cycles counter here",))
+
+
+def test_a_plan_with_copied_stacks_says_why_beside_the_reasons_that_it_had() -> None:
+    copied = with_dwarf(PLAN, "no frame pointers")
+    assert (copied.callgraph, copied.scope, copied.why) == ("dwarf", "process", (*PLAN.why, "no frame pointers"))
+
+
+def test_the_stack_of_a_thread_that_waits_can_be_read_whole() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            # Before it sleeps it may run for longer than anybody waits for that.
+            while not (read := touch_stacks(process.pid, 16384)):
+                assert process.poll() is None
+            assert read == 1
+        finally:
+            process.kill()
+    with pytest.raises(OSError):
+        touch_stacks(process.pid, 16384)
+
+
+class Counted(Windows):
+    """Windows of this process, which knows its queries but at `unknown`."""
+
+    def __init__(self, place: Path, ends_after: int = 1_000_000) -> None:
+        super().__init__(Reporter(quiet=True))
+        self._probe = ProcessProbe(os.getpid(), device_of(place), by_thread=False)
+        self._slice_ns = 20_000_000
+        self.left = ends_after
+        self.snapshots: list[Snapshot] = []
+        self.unknown: set[int] = set()
+
+    def _step(self, at_most: float) -> bool:
+        threading.Event().wait(min(at_most, 0.001))
+        self.left -= 1
+        return self.left > 0
+
+    def _snapshot(self) -> Snapshot:
+        self.snapshots.append(self._probe.snapshot())
+        return self.snapshots[-1]
+
+    def _finished_at(self, moment_ns: int) -> float | None:
+        return None if moment_ns in self.unknown else moment_ns / 1e6
+
+    def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:  # noqa: ARG002
+        return {7: "reader", 8: "reader", 9: "writer"}
+
+
+def test_slices_of_a_window_add_up_to_it(tmp_path: Path) -> None:
+    counted = Counted(tmp_path)
+    counted.plain(0.1)
+    counted.observed(NullObserver(), 0.03)
+    plain, observed = counted.windows()
+    assert (plain.kind, observed.kind) == ("plain", "null") and plain.seconds >= 0.1
+    slices = [one for one in counted.series() if one.kind == "plain"]
+    assert len(slices) > 1 and (slices[0].start_ns, slices[-1].end_ns) == (plain.start_ns, plain.end_ns)
+    assert all(one.end_ns == other.start_ns for one, other in pairwise(slices))
+    assert sum(one.counters.queries or 0 for one in slices) == pytest.approx(plain.counters.queries)
+    assert sum(one.counters.cpu_ns for one in slices) == plain.counters.cpu_ns
+    assert counted.threads_by_role() == {"reader": [7, 8], "writer": [9]}
+
+
+def test_queries_of_a_window_are_not_known_where_their_count_does_not_cover_an_edge(tmp_path: Path) -> None:
+    counted = Counted(tmp_path)
+    counted.plain(0.01)
+    counted.unknown = {counted.snapshots[-1].at_ns}
+    assert [window.counters.queries for window in counted.windows()] == [None]
+
+
+def test_a_window_ends_with_what_it_watches(tmp_path: Path) -> None:
+    counted = Counted(tmp_path, ends_after=2)
+    counted.plain(600)
+    assert counted.windows()[0].seconds < 60
+
+
+class Failing(NullObserver):
+    def open(self) -> None:
+        raise MeasurementError("it does not begin")
+
+
+def test_what_an_observer_raises_goes_on_and_leaves_no_window(tmp_path: Path) -> None:
+    counted = Counted(tmp_path)
+    with pytest.raises(MeasurementError, match="it does not begin"):
+        counted.observed(Failing(), 0.01)
+    assert counted.windows() == [] and counted.threads_by_role() == {}
+
+
+def test_files_that_can_be_read_by_their_path_are_not_copied(tmp_path: Path) -> None:
+    kept = MappedFiles(tmp_path / "mapped")
+    kept.keep([HeldProcess(os.getpid())])
+    assert list(kept.checks()) == [] and not (tmp_path / "mapped").exists()
+
+
+def test_the_map_of_a_run_time_compiler_is_copied_under_the_number_that_we_know(tmp_path: Path) -> None:
+    place = Path(f"/tmp/perf-{os.getpid()}.map")
+    place.write_text("1000 10 compiled\n")
+    try:
+        kept = MappedFiles(tmp_path / "mapped")
+        kept.keep([HeldProcess(os.getpid())])
+    finally:
+        place.unlink()
+    assert (tmp_path / "mapped" / "tmp" / place.name).read_text() == "1000 10 compiled\n"
+    assert [check for check in kept.checks() if check.verdict is not Verdict.OK] == []

@@ -1,0 +1,66 @@
+"""Streams that people read: nothing that is printed steers a terminal, and names are guessed from what was written."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from ground.errors import MeasurementError
+from ground.text.nearest import did_you_mean
+from ground.text.terminal import ReaderGoneError, on_terminal, steering_stderr
+
+
+def test_escape_sequences_are_printed_as_text_and_the_stream_is_its_own_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = sys.stdout
+    with on_terminal():
+        print("a\x1b]0;title\x07b")
+        print("c\x1b[2J", file=sys.stderr)
+        print("moving\x1b[2K", file=steering_stderr())
+    assert sys.stdout is before
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out and "\x07" not in said.out and "title" in said.out
+    assert said.err.count("\x1b") == 1 and said.err.endswith("moving\x1b[2K\n")
+
+
+def test_a_reader_that_goes_away_is_no_error_and_a_full_disk_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", encoding="utf-8") as pipe, Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        with pytest.raises(ReaderGoneError), on_terminal():
+            print("words", flush=True)
+        monkeypatch.setattr(sys, "stdout", full)
+        with (
+            pytest.raises(MeasurementError, match="standard output cannot be written to: No space left"),
+            on_terminal(),
+        ):
+            print("words", flush=True)
+
+
+def test_standard_error_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        with on_terminal():
+            print("words", file=sys.stderr, flush=True)
+
+
+def test_what_an_encoding_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    with on_terminal():
+        print("\u2588 bar", flush=True)
+    assert raw.getvalue() == b"? bar\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("readrandon", "did you mean readrandom? "), ("ReadRandom", "did you mean readrandom? "), ("x", "")],
+)
+def test_a_name_that_is_nearly_one_is_answered_with_it(name: str, answer: str) -> None:
+    assert did_you_mean(name, ["overwrite", "readrandom"]) == answer

@@ -1,0 +1,38 @@
+"""What stands in a plot and in the tables of a page, read again."""
+
+from __future__ import annotations
+
+import html
+import re
+from xml.etree import ElementTree
+
+__all__ = ("drawn", "rows_of", "text_of", "titles")
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def text_of(markup: str) -> str:
+    """Its words alone."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", markup)).split())
+
+
+def rows_of(page: str, title: str) -> list[list[str]]:
+    """The cells of the table under that title, as text."""
+    start = page.index(f"<figcaption><span>{html.escape(title)}</span>")
+    body = page[start : page.index("</figure>", start)]
+    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    return [
+        [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
+        for row in rows
+    ]
+
+
+def drawn(plot: str, name: str, kind: str) -> list[ElementTree.Element]:
+    """Elements of that name and class, in their order."""
+    every = ElementTree.fromstring(plot).iter(_SVG + name)
+    return [one for one in every if kind in one.get("class", "").split()]
+
+
+def titles(plot: str) -> list[str]:
+    """What is said of each element that the pointer rests on."""
+    return [one.text or "" for one in ElementTree.fromstring(plot).iter(_SVG + "title")]

@@ -1,0 +1,375 @@
+"""Parts of a page one by one, from records made in code: tables hold what was measured, and say what was not."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+
+from ground.results.categories import Category
+from ground.results.checks import Check, Verdict
+from ground.results.frame_differences import (
+    FrameDifferences,
+    FrameFigure,
+    FrameRule,
+    FrameSide,
+    FunctionDifference,
+    Level,
+    Match,
+    NodeColumns,
+    Totals,
+)  # fmt: skip
+from ground.results.interval import Interval
+from ground.results.operations import Operation
+from ground.results.record import ObserverCost, Target, Unobserved
+from ground.results.verdicts import Apart, Comparability
+from tests.viz import observers
+from tests.viz.experiments import RUN, VIEW
+from tests.viz.markup import rows_of, text_of
+from tests.viz.runs import record, view
+from tests.viz.samples import CATEGORIES, stacks
+from tests.viz.unpacked import unpack
+from viz.assets import asset
+from viz.export.firefox import firefox_profile
+from viz.export.speedscope import by_thread, named_frames, speedscope
+from viz.figures import CannotBeError
+from viz.flame.stacks import Stack
+from viz.flame.tree import FrameTree
+from viz.page.categories import further, leaf, matrix, operations, owner
+from viz.page.comparison import comparison
+from viz.page.document import page, write_page
+from viz.page.experiment import render_experiment
+from viz.page.flame_graphs import flame_data, graphs, weighs
+from viz.page.frames import frames_compared
+from viz.page.io_latency import io_panel, latency_table
+from viz.page.latency_plots import heat_map_figure, histograms, percentile_table
+from viz.page.locks import lock_panel
+from viz.page.off_cpu import off_panel, run_queue_panel, wall_clock_panel
+from viz.page.rendering import absent, banner, part, table
+from viz.page.run_view import Observed
+from viz.page.trust import trust, verdict
+from viz.page.what_ran import what_ran
+from viz.page.windows import windows
+from viz.svg.histogram import Named
+from viz.svg.static import Key, draw_foot, draw_head
+from viz.weights import percentages
+
+HOSTILE = "<b onclick='x'>\x07"
+HUES = list(range(len(CATEGORIES)))
+
+
+# ---- the shell -------------------------------------------------------------------------------------------------------
+def test_what_comes_from_others_is_escaped_and_what_is_ours_is_not() -> None:
+    made = table(HOSTILE, ["head"], [[HOSTILE], [Markup("<i>ours</i>")]], legend=HOSTILE)
+    assert "<b " not in made and "\x07" not in made and made.count("&lt;b onclick") == 3 and "<i>ours</i>" in made
+    assert absent(HOSTILE).startswith('<p class="absent">&lt;b') and banner("bad", "x") == '<p class="banner bad">x</p>'
+
+
+def test_a_part_whose_figures_cannot_be_says_so_and_a_fault_of_ours_is_not_hidden() -> None:
+    def damaged() -> Markup:
+        raise CannotBeError("an axis with steps of -1")
+
+    assert "(CannotBeError: an axis with steps of -1)" in part(damaged)
+    assert "ZeroDivisionError" in part(lambda: Markup(1 // 0))
+    assert part(lambda: Markup("<i>fine</i>")) == "<i>fine</i>"
+    with pytest.raises(KeyError):
+        part(lambda: Markup(dict[str, str]()["fault"]))
+
+
+def test_a_page_has_the_scripts_that_it_asks_for_and_is_written_whole(tmp_path: Path) -> None:
+    plain, more = page(HOSTILE, Markup("<p>content</p>")), page("t", Markup(""), ["history.js"])
+    assert "<title>&lt;b onclick" in plain and "<p>content</p>" in plain
+    assert asset("history.js") in more and asset("history.js") not in plain
+    assert asset("dom.js", "page.js") == asset("dom.js") + asset("page.js")
+    write_page(plain, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == plain
+
+
+# ---- categories ------------------------------------------------------------------------------------------------------
+def cells_of(markup: str, name: str) -> list[str]:
+    """The cells of a row of a category, as text."""
+    (row,) = (row for row in re.findall(r"<tr.*?</tr>", markup, re.DOTALL) if f">{name}<" in row)
+    return [text_of(cell) for cell in re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL)]
+
+
+def test_the_owner_view_has_a_share_and_a_cost_for_each_category() -> None:
+    run = view()
+    assert run.owner is not None
+    row = run.owner.rows[0]
+    cells = cells_of(owner(run, HUES), row.name)
+    (cost,) = (cell for cell in cells if cell == f"{row.weight / run.owner.total_weight * 20.0:.3f}")
+    assert cost and percentages([one.weight for one in run.owner.rows])[0] in cells[1]
+    assert "Costs are not shown" in owner(replace(run, record=record(metrics={})), HUES)
+    assert "No owner view" in owner(replace(run, owner=None), HUES)
+
+
+def test_of_a_target_that_nothing_counts_the_owner_view_has_cores() -> None:
+    target = record(metrics={"cores": 2.0}, target=Target("--pid 42", "/server", [42]))
+    told = owner(replace(view(), record=target), HUES)
+    assert "There is no us per query" in text_of(told) and "Without weight: LRU." in text_of(told)
+    assert not re.search(r">LRU</button>", told)  # it may do none of what has no weight
+
+
+def test_the_leaf_view_is_the_heaviest_first_and_names_what_has_no_weight() -> None:
+    run = view()
+    assert run.leaf is not None
+    rows = [*run.leaf.rows, Category("none", "nothing", 0, 0.0, 0)]
+    told = leaf(replace(run, leaf=replace(run.leaf, rows=rows)))
+    shown = re.findall(r'data-name="([^"]*)"|>([^<>]+)</button></th>', told)
+    names = [one or other for one, other in shown]
+    assert names == [row.name for row in sorted(run.leaf.rows, key=lambda row: -row.weight) if row.weight]
+    assert "Without weight: other, none." in text_of(told) and "No leaf view" in leaf(replace(run, leaf=None))
+
+
+def test_further_views_and_operations_are_folded_up() -> None:
+    run = view()
+    assert run.owner is not None and run.leaf is not None
+    assert "mine view:" in text_of(further(replace(run, further={"mine": run.leaf}))) and further(run) == ""
+    kinds = [
+        Operation("get", "Get", 50.0, 9, 1.0, None, 4000.0, 2.0, run.owner),
+        Operation("scan", "Scan", 1.0, 1, 0.1),
+    ]
+    told = text_of(operations(replace(run, operations=kinds)))
+    assert "Get, by the owner view: 4,000 a second, 2.00 us of CPU each" in told and "Scan" not in told
+
+
+def test_a_matrix_needs_both_views_and_some_weight() -> None:
+    run = view()
+    assert "No matrix: it needs both views" in matrix(replace(run, leaf_of={}))
+    empty = [replace(stack, weight=0) for stack in run.stacks]
+    assert "No matrix: there is no weight" in matrix(replace(run, stacks=empty))
+
+
+# ---- latency, waits, locks -------------------------------------------------------------------------------------------
+def test_latencies_stand_below_each_other_from_the_client_to_the_device() -> None:
+    metrics = {"rx.lat": 104.0, "io.lat": 65.0}
+    told = latency_table(metrics, observers.ladder(), 104.5, observers.io_latency())
+    rows = {row[0]: row[1] for row in rows_of(told, "From the client down to the device")}
+    # 74 ms of 507 reads; sys_pre 2, queue 2, device 58, wake 1, runq 14, sys_post 1
+    assert (rows["rx.lat, plain windows"], rows["rx.lat, ladder window"], rows["io.lat, iolat window"]) == (
+        "104.00", "104.50", f"{74_000 / 507:.2f}",
+    )  # fmt: skip
+    assert (rows["query that reads"], rows["read call (pread64)"], rows["io.lat, plain windows"]) == (
+        "100.00", "78.00", "65.00",
+    )  # fmt: skip
+    assert latency_table(metrics, None, None, None) == ""
+
+
+def test_latency_of_requests_is_told_by_owner_and_losses_come_first() -> None:
+    told = io_panel(observers.io_latency())
+    rows = {row[0]: row[1:] for row in rows_of(told, "Latency of requests")}
+    assert rows["read, process, total"][:3] == ["500", "72.500", "145.00"] and rows["read, others, total"][0] == "7"
+    assert "could not be counted" not in told
+    # Of seven reads of others there is no map.
+    assert "over time, the process" in told and "over time, others" not in told
+    lost = io_panel(replace(observers.io_latency(), losses={"missed": 1234}))
+    assert lost.startswith('<p class="banner warn">1,234 of the window')
+
+
+def test_histograms_without_durations_have_no_button_and_no_row() -> None:
+    series = [
+        Named("reads", "", observers.histogram((10, 5), (20, 5))),
+        Named("none", "", type(observers.histogram((1, 1)))()),
+    ]
+    assert text_of(histograms("t", series, "reads", "a.svg")).count("none") == 0
+    assert [row[0] for row in rows_of(percentile_table("t", series), "t")] == ["us", "reads"]
+    assert histograms("t", series[1:], "reads", "a.svg") == percentile_table("t", series[1:]) == ""
+    assert heat_map_figure("t", [], "w", "l") == ""
+
+
+def test_states_off_the_cpu_add_up_to_the_time_of_those_that_work() -> None:
+    rows = {row[0]: row[1:] for row in rows_of(off_panel(observers.off_cpu()), "States of the threads that work")}
+    assert rows["on-CPU"][:2] == ["500.000", "25.00"] and rows["io"][:4] == ["1,300.000", "65.00", "13,000", "100.0"]
+    assert rows["all"][:2] == ["2,000.000", "100.00"] and "lock" not in rows
+    assert "Left out: 1 idle thread" in off_panel(observers.off_cpu())
+    assert "No thread was seen" in off_panel(replace(observers.off_cpu(), threads=[]))
+
+
+def test_the_wall_clock_is_in_us_a_query_or_in_ms_where_nothing_counts_queries() -> None:
+    title = "Wall clock by category, on and off the CPU"
+    rows = rows_of(wall_clock_panel(observers.wall_clock()), title)
+    assert rows[0] == ["wall clock", "category", "us/query", "%"] and rows[1] == ["on-CPU", "all", "25.000", "25.00"]
+    assert ["io", "libc+k", "65.000", "65.00"] in rows and rows[-1] == ["all", "", "100.000", "100.00"]
+    uncounted = rows_of(wall_clock_panel(replace(observers.wall_clock(), queries=None)), title)
+    assert uncounted[0][2] == "ms" and ["io", "libc+k", "1,300.000", "65.00"] in uncounted
+
+
+def test_waits_for_a_cpu_have_their_switches_a_second() -> None:
+    told = run_queue_panel(observers.run_queue())
+    assert "1,000 voluntary, 5 involuntary (1,005/s)" in text_of(told)
+    rows = rows_of(told[told.rindex("<figcaption>") :], "Waits for a CPU")
+    assert [row[:2] for row in rows[1:]] == [["woken", "1,000"], ["preempted", "5"]]
+
+
+def test_locks_are_shares_of_the_time_of_threads_that_work() -> None:
+    told = lock_panel(observers.locks(), observers.pmp())
+    rows = {row[0]: row[1:] for row in rows_of(told, "Locks")}
+    # 200 ms of a second in a second: a fifth of the time, and a fifth of a thread.
+    assert rows["waiting for locks"] == ["20.00", "0.20", "20"] and "left out: 1" not in told
+    (site,) = rows_of(told, "Who waits, by the first frame that is no lock primitive")[1:]
+    assert site == ["rocksdb::lru_cache::LRUCacheShard::Lookup", "20.00", "5.00", "25", "mutex, LRU"]
+    bare = lock_panel(replace(observers.locks(), sites=[]), None)
+    assert "No sample was in a lock." in bare and rows_of(bare, "Locks")[1][2] == "-"
+
+
+# ---- what ran, and can it be trusted ---------------------------------------------------------------------------------
+def test_what_ran_is_told_with_its_figures_and_their_intervals() -> None:
+    run = view(intervals={"qps": Interval(10_000, 9_900, 10_100, 9)})
+    told = text_of(what_ran(run))
+    assert "assertions on: slower than a release build" in told and "readrandom, 1 thread" in told
+    assert "9900 \u2013 10100" in told.replace(",", "") and "recorded system-wide" not in told
+    assert "system-wide, folded for the process" in told
+    assert "\u2013" not in text_of(what_ran(view()))
+
+
+def test_the_verdict_is_the_gravest_check_with_the_names_of_those_that_failed() -> None:
+    told = text_of(verdict(view(), "trust-0"))
+    assert "Usable; read the warnings first" in told and "1 warning" in told and "observer" in told
+    failed = [Check("a", Verdict.FAILED, "1"), Check("b", Verdict.FAILED, "2"), Check("c", Verdict.OK, "3")]
+    assert "Do not use this run" in text_of(verdict(view(checks=failed), "trust-0"))
+    missing = verdict(view(missing=["the perf window"], checks=[]), "trust-0")
+    assert "the perf window" in missing and "Every check passed" not in missing
+    told = text_of(trust(view()))
+    assert told.index("observer") < told.index("samples") < told.index("coverage")
+    assert "carries no checks" in trust(view(checks=[]))
+
+
+def test_windows_have_what_observers_cost_and_why_others_did_not_watch() -> None:
+    told = windows(record())
+    rows = rows_of(told, "Windows")
+    assert [row[0] for row in rows[1:]] == ["warm-up", "plain", "perf", "plain"] and rows[2][1] == "8.0"
+    costs = [ObserverCost("perf", Interval(0.97, 0.95, 0.99, 12))]
+    more = windows(record(costs=costs, unobserved=[Unobserved("iolat", "no loader", "make setup", True)]))
+    assert rows_of(more, "What observers cost")[1] == ["perf", "-3.0 %", "-5.0 to -1.0", "12"]
+    assert rows_of(more, "Not observed")[1] == ["iolat", "no loader", "make setup"]
+    assert "This run has no windows" in windows(record(windows=[]))
+
+
+# ---- several runs ----------------------------------------------------------------------------------------------------
+def test_runs_beside_each_other_have_differences_unless_something_bars_them() -> None:
+    base = view()
+    other = view(name="run-b", metrics={**base.record.metrics, "qps": 11_000.0})
+    apart = Apart([("tool engine", ["7.8.3", "7.9"])], [], Comparability())
+    told = comparison([base, other], apart)
+    rows = {row[0]: row for row in rows_of(told, "Plain windows")}
+    assert rows["figure"][:4] == ["figure", "run-a (base)", "run-b", "\u0394"] and rows["qps"][3] == "+10.0 %"
+    shares = {row[0]: row for row in rows_of(told, "owner: % of weight")}
+    assert shares["bloom"][1] == shares["bloom"][2] and shares["bloom"][3] == "+0.00"
+    assert rows_of(told, "What differs")[1] == ["tool engine", "7.8.3", "7.9"]
+    barred = comparison([base, other], replace(apart, barriers=["threads"]))
+    assert "\u0394" not in [cell for row in rows_of(barred, "Plain windows") for cell in row]
+
+
+def figure(before: float, after: float, different: bool) -> FrameFigure:
+    return FrameFigure(before, after, after - before, after - before - 0.1, after - before + 0.1, [90, 110], different)
+
+
+def frame_differences() -> FrameDifferences:
+    sides = [FrameSide(name, "cycles", "ns", 2, 2, 1000.0, 1000) for name in ("A", HOSTILE)]
+    rule = FrameRule(0.05, 30, 3, 2, None, 0.2, 0.01, True, 0.5, 0.1)
+    nodes = NodeColumns([0, 1, 2], [0, 1, 2], [0, 0, 0], [10, 10, 4], [12, 12, 6], [1, 1, 1], [9, 9, 4], [9, 9, 6], [2])
+    functions = [
+        FunctionDifference(2, figure(4, 6, True), figure(4, 6, False)),
+        FunctionDifference(1, figure(10, 12, False), figure(0, 0, False)),
+    ]
+    return FrameDifferences(
+        sides, rule, ["all", "main", "Get"], ["/bin/db"], nodes, functions, [], 0, [], [Match("a", "b", "alias", True)],
+        [Level("main", 1, "/bin/db", "inlined", 1.0, 2.0), Level("rare", 1, "/bin/db", "inlined", 0.001, 0.002)],
+        Totals(0.5, 0.25, 1, 0, 0),
+    )  # fmt: skip
+
+
+def test_functions_are_listed_where_they_differ_and_matches_say_by_what() -> None:
+    told = frames_compared(frame_differences())
+    rows = rows_of(told, "Functions that differ")
+    assert rows[1:] == [["Get", "total", "4.000", "6.000", "+2.000", "[+1.900, +2.100]", "200"]]
+    assert rows_of(told, "Names that were matched")[1] == ["a", "b", "alias file", "taken for the same"]
+    levels = rows_of(told, "Not told apart: one side has no names there, or inlined what the other did not")
+    assert [row[0] for row in levels] == ["below", "main"]
+    assert "1.0 % are allowed for what sessions differ by" in text_of(told) and "no frame was seen often enough" in told
+    assert "<b onclick" not in told
+
+
+# ---- flame graphs ----------------------------------------------------------------------------------------------------
+def test_what_scripts_read_of_a_graph_are_its_stacks() -> None:
+    data = flame_data(stacks(), HOSTILE, "ns", 19.246, CATEGORIES)
+    assert sum(stack.weight for stack, _ in unpack(data["profile"])) == sum(stack.weight for stack in stacks())
+    assert (data["unit"], data["usPerQuery"], len(data["hues"])) == ("ns", 19.246, len(CATEGORIES))
+    assert not weighs([Stack(("a",), 0)]) and weighs([Stack(("a",), 1)])
+
+
+def test_idle_threads_are_left_out_of_the_graph_of_waits_and_named() -> None:
+    told = graphs(None, observers.observed(), "t")
+    assert "1.000 s of 1 idle thread are not in this graph" in text_of(told) and "PMP wall clock" in told
+    assert "on-CPU</" not in told and "off-CPU" not in graphs(None, Observed(), "t")
+
+
+def test_a_drawing_without_scripts_says_what_is_too_narrow_to_be_drawn() -> None:
+    tree = FrameTree(stacks(), [name for name, _ in CATEGORIES])
+    foot, high = draw_foot(tree, 10, tree.total // 4, 0.5, 400)
+    assert f"10 of {len(tree):,} frames are drawn" in foot and "25.00 % of the weight" in foot and high == 432
+    assert f"All {len(tree):,} frames are drawn" in draw_foot(tree, len(tree), 0, 0.5, 400)[0]
+
+
+def test_a_heading_is_broken_where_it_is_wider_than_the_drawing() -> None:
+    keys = [Key(f"category{number}", "what it is", "10.00") for number in range(10)]
+    wide, high = draw_head("title", "subtitle", [], keys, 1200)
+    narrow, higher = draw_head("title " * 10, "x" * 300, ["a warning"], keys, 400)
+    assert higher > high and sum("swatch" in one or "<g>" in one for one in wide) == 10
+    at = [float(x) for line in narrow for x in re.findall(r'<rect[^>]* x="([\d.]+)"', line)]
+    assert max(at) < 400 and "x" * 300 in "".join(re.findall(r">(x+)<", "".join(narrow)))
+
+
+# ---- files for other tools -------------------------------------------------------------------------------------------
+def threaded() -> list[Stack]:
+    one = Stack(("c", "main", "f_[k]"), 5_000_000, 1, "bloom", 1, ("", "/bin/db", "[kernel.kallsyms]"), "c/41")
+    return [one, replace(one, weight=7_000_000, thread="c/42"), Stack(("d", "main"), 1_000_000)]
+
+
+def test_speedscope_gets_a_profile_a_thread_with_every_weight() -> None:
+    made = json.loads(speedscope(threaded(), "ours", "ns"))
+    assert [(one["name"], one["endValue"], one["unit"]) for one in made["profiles"]] == [
+        ("c/41", 5_000_000, "nanoseconds"), ("c/42", 7_000_000, "nanoseconds"), ("d", 1_000_000, "nanoseconds"),
+    ]  # fmt: skip
+    frames = made["shared"]["frames"]
+    assert [frames[at] for at in made["profiles"][1]["samples"][0]] == [
+        {"name": "c"}, {"name": "main", "file": "/bin/db"}, {"name": "f_[k]", "file": "[kernel.kallsyms]"},
+    ]  # fmt: skip
+    assert json.loads(speedscope(threaded(), "ours", "cycles"))["profiles"][0]["unit"] == "none"
+    assert list(by_thread(threaded())) == ["c/41", "c/42", "d"] and named_frames(threaded()[2])[1] == ("main", "")
+
+
+def test_the_firefox_profiler_gets_threads_libraries_and_categories() -> None:
+    made = json.loads(firefox_profile(threaded(), "ours", "ns"))
+    assert [(one["name"], one["tid"], one["samples"]["weight"]) for one in made["threads"]] == [
+        ("c", 41, [5.0]), ("c", 42, [7.0]), ("d", 3, [1.0]),
+    ]  # fmt: skip
+    assert [one["path"] for one in made["libs"]] == ["/bin/db", "[kernel.kallsyms]"]
+    thread, names = made["threads"][0], [one["name"] for one in made["meta"]["categories"]]
+    kinds = [names[kind] for kind in thread["frameTable"]["category"]]
+    # The frame that decided and those below it are of the category; the thread's name is not.
+    assert names == ["Other", "bloom"] and kinds == ["Other", "bloom", "bloom"]
+    for column in ("stackTable", "frameTable", "funcTable", "resourceTable"):
+        rows = {name: len(values) for name, values in thread[column].items() if name != "length"}
+        assert set(rows.values()) == {thread[column]["length"]}
+    assert json.loads(firefox_profile(threaded(), "o", "cycles"))["threads"][0]["samples"]["weightType"] == "samples"
+
+
+# ---- experiments -----------------------------------------------------------------------------------------------------
+def test_the_page_of_an_experiment_has_every_value_and_leads_to_its_runs() -> None:
+    told = render_experiment(VIEW)
+    assert "streams: DOES NOT HOLD: two streams: 5 to 6; 1 not judged" in text_of(told)
+    rows = rows_of(told, "Every cell")
+    assert rows[1] == ["asc.1", "1.00", "inf", "1", "-"] and rows[3] == ["asc.2, old", "4.00", "-", "5", "4.200"]
+    assert (
+        rows[4][1] == "3.50 \u2013 4.50" and f'href="{RUN.replace(" ", "%20").replace(",", "%2C")}/report.html"' in told
+    )
+    assert rows_of(told, "What differs between them")[1:] == [["version", "7.8", "9.0"]]
+    same = replace(VIEW, builds={"a": {"lto": "no"}, "b": {"lto": "no"}}, amiss=["it failed"], judged=VIEW.judged[:1])
+    assert "The same build under several names" in render_experiment(same)
+    assert "streams: 1 failed" in text_of(render_experiment(same))
+    assert "streams: 1 of 1 hold" in text_of(render_experiment(replace(VIEW, judged=VIEW.judged[:1])))

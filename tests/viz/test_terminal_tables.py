@@ -1,0 +1,283 @@
+"""Tables of the terminal from records made in code: a row has what was measured, and what was not is said."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ground.results.categories import Categories, Category
+from ground.results.cells import CellOutcome, CellsRecord
+from ground.results.differences import (
+    Budget,
+    BudgetRow,
+    Cell,
+    Decision,
+    Difference,
+    Outcome,
+    PlanRow,
+    RelativeTable,
+    Variances,
+)
+from ground.results.fleet import Away, Change, Part, Watch
+from ground.results.interval import Interval
+from ground.results.operations import Operation
+from ground.results.record import RoleCounters, Target
+from ground.results.verdicts import ArmVerdict, ComparedRuns, Verdicts
+from tests.records import window
+from tests.viz import compared, observers
+from tests.viz.experiments import VIEW
+from tests.viz.runs import record
+from viz.export.benchmark_tsv import HEADER, render_report_tsv
+from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
+from viz.relative_cells import legend, rows_of, two_digits, with_interval
+from viz.terminal.cells import cells_tsv, facts_of, render_cells
+from viz.terminal.comparison import comparison_text, plan_text, runs_text
+from viz.terminal.fleet import render_watch
+from viz.terminal.latency_layers import latency_layers, layers_text
+from viz.terminal.operations import operations_text
+from viz.terminal.roles import role_table
+
+
+def line(text: str, *start: str) -> list[str]:
+    """The words of the first line that begins with these, after them."""
+    found = next(words for words in map(str.split, text.splitlines()) if words[: len(start)] == list(start))
+    return found[len(start) :]
+
+
+# ---- cells of an experiment ------------------------------------------------------------------------------------------
+# As the experiment has it: a row for each cell.
+WHOLE = replace(VIEW, published={"asc.1": {}, **VIEW.published})
+
+
+def cells_record() -> CellsRecord:
+    runs = [
+        CellOutcome("asc.1", 1, status="done"),
+        CellOutcome("asc.2, old", 1, status="failed", why="the client ended with 1"),
+        CellOutcome("asc.3", 1, status="left out", why="no such build"),
+        CellOutcome("asc.3", 2, status="left out", why="no such build"),
+        CellOutcome("asc.1", 2, status="done", amiss=["LSM tree: L7"]),
+    ]
+    tools = {"engine": "7.8.3", "engine_sha256": "0" * 64, "fio": "3.33"}
+    return CellsRecord("streams", "2026-01-01", 2_000_000, {}, {"cpus": "2", "cpu": "Model"}, tools, runs)
+
+
+def test_a_table_of_cells_has_values_quarters_and_what_was_published() -> None:
+    text = render_cells(cells_record(), WHOLE, ["what else is told"])
+    assert line(text, "asc.1") == ["1.00", "inf", "1"]
+    assert line(text, "asc.2,", "old") == ["4.00", "-", "5", "4.200"]
+    ends = [words for words in map(str.split, text.splitlines()) if words[:1] in (["quarter"], ["three"])]
+    assert ends == [["quarter"], ["three", "quarters"], ["quarter", "3.50"], ["three", "quarters", "4.50"]]
+    assert "what else is told" in text and "What this cannot show: 100M rows" in text
+
+
+def test_cells_that_failed_or_are_left_out_are_named_once_each() -> None:
+    text = render_cells(cells_record(), WHOLE, [])
+    assert text.count("asc.3: no such build") == 1
+    assert "Cells that failed\n  asc.2, old, run 1: the client ended with 1" in text
+    assert "Checks that failed\n  asc.1, run 2: LSM tree: L7" in text
+    assert "  DOES NOT HOLD: two streams: 5 to 6 (asc.2 4)" in text and "  not judged: 64 streams" in text
+
+
+def test_facts_of_cells_name_tools_and_leave_hashes_out() -> None:
+    facts = facts_of(cells_record()).split("; ")
+    assert facts[0] == "2026-01-01" and facts[-3:] == ["7.8.3", "fio: 3.33", "2,000,000 keys"]
+
+
+def test_cells_for_other_programs_say_what_was_not_measured() -> None:
+    rows = [row.split("\t") for row in cells_tsv(VIEW.headings, VIEW.values, VIEW.ends).splitlines()]
+    assert rows[0] == ["cell", "w_amp", "w_amp.q1", "w_amp.q3", "ops/sec", "ops/sec.q1", "ops/sec.q3"]
+    assert rows[1] == ["asc.1", "1.00", "NA", "NA", "inf", "NA", "NA"]
+    assert rows[2] == ["asc.2, old", "4.00", "3.50", "4.50", "NA", "NA", "NA"]
+
+
+# ---- relative tables -------------------------------------------------------------------------------------------------
+def relative() -> RelativeTable:
+    ((_, found),) = VIEW.relative
+    return replace(found, mean={"8.0": Cell(1.1, "+")}, family="reads", marked=2, chance=0.125)
+
+
+def test_relative_cells_are_empty_where_nothing_was_measured() -> None:
+    head, readww, overwrite, mean = rows_of(relative(), with_interval)
+    assert head == ["", "7.8", "8.0", "9.0"] and mean == ["geometric mean of reads", "1.00", "1.10 +", ""]
+    assert readww == ["readww", "1.00", "1.10 [1.05, 1.15] +", "1.20 [0.10, 9.00] ?"]
+    assert overwrite == ["overwrite", "1.00", "", "0.90 [0.88, 0.92] -"]
+    assert rows_of(relative(), two_digits)[2] == ["overwrite", "1.00", "", "0.90"]
+
+
+def test_the_legend_says_how_many_marks_are_chance_where_there_are_intervals() -> None:
+    assert "[]" not in legend(relative())
+    sure = replace(relative(), cells={"readww": {"8.0": Cell(1.1, "+", 1.0, 1.2, confidence=0.99)}})
+    assert legend(sure).endswith("[]: 99 % interval; of 2 cells marked - or + at most 0.1 are chance, on average")
+
+
+def test_relative_tables_for_other_programs_keep_every_digit() -> None:
+    rows = [row.split("\t") for row in render_relative_tsv(relative()).splitlines()]
+    assert rows[0][:6] == ["metric", "host", "base", "test", "version", "ratio"]
+    assert rows[1] == ["qps", "host", "7.8", "readww", "7.8", "1.0", "NA", "NA", "NA", "base"]
+    assert rows[3][5:] == ["1.2", "0.1", "9", "NA", "?"] and rows[-1][3:6] == ["mean:reads", "8.0", "1.1"]
+    named = replace(relative(), rows=("a|b",), cells={"a|b": {"8.0": Cell(1.1, "+")}}, mean={})
+    assert "| a\\|b |  | 1.10 + |  |" in render_relative_markdown(named)
+
+
+# ---- a comparison ----------------------------------------------------------------------------------------------------
+def difference(ratio: float, low: float, high: float) -> Difference:
+    spread = Variances(0.001, 0.02, 0.03)
+    return Difference(ratio, low, high, low, high, math.log(ratio), 0.01, 5, 0.01, None, 6, 24, 0.95, spread)
+
+
+def decision(metric: str, outcome: Outcome, of: Difference | None, **more: object) -> Decision:
+    made = Decision(metric, "A", "B", outcome, of, 0.02, 1, 2, base_value=100.0, arm_value=90.0)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def verdicts() -> Verdicts:
+    decisions = {
+        "qps": decision("qps", Outcome.REGRESSED, difference(0.9, 0.88, 0.92)),
+        "io.lat": decision("io.lat", Outcome.NOT_COMPARABLE, None, why=("another disk",), base_value=None),
+    }
+    rows = (
+        BudgetRow("latency", "latency", 100, 110, 10, 8, 12),
+        BudgetRow("LRU", "category", 5, 5, 0, -1, 1),
+        BudgetRow("unaccounted", "unaccounted", -1, 3, 4, 3, 5),
+    )
+    arm = ArmVerdict(
+        "A", "B", decisions, {"qps": decision("qps", Outcome.SAME, None)}, {}, Budget(rows, False, 6, 200, 1)
+    )
+    differing = {"tool engine": ["7.8.3", "7.9.0"], "tool library libz": ["1", "2"], "engine_sha256": ["a", "b"]}
+    disturbed = [f"{number}: steal 7 %" for number in range(5)]
+    return Verdicts("B is slower", 0.02, 6, 24, [4, 6], 7, "t", 600.0, [arm], differing, [], disturbed)
+
+
+def test_a_comparison_has_its_figures_its_twin_and_its_budget() -> None:
+    text = comparison_text(compared.record(), verdicts())
+    assert text.startswith("readrandom, engine build: A, B, A2; 6 sessions, 24 blocks of windows of 5 s, frozen")
+    assert line(text, "-", "qps")[:6] == ["100.00", "->", "90.00", "-10.0", "%", "[-12.0,"]
+    assert line(text, "?", "io.lat") == ["-", "->", "90.00", "not", "comparable", "(another", "disk)"]
+    assert "qps varies: sessions 0.1 %, blocks 2 %, windows 3 %" in text
+    assert "twin against A: the same client" in text
+    assert line(text, "LRU")[-2:] == ["none", "seen"] and line(text, "unaccounted")[:2] == ["-1.00", "->"]
+    assert "the budget does not close" in text and "below zero" in text
+
+
+def test_what_differs_leaves_hashes_out_and_disturbed_blocks_beyond_three() -> None:
+    text = comparison_text(compared.record(), verdicts())
+    assert "engine build: engine: 7.8.3 | 7.9.0" in text and "1 library: libz" in text and "sha256" not in text
+    assert text.count("\nblock ") == 3 and text.endswith("and 2 more disturbed blocks, in verdict.json")
+    assert all(len(line) <= 60 for line in comparison_text(compared.record(), verdicts(), 60).splitlines())
+
+
+def test_a_plan_says_which_of_its_rows_take_longer_than_asked() -> None:
+    made = compared.record()
+    made = replace(made, plan=replace(made.plan, time_limit=600.0))
+    rows = [PlanRow(0.05, (4,), 4, 8, 8, 0.9, 0.8), PlanRow(0.02, (6,), 4, 20, 15, 0.8, 0.8),
+            PlanRow(0.001, (6,), 4, 20, 20, 0.1, 0.1, reached=False)]  # fmt: skip
+    text = plan_text(made, [("qps", Variances(0.001, 0.02, 0.03), False, rows)])
+    assert line(text, "5", "%") == ["4", "4", "8", "8", "90%", "80%"]
+    assert line(text, "2", "%")[-3:] == ["longer", "than", "--time"]
+    assert line(text, "0.1", "%")[-4:] == ["not", "within", "these", "bounds"]
+    assert "blocks vary by 2 %, sessions by 0.1 % (assumed;" in text
+
+
+def test_runs_that_were_made_before_are_arms_in_the_order_given() -> None:
+    found = ComparedRuns(
+        [[0, 2], [1]], [("tool perf", ["6.1", "6.2"])], "dwarf | fp", [], [dict(verdicts().arms[0].decisions)]
+    )
+    text = runs_text(["a", "b", "c"], found)
+    assert text.startswith(
+        "arm 1: a, c\narm 2: b\n  differs: perf: 6.1 | 6.2\n  dwarf | fp: their profiles stand apart"
+    )
+    assert "arm 2 against arm 1" in text and line(text, "-", "qps")
+
+
+# ---- what steps wrote ------------------------------------------------------------------------------------------------
+def test_scripts_for_benchmark_sh_read_our_columns() -> None:
+    measured = replace(record(), engine_result={}, threads=2)
+    text = render_report_tsv(cells_record(), [], {"readrandom-1": measured})
+    head, row = (one.split("\t") for one in text.splitlines())
+    assert head == HEADER and len(row) == len(head)
+    told = dict(zip(head, row, strict=True))
+    assert (told["test"], told["job_id"]) == (f"{measured.workload}.t2", "readrandom-1")
+    # What benchmark.sh knows and was not measured is NA.
+    assert (told["lsm_sz"], told["blob_sz"], told["p99.9"]) == ("NA", "NA", "NA")
+
+
+# ---- a fleet ---------------------------------------------------------------------------------------------------------
+def test_a_part_of_a_release_that_went_away_says_when() -> None:
+    def change(estimate: float) -> Change:
+        of = Interval(estimate, estimate - 0.1, estimate + 0.1, 9)
+        return Change(20.0, 20.0 + estimate, of, Interval(0.01, 0, 0.02, 9), 0.001)
+
+    seen = Interval(1.0, 0.9, 1.1, 9)
+    parts = [
+        Part("total", "total", change(1.0), "regressed", 3.5),
+        Part("category", "LRU", change(0.5), "regressed", None),
+        Part("function", "f", change(0.2), "went away", None, Away("2026-01-01", "2026-01-03", 3, seen, seen)),
+        Part("category", "bloom", change(0.0), "", None),
+    ]
+    text = render_watch(Watch("us/query", (12, 10), 4, 7, 1234, parts), "7.8", "7.9")
+    assert text.startswith("12 hosts of 7.8, 10 of 7.9, 7 days on which both ran, 4 strata")
+    assert line(text, "-", "20.000", "21.000") == [
+        "+1.000",
+        "[+0.900,",
+        "+1.100]",
+        "+0.010",
+        "+3.50",
+        "total",
+        "(total)",
+    ]
+    assert "went away after 3 days, 2026-01-01 to 2026-01-03: +1.000 [+0.900, +1.100] then" in text
+    # The total is no part that is told twice.
+    assert text.splitlines()[-1].startswith("7.9: 1 regressed, 1 went away; among 1,234 functions and categories")
+    assert "nothing found, among" in render_watch(Watch("us", (1, 1), 1, 1, 9, parts[-1:]), "7.8", "7.9")
+
+
+# ---- one run ---------------------------------------------------------------------------------------------------------
+def test_latencies_go_from_the_engine_down_to_the_device() -> None:
+    metrics = {"rx.lat": 104.0, "io.lat": 65.0}
+    layers = {layer.name: layer for layer in latency_layers(metrics, observers.ladder(), observers.io_latency())}
+    assert list(layers) == ["rx.lat", "query", "read call", "block total", "device", "io.lat"]
+    # sys_pre 2, queue 2, device 58, wake 1, runq 14, sys_post 1
+    assert (layers["query"].mean_us, layers["read call"].mean_us) == (100.0, 78.0)
+    assert layers["rx.lat"].percentile(50) is None and layers["query"].percentile(50) is not None
+    text = layers_text(metrics, observers.ladder(), None)
+    assert line(text, "rx.lat", "plain")[0] == "104.00" and "39.00 us above the device's" in text
+    # 100 us less 2 in the queue and 58 in the device, of which the run queue has 14.
+    assert "is 40.00 us in the ladder" in text and "runq 14.00 us (35 %)" in text
+    assert latency_layers(metrics, None, None) == [] and layers_text(metrics, None, None) == ""
+
+
+def test_operations_are_told_with_what_one_of_them_costs() -> None:
+    rows = [Category("LRU", "the block cache", 30, 75.0, 30, None, 1.5), Category("other", "", 10, 25.0, 10, None, 0.5)]
+    get = Operation(
+        "get", "Get", 40.0, 40, 0.8, Interval(40, 38, 42, 9), 400_000, 2.0, Categories("owner", [], 40, rows, [])
+    )
+    scan = Operation("scan", "Scan", 10.0, None, 0.2)
+    text = operations_text([get, scan, Operation("merge", "Merge", 0.0, 0, 0.0)])
+    # 2 us times 38/40 and 42/40
+    assert line(text, "get") == ["40.00", "38.0..42.0", "0.800", "400,000", "2.00", "1.90..2.10", "40"]
+    assert line(text, "scan") == ["10.00", "-", "0.200", "-", "-", "-", "-"]
+    assert "merge" not in text and "Where the CPU of one get goes" in text and operations_text([]) == ""
+
+
+def test_whose_cpu_it_is_stands_beside_what_was_written() -> None:
+    roles = {
+        "reader": RoleCounters(3_000_000, 2_000_000, 1_000_000, 0),
+        "writer": RoleCounters(1_000_000, 10**6, 0, 400),
+    }
+    plain = window("plain", 2.0, queries=1000, cpu_ns=4_000_000, storage_write_bytes=4 << 20, roles=roles)
+    plain = replace(plain, engine={"flushed_gb": 1 / 512, "stall_seconds": 0.5})
+    made = record(windows=[plain], roles={"reader": [1, 2], "writer": [3]})
+    text = role_table(made, None)
+    assert line(text, "role") == ["reader", "writer"] and line(text, "threads") == ["2", "1"]
+    assert line(text, "CPU", "us/query") == ["3.00", "1.00"] and line(text, "write", "calls/s") == ["0", "200"]
+    assert line(text, "plain") == ["2.0", "1.0", "-", "2.0", "0.50"]
+    assert role_table(record(), None) == ""
+
+
+def test_threads_of_a_target_that_used_next_to_nothing_are_counted_and_not_listed() -> None:
+    groups = {"server": RoleCounters(10**9, 10**9, 0, 0), "idle": RoleCounters(10, 10, 0, 0)}
+    plain = window("plain", 2.0, cpu_ns=10**9, groups=groups)
+    target = Target("--pid 42", "/server", [42], groups={"server": [42, 43], "idle": [44]})
+    text = role_table(record(windows=[plain], target=target), None)
+    assert line(text, "server") == ["2", "0.500", "100.0", "-"]
+    assert text.endswith("1 others used less than 0.1%")

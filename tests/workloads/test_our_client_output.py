@@ -1,0 +1,132 @@
+"""What engines read of our client's output, of outputs that it printed once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ground.errors import MeasurementError, UsageError
+from tests.places import DATA
+from workloads.definitions import KINDS, check_definition
+from workloads.engine import LevelSize, Tree
+from workloads.engines.leveldb.engine import LevelDB
+from workloads.engines.lmdb.engine import LMDB
+from workloads.our_client import lines_of, result_of, totals_of
+from workloads.registry import engine_named
+from workloads.steps import DatabaseShape, StepParameters
+from workloads.tables import last_table
+
+LEVELDB = (DATA / "clients" / "leveldb.log").read_text(encoding="utf-8")
+LMDB_LOG = (DATA / "clients" / "lmdb.log").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def leveldb() -> LevelDB:
+    engine = engine_named("leveldb")
+    assert isinstance(engine, LevelDB)
+    return engine
+
+
+@pytest.fixture(scope="module")
+def lmdb() -> LMDB:
+    engine = engine_named("lmdb")
+    assert isinstance(engine, LMDB)
+    return engine
+
+
+def test_the_tree_of_leveldb_is_that_of_its_table_without_levels_that_are_empty(leveldb: LevelDB) -> None:
+    assert leveldb.parse_tree(LEVELDB) == Tree([LevelSize(2, 12, 2)], 0)
+    with pytest.raises(MeasurementError, match="printed no level table"):
+        leveldb.parse_tree("\n".join(line for line in LEVELDB.splitlines() if line.startswith("{")))
+
+
+def test_what_leveldb_compacted_is_the_sum_over_its_levels(leveldb: LevelDB) -> None:
+    assert leveldb.compacted_gb(LEVELDB) == 2 / 1024
+    assert leveldb.statistics(LEVELDB) == {"compacted_gb": 2 / 1024}
+    assert leveldb.compacted_gb("") is None and leveldb.statistics("") == {}
+
+
+def test_the_tree_of_lmdb_is_the_pages_in_use(lmdb: LMDB) -> None:
+    # 684 pages of 4 KiB
+    assert lmdb.parse_tree(LMDB_LOG) == Tree([LevelSize(1, 1, 2)], 0)
+    assert lmdb.compacted_gb(LMDB_LOG) == 0 and lmdb.compacted_gb("") is None
+    with pytest.raises(MeasurementError, match="printed no tree"):
+        lmdb.parse_tree(LEVELDB)
+
+
+@pytest.mark.parametrize(("keys", "mib"), [(1000, 64), (1_000_000, 1602)])
+def test_the_map_of_lmdb_has_room_for_leaves_that_are_half_full(lmdb: LMDB, keys: int, mib: int) -> None:
+    parameters = StepParameters(DatabaseShape(keys), Path("/db"), 1, 1, 1 << 20, 5, Path("/r.csv"))
+    assert lmdb.placeholders(parameters)["map_size"] == mib << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "others"),
+    [
+        ("leveldb", ("000005.ldb", "MANIFEST-000004", "CURRENT", "LOG.old"), ("a.ldb", "OPTIONS-000007", "LOG.txt")),
+        ("lmdb", ("data.mdb", "lock.mdb"), ("data.mdb.old", "other.mdb")),
+    ],
+)
+def test_files_of_a_database_are_told_from_those_of_others(name: str, own: list[str], others: list[str]) -> None:
+    engine = engine_named(name)
+    assert all(map(engine.is_database_file, own)) and not any(map(engine.is_database_file, others))
+
+
+def test_the_result_of_a_benchmark_is_that_of_its_readers(leveldb: LevelDB, lmdb: LMDB) -> None:
+    for engine, log in ((leveldb, LEVELDB), (lmdb, LMDB_LOG)):
+        found = engine.parse_result(log, "readrandom")
+        assert found is not None and (found.operations, found.found, found.reads) == (10_000, 10_000, 10_000)
+        # Two threads: an operation takes twice the time between two of them.
+        assert found.micros_per_op == pytest.approx(2e6 / found.ops_per_second)
+        assert found.mb_per_second == pytest.approx(10_000 * 100 / 2**20 / found.seconds)
+        assert found.p50 and found.p99 and found.pmax and found.p50 < found.p99 < found.pmax
+    writing = result_of(LEVELDB, "readwhilewriting")
+    assert writing is not None and writing.operations == 10_000
+    assert result_of(LEVELDB, "fillseq") and result_of(LEVELDB, "overwrite") is None
+
+
+def test_a_load_has_no_reads_and_so_no_share_that_was_found() -> None:
+    found = result_of(LMDB_LOG, "fillseq")
+    assert found is not None and (found.operations, found.found, found.reads) == (20_000, None, None)
+
+
+def test_operations_of_writer_and_readers_are_told_apart_where_both_are(leveldb: LevelDB) -> None:
+    (writer,), (readers,) = leveldb.thread_totals(LEVELDB)[0], leveldb.thread_totals(LEVELDB)[1]
+    assert writer[0] == readers[0] and readers[1] == 10_000 and writer[1] > 0
+    assert totals_of(LMDB_LOG) == {}
+
+
+def test_lines_that_are_no_json_are_passed_over() -> None:
+    assert [one["version"] for one in lines_of(LEVELDB, "about")] == ["1.23", "1.23"]
+    assert lines_of('{"about": 1}\n{"about": cut\n[1]\n{"other": 2}\nwords', "about") == [1]
+
+
+def test_the_last_table_counts_and_ends_at_an_empty_line() -> None:
+    log = "Level Size\n 0 1 MB\n\nLevel Size\n----\n 0 412.55 MB\n 1 2 MB\nshort\n\n 2 9 MB\n"
+    assert last_table(log, "Level", "Size") == [{"Level": "0", "Size": "412.55MB"}, {"Level": "1", "Size": "2MB"}]
+    assert last_table(log, "Level", "Files") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "definition", "needs"),
+    [
+        ("workload", {"about": "a", "benchmark": "x"}, f"no 'benchmark'; it has {', '.join(KINDS['workload'])}"),
+        ("workload", {"about": "a", "writes": 1}, "writes = true or false, not 1"),
+        ("workload", {"about": "a", "levels": "two"}, "levels = any or several or one, not 'two'"),
+        ("workload", {"like": "fwdrange"}, "about = a line on what it is"),
+        ("workload", {"about": "a", "like": "own"}, "that is not like itself, not 'own'"),
+        ("workload", {"about": "a", "benchmarks": "x"}, "benchmarks and flags, or `like` another"),
+        ("step", {"about": "a", "benchmarks": "x y", "flags": {}}, "names parted by commas, not 'x y'"),
+        ("configuration", {"about": "a", "flags": {"x": "a b"}}, "flags as names with plain values, not x = 'a b'"),
+    ],
+)
+def test_a_definition_of_a_user_is_refused_by_what_is_wrong_with_it(kind: str, definition: object, needs: str) -> None:
+    with pytest.raises(UsageError) as error:
+        check_definition(kind, "own", definition, {"own": definition, "fwdrange": {}})
+    assert error.value.what.endswith(needs) and error.value.what.startswith(f"[{kind}.own] needs ")
+
+
+def test_a_definition_that_has_all_it_needs_is_taken() -> None:
+    check_definition("workload", "own", {"about": "a", "like": "fwdrange", "flags": {"reads": 5}}, {"fwdrange": {}})
+    check_definition("configuration", "own", {"about": "a"}, {})
