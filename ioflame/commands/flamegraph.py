@@ -127,8 +127,9 @@ def _refuse_what_has_no_effect(arguments: argparse.Namespace, kind: Format, out:
         raise UsageError(f"--min-width {arguments.min_width} is below 0")
     without = [option for option in _OF_SOME if option not in kind.takes and _is_given(arguments, option)]
     if without:
-        named = ", ".join(without)
-        raise UsageError(f"{named}: of no effect on {out}", means=kind.else_, mend=f"without {named}")
+        raise UsageError(
+            f"{', '.join(without)}: of no effect on {out}", means=kind.else_, mend=f"without {', '.join(without)}"
+        )
 
 
 def _is_given(arguments: argparse.Namespace, option: str) -> bool:

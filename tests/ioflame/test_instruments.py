@@ -1,0 +1,61 @@
+"""Each instrument says of itself all that lists, pages and commands make of it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from ground.results.files import Files
+from ground.results.run import Run
+from ioflame.instruments import INSTRUMENTS, iolat, ladder, null, offcpu, perf, pmp, runqlat
+from ioflame.instruments.instrument import Instrument, add_backend
+from ioflame.present.formats import FORMATS, Asked, format_of
+from ioflame.present.parts import PARTS
+from ioflame.present.stacks import Stacks
+from ioflame.stages.observed import analyse_observed
+from tests.records import run_record
+from viz.flame.stacks import Stack
+
+MODULES = (perf, iolat, ladder, offcpu, runqlat, pmp, null)
+
+
+def test_every_file_is_found_in_the_order_of_the_windows() -> None:
+    assert tuple(INSTRUMENTS.values()) == tuple(module.INSTRUMENT for module in MODULES)
+    assert all(name == one.name for name, one in INSTRUMENTS.items())
+
+
+@pytest.mark.parametrize("one", INSTRUMENTS.values(), ids=INSTRUMENTS)
+def test_what_an_instrument_leaves_is_analysed_shown_and_listed(one: Instrument) -> None:
+    assert all(PARTS[name] is part for name, part in one.parts.items())
+    assert all(panel.collector == one.name and set(panel.files) <= set(one.reads) for panel in one.panels)
+    # What the page shows is in the summary and in `show` as well.
+    assert bool(one.panels) == bool(one.parts) == (one.summary is not None) == (one.analyse is not None)
+    assert not (one.by_default and (one.names or one.holds))
+
+
+def test_a_result_that_cannot_be_read_is_a_failed_check_of_its_instrument(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, run_record())
+    for name in (Files.IO_LATENCY, Files.RUN_QUEUE):
+        run.path(name).write_text("{")
+    assert [(check.name, check.verdict.value) for check in analyse_observed(run)] == [
+        ("iolat", "failed"), ("runqlat", "failed"),
+    ]  # fmt: skip
+
+
+def test_a_backend_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EBPF", "bpftrace")
+    parser = argparse.ArgumentParser()
+    add_backend(parser, ("co-re", "bpftrace"))
+    assert parser.parse_args([]).backend == "bpftrace" and parser.parse_args(["--backend=co-re"]).backend == "co-re"
+
+
+def test_each_kind_of_file_has_the_weight_of_its_stacks_and_its_title() -> None:
+    found = Stacks([Stack(("main", "work"), 70, 7, "", -1), Stack(("main",), 30, 3, "", -1)], "cycles", "cycles")
+    for end, kind in FORMATS.items():
+        assert format_of(f"x{end}") is kind
+        if kind.render is not None:
+            text = kind.render(found, Asked("what it is called", "cycles"))
+            assert "what it is called" in text and "work" in text
+    assert format_of("x.txt") is None
