@@ -15,7 +15,8 @@ from tests.places import ROOT
 # A crate by the folder of its sources.
 _SOURCES = (
     "crates/framediff/src", "crates/function_names/src", "crates/observer/src", "crates/perfdata/src",
-    "crates/recording/src", "collectors/stacksampler/src", "ebpf/src", "folding/src", "workloads/client/src",
+    "crates/recording/src", "crates/symbolize/src", "collectors/stacksampler/src", "ebpf/src", "folding/src",
+    "workloads/client/src",
 )  # fmt: skip
 # Associated types (`type Item = ...`) are indented, and have the name that their trait gives them.
 _TYPE = re.compile(

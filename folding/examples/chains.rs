@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release --example chains perf.data`, for a file with one event and frame-pointer chains.
 
-use stackfold::intern::Interner;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use symbolize::intern::Interner;
 
 const SAMPLE: u32 = 9;
 /// Identifier, place, thread, time, address, id, stream, processor: 8 bytes each.

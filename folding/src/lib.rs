@@ -12,9 +12,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod addresses;
 pub mod artifact;
-pub mod budget;
 pub mod categories;
 pub mod check;
 pub mod cli;
@@ -22,28 +20,23 @@ pub mod collector;
 pub mod columns;
 pub mod diff;
 pub mod diff_report;
-pub mod dso;
 pub mod error;
 pub mod events;
 pub mod frame_request;
 pub mod input;
-pub mod intern;
 pub mod locations;
 pub mod options;
 pub mod origin;
 pub mod output;
 pub mod pprof;
 pub mod profile;
-mod regular;
 pub mod roots;
-pub mod runs;
 pub mod samples;
 pub mod slices;
 pub mod stacks;
 pub mod stats;
-pub mod symbols;
 pub mod terminal;
-mod threads;
-pub mod unwind;
 
 pub use function_names as names;
+pub use symbolize::{addresses, budget, symbols, unwind};
+use symbolize::{dso, intern, regular, runs, threads};
