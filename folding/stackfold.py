@@ -45,8 +45,8 @@ def fold(
     check: compare with perf report, whose account is kept as well: by symbol, or the totals, which takes it a second of
     CPU less
     Inlined functions are left out: with them, the stacks of a stripped engine and of one with debug information would
-    differ. MeasurementError when the recording cannot be folded whole, or perf report cannot read it; what could be
-    folded is kept.
+    differ. MeasurementError when the recording cannot be folded whole; what could be folded is kept. A recording
+    that perf report cannot read is folded all the same, and says why it is `unchecked`.
     """
     argv = ["--kernel", "--no-inlines", "--only-pid", ",".join(map(str, pids))]
     argv += ["--threads", str(len(os.sched_getaffinity(0)))]
@@ -60,8 +60,11 @@ def fold(
     if rules and without:
         argv += ["--without-views", ",".join(without)]
     argv += ["--input-format", "perf-data", str(perf_data)]
-    run_stackfold(argv, profile, rules).require("stackfold")
-    found = read_profile(profile)
+    done = run_stackfold(argv, profile, rules)
+    found = read_profile(profile) if profile.exists() else None
+    if found is None or found.unchecked is None:
+        done.require("stackfold")
+    assert found is not None
     if found.check is not None:
         write_json(directory / Files.FOLD_CHECK, found.check)
     return found

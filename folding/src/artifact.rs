@@ -43,6 +43,9 @@ pub struct Artifact<'a> {
     slices: Option<SliceColumns>,
     /// How the fold compares with perf report.
     check: Option<&'a Comparison>,
+    /// Why it was not compared, though that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unchecked: Option<String>,
 }
 
 /// Distinct frames: places in `names` and `objects`.
@@ -114,6 +117,8 @@ pub struct ArtifactParts<'a> {
     /// Length and content of slices of time, by the stacks of `profile`.
     pub slices: Option<(NonZeroU64, &'a Slices)>,
     pub check: Option<&'a Comparison>,
+    /// Why there is none, though one was asked for.
+    pub unchecked: Option<String>,
 }
 
 impl<'a> Artifact<'a> {
@@ -190,6 +195,7 @@ impl<'a> Artifact<'a> {
                 .collect::<Result<_, Error>>()?,
             slices: parts.slices.map(|(length, slices)| SliceColumns::new(length.get(), slices, &stack_at)),
             check: parts.check,
+            unchecked: parts.unchecked.clone(),
             nodes,
             stacks: columns,
             names: tables.names,

@@ -180,7 +180,10 @@ class FoldedStack:
 
 @dataclass(frozen=True)
 class Folded:
-    """The columns of `profile.json`, and what they stand for."""
+    """The columns of `profile.json`, and what they stand for.
+
+    check: against perf report, where that was asked for; unchecked: why it could not be made, in perf's words
+    """
 
     schema: int
     statistics: FoldStats
@@ -194,6 +197,7 @@ class Folded:
     views: dict[str, _View] = field(default_factory=dict)
     slices: Slices | None = None
     check: Checked | None = None
+    unchecked: str | None = None
 
     def each_stack(self, view: str | None = None) -> Iterator[FoldedStack]:
         """The stacks in the order of the columns: depth-first, those of one place by thread."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.needs("perf")
 
 # Two processes of one program run the same symbols, for different lengths of time.
 PROGRAM = "while True: sum(range(1000))"
+
+_COMM = 3  # a record that is no sample
 
 
 @pytest.mark.parametrize("callgraph", ["fp", "dwarf"])
@@ -66,6 +69,29 @@ def test_a_recording_that_is_none_is_refused_with_its_name_and_perfs_words(tmp_p
         fold(tmp_path / "perf.data", tmp_path, [1])
     assert str(tmp_path / "perf.data") in caught.value.mend
     assert not (tmp_path / Files.PROFILE).exists()
+
+
+def test_a_recording_that_perf_report_gives_up_on_is_folded_and_says_why_it_is_unchecked(
+    burner: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "perf.data"
+    with Children() as children:
+        record_for(children, Plan("cpu-clock", 199, "system", "fp", ()), burner.pid, path, 0.5)
+    data = bytearray(path.read_bytes())
+    # Its header tells where the records are; one that is no sample gets the number of an event that there is not, as
+    # Linux 6.18 writes them where BPF programs come and go.
+    at, size = struct.unpack_from("<2Q", data, 40)
+    ends = []
+    while at < struct.unpack_from("<Q", data, 40)[0] + size:
+        kind, _, length = struct.unpack_from("<IHH", data, at)
+        at += length
+        if kind == _COMM:
+            ends.append(at)
+    struct.pack_into("<Q", data, ends[-1] - 16, 1 << 40)  # it ends in the event's number and the CPU
+    path.write_bytes(data)
+    folded = fold(path, tmp_path, [burner.pid], check="totals")
+    assert folded.check is None and folded.unchecked is not None and "perf report failed: " in folded.unchecked
+    assert folded.statistics.weight == sum(stack.weight for stack in folded.each_stack()) > 10**8
 
 
 def test_a_process_without_samples_is_refused(burner: subprocess.Popen[str], tmp_path: Path) -> None:

@@ -264,6 +264,7 @@ pub fn run(args: &FoldArgs) -> Result<u8, Error> {
                 statistics: &stats,
                 slices: options.slice.map(|length| (length, &slices)),
                 check: check.as_ref(),
+                unchecked: unchecked.as_ref().map(Error::to_string),
             };
             let artifact = Artifact::new(&parts, rules.as_ref(), &args.views)?;
             write_output(Some(path), |out| Ok(serde_json::to_writer(out, &artifact)?))?;
