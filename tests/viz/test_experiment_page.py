@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
 
-from ground.results.cells import Heading, Judged, Value
-from ground.results.differences import Cell, RelativeTable
 from tests.viz.conftest import Opener
+from tests.viz.experiments import RUN, VIEW
 from tests.viz.test_efficiency import STEADY, cell, measured, shown
-from viz.breakdowns import Breakdown
-from viz.experiment_view import ExperimentView, MadeRun
 from viz.page.experiment import render_experiment
 
 pytestmark = pytest.mark.needs("chromium")
-
-RUN = "asc.2, old-1-readwhilewriting"
-VIEW = ExperimentView(
-    title="streams",
-    about="what a load in key order hides",
-    facts="two CPUs",
-    headings=[Heading("w_amp", "GiB written over GiB flushed", 2), Heading("ops/sec", "rows a second", 0)],
-    values={
-        "asc.1": {"w_amp": Value(1.0, None, None, 1), "ops/sec": Value(math.inf, None, None, 1)},
-        "asc.2, old": {"w_amp": Value(4.0, 3.5, 4.5, 5), "ops/sec": None},
-    },
-    judged=[
-        ("one stream is written once", Judged(True, "asc.1 1")),
-        ("two streams: 5 to 6", Judged(False, "asc.2 4")),
-        ("64 streams: 6 to 7.5", Judged(None, "with fewer than 2,000,000 keys the tree has fewer levels")),
-    ],
-    published={"asc.2, old": {"w_amp": 4.2}},
-    spread="the quarters of its runs.",
-    charted=["w_amp"],
-    relative=[
-        (
-            "byrx",
-            RelativeTable(
-                "qps", "host", "7.8", ("readww", "overwrite"), ("7.8", "8.0", "9.0"),
-                {
-                    "readww": {"7.8": Cell(1.0, ""), "8.0": Cell(1.1, "+", 1.05, 1.15), "9.0": Cell(1.2, "?", 0.1, 9)},
-                    "overwrite": {"7.8": Cell(1.0, ""), "9.0": Cell(0.9, "-", 0.88, 0.92)},
-                },
-            ),
-        )
-    ],
-    breakdowns=[Breakdown("CPU by role", ("role", "asc.1"), [["reader", "4.20"]])],
-    runs=[MadeRun("asc.2, old", "1", "done, 4 s", {"load": "load.log", "readwhilewriting": f"{RUN}/report.html"})],
-    builds={"old": {"version": "7.8", "lto": "no"}, "new": {"version": "9.0", "lto": "no"}},
-    cannot="100M rows",
-)  # fmt: skip
 
 
 def test_an_experiment_is_read_from_its_page(chromium_page: Opener, tmp_path: Path) -> None:
