@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -27,7 +28,13 @@ def row(
     return Category(name, label, weight, 0.0, n, interval, us_per_query, us_per_read)
 
 
-ROWS = (
+def whole(*rows: Category) -> list[Category]:
+    """The rows of a table, each with its share of all their weight."""
+    total = sum(one.weight for one in rows)
+    return [replace(one, share=100 * one.weight / total) for one in rows]
+
+
+ROWS = whole(
     row("libc+k", "the read call: libc and the kernel below it", 3730, 7.179, 7.121, 1730),
     row("bloom", "bloom filters: reading the filter block and probing it", 1835, 3.532, 3.503, 851),
     row("LRU", "the block cache", 0, 0, 0, 0),
@@ -60,10 +67,10 @@ def test_the_whole_owner_table() -> None:
 
 
 def test_intervals_stand_beside_the_shares_and_give_way_before_them() -> None:
-    rows = [
+    rows = whole(
         row("a", "", 4, 1.0, 2.0, 30, Interval(40.0, 35.04, 44.96, 9)),
         row("b", "", 6, 1.5, 3.0, 45),
-    ]
+    )
     text = owner_table(rows, unit="ns", width=80)
     assert re.search(r"^a +40\.00 +1\.000 +2\.000 +35\.0\.\.45\.0 +30 ", text, re.M)
     assert re.search(r"^b +60\.00 +1\.500 +3\.000 +- +45 ", text, re.M)
@@ -81,7 +88,7 @@ def test_plain_ascii_without_a_legend() -> None:
 
 
 def test_what_was_not_measured_is_a_dash_and_so_is_its_total() -> None:
-    rows = [row("a", "", 5, 1.0, None, 3), row("b", "", 5, None, None, 4)]
+    rows = whole(row("a", "", 5, 1.0, None, 3), row("b", "", 5, None, None, 4))
     text = owner_table(rows, unit="ns", width=80)
     assert "us/read" not in text  # nothing in it was measured
     assert re.search(r"^a +50\.00 +1\.000 +3 ", text, re.M)
@@ -120,7 +127,7 @@ figures = st.none() | st.floats(0, 1e6)
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=12), st.integers(LEAST_WIDTH, 160))
 def test_printed_shares_add_up_to_exactly_100(weights: list[int], width: int) -> None:
-    rows = [row(f"row{i}", "", w, n=w) for i, w in enumerate(weights)]
+    rows = whole(*(row(f"row{i}", "", w, n=w) for i, w in enumerate(weights)))
     text = owner_table(rows, unit="cycles", width=width)
     shares = re.findall(r"^row\d+ +(\d+\.\d\d)\b", text, re.M)
     assert len(shares) == len(weights)
@@ -136,7 +143,7 @@ def test_printed_shares_add_up_to_exactly_100(weights: list[int], width: int) ->
 def test_no_line_is_wider_than_asked(
     given_rows: list[tuple[str, str, int, float | None, float | None]], width: int, unicode: bool
 ) -> None:
-    rows = [row(n, label, w, q, r, w) for n, label, w, q, r in given_rows]
+    rows = whole(*(row(n, label, w, q, r, w) for n, label, w, q, r in given_rows))
     text = owner_table(rows, unit="cycles", width=width, unicode=unicode)
     lines = text.split("\n")
     assert max(cells(line) for line in lines) <= width
@@ -151,13 +158,15 @@ def test_no_line_of_a_summary_is_wider_than_asked(items: list[tuple[str, str, st
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
-    text = owner_table([row("\x1b[31mred", "a\nb\x07", 1)], unit="ns", width=80)
+    text = owner_table(whole(row("\x1b[31mred", "a\nb\x07", 1)), unit="ns", width=80)
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "a b\ufffd" in text
 
 
-def test_a_table_needs_rows_and_room() -> None:
+def test_shares_that_do_not_add_up_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"add up to 0\.9"):
+        owner_table([replace(row("a", "", 1), share=90.0)], unit="ns", width=80)
     with pytest.raises(ValueError, match="needs a row"):
         owner_table([], unit="ns", width=80)
     with pytest.raises(ValueError, match="10 columns"):

@@ -59,6 +59,9 @@ def owner_table(
     _check_width(width)
     if not rows:
         raise ValueError("an owner table needs a row")
+    total = sum(row.share for row in rows) / 100
+    if abs(total - 1) > 1e-6:
+        raise ValueError(f"the shares of the owner table add up to {total:g}, not to 1")
 
     view = _plain(view)
     names = [*(_plain(row.name) for row in rows), "all"]
