@@ -51,7 +51,7 @@ def between(before: Moment, after: Moment) -> Activity:
     ]
     voluntary = sum(own for own, _ in gained)
     host = host_gained(before.host, after.host)
-    ticks = host.user + host.system + host.idle + host.iowait + host.steal or 1
+    ticks = host.ticks or 1
     hz = os.sysconf("SC_CLK_TCK")
     return Activity(
         seconds=seconds,

@@ -130,8 +130,7 @@ def _steal_check() -> Check:
     before = host_times()
     time.sleep(0.3)
     gained = host_gained(before, host_times())
-    total = gained.user + gained.system + gained.idle + gained.iowait + gained.steal
-    share = gained.steal / total if total else 0.0
+    share = gained.steal / gained.ticks if gained.ticks else 0.0
     if share <= _STEAL_WARN:
         return Check("steal", Verdict.OK, f"{share:.1%} of the last 0.3 s")
     return Check(

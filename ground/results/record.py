@@ -72,7 +72,7 @@ class RoleCounters:
 class HostTimes:
     """What all CPUs of the host did, in ticks of 10 ms (/proc/stat), and its context switches.
 
-    user: nice included; system: with interrupts; the five of them are all of the time
+    user: nice included; system: with interrupts
     """
 
     switches: int
@@ -81,6 +81,11 @@ class HostTimes:
     idle: int
     iowait: int
     steal: int
+
+    @property
+    def ticks(self) -> int:
+        """All of the time."""
+        return self.user + self.system + self.idle + self.iowait + self.steal
 
 
 @dataclass

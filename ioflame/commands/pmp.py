@@ -20,9 +20,10 @@ from ground.system.held_process import process_number
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands
-from ioflame.instruments.pmp import analyse, draw, text
+from ioflame.instruments.pmp import analyse, draw
 from ioflame.measure.alone import sample
 from viz.terminal.columns import folded
+from viz.terminal.pmp import render_locks, render_pmp
 from workloads.registry import DEFAULT_ENGINE, rules_named
 
 __all__ = ("add_parser", "run")
@@ -114,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"pmp": msgspec.to_builtins(pmp), "locks": msgspec.to_builtins(locks)}, indent=2))
     else:
-        print(folded(text(pmp, locks), terminal_width(sys.stdout)))
+        print(folded(render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity), terminal_width(sys.stdout)))
         print(f"\nflame graph: {shown_path(directory / Files.PMP_FLAMEGRAPH)}")
         print(f"stacks:      {shown_path(directory / Files.PMP_FOLDED)}")
     if interrupted:

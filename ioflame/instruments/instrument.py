@@ -108,8 +108,7 @@ class Instrument:
     result:   the file it leaves in the run directory; "" for none
     reads:    files of the run directory that are shown on its page, and what reads each
     analyse:  what follows from the result, which is there: writes files of its own, gives checks; it draws nothing
-    summary:  its part of the summary, from its files
-    parts:    for `ioflame show`, by name
+    parts:    for `ioflame show`, by name; in this order they are its part of the summary
     panels:   of the page's section on waits; flame: stacks of its own; alone: as a program by itself
     profile:  the file of its folded stacks, and event and unit where the recording does not say them; for the store
 
@@ -129,7 +128,6 @@ class Instrument:
     result: str = ""
     reads: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
     analyse: Callable[[Run, Rules], list[Check]] | None = None
-    summary: Callable[[Run], str] | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     panels: Sequence[Panel] = ()
     flame: Flame | None = None

@@ -139,7 +139,6 @@ INSTRUMENT = Instrument(
     result=Files.IO_LATENCY,
     reads={Files.IO_LATENCY: read_io_latency},
     analyse=_analyse,
-    summary=_text,
     parts={"iolat": Part("requests of the device", Files.IO_LATENCY, _text, _tables)},
     panels=[Panel("IO latency", "iolat", 2, [Files.IO_LATENCY], _panel)],
     alone=Alone(

@@ -156,7 +156,6 @@ INSTRUMENT = Instrument(
     result=Files.LADDER,
     reads={Files.LADDER: read_ladder},
     analyse=_analyse,
-    summary=_text,
     parts={"ladder": Part("a query, stage by stage", Files.LADDER, _text, _tables)},
     panels=[
         Panel(

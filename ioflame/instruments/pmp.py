@@ -28,7 +28,7 @@ from viz.terminal.pmp import render_locks, render_pmp
 from viz.weights import scaled_weight
 from workloads.registry import Rules
 
-__all__ = ("INSTRUMENT", "analyse", "draw", "text")
+__all__ = ("INSTRUMENT", "analyse", "draw")
 
 
 def _observer(watched: Watched) -> Observer:
@@ -43,11 +43,6 @@ def analyse(directory: Path, rules: Rules) -> tuple[Pmp, Locks]:
     return read_pmp(directory), locks
 
 
-def text(pmp: Pmp, locks: Locks) -> str:
-    """Both tables."""
-    return render_pmp(pmp) + "\n\n" + render_locks(locks, pmp.activity)
-
-
 def draw(directory: Path, rules: Rules) -> None:
     """`pmp.svg` of what `analyse` left in the directory."""
     pmp = read_pmp(directory)
@@ -59,10 +54,6 @@ def draw(directory: Path, rules: Rules) -> None:
     )
     stacks = stacks_of(pmp_profile(directory, rules.categories), "owner")
     write_flamegraph(by_name(stacks), options, directory / Files.PMP_FLAMEGRAPH)
-
-
-def _both(run: Run) -> str:
-    return text(read_pmp(run.directory), read_locks(run.directory))
 
 
 def _locks(run: Run) -> str:
@@ -125,7 +116,6 @@ INSTRUMENT = Instrument(
     result=Files.PMP,
     reads={Files.PMP: lambda path: read_pmp(path.parent), Files.LOCKS: lambda path: read_locks(path.parent)},
     analyse=_checks,
-    summary=_both,
     parts={
         "pmp": Part("every thread by wall clock", Files.PMP, lambda run: render_pmp(read_pmp(run.directory)), _tables),
         "locks": Part("who waits for which lock", Files.LOCKS, _locks, _lock_tables),

@@ -86,7 +86,6 @@ INSTRUMENT = Instrument(
     result=Files.RUN_QUEUE,
     reads={Files.RUN_QUEUE: read_run_queue},
     analyse=_analyse,
-    summary=_text,
     parts={"runqlat": Part("waits for a CPU", Files.RUN_QUEUE, _text, _tables)},
     panels=[
         Panel(

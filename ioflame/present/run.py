@@ -54,12 +54,12 @@ def _observed(run: Run) -> Iterator[str]:
     of the run says."""
     rules = rules_of(run)
     for instrument in INSTRUMENTS.values():
-        if instrument.summary is None or not run.path(instrument.result).exists():
+        if not instrument.parts or not run.path(instrument.result).exists():
             continue
         try:
             if instrument.flame is not None:
                 instrument.flame.svg(run, rules)
-            yield instrument.summary(run)
+            yield "\n\n".join(part.text(run) for part in instrument.parts.values())
         except IoflameError:
             yield ""
 
