@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from ground.errors import UsageError
 from ground.system.cpus import check_cpus
 from ground.text.units import parse_bytes, parse_count
-from ioflame.instruments import INSTRUMENTS
 from ioflame.measure.options import ProfileOptions
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
@@ -32,6 +31,8 @@ class Commands(Protocol):
 
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     """The same names as the variables of `make profile`. Values are checked in `profile_options`, all in one way."""
+    from ioflame.instruments import INSTRUMENTS  # of commands that measure; they take longer to load than most run
+
     add = parser.add_argument
     add("--workload", metavar="NAME", help="what runs (WORKLOAD; default: the engine's first: readrandom)")
     add("--engine", default=DEFAULT_ENGINE, metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
@@ -151,6 +152,8 @@ def memory_of(arguments: argparse.Namespace) -> int | None:
 
 def collectors(text: str) -> tuple[str, ...] | None:
     """The instruments asked for, each once, in the order of their windows; None where nothing was said."""
+    from ioflame.instruments import INSTRUMENTS
+
     asked = text.replace(",", " ").split()
     unknown = [name for name in asked if name not in INSTRUMENTS]
     if unknown:

@@ -1,4 +1,7 @@
-"""What an instrument says of itself, in one file of its own beside this one: all that others do with it follows."""
+"""What an instrument says of itself, in one file of its own beside this one: all that others do with it follows.
+
+What makes pages is imported where one is made: the commands that make none begin sooner.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from ground.results.run import Run
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_backend
-from viz.page.io_latency import io_panel
 from viz.page.run_view import Observed, Panel
 from viz.terminal.io_latency import io_latency_text
 from workloads.registry import Rules
@@ -129,6 +128,8 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 
 
 def _panel(seen: Observed) -> Markup:
+    from viz.page.io_latency import io_panel
+
     return io_panel(seen.the(Files.IO_LATENCY, IoLatency))
 
 

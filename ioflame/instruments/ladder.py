@@ -19,7 +19,6 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
 from ioflame.instruments.instrument import Alone, Instrument, Part, Refusal, Tables, Watched, add_backend
-from viz.page.ladder import ladder_panel
 from viz.page.run_view import Observed, Panel
 from viz.terminal.ladder import ladder_text
 from workloads.registry import Rules
@@ -146,6 +145,8 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 
 
 def _panel(seen: Observed) -> Markup:
+    from viz.page.ladder import ladder_panel
+
     return ladder_panel(seen.the(Files.LADDER, Ladder), seen.rx_lat_us)
 
 
@@ -157,15 +158,7 @@ INSTRUMENT = Instrument(
     reads={Files.LADDER: read_ladder},
     analyse=_analyse,
     parts={"ladder": Part("a query, stage by stage", Files.LADDER, _text, _tables)},
-    panels=[
-        Panel(
-            "Latency ladder",
-            "ladder",
-            1,
-            [Files.LADDER],
-            lambda seen: ladder_panel(seen.the(Files.LADDER, Ladder), seen.rx_lat_us),
-        )
-    ],
+    panels=[Panel("Latency ladder", "ladder", 1, [Files.LADDER], _panel)],
     alone=Alone(
         "latency ladder: a query through engine, read call, block queue, device, wake-up, run queue and back",
         _OVERHEAD,

@@ -25,8 +25,6 @@ from ioflame.analysis.serving_threads import serving_threads
 from ioflame.analysis.wall_clock import wall_clock
 from ioflame.instruments.instrument import Alone, Flame, Instrument, Part, Tables, Watched
 from viz.flame.stacks import Stack
-from viz.page.flame_graphs import off_cpu_graph
-from viz.page.off_cpu import off_panel, wall_clock_panel
 from viz.page.run_view import Graph, Observed, Panel, by_state
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.off_cpu import off_cpu_table, stack_list, wall_clock_table
@@ -179,6 +177,8 @@ def _draw(stacks: Sequence[OffStack], off: OffCpu, title: str, subtitle: str, di
 
 
 def _graph(rules: Rules, seen: Observed, recording: Path) -> Graph | None:
+    from viz.page.flame_graphs import off_cpu_graph
+
     off, clock = seen.of(Files.OFF_CPU, OffCpu), seen.of(Files.WALL_CLOCK, WallClock)
     if off is None:
         return None
@@ -188,6 +188,8 @@ def _graph(rules: Rules, seen: Observed, recording: Path) -> Graph | None:
 
 
 def _panel(seen: Observed) -> Markup:
+    from viz.page.off_cpu import off_panel, wall_clock_panel
+
     off, clock = seen.of(Files.OFF_CPU, OffCpu), seen.of(Files.WALL_CLOCK, WallClock)
     states = off_panel(off) if off is not None else Markup("")
     return states + (wall_clock_panel(clock) if clock is not None else Markup(""))

@@ -20,8 +20,6 @@ from ground.system.observer import Observer
 from ground.text.tsv import Row
 from ioflame.instruments.instrument import Flame, Instrument, Part, Tables, Watched
 from viz.flame.stacks import by_name, stacks_of
-from viz.page.flame_graphs import pmp_graph
-from viz.page.locks import lock_panel
 from viz.page.run_view import Graph, Observed, Panel
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
 from viz.terminal.pmp import render_locks, render_pmp
@@ -102,10 +100,14 @@ def _checks(run: Run, rules: Rules) -> list[Check]:
 
 
 def _graph(rules: Rules, _: Observed, folded: Path) -> Graph:
+    from viz.page.flame_graphs import pmp_graph
+
     return pmp_graph(stacks_of(pmp_profile(folded.parent, rules.categories), "owner"))
 
 
 def _panel(seen: Observed) -> Markup:
+    from viz.page.locks import lock_panel
+
     return lock_panel(seen.the(Files.LOCKS, Locks), seen.of(Files.PMP, Pmp))
 
 

@@ -16,7 +16,6 @@ from ground.system.observer import Observer
 from ground.system.process import Children
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_backend
 from ioflame.instruments.offcpu import one_pid
-from viz.page.off_cpu import run_queue_panel
 from viz.page.run_view import Observed, Panel
 from viz.terminal.off_cpu import run_queue_table
 from workloads.registry import Rules
@@ -76,6 +75,8 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 
 
 def _panel(seen: Observed) -> Markup:
+    from viz.page.off_cpu import run_queue_panel
+
     return run_queue_panel(seen.the(Files.RUN_QUEUE, RunQueue))
 
 
@@ -87,15 +88,7 @@ INSTRUMENT = Instrument(
     reads={Files.RUN_QUEUE: read_run_queue},
     analyse=_analyse,
     parts={"runqlat": Part("waits for a CPU", Files.RUN_QUEUE, _text, _tables)},
-    panels=[
-        Panel(
-            "Run queue",
-            "runqlat",
-            4,
-            [Files.RUN_QUEUE],
-            lambda seen: run_queue_panel(seen.the(Files.RUN_QUEUE, RunQueue)),
-        )
-    ],
+    panels=[Panel("Run queue", "runqlat", 4, [Files.RUN_QUEUE], _panel)],
     alone=Alone(
         "how long the threads of a process wait for a CPU, woken or preempted; context switches",
         _OVERHEAD,
