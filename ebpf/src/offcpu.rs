@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use recording::{Kernel, Mapping, Modules, Recording, Sample};
+use perfdata::writer::{Recording, Sample};
+use recording::{Kernel, Mapping, Modules};
 use serde::Serialize;
 
 use crate::layout::{entries, names};

@@ -1,4 +1,4 @@
-//! What an observer of ours sees of a process and its kernel; with the writer of `perf.data`, which stackfold and perf read.
+//! What an observer of ours sees of a process and its kernel, for the writer of `perf.data`.
 //!
 //! Frames are addresses here, kept with build ids; they are resolved when the recording is folded.
 
@@ -11,5 +11,3 @@ pub mod parse;
 pub use kernel::Kernel;
 pub use modules::Modules;
 pub use parse::Mapping;
-pub use perfdata::format::{CONTEXT_KERNEL, CONTEXT_USER};
-pub use perfdata::writer::{Copied, LARGEST_STACK, Recording, Registers, Sample};

@@ -1,6 +1,7 @@
 //! Stacks as the kernel took them, made into the chains of a recording.
 
-use recording::{CONTEXT_KERNEL, CONTEXT_USER, Kernel};
+use perfdata::format::{CONTEXT_KERNEL, CONTEXT_USER};
+use recording::Kernel;
 
 /// Frames of the tracer on top of a kernel stack: its program, and what calls it.
 const TRACER: [&[u8]; 5] =
