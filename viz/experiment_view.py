@@ -9,7 +9,7 @@ from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import RelativeTable
 from viz.breakdowns import Breakdown
 
-__all__ = ("ExperimentView", "MadeRun")
+__all__ = ("ExperimentView", "MadeRun", "Spread")
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,24 @@ class MadeRun:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """What the ends of a value are. about: in words, with a full stop; "" for none
+
+    called: the ends in a table; columns: in a file; explained: below the table as well
+    """
+
+    about: str = ""
+    called: tuple[str, str] = ("quarter", "three quarters")
+    columns: tuple[str, str] = ("q1", "q3")
+    explained: bool = False
+
+
+@dataclass(frozen=True)
 class ExperimentView:
     """What page and terminal show of it.
 
     about, facts:      what it is; when, where and with what it was run
-    values, published: by cell, then by column; spread: what the ends of a value are; ends: what these are called
+    values, published: by cell, then by column; spread: what the ends of a value are
     beside:            what the breakdowns are, as a heading
     report_tsv:        its rows as benchmark.sh has them, as a file; "" where it has none
     charted:           columns that have a chart
@@ -43,8 +56,7 @@ class ExperimentView:
     values: Mapping[str, Mapping[str, Value | None]]
     judged: Sequence[tuple[str, Judged]]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    spread: str = ""
-    ends: tuple[str, str] = ("quarter", "three quarters")
+    spread: Spread = Spread()
     beside: str = "Where the CPU goes"
     report_tsv: str = ""
     charted: Sequence[str] = ()

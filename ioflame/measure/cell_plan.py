@@ -210,7 +210,7 @@ def _as_profile(cells: Cells, plan: Planned) -> Cells:
 
 
 def _with_perf(options: ProfileOptions) -> ProfileOptions:
-    """The options of its steps. UsageError for those that they name themselves."""
+    """The options where the scales are a profile's. UsageError for those that the steps name themselves."""
     if options.threads != 1:
         raise UsageError(
             f"THREADS={options.threads} has no effect on an experiment whose cells run with each number of USERS",

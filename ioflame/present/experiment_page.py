@@ -13,7 +13,7 @@ from ioflame.present.cell_builds import breakdowns_of, compared_builds
 from ioflame.present.cell_seconds import database_facts, report_tsv, tables_of
 from ioflame.stages.cell_runs import measured_cells, seconds_of_cells
 from ioflame.stages.cell_table import headings_of, judged, values_of
-from viz.experiment_view import ExperimentView, MadeRun
+from viz.experiment_view import ExperimentView, MadeRun, Spread
 from viz.export.relative_tables import render_relative_tsv
 from viz.page.document import write_page
 from viz.page.experiment import render_experiment
@@ -24,10 +24,13 @@ from workloads.cells import Cells
 
 __all__ = ("cells_text", "cells_view", "write_experiment_page")
 
-_QUARTERS = "the quarters of its runs, of which there are four or more."
-_BOOTSTRAP = (
+_QUARTERS = Spread("the quarters of its runs, of which there are four or more.")
+_BOOTSTRAP = Spread(
     "95 % interval, by bootstrap over the runs and the seconds of their plain windows; "
-    "one run tells nothing of what differs from run to run (REPEATS=3 does)."
+    "one run tells nothing of what differs from run to run (REPEATS=3 does).",
+    ("from", "to"),
+    ("from", "to"),
+    explained=True,
 )
 
 
@@ -56,7 +59,6 @@ def cells_view(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] |
         judged=[*((hold.what, one) for hold, one in judged(cells, record, drawn)), *compared.agrees],
         published={row.name: row.published for row in cells.table_rows()},
         spread=_QUARTERS if seconds is None else _BOOTSTRAP,
-        ends=("quarter", "three quarters") if seconds is None else ("from", "to"),
         beside="Where the CPU goes" if seconds is None else "What was written, fio, differences, the CPU, checks",
         charted=[c.name for c in cells.columns if c.name in looked_at or c.chart or not cells.holds],
         relative=compared.tables,
@@ -83,7 +85,9 @@ def cells_text(view: ExperimentView, going: CellsRun, width: int | None) -> str:
 
     directory = going.directory
     write_whole(directory / Files.SUMMARY, text(None).encode("utf-8", "replace"))
-    write_whole(directory / "summary.tsv", cells_tsv(view.headings, view.values, view.ends).encode("utf-8", "replace"))
+    write_whole(
+        directory / "summary.tsv", cells_tsv(view.headings, view.values, view.spread.columns).encode("utf-8", "replace")
+    )
     if view.report_tsv:
         write_whole(directory / "report.tsv", view.report_tsv.encode("utf-8", "replace"))
     if view.relative:

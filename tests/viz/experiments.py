@@ -7,7 +7,7 @@ import math
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import Cell, RelativeTable
 from viz.breakdowns import Breakdown
-from viz.experiment_view import ExperimentView, MadeRun
+from viz.experiment_view import ExperimentView, MadeRun, Spread
 
 __all__ = ("RUN", "VIEW")
 
@@ -27,7 +27,7 @@ VIEW = ExperimentView(
         ("64 streams: 6 to 7.5", Judged(None, "with fewer than 2,000,000 keys the tree has fewer levels")),
     ],
     published={"asc.2, old": {"w_amp": 4.2}},
-    spread="the quarters of its runs.",
+    spread=Spread("the quarters of its runs."),
     charted=["w_amp"],
     relative=[
         (

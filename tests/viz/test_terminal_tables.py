@@ -84,7 +84,7 @@ def test_facts_of_cells_name_tools_and_leave_hashes_out() -> None:
 
 
 def test_cells_for_other_programs_say_what_was_not_measured() -> None:
-    rows = [row.split("\t") for row in cells_tsv(VIEW.headings, VIEW.values, VIEW.ends).splitlines()]
+    rows = [row.split("\t") for row in cells_tsv(VIEW.headings, VIEW.values, VIEW.spread.columns).splitlines()]
     assert rows[0] == ["cell", "w_amp", "w_amp.q1", "w_amp.q3", "ops/sec", "ops/sec.q1", "ops/sec.q3"]
     assert rows[1] == ["asc.1", "1.00", "NA", "NA", "inf", "NA", "NA"]
     assert rows[2] == ["asc.2, old", "4.00", "3.50", "4.50", "NA", "NA", "NA"]

@@ -90,7 +90,7 @@ def _table(view: ExperimentView) -> Markup:
             ends = [_ends(values[h.name], h.digits) for h in view.headings]
             rows.append(["", *ends, "", *("" for _ in told)])
     words = "; ".join(f"{h.name}: {h.about}" for h in view.headings)
-    return table("Every cell", heads, rows, "numbers", f"{words}. {view.spread if spread else ''}".strip())
+    return table("Every cell", heads, rows, "numbers", f"{words}. {view.spread.about if spread else ''}".strip())
 
 
 def _linked(view: ExperimentView, cell: str) -> str:
@@ -128,7 +128,9 @@ def _charts(view: ExperimentView) -> Markup:
             one = Bar(cell, None) if value is None else Bar(cell, value.median, value.low, value.high)
             bars.append(replace(one, published=published))
         told = ["A line across: published."] if any(bar.published is not None for bar in bars) else []
-        told += [f"Whisker: {view.spread}"] if view.spread and any(bar.low is not None for bar in bars) else []
+        told += (
+            [f"Whisker: {view.spread.about}"] if view.spread.about and any(bar.low is not None for bar in bars) else []
+        )
         caption = f"{heading.name}: {heading.about}"
         plot = bars_plot(bars, caption, heading.digits)
         figures.append(plot_figure(caption, plot, f"{quote(heading.name, safe=' ')}.svg", " ".join(told)))

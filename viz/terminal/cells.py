@@ -28,12 +28,12 @@ def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[st
             *(_number(published[cell].get(name), 3) for name in told),
         ])  # fmt: skip
         if quartiles:
-            for what, called in zip(("low", "high"), view.ends, strict=True):
+            for what, called in zip(("low", "high"), view.spread.called, strict=True):
                 ends = [_number(getattr(row[h.name], what, None), h.digits) for h in headings]
                 table.append([f"  {called}", *ends, "", *("" for _ in told)])
     legend = "\n".join(f"  {h.name}: {h.about}" for h in headings)
-    if quartiles and view.ends[0] == "from":
-        legend += f"\n  {', '.join(view.ends)}: {view.spread}"
+    if quartiles and view.spread.explained:
+        legend += f"\n  {', '.join(view.spread.called)}: {view.spread.about}"
     failed = [f"  {run.cell}, run {run.turn}: {run.why}" for run in record.runs if run.status == "failed"]
     verdicts = {True: "true", False: "DOES NOT HOLD", None: "not judged"}
     holds = [f"  {verdicts[one.holds]}: {what} ({one.why})" for what, one in view.judged]
@@ -60,8 +60,8 @@ def facts_of(record: CellsRecord) -> str:
 
 
 def cells_tsv(headings: Sequence[Heading], values: Values, ends: tuple[str, str]) -> str:
-    """A row a cell: the median of each column, and its ends where there are any; NA where not measured."""
-    low, high = ("q1", "q3") if ends == ("quarter", "three quarters") else ends
+    """A row a cell: the median of each column, and its ends, by these names; NA where not measured."""
+    low, high = ends
     head = [name for h in headings for name in (h.name, f"{h.name}.{low}", f"{h.name}.{high}")]
     rows = [["cell", *head]]
     for cell, row in values.items():
