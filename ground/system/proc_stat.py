@@ -10,6 +10,7 @@ from pathlib import Path
 
 __all__ = ("named_fields", "named_stat", "stat_fields", "switches")
 
+_THREADS = 17
 _SWITCHES = re.compile(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
 
@@ -23,7 +24,11 @@ def named_stat(path: str | Path) -> tuple[str, list[bytes]]:
     with open(path, "rb") as file:  # noqa: PTH123 - hundreds a second, each of which would make a Path
         # The name before them may hold blanks and brackets: fields count from the last closing one.
         name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
-    return name.decode("utf-8", "replace"), rest.split()
+    fields = rest.split()
+    # Between the end of one that was waited for and that of its directory, the kernel shows zeros: no parent, no CPU.
+    if fields[_THREADS] == b"0":
+        raise ProcessLookupError(f"{path}: it has ended")
+    return name.decode("utf-8", "replace"), fields
 
 
 def named_fields(path: str | Path) -> dict[str, str]:

@@ -38,7 +38,8 @@ class Sampler:
 
     def until_open(self) -> None:
         """Returns when it samples."""
-        assert [self._answers.readline().split()[0] for _ in range(2)] == ["ready", "open"]
+        answers = [self._answers.readline().split()[:1] for _ in range(2)]
+        assert answers == [["ready"], ["open"]], (answers, self.end())
 
     def end(self) -> tuple[int, str]:
         _, errors = self.process.communicate(timeout=60)

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -147,3 +148,24 @@ def test_a_file_is_the_one_that_the_process_sees_whatever_links_say(tmp_path: Pa
         for name in ("tmp/link.map", "tmp/none.map"):
             with pytest.raises(OSError, match=r"\.map"):
                 held.open_inside(name)
+
+
+def test_one_that_the_kernel_takes_away_has_no_counters() -> None:
+    """Between its parent's wait and the end of its directory, stat says: no parent, and zeros."""
+    for _ in range(300):
+        asked, go = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.read(asked, 1)
+            os._exit(0)
+        held = HeldProcess(pid)
+        waits = threading.Thread(target=os.waitpid, args=(pid, 0))
+        waits.start()
+        os.write(go, b"x")
+        parents = set()
+        while stat := held.stat():
+            parents.add(int(stat[1]))
+        waits.join()
+        os.close(asked)
+        os.close(go)
+        assert parents <= {os.getpid()}
