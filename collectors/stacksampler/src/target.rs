@@ -63,21 +63,16 @@ impl Target {
                 .meaning("a thread has one tracer at a time (gdb, strace, another sampler)")
                 .mend(format!("end process {tracer} first")));
         }
-        match self.maps() {
-            Some(maps) if maps.is_empty() => {
-                Err(Failure::usage(format!("process {pid} has no memory of its own"))
-                    .meaning("it is a kernel thread, or has ended; there are no user stacks"))
-            }
-            None => Err(self.not_permitted()),
-            Some(maps) => {
-                // The same permission as ptrace's, Yama's rules included.
-                let mut byte = [0];
-                let start = maps.iter().find(|map| map.executable).map_or(0, |map| map.range.start);
-                match crate::stack::read(self.holder, start, &mut byte) {
-                    0 => Err(self.not_permitted()),
-                    _ => Ok(()),
-                }
-            }
+        let Some(maps) = self.maps() else { return Err(self.not_permitted()) };
+        let Some(code) = maps.iter().find(|map| map.executable) else {
+            return Err(Failure::usage(format!("process {pid} has no memory of its own")).meaning(
+                "it is a kernel thread, has ended, or is just being started; there are no user stacks",
+            ));
+        };
+        // The same permission as ptrace's, Yama's rules included.
+        match crate::stack::read(self.holder, code.range.start, &mut [0]) {
+            0 => Err(self.not_permitted()),
+            _ => Ok(()),
         }
     }
 
