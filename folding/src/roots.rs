@@ -3,11 +3,13 @@
 //! A chain that did not was cut: by a missing frame pointer, by the size of the copied user stack, or by
 //! the kernel's limit on frames. The rule:
 //!
-//! - a chain with at least one user frame is complete if its outermost frame is where the C library, the
-//!   dynamic linker or a language's run time starts a thread ([`USER`]);
+//! - a chain with at least one user frame is complete if threads begin in the function of its outermost frame: that is
+//!   said by the unwind tables of the file (`symbolize::unwind::begins_thread`), because the C libraries of many
+//!   distributions have no names for it. Where there are none (text, code made at run time, Go), it is one of the
+//!   names under which the C library, the dynamic linker or a language's run time starts a thread ([`USER`]);
 //! - a chain of kernel frames only is complete if its outermost frame is a kernel thread's start, a system
 //!   call's or an interrupt's entry, or the boot path ([`KERNEL`]);
-//! - a chain without frames, and one whose outermost frame has no name, is incomplete.
+//! - a chain without frames is incomplete, and so is one whose outermost frame has neither table nor name.
 
 use crate::names::{cut_arguments, cut_version};
 

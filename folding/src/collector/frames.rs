@@ -36,6 +36,12 @@ pub struct FrameRef {
 }
 
 impl FrameRef {
+    /// The same, where more than its name tells whether user threads begin there.
+    pub fn where_threads_begin(self, begin: bool) -> Self {
+        let flags = self.flags & !USER_ROOT | if begin { USER_ROOT } else { 0 };
+        Self { flags, ..self }
+    }
+
     /// Whether its symbol is not known.
     pub(super) fn is_unknown(&self) -> bool {
         self.flags & UNKNOWN != 0

@@ -24,6 +24,8 @@ pub struct Segment {
 /// What one ELF file says.
 #[derive(Default)]
 pub struct Elf {
+    /// Where a program begins.
+    pub entry: u64,
     pub build_id: Option<Vec<u8>>,
     pub segments: Vec<Segment>,
     /// File name and checksum of the file that holds the debug information.
@@ -54,6 +56,7 @@ impl Elf {
             Segment { offset, size, address: segment.address(), executable }
         };
         Some(Self {
+            entry: file.entry(),
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             segments: file.segments().map(segment).filter(|segment| segment.size > 0).collect(),
             debug_link: file.gnu_debuglink().ok().flatten().map(|(name, crc)| (name.to_vec(), crc)),

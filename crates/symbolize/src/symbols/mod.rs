@@ -18,6 +18,7 @@ mod named;
 mod perf_map;
 mod prefetch;
 mod table;
+mod unwind_tables;
 
 use crate::addresses::{FileOffset, ObjectAddress};
 use crate::budget::{Budget, BudgetShare};
@@ -31,7 +32,6 @@ use kernel::{Kernel, RecordedKernel};
 pub use named::{NamedAddresses, NamedFrame};
 use prefetch::SymbolPrefetch;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use table::SymbolTable;
@@ -359,27 +359,6 @@ impl Symbols {
             self.objects[index].found = Some(found.map(Arc::new));
         }
         self.objects[index].found.clone().flatten()
-    }
-
-    /// The unwind tables of a file, and the address of where a mapping of it begins, by the offsets that it maps.
-    pub fn unwind(
-        &mut self,
-        object: ObjectId,
-        mapped: Range<FileOffset>,
-    ) -> Option<(Arc<UnwindSections>, ObjectAddress)> {
-        let found = self.find(object)?;
-        let first = found.elf.address_of_mapping(mapped)?;
-        let Object { unwind, name, .. } = &mut self.objects[object.0 as usize];
-        let sections = unwind.get_or_insert_with(|| {
-            let sections = found.sections(&self.options.budget).map(Arc::new);
-            if sections.is_none() {
-                let name = String::from_utf8_lossy(name);
-                self.notes
-                    .push(format!("{name}: its unwind tables are damaged or too large, stacks end in it"));
-            }
-            sections
-        });
-        Some((Arc::clone(sections.as_ref()?), first))
     }
 }
 

@@ -49,17 +49,40 @@ pub struct CfaFunction {
 impl<'a> EhFrames<'a> {
     /// The functions that framehop does not follow everywhere, in order.
     pub fn with_other_cfa(&self) -> Vec<CfaFunction> {
-        let mut found = Vec::new();
-        let mut common: Option<CommonInformationEntry<DwarfSlice>> = None;
         // To read every entry would take as long as to fold a small recording; few hold such bytes.
         let mut hints = hints(self.bytes).peekable();
+        let may_hold_one = |offset: usize, len: usize| {
+            while hints.next_if(|hint| *hint < offset).is_some() {}
+            // Its length does not count itself: 4 bytes, 12 of the largest.
+            hints.peek().is_some_and(|next| *next - offset < len.saturating_add(12))
+        };
+        let mut found = self.entries(may_hold_one);
+        found.retain(|entry| self.has_other_cfa(entry));
+        let function = |entry: &Fde| CfaFunction {
+            range: entry.initial_address()..entry.end_address(),
+            entry: entry.offset(),
+        };
+        let mut functions: Vec<_> = found.iter().map(function).collect();
+        functions.sort_by_key(|function| function.range.start);
+        functions
+    }
+
+    /// Where each function begins and where it is described, in order.
+    pub(super) fn functions(&self) -> Vec<(u64, usize)> {
+        let entries = self.entries(|_, _| true);
+        let mut functions: Vec<_> = entries.iter().map(|one| (one.initial_address(), one.offset())).collect();
+        functions.sort_unstable();
+        functions
+    }
+
+    /// The descriptions that are wanted, by their places in the section and their lengths.
+    fn entries(&self, mut wanted: impl FnMut(usize, usize) -> bool) -> Vec<Fde<'a>> {
+        let mut found = Vec::new();
+        let mut common: Option<CommonInformationEntry<DwarfSlice>> = None;
         let mut entries = self.eh_frame.entries(&self.bases);
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(partial) = entry else { continue };
-            while hints.next_if(|hint| *hint < partial.offset()).is_some() {}
-            let Some(next) = hints.peek() else { break };
-            // Its length does not count itself: 4 bytes, 12 of the largest.
-            if *next - partial.offset() >= partial.entry_len().saturating_add(12) {
+            if !wanted(partial.offset(), partial.entry_len()) {
                 continue;
             }
             let entry = partial.parse(|section, bases, offset| match &common {
@@ -68,13 +91,8 @@ impl<'a> EhFrames<'a> {
                     .cie_from_offset(bases, offset)
                     .inspect(|entry: &CommonInformationEntry<_>| common = Some(entry.clone())),
             });
-            let Ok(entry) = entry else { continue };
-            if self.has_other_cfa(&entry) {
-                let range = entry.initial_address()..entry.end_address();
-                found.push(CfaFunction { range, entry: entry.offset() });
-            }
+            found.extend(entry);
         }
-        found.sort_by_key(|function| function.range.start);
         found
     }
 
@@ -91,15 +109,16 @@ impl<'a> EhFrames<'a> {
         })
     }
 
-    fn entry(&self, offset: usize) -> Option<Fde<'a>> {
+    pub(super) fn entry(&self, offset: usize) -> Option<Fde<'a>> {
         self.eh_frame.fde_from_offset(&self.bases, offset.into(), EhFrame::cie_from_offset).ok()
     }
 
-    fn entry_of(&self, address: u64) -> Option<Fde<'a>> {
+    /// The function around an address.
+    pub(super) fn entry_of(&self, address: u64) -> Option<Fde<'a>> {
         let header = self.header.as_ref()?;
         let place = header.table()?.lookup(address, &self.bases).ok()?.direct().ok()?;
         let offset = place.checked_sub(header.eh_frame_ptr().direct().ok()?)?;
-        self.entry(usize::try_from(offset).ok()?)
+        self.entry(usize::try_from(offset).ok()?).filter(|entry| entry.contains(address))
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod cfa;
 mod sections;
+mod starts;
 
 pub use cfa::General;
 pub use sections::UnwindSections;
+pub use starts::ThreadStarts;
 
 use crate::addresses::{ObjectAddress, ProcessAddress};
 use crate::intern::SPREAD;

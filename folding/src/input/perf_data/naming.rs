@@ -1,5 +1,6 @@
 //! Counted chains into named stacks.
 
+use super::address_resolver::ResolvedAddress;
 use super::chains::Chains;
 use crate::collector::{Collector, FrameRef, Options, RawFrame};
 use crate::symbols::{AddressesToName, NamedFrame, ObjectId, Symbols};
@@ -27,6 +28,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     }
     wanted.iter_mut().for_each(|wanted| wanted.offsets.dedup());
     let answers = symbols.name(&wanted, threads);
+    let begins = begin_threads(&order, &resolved, &chains.outermost(), symbols);
 
     let Options { located, objects, origins, .. } = *collector.options();
     let plain = located && !objects;
@@ -59,6 +61,10 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                         make()
                     } else {
                         *known[name as usize][usize::from(inlined)].get_or_insert_with(make)
+                    };
+                    let frame = match begins[id as usize] {
+                        Some(begin) if !inlined => frame.where_threads_begin(begin),
+                        _ => frame,
                     };
                     let at_address = origins && !objects && !located && !inlined;
                     named.frames.push(if at_address { collector.at_address(frame, &raw) } else { frame });
@@ -109,6 +115,28 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     } else {
         threads::drop_in_background(chains, threads);
     }
+}
+
+/// Of each place whether user threads begin in its function, where that is asked (a chain ends there) and more than the
+/// name tells it. order: numbers of the places, those of one object together
+fn begin_threads(
+    order: &[u32],
+    resolved: &[ResolvedAddress],
+    outermost: &[bool],
+    symbols: &mut Symbols,
+) -> Vec<Option<bool>> {
+    let object = |id: &u32| resolved[*id as usize].object;
+    let mut begins = vec![None; resolved.len()];
+    for of_object in order.chunk_by(|a, b| object(a) == object(b)) {
+        let asked: Vec<u32> = of_object.iter().copied().filter(|&id| outermost[id as usize]).collect();
+        let Some(object) = asked.first().map(object).filter(|&object| object != ObjectId::NONE) else {
+            continue;
+        };
+        let offsets = asked.iter().map(|&id| resolved[id as usize].offset).collect();
+        let answers = symbols.begin_threads(&AddressesToName { object, offsets });
+        asked.iter().zip(answers).for_each(|(&id, begin)| begins[id as usize] = begin);
+    }
+    begins
 }
 
 /// The frames of each place, innermost first.

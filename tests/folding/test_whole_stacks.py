@@ -1,0 +1,59 @@
+"""Whether a stack reaches the start of its thread is told without names: most C libraries are shipped without them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.folding.recordings import record, stats
+from tests.programs import FRAMES, compiled
+
+pytestmark = pytest.mark.needs("perf")
+
+_TWO_THREADS = """
+#include <pthread.h>
+#include <stdlib.h>
+static volatile unsigned sink;
+__attribute__((noinline)) static void turn(unsigned times) {
+  for (unsigned i = 0; i < times; i++) sink = sink * 31 + i;
+  sink = sink + 1;
+}
+static void* work(void* rounds) {
+  for (unsigned long i = 0; i < (unsigned long)rounds; i++) turn(20000);
+  sink = sink + 1;
+  return rounds;
+}
+int main(int argc, char** argv) {
+  void* rounds = (void*)strtoul(argv[1], 0, 10);
+  pthread_t other;
+  if (pthread_create(&other, 0, work, rounds)) return 1;
+  work(rounds);
+  return pthread_join(other, 0);
+}
+"""
+
+
+@pytest.mark.parametrize("graph", ["fp", "dwarf"])
+@pytest.mark.parametrize("linked", ["-static", "-no-pie", "-pie"])
+def test_stacks_are_as_whole_without_names(tmp_path: Path, linked: str, graph: str) -> None:
+    program = compiled(_TWO_THREADS, tmp_path / "threads", *FRAMES, linked, "-pthread")
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-F", "999", "--call-graph", graph], program, "3000")
+    named = stats(data, tmp_path)
+    subprocess.run(["strip", program], check=True)
+    nameless = stats(data, tmp_path)
+    assert nameless["unresolved_weight"] > named["unresolved_weight"]
+    assert nameless["incomplete_weight"] == named["incomplete_weight"]
+    # A static C library has no frame pointers: what is left in the register where main was called is no frame.
+    if (linked, graph) != ("-static", "fp"):
+        assert named["incomplete_weight"] < 0.02 * named["weight"]
+
+
+def test_a_stack_that_ends_in_a_function_that_returns_is_incomplete_with_and_without_names(tmp_path: Path) -> None:
+    program = compiled(_TWO_THREADS, tmp_path / "threads", "-O2", "-fomit-frame-pointer", "-static", "-pthread")
+    # Of frame pointers that nobody keeps, nothing is seen but the leaf.
+    data = record(tmp_path / "perf.data", ["-e", "cpu-clock", "-F", "999", "-g"], program, "3000")
+    named = stats(data, tmp_path)
+    subprocess.run(["strip", program], check=True)
+    assert stats(data, tmp_path)["incomplete_weight"] == named["incomplete_weight"] > 0.9 * named["weight"]
