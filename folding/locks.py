@@ -19,6 +19,8 @@ __all__ = ("LockRules", "lock_report", "read_rules")
 _RULES = Path(__file__).with_name("locks.toml")
 _CONDITION = "condition"
 _KINDS = ("mutex", "rwlock", "condition", "semaphore", "spin", "futex")
+# A frame of a C library without a name.
+_NAMELESS = re.compile(r"\[(lib(c|pthread)[-.].*|ld-musl-.*)\]")
 # What a thread in lock code does there, by its state.
 _ROLES = {SAMPLED_FRAMES["S"]: "waiting", SAMPLED_FRAMES["D"]: "waiting", SAMPLED_FRAMES["R"]: "running"}
 
@@ -190,7 +192,8 @@ def _primitive(frames: Sequence[str], rules: LockRules) -> tuple[str, str] | Non
     """
     kind = None
     for frame in reversed(frames):
-        if frame.endswith("_[k]"):
+        # What a lock's function calls within a C library that came without names has none.
+        if frame.endswith("_[k]") or (kind is None and _NAMELESS.fullmatch(frame)):
             continue
         found = rules.kind_of(frame)
         if found is None:

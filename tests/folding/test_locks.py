@@ -48,22 +48,25 @@ def test_waiters_go_to_the_first_frame_that_is_no_primitive_and_to_their_categor
             ),
             # A reader that waits for a writer, in the frames a condition uses too.
             line("other", 2, "t;main;Get;pthread_rwlock_rdlock;__futex_abstimed_wait64;futex_wait;sleeping_[S]"),
+            # A C library that came without names: of what pthread_mutex_lock calls in it, and of what malloc does.
+            line("LRU", 9, f"t;main;Shard::Lookup;pthread_mutex_lock;[libc.so.6];{KERNEL};sleeping_[S]"),
+            line("other", 4, "t;main;compute;malloc;[libc.so.6];running_[R]"),
         ],
         RULES,
     )
-    assert report.total.weight_ns == 207 and report.total.samples == 8
-    assert (report.waiting.weight_ns, report.running.weight_ns) == (147, 7)
+    assert report.total.weight_ns == 220 and report.total.samples == 10
+    assert (report.waiting.weight_ns, report.running.weight_ns) == (156, 7)
     assert (report.conditions.weight_ns, report.blocked_elsewhere.weight_ns) == (30, 20)
     rows = [(s.place, s.kind, s.category, s.waiting.weight_ns, s.running.weight_ns) for s in report.sites]
     assert rows == [
-        ("Shard::Lookup", "mutex", "LRU", 140, 0),
+        ("Shard::Lookup", "mutex", "LRU", 149, 0),
         ("Pool::Loop", "mutex", "other", 5, 0),
         ("Get", "rwlock", "other", 2, 0),
         ("Shard::Release", "mutex", "bloom", 0, 7),
     ]
-    assert [(s.place, s.waiting.weight_ns) for s in report.owners] == [("LRU", 100), ("bloom", 40), ("other", 7)]
+    assert [(s.place, s.waiting.weight_ns) for s in report.owners] == [("LRU", 109), ("bloom", 40), ("other", 7)]
     assert [s.place for s in report.condition_sites] == ["Pool::Loop"]
-    assert report.share_waiting("Shard::") == 140 / 147
+    assert report.share_waiting("Shard::") == 149 / 156
 
 
 def test_threads_that_do_nothing_are_a_line_below_the_table() -> None:

@@ -134,7 +134,7 @@ pub fn find(
         };
         return (None, Some(why));
     };
-    let debug = debug_file(&binary, &elf);
+    let debug = debug_file(&binary, &elf, options.cache.as_deref());
     let own = DebugInfo::of(&binary, &elf);
     let (symbols, debug_info) = match debug {
         Some((path, debug)) => {
@@ -151,13 +151,18 @@ pub fn below(symfs: &Path, path: &Path) -> PathBuf {
     symfs.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// The file with what was stripped from a binary.
-fn debug_file(binary: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
+/// The file with what was stripped from a binary. By its build id it is where a package of debug symbols put it, where perf
+/// keeps what it has used, or where the client of debuginfod keeps what it has fetched, for whatever tool.
+fn debug_file(binary: &Path, elf: &Elf, cache: Option<&Path>) -> Option<(PathBuf, Elf)> {
     let root = Path::new(DEBUG_ROOT);
-    let by_id = elf.build_id.as_ref().and_then(|id| build_id_path(root, id));
-    if let Some(path) = by_id.map(|path| path.with_extension("debug")) {
-        if let Some(debug) = Elf::read(&path).filter(|debug| debug.build_id == elf.build_id) {
-            return Some((path, debug));
+    if let Some(id) = &elf.build_id {
+        let installed = build_id_path(root, id).map(|path| path.with_extension("debug"));
+        let used = cache.and_then(|cache| build_id_path(cache, id)).map(|path| path.join("debug"));
+        let fetched = fetched().map(|fetched| fetched.join(hex(id)).join("debuginfo"));
+        for path in [installed, used, fetched].into_iter().flatten() {
+            if let Some(debug) = Elf::read(&path).filter(|debug| debug.build_id == elf.build_id) {
+                return Some((path, debug));
+            }
         }
     }
     let (name, crc) = elf.debug_link.as_ref()?;
@@ -174,6 +179,15 @@ fn debug_file(binary: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
             fits.then_some((path, debug))
         },
     )
+}
+
+/// The cache of debuginfod's client (debuginfod_find_debuginfo(3)).
+fn fetched() -> Option<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    of("DEBUGINFOD_CACHE_PATH").or_else(|| {
+        let home = of("HOME").map(|home| home.join(".cache"));
+        Some(of("XDG_CACHE_HOME").or(home)?.join("debuginfod_client"))
+    })
 }
 
 /// The checksum of a file, as `.gnu_debuglink` has it, if it is not too large for it.
