@@ -62,6 +62,11 @@ engines=()
 has_library libleveldb.a || engines+=(libleveldb-dev)
 has_library libsnappy.a || engines+=(libsnappy-dev)
 has_library liblmdb.a || engines+=(liblmdb-dev)
+# Names of what libc does within its own functions; of the very version that is here, so that nothing else is changed.
+names=()
+if libc=$(dpkg-query -W -f '${Version}' libc6 2>/dev/null) && ! dpkg-query -W libc6-dbg >/dev/null 2>&1; then
+  names=("libc6-dbg=$libc")
+fi
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
 if ((dev)); then
   need chromium chromium
@@ -107,32 +112,39 @@ by_hand() { # by_hand PACKAGE...
   printf 'sudo apt-get update && sudo apt-get install -y --no-install-recommends %s' "$*"
 }
 
+without() { # without WHAT-IS-LOST PACKAGE...
+  say "without ${*:2} $1"
+  say "  to mend: $(by_hand "${@:2}"), then run this again"
+}
+
 if ((${#missing[@]})); then
   if ! command -v apt-get >/dev/null 2>&1; then
     refuse "missing: ${missing[*]}; there is no apt here" "install these with your package manager, then run this again"
   fi
   ((may_install)) || refuse "missing: ${missing[*]}; installing them takes root" "$(by_hand "${missing[@]}")"
-  install "${missing[@]}" || refuse "apt could not install: ${missing[*]}" "$(by_hand "${missing[@]}")"
-  if ((${servers:-0})); then
-    say "where systemd runs, these packages start PostgreSQL and MariaDB as services, which ioflame does not need;"
-    say "  to end them: sudo systemctl disable --now postgresql mariadb"
-  fi
 fi
 core=1
-if ((${#compiling[@]})); then
-  if ! ((may_install)) || ! install "${compiling[@]}"; then
+wanted=("${missing[@]}" "${compiling[@]}" "${engines[@]}" "${names[@]}")
+# All at once where that goes; one by one where a part of them cannot be had.
+if ((${#wanted[@]})) && ! { ((may_install)) && install "${wanted[@]}"; }; then
+  if ((${#missing[@]})); then
+    install "${missing[@]}" || refuse "apt could not install: ${missing[*]}" "$(by_hand "${missing[@]}")"
+  fi
+  if ((${#compiling[@]})) && ! { ((may_install)) && install "${compiling[@]}"; }; then
     core=0
-    say "without ${compiling[*]} the CO-RE programs are not built: bpftrace is used, which is less exact; there is no"
-    say "  off-CPU time then, and the latency ladder starts at the read call"
-    say "  to mend: $(by_hand "${compiling[@]}"), then run this again"
+    without "the CO-RE programs are not built: bpftrace is used, which is less exact; there is no
+setup:   off-CPU time then, and the latency ladder starts at the read call" "${compiling[@]}"
+  fi
+  if ((${#engines[@]})) && ! { ((may_install)) && install "${engines[@]}"; }; then
+    without "LevelDB or LMDB cannot be measured" "${engines[@]}"
+  fi
+  if ((${#names[@]})) && ! { ((may_install)) && install "${names[@]}"; }; then
+    without "frames within libc have no names of their own; make doctor says what that means" "${names[@]}"
   fi
 fi
-
-if ((${#engines[@]})); then
-  if ! ((may_install)) || ! install "${engines[@]}"; then
-    say "without ${engines[*]} LevelDB or LMDB cannot be measured"
-    say "  to mend: $(by_hand "${engines[@]}"), then run this again"
-  fi
+if ((${servers:-0})); then
+  say "where systemd runs, these packages start PostgreSQL and MariaDB as services, which ioflame does not need;"
+  say "  to end them: sudo systemctl disable --now postgresql mariadb"
 fi
 
 at_least() { # at_least VERSION MINIMUM

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.checks import host_checks, perf_checks, queue_checks
+from collectors.libc_names import libc_names_check, own_libc
 from collectors.perf import Plan, plan_recording
 from ebpf.checks import ebpf_checks
 from ground.errors import HostError
@@ -41,6 +42,7 @@ def doctor_checks(options: ProfileOptions) -> list[Check]:
         checks += perf_checks(plan_recording(options.event, options.frequency, options.callgraph))
     except HostError as error:
         checks.append(Check("perf", Verdict.BLOCKED, error.what, error.means, error.mend))
+    checks.append(libc_names_check(own_libc()))
     checks += _place_checks(options.db_dir or Path("db").absolute())
     try:
         checks += build_checks(engine, engine.inspect(engine.find_binary(options.db_bench)))

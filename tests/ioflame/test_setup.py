@@ -111,6 +111,19 @@ def test_without_clang_it_goes_on_and_says_what_that_costs(place: Path) -> None:
     assert "ioflame needs 3.11" in done.stderr
 
 
+def test_names_of_libc_are_installed_for_the_version_that_is_here(place: Path) -> None:
+    stand_in(place, "dpkg-query", 'case "$*" in *libc6-dbg*) exit 1;; *libc6*) printf 2.36-9+deb12u9;; esac')
+    stand_in(place, "apt-get", 'echo "$@" >> calls')
+    setup(place)
+    update, install = (place / "calls").read_text().splitlines()  # all that is missing comes by one call
+    assert update == "update -qq" and " libc6-dbg=2.36-9+deb12u9" in install and " liblmdb-dev " in install
+    (place / "calls").unlink()
+    stand_in(place, "apt-get", 'case "$*" in *libc6-dbg*) exit 100;; *) echo "$@" >> calls;; esac')
+    done = setup(place)
+    assert "without libc6-dbg=2.36-9+deb12u9 frames within libc have no names of their own" in done.stdout
+    assert any("liblmdb-dev" in line for line in (place / "calls").read_text().splitlines())
+
+
 def venv(place: Path, python: str) -> None:
     """A .venv whose Python is the shell script `python`, and everything that the Python part of the set-up calls."""
     (place / ".venv" / "bin").mkdir(parents=True)

@@ -68,7 +68,7 @@ def _sampling_checks(profile: ProfileFacts, background: Mapping[str, int]) -> It
                    f"{profile.lost_samples:,}", "the shares miss what was lost", "a smaller FREQ")  # fmt: skip
     yield _incomplete_check(profile)
     yield _bounded("unresolved leaves", profile.unresolved_weight / weight, _UNRESOLVED, None,
-                   "their frames have no function name", "a build with symbols")  # fmt: skip
+                   "their frames have no function name", "a build with symbols; of libc: make doctor")  # fmt: skip
     yield _bounded("largest sample", profile.largest_sample_weight / weight, _LARGEST_SAMPLE, None,
                    "one sample decides the picture", "a fixed period instead of a frequency")  # fmt: skip
     if background:
