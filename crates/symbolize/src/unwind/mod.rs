@@ -1,25 +1,22 @@
 //! Call chains from a copy of the user stack, its registers and the unwind tables of the mapped files.
 
 mod cfa;
+mod eh_frame;
 mod sections;
 mod starts;
 
 pub use cfa::General;
-pub use sections::UnwindSections;
+pub use eh_frame::DwarfSlice;
+pub use sections::{MappedObject, UnwindSections};
 pub use starts::ThreadStarts;
 
-use crate::addresses::{ObjectAddress, ProcessAddress};
 use crate::intern::SPREAD;
 use cfa::{CallerFrame, CfaUnwinder};
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Module, Unwinder};
 use std::cell::Cell;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// Bytes of a section with DWARF in them; every machine perf folds for here is little-endian.
-pub type DwarfSlice<'a> = gimli::EndianSlice<'a, gimli::LittleEndian>;
 
 /// Frames of one stack; a damaged one may have any number.
 const DEEPEST: usize = 8192;
@@ -73,25 +70,6 @@ pub struct Registers {
     pub lr: u64,
     /// Of x86-64, all of them by DWARF's number; 0 where one was not recorded.
     pub general: General,
-}
-
-/// A file in an address space.
-pub struct MappedObject {
-    pub range: Range<ProcessAddress>,
-    /// Where the file states that what lies at the beginning of the range is.
-    pub first: ObjectAddress,
-    pub sections: Arc<UnwindSections>,
-}
-
-impl MappedObject {
-    fn range(&self) -> Range<u64> {
-        self.range.start.0..self.range.end.0
-    }
-
-    /// What to add to the file's own addresses.
-    fn bias(&self) -> u64 {
-        self.range.start.0.wrapping_sub(self.first.0)
-    }
 }
 
 /// The files of one address space, as the unwinder wants them. Threads share it.

@@ -1,6 +1,7 @@
 //! The parts of an ELF file that say how to unwind its functions.
 
-use super::cfa::{CfaFunction, EhFrames};
+use super::eh_frame::{CfaFunction, EhFrames};
+use crate::addresses::{ObjectAddress, ProcessAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::regular;
 use framehop::ExplicitModuleSectionInfo;
@@ -107,5 +108,24 @@ impl UnwindSections {
             debug_frame: bytes(&self.debug_frame),
             ..ExplicitModuleSectionInfo::default()
         }
+    }
+}
+
+/// A file in an address space.
+pub struct MappedObject {
+    pub range: Range<ProcessAddress>,
+    /// Where the file states that what lies at the beginning of the range is.
+    pub first: ObjectAddress,
+    pub sections: Arc<UnwindSections>,
+}
+
+impl MappedObject {
+    pub fn range(&self) -> Range<u64> {
+        self.range.start.0..self.range.end.0
+    }
+
+    /// What to add to the file's own addresses.
+    pub fn bias(&self) -> u64 {
+        self.range.start.0.wrapping_sub(self.first.0)
     }
 }

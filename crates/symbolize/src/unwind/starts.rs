@@ -5,7 +5,7 @@
 //! it calls ends the thread and never returns (`start_thread`, `__libc_start_call_main`): its frame, once it is there, is
 //! never taken down. Parts of functions that compilers put elsewhere (`.cold`) begin with a frame, and are neither.
 
-use super::cfa::EhFrames;
+use super::eh_frame::EhFrames;
 use gimli::{AArch64, CfaRule, Register, RegisterRule, UnwindContext, X86_64};
 
 /// Where the caller's stack ends when a function is entered, for each register of return addresses.
