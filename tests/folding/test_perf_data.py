@@ -111,6 +111,21 @@ def test_a_system_wide_recording_by_process(build: Any, tmp_path: Path) -> None:
     )
 
 
+def test_a_directory_with_a_file_for_each_thread_of_perf_names_the_command(build: Any, tmp_path: Path) -> None:
+    data = record(tmp_path / "perf.data", ["--threads", "-e", "cpu-clock", "-F", "999", "-g", "-a"], build("fp"), "300")
+    assert data.is_dir()
+    done = run("-q", data)
+    assert done.returncode == 2
+    (made,) = re.findall(rb"make it of them: (.*); stackfold (.*)\n", done.stderr)
+    # It warns that it does not copy the kernel's memory.
+    subprocess.run(made[0].decode().split(), capture_output=True, check=False)
+    (total,) = re.findall(
+        rb"Event count .*: (\d+)",
+        subprocess.run(["perf", "report", "--stdio", "-i", data], capture_output=True, check=True).stdout,
+    )
+    assert sum(stacks(run("-q", made[1].decode()).stdout).values()) == int(total)
+
+
 def test_a_pipe_gives_the_stacks_of_a_file(build: Any, tmp_path: Path) -> None:
     argv = ["perf", "record", "-q", "-e", "cpu-clock", "-g", "-F", "999", "-o", "-", "--", str(build("fp")), "200"]
     recording = subprocess.run(argv, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout

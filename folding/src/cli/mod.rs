@@ -84,11 +84,19 @@ pub fn run() -> u8 {
     }
 }
 
-/// Standard input for `-`, else the file.
+/// Standard input for `-`, else the file; of a directory as perf writes them, the one that has all.
 fn open_input(path: &Path) -> Result<File, Error> {
+    let data = path.join("data");
+    if path.join("data.0").exists() && data.exists() {
+        let shown = path.display();
+        return Err(Error::usage(format!(
+            "{shown} has a file for each thread of perf (perf record --threads); stackfold reads one that has all.\n\
+             make it of them: perf inject -i {shown} -o {shown}.one; stackfold {shown}.one"
+        )));
+    }
     let opened = match path == Path::new("-") {
         true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
-        false => File::open(path),
+        false => File::open(if data.is_file() { &data } else { path }),
     };
     opened.map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display())))
 }
