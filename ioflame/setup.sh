@@ -63,8 +63,10 @@ has_library libleveldb.a || engines+=(libleveldb-dev)
 has_library libsnappy.a || engines+=(libsnappy-dev)
 has_library liblmdb.a || engines+=(liblmdb-dev)
 # Names of what libc does within its own functions; of the very version that is here, so that nothing else is changed.
+# Asked for once: who took the package away, or could not have it, is told by doctor.
 names=()
-if libc=$(dpkg-query -W -f '${Version}' libc6 2>/dev/null) && ! dpkg-query -W libc6-dbg >/dev/null 2>&1; then
+if [[ ! -e .venv/ioflame-requirements.stamp ]] &&
+  libc=$(dpkg-query -W -f '${Version}' libc6 2>/dev/null) && ! dpkg-query -W libc6-dbg >/dev/null 2>&1; then
   names=("libc6-dbg=$libc")
 fi
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3-venv)
