@@ -10,9 +10,10 @@ use crate::check::Comparison;
 use crate::error::Error;
 use crate::names::split_mark;
 use crate::origin::{self, Origin};
-use crate::profile::{Profile, Tally};
+use crate::profile::Profile;
 use crate::slices::Slices;
 use crate::stats::Stats;
+use crate::weights::Tally;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
@@ -291,8 +292,7 @@ impl<'p> SplitNames<'p> {
             let chain = self.profile.chain(stack);
             let end = self.state(stack).map_or(chain.len(), |(depth, _)| depth);
             let chain: Vec<u32> = chain[..end].iter().map(|&id| names[id as usize]).collect();
-            let Tally { weight, samples } = self.profile.tally(stack);
-            sorted.add(&chain, weight, samples)
+            sorted.add(&chain, self.profile.tally(stack))
         };
         let numbers = self.stacks().map(add).collect();
         (sorted, numbers)

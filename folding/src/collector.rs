@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::events::{EventTotals, Events};
 use crate::intern::IntMap;
 use crate::profile::Profile;
-use crate::samples::SampleWeight;
 use crate::slices::Slices;
 use crate::stats::{CutCopies, Stats};
+use crate::weights::SampleWeight;
 use commands::LastComm;
 use filters::no_time;
 
@@ -56,10 +56,7 @@ impl Collector {
 
     /// Takes the head of a sample. `None`: its frames are not wanted.
     pub fn open(&mut self, head: &SampleHead) -> Result<Option<OpenSample>, Error> {
-        let weight = match self.options.weight {
-            Weight::Count => Some(1),
-            Weight::Period => head.period,
-        };
+        let weight = SampleWeight::new(self.options.weight, head.period);
         let wanted = self.options.event.as_deref();
         if !self.passes(head)? {
             self.filtered.find(head.event, wanted, self.part).0.count(weight);
@@ -83,7 +80,6 @@ impl Collector {
         let length = self.options.slice;
         let slice =
             length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?;
-        let weight = SampleWeight { weight: weight.unwrap_or(0), period: head.period };
         Ok(Some(OpenSample { comm, slice, weight }))
     }
 
@@ -108,27 +104,27 @@ impl Collector {
 
     /// Takes the frames that several open samples have in common, leaf first.
     pub fn close_all(&mut self, samples: &ChainSamples, leaf_first: &[FrameRef]) {
-        let totals = &samples.totals;
+        let tally = samples.totals.tally;
         let Some(kept) = self.kept(leaf_first.iter().map(|frame| frame.flags)) else {
-            self.stats.filter(totals.weight, totals.count);
+            self.stats.filter(tally);
             return;
         };
-        self.stats.count(totals);
+        self.stats.count(&samples.totals);
         if !frames::is_complete(leaf_first) {
-            self.stats.incomplete_samples += totals.count;
-            self.stats.incomplete_weight += totals.weight;
+            self.stats.incomplete_samples += tally.samples;
+            self.stats.incomplete_weight += tally.weight;
         }
         // Without a frame the leaf is not known either.
         if leaf_first.first().is_none_or(|leaf| leaf.is_unknown()) {
-            self.stats.unresolved_weight += totals.weight;
+            self.stats.unresolved_weight += tally.weight;
         }
         let depth = self.options.max_depth.unwrap_or(usize::MAX);
         self.scratch.clear();
         self.scratch.push(samples.comm);
         self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.name));
-        let stack = self.profile.add(&self.scratch, totals.weight, totals.count);
+        let stack = self.profile.add(&self.scratch, tally);
         if let Some(slice) = samples.slice {
-            self.slices.add(slice, stack, totals.weight, totals.count);
+            self.slices.add(slice, stack, tally);
         }
     }
 
@@ -225,9 +221,7 @@ impl Collector {
         self.stats.unmatched_filters = self.unmatched();
         let wanted = self.options.event.as_deref();
         let (event, other) = self.events.choose(wanted)?;
-        let filtered = self.filtered.take(event.as_ref());
-        self.stats.filtered_samples += filtered.0;
-        self.stats.filtered_weight += filtered.1;
+        self.stats.filter(self.filtered.take(event.as_ref()));
         self.stats.set_event(event.map(|event| event.name), self.options.weight);
         if let Some((event, unit)) = self.stated {
             (self.stats.event, self.stats.unit) = (event, unit.into());

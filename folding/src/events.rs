@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::terminal;
+use crate::weights::{SampleWeight, Tally};
 use serde::Serialize;
 
 /// The totals of one event of the input.
@@ -13,8 +14,8 @@ pub struct EventTotals {
     pub raw: Vec<u8>,
     #[serde(skip)]
     pub selected: bool,
-    pub samples: u64,
-    pub weight: u128,
+    #[serde(flatten)]
+    pub tally: Tally,
     #[serde(skip)]
     pub without_period: u64,
     /// The part of the input it was first seen in, and how many events its reader had seen before.
@@ -26,19 +27,16 @@ impl EventTotals {
     pub fn new(raw: &[u8], selected: bool, first_seen: (u64, usize)) -> Self {
         let name =
             if raw.is_empty() { "[unknown]".into() } else { String::from_utf8_lossy(raw).into_owned() };
-        Self { name, raw: raw.to_vec(), selected, samples: 0, weight: 0, without_period: 0, first_seen }
+        Self { name, raw: raw.to_vec(), selected, tally: Tally::default(), without_period: 0, first_seen }
     }
 
-    /// One sample; its weight may be unknown.
-    pub fn count(&mut self, weight: Option<u64>) {
-        self.samples += 1;
-        self.weight = self.weight.saturating_add(u128::from(weight.unwrap_or(0)));
-        self.without_period += u64::from(weight.is_none());
+    pub fn count(&mut self, sample: SampleWeight) {
+        self.tally = self.tally.plus(sample.into());
+        self.without_period += u64::from(sample.weight.is_none());
     }
 
     pub fn absorb(&mut self, other: &Self) {
-        self.samples += other.samples;
-        self.weight = self.weight.saturating_add(other.weight);
+        self.tally = self.tally.plus(other.tally);
         self.without_period += other.without_period;
         self.first_seen = self.first_seen.min(other.first_seen);
     }
@@ -95,12 +93,9 @@ impl Events {
     }
 
     /// Samples and weight of the event that was chosen, or of the one that would have been.
-    pub fn take(self, chosen: Option<&EventTotals>) -> (u64, u128) {
+    pub fn take(self, chosen: Option<&EventTotals>) -> Tally {
         let meant = |event: &&EventTotals| chosen.map_or(event.selected, |chosen| chosen.raw == event.raw);
-        let meant = self.totals.iter().filter(meant);
-        meant.fold((0, 0), |sum: (u64, u128), event| {
-            (sum.0 + event.samples, sum.1.saturating_add(event.weight))
-        })
+        self.totals.iter().filter(meant).fold(Tally::default(), |sum, event| sum.plus(event.tally))
     }
 
     fn refuse(&self, wanted: Option<&str>) -> Result<(), Error> {
@@ -125,7 +120,7 @@ impl Events {
                  print it: perf script -F comm,tid,time,period,event,ip,sym,dso\n\
                  or let every sample weigh one: --weight count",
                 first.without_period,
-                first.samples,
+                first.tally.samples,
                 terminal::name(&first.name)
             )));
         }
@@ -135,11 +130,11 @@ impl Events {
     fn list(&self) -> String {
         let line = |event: &EventTotals| {
             let weight = match event.without_period {
-                0 => format!("weight {}", event.weight),
-                n if n == event.samples => "no periods".to_owned(),
-                n => format!("weight {}, {n} without period", event.weight),
+                0 => format!("weight {}", event.tally.weight),
+                n if n == event.tally.samples => "no periods".to_owned(),
+                n => format!("weight {}, {n} without period", event.tally.weight),
             };
-            format!("  {}: {} samples, {weight}", terminal::name(&event.name), event.samples)
+            format!("  {}: {} samples, {weight}", terminal::name(&event.name), event.tally.samples)
         };
         self.totals.iter().map(line).collect::<Vec<_>>().join("\n")
     }

@@ -36,6 +36,7 @@ pub mod slices;
 pub mod stacks;
 pub mod stats;
 pub mod terminal;
+pub mod weights;
 
 pub use function_names as names;
 pub use symbolize::{addresses, budget, symbols, unwind};

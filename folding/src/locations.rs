@@ -2,7 +2,8 @@
 
 use crate::intern::Interner;
 use crate::runs::Runs;
-use crate::stacks::{Stacks, Tally};
+use crate::stacks::Stacks;
+use crate::weights::Tally;
 
 /// What stands before the names in the key of a site.
 const HEAD: usize = 3;
@@ -65,8 +66,8 @@ impl Locations {
         let old = (std::mem::take(&mut self.chains), std::mem::take(&mut self.counted));
         for (chains, counted) in [old, (chains, counted)] {
             let numbers: Vec<u32> = chains.iter().map(|chain| all.intern(chain).0).collect();
-            for (chain, command, Tally { weight, samples }) in counted {
-                tallies.add(&[numbers[chain as usize], command], weight, samples);
+            for (chain, command, tally) in counted {
+                tallies.add(&[numbers[chain as usize], command], tally);
             }
         }
         all.iter().for_each(|chain| self.chains.add(|sites| sites.extend_from_slice(chain)));

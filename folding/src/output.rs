@@ -1,6 +1,7 @@
 //! Folded text out.
 
-use crate::profile::{Profile, Tally};
+use crate::profile::Profile;
+use crate::weights::Tally;
 use std::io::{self, Write};
 
 /// Writes `comm;root;...;leaf NUMBER`, one line a stack, in the order of [`Profile::sorted`].

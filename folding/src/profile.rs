@@ -5,9 +5,8 @@ use crate::intern::Interner;
 use crate::locations::Locations;
 use crate::origin;
 use crate::stacks::Stacks;
+use crate::weights::Tally;
 use std::collections::HashMap;
-
-pub use crate::stacks::Tally;
 
 /// Different stacks, root first, the command being the first frame.
 #[derive(Default)]
@@ -27,8 +26,8 @@ impl Profile {
     }
 
     /// Adds to the stack made of these names, root first; gives its number.
-    pub fn add(&mut self, chain: &[u32], weight: u128, samples: u64) -> u32 {
-        self.stacks.add(chain, weight, samples)
+    pub fn add(&mut self, chain: &[u32], tally: Tally) -> u32 {
+        self.stacks.add(chain, tally)
     }
 
     /// Adds all stacks of another profile, which has none by place; gives the number of each here.
@@ -46,8 +45,7 @@ impl Profile {
         let add = |stack| {
             chain.clear();
             chain.extend(other.chain(stack).iter().map(|&id| names[id as usize]));
-            let Tally { weight, samples } = other.tally(stack);
-            self.add(&chain, weight, samples)
+            self.add(&chain, other.tally(stack))
         };
         (0..other.stacks() as u32).map(add).collect()
     }

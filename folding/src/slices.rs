@@ -1,6 +1,7 @@
 //! When the stacks were seen: the tally of each stack in each slice of time.
 
-use crate::profile::{Profile, Tally};
+use crate::profile::Profile;
+use crate::weights::Tally;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -21,16 +22,15 @@ impl Slices {
         self.tallies.iter().map(|(&(slice, stack), &tally)| (slice, stack, tally))
     }
 
-    pub fn add(&mut self, slice: u64, stack: u32, weight: u128, samples: u64) {
-        let tally = self.tallies.entry((slice, stack)).or_default();
-        tally.weight = tally.weight.saturating_add(weight);
-        tally.samples = tally.samples.saturating_add(samples);
+    pub fn add(&mut self, slice: u64, stack: u32, tally: Tally) {
+        let known = self.tallies.entry((slice, stack)).or_default();
+        *known = known.plus(tally);
     }
 
     /// Adds what was seen of other parts of the input; `stacks` gives the number here of each stack there.
     pub fn absorb(&mut self, other: &Self, stacks: &[u32]) {
-        for (&(slice, stack), tally) in &other.tallies {
-            self.add(slice, stacks[stack as usize], tally.weight, tally.samples);
+        for (&(slice, stack), &tally) in &other.tallies {
+            self.add(slice, stacks[stack as usize], tally);
         }
     }
 

@@ -1,22 +1,7 @@
 //! Different chains of numbers, and what each holds.
 
 use crate::intern::Interner;
-
-/// What one stack holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub weight: u128,
-    pub samples: u64,
-}
-
-impl Tally {
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            weight: self.weight.saturating_add(other.weight),
-            samples: self.samples.saturating_add(other.samples),
-        }
-    }
-}
+use crate::weights::Tally;
 
 /// Chains of frames' numbers, each with its tally.
 #[derive(Default)]
@@ -33,13 +18,13 @@ impl Stacks {
     }
 
     /// Adds to a stack; gives its number.
-    pub fn add(&mut self, chain: &[u32], weight: u128, samples: u64) -> u32 {
+    pub fn add(&mut self, chain: &[u32], tally: Tally) -> u32 {
         let (id, new) = self.chains.intern(chain);
         if new {
             self.tallies.push(Tally::default());
         }
-        let tally = &mut self.tallies[id as usize];
-        *tally = tally.plus(Tally { weight, samples });
+        let known = &mut self.tallies[id as usize];
+        *known = known.plus(tally);
         id
     }
 

@@ -5,7 +5,7 @@ mod summary;
 use crate::error::Error;
 use crate::events::EventTotals;
 use crate::options::Weight;
-use crate::samples::SampleTotals;
+use crate::weights::{SampleTotals, Tally};
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -133,7 +133,7 @@ impl Default for Stats {
 impl Stats {
     /// These samples are folded; their weight may be their number or their periods.
     pub fn count(&mut self, samples: &SampleTotals) {
-        self.take(samples.weight, samples.count);
+        self.take(samples.tally);
         self.largest_sample_weight = self.largest_sample_weight.max(samples.largest);
         let (shortest, longest) = samples.periods().unzip();
         self.widen_periods(shortest, longest);
@@ -145,9 +145,9 @@ impl Stats {
     }
 
     /// So much is folded.
-    pub fn take(&mut self, weight: u128, samples: u64) {
-        let (weight, too_much) = self.weight.overflowing_add(weight);
-        let (samples, too_many) = self.samples.overflowing_add(samples);
+    pub fn take(&mut self, tally: Tally) {
+        let (weight, too_much) = self.weight.overflowing_add(tally.weight);
+        let (samples, too_many) = self.samples.overflowing_add(tally.samples);
         (self.weight, self.samples) = (weight, samples);
         self.overflow |= too_much || too_many;
     }
@@ -161,11 +161,11 @@ impl Stats {
     }
 
     /// Samples of the folded event that a filter left out.
-    pub fn filter(&mut self, weight: u128, samples: u64) {
-        let (sum, too_much) = self.filtered_weight.overflowing_add(weight);
+    pub fn filter(&mut self, tally: Tally) {
+        let (sum, too_much) = self.filtered_weight.overflowing_add(tally.weight);
         self.filtered_weight = sum;
         self.overflow |= too_much;
-        self.filtered_samples = self.filtered_samples.saturating_add(samples);
+        self.filtered_samples = self.filtered_samples.saturating_add(tally.samples);
     }
 
     pub fn dropped(&mut self, line: &[u8], part: u64) {
@@ -179,7 +179,7 @@ impl Stats {
 
     /// Adds what was counted in other parts of the same input.
     pub fn absorb(&mut self, other: Self) {
-        self.take(other.weight, other.samples);
+        self.take(Tally { weight: other.weight, samples: other.samples });
         self.overflow |= other.overflow;
         self.unknown_records += other.unknown_records;
         self.unknown_kinds.extend(other.unknown_kinds);
@@ -197,7 +197,7 @@ impl Stats {
         self.truncated_chains += other.truncated_chains;
         self.largest_sample_weight = self.largest_sample_weight.max(other.largest_sample_weight);
         self.widen_periods(other.period_min, other.period_max);
-        self.filter(other.filtered_weight, other.filtered_samples);
+        self.filter(Tally { weight: other.filtered_weight, samples: other.filtered_samples });
         self.truncated_input = self.truncated_input.take().or(other.truncated_input);
         let lines = |stats: &mut Self| {
             let lines = std::mem::take(&mut stats.dropped_first);

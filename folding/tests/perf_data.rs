@@ -172,7 +172,7 @@ fn several_events_are_refused_with_their_list() {
     let options = Options { event: Some("page-faults".to_owned()), ..Options::default() };
     let (text, stats) = fold(&two_events(), options).expect("folded");
     assert_eq!(text, ":10;[unknown] 1\n");
-    assert_eq!(stats.other_events[0].weight, 200);
+    assert_eq!(stats.other_events[0].tally.weight, 200);
 }
 
 #[test]

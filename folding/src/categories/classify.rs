@@ -122,6 +122,7 @@ impl<'a> Classifier<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weights::Tally;
 
     const RULES: &str = "
         schema = 1
@@ -187,7 +188,7 @@ mod tests {
         for stack in stacks {
             let chain: Vec<u32> =
                 stack.split(';').map(|name| profile.names.intern(name.as_bytes()).0).collect();
-            profile.add(&chain, 1, 1);
+            profile.add(&chain, Tally { weight: 1, samples: 1 });
         }
         let classifier = Classifier::new(&rules, view, &profile);
         (0..profile.stacks() as u32)

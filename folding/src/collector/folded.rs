@@ -4,20 +4,16 @@ use super::commands::comm_frame;
 use super::{Collector, SampleHead};
 use crate::error::Error;
 use crate::origin;
+use crate::weights::Tally;
 use std::borrow::Cow;
 
 impl Collector {
     /// Adds a stack of folded text: its frames are names as they are, the first is the command.
-    pub fn folded(
-        &mut self,
-        frames: impl Iterator<Item = impl AsRef<[u8]>> + Clone,
-        weight: u128,
-        samples: u64,
-    ) {
+    pub fn folded(&mut self, frames: impl Iterator<Item = impl AsRef<[u8]>> + Clone, tally: Tally) {
         if let Some(comm) = &self.options.comm {
             let command = frames.clone().next();
             if command.is_none_or(|frame| frame.as_ref() != comm_frame(comm.as_bytes())) {
-                self.stats.filter(weight, samples);
+                self.stats.filter(tally);
                 return;
             }
         }
@@ -31,7 +27,7 @@ impl Collector {
             let name = self.name(&frame);
             self.scratch.push(name);
         }
-        self.add_folded(1, weight, samples);
+        self.add_folded(1, tally);
     }
 
     /// Adds a stack of finished names below the command of `head`, if there is one.
@@ -39,11 +35,10 @@ impl Collector {
         &mut self,
         head: Option<&SampleHead>,
         frames: &[Vec<u8>],
-        weight: u128,
-        samples: u64,
+        tally: Tally,
     ) -> Result<(), Error> {
         if !self.passes(head.unwrap_or(&SampleHead::default()))? {
-            self.stats.filter(weight, samples);
+            self.stats.filter(tally);
             return Ok(());
         }
         let command = head.map(|head| self.comm(head)).transpose()?;
@@ -53,7 +48,7 @@ impl Collector {
             let name = self.name(frame);
             self.scratch.push(name);
         }
-        self.add_folded(command.iter().len(), weight, samples);
+        self.add_folded(command.iter().len(), tally);
         Ok(())
     }
 
@@ -70,11 +65,11 @@ impl Collector {
     }
 
     /// Adds the chain at hand, whose first `roots` frames stay whatever is cut.
-    fn add_folded(&mut self, roots: usize, weight: u128, samples: u64) {
+    fn add_folded(&mut self, roots: usize, tally: Tally) {
         let mut chain = std::mem::take(&mut self.scratch);
         let flags = |&id: &u32| self.flags.get(id as usize).copied().unwrap_or(0);
         match self.kept(chain.iter().rev().map(flags)) {
-            None => self.stats.filter(weight, samples),
+            None => self.stats.filter(tally),
             Some(kept) => {
                 let gone = chain.len() - kept;
                 if gone > roots {
@@ -82,8 +77,8 @@ impl Collector {
                 }
                 let depth = self.options.max_depth.unwrap_or(usize::MAX);
                 chain.truncate(depth.saturating_add(roots));
-                self.stats.take(weight, samples);
-                self.profile.add(&chain, weight, samples);
+                self.stats.take(tally);
+                self.profile.add(&chain, tally);
             }
         }
         self.scratch = chain;

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::profile::Profile;
 use crate::stats::UNSTATED;
 use crate::terminal;
+use crate::weights::Tally;
 use memchr::{memchr_iter, memrchr};
 use std::io::Read;
 
@@ -40,7 +41,7 @@ impl Source for Folded {
         refuse_what_it_lacks(collector.options())?;
         collector.set_event_and_unit(None, UNSTATED.to_owned());
         each(input, |stack, weight| {
-            collector.folded(stack.split(|&b| b == b';'), weight, 0);
+            collector.folded(stack.split(|&b| b == b';'), Tally { samples: 0, weight });
             Ok(())
         })
     }

@@ -9,6 +9,7 @@ use crate::input::Source;
 use crate::names;
 use crate::origin::{self, Origin};
 use crate::terminal;
+use crate::weights::Tally;
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
 use std::io::Read;
@@ -230,7 +231,8 @@ impl<'a> ParsedProfile<'a> {
                 )
             })
         };
-        let (weight, samples) = (amount(columns.weight)?, columns.samples.map_or(Ok(0), amount)?);
+        let tally =
+            Tally { weight: amount(columns.weight)?.into(), samples: columns.samples.map_or(Ok(0), amount)? };
         let mut frames = Vec::new();
         for id in ids.iter().rev() {
             self.frames(*id, collector, &mut frames);
@@ -242,7 +244,7 @@ impl<'a> ParsedProfile<'a> {
             tid: number(b"tid"),
             ..SampleHead::default()
         };
-        collector.folded_of(comm.map(|_| &head), &frames, weight.into(), samples)?;
+        collector.folded_of(comm.map(|_| &head), &frames, tally)?;
         Ok(Ok(()))
     }
 

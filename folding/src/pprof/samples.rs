@@ -2,7 +2,7 @@
 
 use super::fields::{profile as top, sample};
 use super::wire::Message;
-use crate::profile::Tally;
+use crate::weights::Tally;
 use std::io;
 
 /// Which values samples have.

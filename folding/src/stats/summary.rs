@@ -50,8 +50,8 @@ impl Stats {
                 text,
                 "  left out: {}: {} samples, weight {}",
                 terminal::name(&other.name),
-                other.samples,
-                other.weight
+                other.tally.samples,
+                other.tally.weight
             );
         }
         if self.filtered_samples > 0 {
@@ -149,10 +149,11 @@ fn percent(part: u128, whole: u128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{SampleTotals, SampleWeight};
+    use crate::options::Weight;
+    use crate::weights::{SampleTotals, SampleWeight};
 
     fn one(weight: u64) -> SampleTotals {
-        SampleWeight { weight, period: Some(weight) }.into()
+        SampleWeight::new(Weight::Period, Some(weight)).into()
     }
 
     #[test]

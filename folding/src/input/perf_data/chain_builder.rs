@@ -3,8 +3,8 @@
 use super::address_resolver::addresses;
 use super::chains::{ChainKey, Chains, CodeMaps, branch_calls, has_user_part};
 use super::sample_batcher::SampleBatcher;
-use crate::samples::SampleWeight;
 use crate::unwind::{self, Registers, UnwindTables, UnwoundStack, Walker};
+use crate::weights::SampleWeight;
 use perfdata::format::{CONTEXT_HV, CONTEXT_KERNEL, CONTEXT_USER, branch_type, misc, sample_type};
 use perfdata::reader::attr::Attr;
 use perfdata::reader::bytes::words;
@@ -105,7 +105,7 @@ impl ChainBuilder {
                 key.returns(returns);
                 if cut {
                     let filled = sample.user_stack.len();
-                    self.batcher.cut.count(weighed.weight, filled, sample.user_stack_size);
+                    self.batcher.cut.count(weighed.known(), filled, sample.user_stack_size);
                 }
             }
             (Some(chain), ..) => {

@@ -6,7 +6,7 @@
 
 use crate::intern::SPREAD;
 use crate::runs::Runs;
-use crate::samples::{SampleTotals, SampleWeight};
+use crate::weights::{SampleTotals, SampleWeight};
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -84,7 +84,7 @@ impl ChainCounts {
                 *number = self.of_contexts.find(key(one.hash, one.context));
             }
             let known = numbers.iter().filter_map(|number| self.counted.get((*number)? as usize));
-            std::hint::black_box(known.map(|counted| counted.totals.count).sum::<u64>());
+            std::hint::black_box(known.map(|counted| counted.totals.tally.samples).sum::<u64>());
             for (number, &PendingSample { hash, context, end, sample }) in numbers.into_iter().zip(group) {
                 let (number, new) = match number {
                     Some(number) => (number, false),
@@ -159,9 +159,10 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collector::Weight;
 
     fn weighed(weight: u64) -> SampleWeight {
-        SampleWeight { weight, period: Some(weight) }
+        SampleWeight::new(Weight::Period, Some(weight))
     }
 
     #[test]
@@ -189,7 +190,7 @@ mod tests {
             let n = index as u32 / 3;
             assert_eq!(recorded.chains.get(number as usize), [n & 0xff, n >> 8, u32::from(context == 2)]);
             assert_eq!(
-                (totals.weight, totals.count, totals.largest, totals.periods()),
+                (totals.tally.weight, totals.tally.samples, totals.largest, totals.periods()),
                 (6, 3, 3, Some((1, 3)))
             );
         }

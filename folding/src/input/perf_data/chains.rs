@@ -9,11 +9,11 @@ use super::chain_counts::{ChainCounts, SampleBatch};
 use super::process_maps::AddressSpace;
 use crate::intern::Interner;
 use crate::locations::LocatedChain;
-use crate::profile;
 use crate::runs::Runs;
-use crate::samples::{ChainSamples, SampleTotals};
+use crate::samples::ChainSamples;
 use crate::stats::CutCopies;
 use crate::symbols::ObjectId;
+use crate::weights::SampleTotals;
 use perfdata::format::CONTEXT_KERNEL;
 use perfdata::reader::bytes::words;
 
@@ -187,9 +187,7 @@ impl Chains {
 
     /// The same at once: the places of each chain, and what was counted of the chain of a number.
     pub fn into_parts(mut self) -> (Runs<u32>, Vec<LocatedChain>) {
-        let counted = |chain, &ChainSamples { comm, totals, .. }: &ChainSamples| {
-            (chain, comm, profile::Tally { weight: totals.weight, samples: totals.count })
-        };
+        let counted = |chain, &ChainSamples { comm, totals, .. }: &ChainSamples| (chain, comm, totals.tally);
         if self.merged.samples.is_empty() {
             let all = self.recorded.counted().map(|one| counted(one.0, &self.samples_of(one))).collect();
             return (self.recorded.chains, all);

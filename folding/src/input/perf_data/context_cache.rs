@@ -2,7 +2,7 @@
 
 use crate::collector::{Collector, Options, Weight};
 use crate::events::EventTotals;
-use crate::samples::SampleWeight;
+use crate::weights::SampleWeight;
 use perfdata::reader::attr::Attr;
 use perfdata::reader::sample::SampleRecord;
 use std::num::NonZeroU64;
@@ -50,7 +50,7 @@ impl ContextCache {
     pub fn reset(&mut self, attrs: &[Attr], options: &Options) {
         self.invalidate();
         // A pipe may tell the name of an event after the event itself.
-        self.totals.retain(|totals| totals.samples > 0);
+        self.totals.retain(|totals| totals.tally.samples > 0);
         let more = attrs.iter().skip(self.totals.len());
         self.totals.extend(more.map(|attr| EventTotals::new(&attr.name, true, (0, 0))));
         (self.weight, self.slice) = (options.weight, options.slice);
@@ -63,16 +63,11 @@ impl ContextCache {
     }
 
     pub fn weighed(&self, sample: &SampleRecord) -> SampleWeight {
-        let period = sample.period;
-        let weight = match self.weight {
-            Weight::Count => 1,
-            Weight::Period => period.unwrap_or(0),
-        };
-        SampleWeight { weight, period }
+        SampleWeight::new(self.weight, sample.period)
     }
 
     /// The context of a sample, which is counted, if one like it was seen.
-    pub fn find(&mut self, event: usize, sample: &SampleRecord) -> Option<u32> {
+    pub fn find(&mut self, event: usize, sample: &SampleRecord, weighed: SampleWeight) -> Option<u32> {
         let last = self.last[slot(sample)].as_ref()?;
         let same = last.generation == self.generation
             && last.event == event
@@ -82,10 +77,7 @@ impl ContextCache {
             return None;
         }
         let context = last.context;
-        self.totals.get_mut(event)?.count(match self.weight {
-            Weight::Count => Some(1),
-            Weight::Period => sample.period,
-        });
+        self.totals.get_mut(event)?.count(weighed);
         Some(context)
     }
 
@@ -99,7 +91,7 @@ impl ContextCache {
 
     /// Adds what was counted here to the collector's totals.
     pub fn report_totals(&mut self, collector: &mut Collector) {
-        for totals in self.totals.drain(..).filter(|totals| totals.samples > 0) {
+        for totals in self.totals.drain(..).filter(|totals| totals.tally.samples > 0) {
             collector.count_passed(&totals);
         }
     }

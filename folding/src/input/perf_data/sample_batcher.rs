@@ -5,9 +5,9 @@
 
 use super::chain_counts::SampleBatch;
 use super::chains::{ChainContext, Chains, CodeMaps};
-use crate::samples::SampleWeight;
 use crate::stats::CutCopies;
 use crate::threads::Background;
+use crate::weights::SampleWeight;
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -187,7 +187,7 @@ impl Helper {
 mod tests {
     use super::super::process_maps::AddressSpace;
     use super::*;
-    use crate::collector::ChainSamples;
+    use crate::collector::{ChainSamples, Weight};
 
     fn batchers() -> [SampleBatcher; 2] {
         [SampleBatcher::default(), SampleBatcher::with_helper()]
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn weighed(weight: u64) -> SampleWeight {
-        SampleWeight { weight, period: Some(weight) }
+        SampleWeight::new(Weight::Period, Some(weight))
     }
 
     /// More than is kept before it is merged, of which half comes again in other spaces.
@@ -226,8 +226,11 @@ mod tests {
             assert!(all.iter().all(|(len, samples)| (*len as u64, samples.len()) == (DEEP, 1)));
             let samples = || all.iter().map(|(_, samples)| samples[0]);
             let sum = |step| (0..u128::from(COUNT)).step_by(step).sum::<u128>();
-            assert_eq!(samples().map(|samples| samples.totals.weight).sum::<u128>(), sum(1) + sum(2));
-            assert_eq!(samples().map(|samples| samples.totals.count).sum::<u64>(), COUNT + COUNT.div_ceil(2));
+            assert_eq!(samples().map(|samples| samples.totals.tally.weight).sum::<u128>(), sum(1) + sum(2));
+            assert_eq!(
+                samples().map(|samples| samples.totals.tally.samples).sum::<u64>(),
+                COUNT + COUNT.div_ceil(2)
+            );
             assert_eq!(all.len() as u64, COUNT);
         }
     }
@@ -254,7 +257,12 @@ mod tests {
             let mut comms: Vec<u32> = all[0].1.iter().map(|samples| samples.comm).collect();
             comms.sort_unstable();
             assert!(comms.into_iter().eq(0..count));
-            assert!(all[0].1.iter().all(|samples| (samples.totals.weight, samples.totals.count) == (6, 3)));
+            assert!(
+                all[0]
+                    .1
+                    .iter()
+                    .all(|samples| (samples.totals.tally.weight, samples.totals.tally.samples) == (6, 3))
+            );
         }
     }
 
@@ -278,7 +286,9 @@ mod tests {
                 let all = each(part);
                 assert_eq!(all.len() as u64, count);
                 assert!(
-                    all.iter().all(|(_, of_chain)| (of_chain[0].comm, of_chain[0].totals.count) == (comm, 1))
+                    all.iter().all(
+                        |(_, of_chain)| (of_chain[0].comm, of_chain[0].totals.tally.samples) == (comm, 1)
+                    )
                 );
             }
         }

@@ -96,7 +96,7 @@ impl Tracker {
         let weighed_sample = WeighedSample { weighed, misc, attr, sample };
         let recorded = &ParsedSample { event, weighed_sample, body };
         let attrs = &events.attrs;
-        let context = match self.contexts.find(event, sample) {
+        let context = match self.contexts.find(event, sample, weighed) {
             Some(context) => context,
             None => match self.open(event, weighed_sample, collector)? {
                 Some(context) => context,

@@ -4,10 +4,10 @@
 use super::chain_builder::{ChainBuilder, WeighedSample};
 use super::chains::{Chains, CodeMaps};
 use super::process_maps::AddressSpace;
-use crate::samples::SampleWeight;
 use crate::symbols::ObjectId;
 use crate::threads::Background;
 use crate::unwind::{self, UnwindTables};
+use crate::weights::SampleWeight;
 use perfdata::reader::attr::Attr;
 use perfdata::reader::blocks::SharedBody;
 use perfdata::reader::sample::SampleRecord;

@@ -1,0 +1,95 @@
+//! What samples weigh: one as it was recorded, several together, and what the statistics tell of several.
+
+use crate::options::Weight;
+use serde::Serialize;
+
+/// What one sample weighs.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleWeight {
+    /// `None`: its period is what it weighs, and was not recorded.
+    pub weight: Option<u64>,
+    pub period: Option<u64>,
+}
+
+impl SampleWeight {
+    #[inline]
+    pub fn new(what: Weight, period: Option<u64>) -> Self {
+        let weight = match what {
+            Weight::Count => Some(1),
+            Weight::Period => period,
+        };
+        Self { weight, period }
+    }
+
+    /// What is added of it.
+    #[inline]
+    pub fn known(self) -> u64 {
+        self.weight.unwrap_or(0)
+    }
+}
+
+/// What several samples weigh together, and how many they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    pub samples: u64,
+    pub weight: u128,
+}
+
+impl Tally {
+    #[inline]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            samples: self.samples.saturating_add(other.samples),
+            weight: self.weight.saturating_add(other.weight),
+        }
+    }
+}
+
+impl From<SampleWeight> for Tally {
+    #[inline]
+    fn from(sample: SampleWeight) -> Self {
+        Self { samples: 1, weight: sample.known().into() }
+    }
+}
+
+/// A tally, and what its sum does not tell.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleTotals {
+    pub tally: Tally,
+    pub largest: u64,
+    /// The shortest and the longest period; the other way round if there was none.
+    periods: (u64, u64),
+}
+
+impl Default for SampleTotals {
+    fn default() -> Self {
+        Self { tally: Tally::default(), largest: 0, periods: (u64::MAX, 0) }
+    }
+}
+
+impl SampleTotals {
+    #[inline]
+    pub fn add(&mut self, sample: SampleWeight) {
+        self.absorb(&sample.into());
+    }
+
+    #[inline]
+    pub fn absorb(&mut self, other: &Self) {
+        self.tally = self.tally.plus(other.tally);
+        self.largest = self.largest.max(other.largest);
+        self.periods = (self.periods.0.min(other.periods.0), self.periods.1.max(other.periods.1));
+    }
+
+    /// The shortest and the longest period, if any sample has one.
+    pub fn periods(&self) -> Option<(u64, u64)> {
+        (self.periods.0 <= self.periods.1).then_some(self.periods)
+    }
+}
+
+impl From<SampleWeight> for SampleTotals {
+    #[inline]
+    fn from(sample: SampleWeight) -> Self {
+        let periods = sample.period.map_or((u64::MAX, 0), |period| (period, period));
+        Self { tally: sample.into(), largest: sample.known(), periods }
+    }
+}
