@@ -18,7 +18,7 @@ use crate::weights::SampleWeight;
 use commands::LastComm;
 use filters::no_time;
 
-pub use crate::samples::{ChainSamples, OpenSample, SampleHead};
+pub use crate::samples::{ChainSamples, SampleHead};
 pub use frames::{FrameRef, RawFrame};
 
 pub use crate::options::{Label, Options, Weight, Window};
@@ -55,7 +55,7 @@ impl Collector {
     }
 
     /// Takes the head of a sample. `None`: its frames are not wanted.
-    pub fn open(&mut self, head: &SampleHead) -> Result<Option<OpenSample>, Error> {
+    pub fn open(&mut self, head: &SampleHead) -> Result<Option<ChainSamples>, Error> {
         let weight = SampleWeight::new(self.options.weight, head.period);
         let wanted = self.options.event.as_deref();
         if !self.passes(head)? {
@@ -80,7 +80,7 @@ impl Collector {
         let length = self.options.slice;
         let slice =
             length.map(|length| Ok(head.time.ok_or_else(|| no_time("--slices"))? / length)).transpose()?;
-        Ok(Some(OpenSample { comm, slice, weight }))
+        Ok(Some(ChainSamples { comm, slice, totals: weight.into() }))
     }
 
     /// Adds samples like ones that passed the filters before, without opening each.
@@ -95,11 +95,10 @@ impl Collector {
     }
 
     /// Takes the frames of an open sample, leaf first.
-    pub fn close(&mut self, sample: OpenSample, leaf_first: &[FrameRef]) {
-        let OpenSample { comm, slice, weight } = sample;
+    pub fn close(&mut self, sample: ChainSamples, leaf_first: &[FrameRef]) {
         let recorded = leaf_first.iter().filter(|frame| !frame.is_inlined());
         self.truncated_chains(u64::from(recorded.count() >= TEXT_CHAIN_LIMIT));
-        self.close_all(&ChainSamples { comm, slice, totals: weight.into() }, leaf_first);
+        self.close_all(&sample, leaf_first);
     }
 
     /// Takes the frames that several open samples have in common, leaf first.

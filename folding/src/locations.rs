@@ -18,8 +18,13 @@ pub struct Location<'a> {
     pub names: &'a [u32],
 }
 
-/// The number of a chain, that of a command's name, and what they weigh together.
-pub type LocatedChain = (u32, u32, Tally);
+/// A chain in one command, and what it weighs there.
+pub struct LocatedChain {
+    /// The numbers of the chain and of the command's name.
+    pub chain: u32,
+    pub command: u32,
+    pub tally: Tally,
+}
 
 /// Stacks of sites, beside the same stacks by name.
 #[derive(Default)]
@@ -66,13 +71,13 @@ impl Locations {
         let old = (std::mem::take(&mut self.chains), std::mem::take(&mut self.counted));
         for (chains, counted) in [old, (chains, counted)] {
             let numbers: Vec<u32> = chains.iter().map(|chain| all.intern(chain).0).collect();
-            for (chain, command, tally) in counted {
+            for LocatedChain { chain, command, tally } in counted {
                 tallies.add(&[numbers[chain as usize], command], tally);
             }
         }
         all.iter().for_each(|chain| self.chains.add(|sites| sites.extend_from_slice(chain)));
         self.counted.extend((0..tallies.len() as u32).filter_map(|id| match tallies.chain(id) {
-            &[chain, command] => Some((chain, command, tallies.tally(id))),
+            &[chain, command] => Some(LocatedChain { chain, command, tally: tallies.tally(id) }),
             _ => None,
         }));
     }

@@ -1,6 +1,6 @@
 //! Samples on their way into a profile: who took one, and what belongs together.
 
-use crate::weights::{SampleTotals, SampleWeight};
+use crate::weights::SampleTotals;
 
 /// The head of one sample.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,21 +14,12 @@ pub struct SampleHead<'a> {
     pub time: Option<u64>,
 }
 
-/// A sample that passed the filters and waits for its frames.
-#[derive(Clone, Copy, Debug)]
-pub struct OpenSample {
-    /// The number of its command frame.
-    pub comm: u32,
-    /// The slice of time it falls into, if slices are wanted.
-    pub slice: Option<u64>,
-    pub weight: SampleWeight,
-}
-
-/// Samples of one command, one slice of time and one chain.
+/// Samples of one command, one slice of time and one chain, or one whose chain is still to be read.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainSamples {
     /// The number of the command frame.
     pub comm: u32,
+    /// The slice of time they fall into, if slices are wanted.
     pub slice: Option<u64>,
     pub totals: SampleTotals,
 }

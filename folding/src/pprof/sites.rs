@@ -43,7 +43,7 @@ impl Sites<'_> {
         let places = |some: &Range<usize>| some.clone().map(|n| place(self.chain(n as u32))).collect();
         let places: Vec<Vec<u64>> = threads::each(&some, threads, places);
         let places = places.concat();
-        let placed = |(counted, number): (&LocatedChain, u32)| (places[counted.0 as usize], number);
+        let placed = |(counted, number): (&LocatedChain, u32)| (places[counted.chain as usize], number);
         let mut sorted: Vec<_> = self.located.counted().iter().zip(0..).map(placed).collect();
         sorted.sort_unstable_by_key(|&(place, _)| place);
         for alike in sorted.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
@@ -53,8 +53,10 @@ impl Sites<'_> {
     }
 
     fn compare(&self, a: &LocatedChain, b: &LocatedChain) -> Ordering {
-        let chains = || if a.0 == b.0 { Ordering::Equal } else { self.chain(a.0).cmp(self.chain(b.0)) };
-        let commands = || self.ranks[a.1 as usize].cmp(&self.ranks[b.1 as usize]);
+        let chains = || {
+            if a.chain == b.chain { Ordering::Equal } else { self.chain(a.chain).cmp(self.chain(b.chain)) }
+        };
+        let commands = || self.ranks[a.command as usize].cmp(&self.ranks[b.command as usize]);
         chains().then_with(commands)
     }
 
@@ -66,15 +68,15 @@ impl Sites<'_> {
         labels: impl Fn(u32) -> &'l [u8],
     ) -> io::Result<Vec<u8>> {
         // The chains lie all over the memory: they are fetched at the same time if nothing waits for them.
-        let leaf = |placed| self.located.chain(self.counted(placed).0).first();
+        let leaf = |placed| self.located.chain(self.counted(placed).chain).first();
         std::hint::black_box(sorted.iter().filter_map(leaf).map(|&leaf| u64::from(leaf)).sum::<u64>());
         let mut samples = SampleWriter::default();
         samples.text.bytes.reserve(TEXT);
         let same =
             |a: &Placed, b: &Placed| a.0 == b.0 && self.compare(self.counted(a), self.counted(b)).is_eq();
         for same in sorted.chunk_by(same) {
-            let &(chain, command, _) = self.counted(&same[0]);
-            let tally = same.iter().fold(Tally::default(), |sum, one| sum.plus(self.counted(one).2));
+            let &LocatedChain { chain, command, .. } = self.counted(&same[0]);
+            let tally = same.iter().fold(Tally::default(), |sum, one| sum.plus(self.counted(one).tally));
             wire::elements(&mut samples.locations.bytes, self.chain(chain));
             samples.add(values, tally, labels(command))?;
         }

@@ -137,7 +137,7 @@ impl<'p> ProfileWriter<'p> {
             locations[site as usize] = self.tables.location(mapping, address, functions);
         }
         // Strings are numbered as they come: in the order of the commands' names.
-        let mut commands: Vec<u32> = located.counted().iter().map(|counted| counted.1).collect();
+        let mut commands: Vec<u32> = located.counted().iter().map(|counted| counted.command).collect();
         commands.sort_unstable_by_key(|&command| ranks[command as usize]);
         commands.dedup();
         for command in commands {

@@ -11,10 +11,11 @@ use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// A chain in one context, and what it weighs.
-struct ContextTotals {
-    chain: u32,
-    context: u32,
-    totals: SampleTotals,
+pub struct CountedChain {
+    /// The numbers of the chain and of the context.
+    pub chain: u32,
+    pub context: u32,
+    pub totals: SampleTotals,
 }
 
 /// Samples that are looked up together.
@@ -62,7 +63,7 @@ pub struct ChainCounts {
     pub chains: Runs<u32>,
     /// The numbers of the chains, by the spaces their addresses lie in.
     of_spaces: Numbers,
-    counted: Vec<ContextTotals>,
+    counted: Vec<CountedChain>,
     /// The places of what was counted, by the contexts.
     of_contexts: Numbers,
 }
@@ -97,7 +98,7 @@ impl ChainCounts {
                     if new {
                         self.chains.add(|places| find(spaces, &batch.chains[start..end], places));
                     }
-                    self.counted.push(ContextTotals { chain, context, totals: SampleTotals::default() });
+                    self.counted.push(CountedChain { chain, context, totals: SampleTotals::default() });
                 }
                 if let Some(counted) = self.counted.get_mut(number as usize) {
                     counted.totals.add(sample);
@@ -112,9 +113,9 @@ impl ChainCounts {
         size_of_val(self.chains.items()) + size_of_val(&self.counted[..])
     }
 
-    /// The number of a chain and of a context, and what the chain weighs there.
-    pub fn counted(&self) -> impl ExactSizeIterator<Item = (u32, u32, &SampleTotals)> {
-        self.counted.iter().map(|ContextTotals { chain, context, totals }| (*chain, *context, totals))
+    /// What each chain weighs in each context.
+    pub fn counted(&self) -> &[CountedChain] {
+        &self.counted
     }
 }
 
@@ -186,9 +187,9 @@ mod tests {
         }
         assert_eq!((found, recorded.chains.len(), recorded.chains.items().len()), (1000, 1000, 3000));
         assert_eq!(recorded.counted().len(), 1500);
-        for (index, (number, context, totals)) in recorded.counted().enumerate() {
+        for (index, &CountedChain { chain, context, totals }) in recorded.counted().iter().enumerate() {
             let n = index as u32 / 3;
-            assert_eq!(recorded.chains.get(number as usize), [n & 0xff, n >> 8, u32::from(context == 2)]);
+            assert_eq!(recorded.chains.get(chain as usize), [n & 0xff, n >> 8, u32::from(context == 2)]);
             assert_eq!(
                 (totals.tally.weight, totals.tally.samples, totals.largest, totals.periods()),
                 (6, 3, 3, Some((1, 3)))
@@ -203,6 +204,8 @@ mod tests {
         (0..=bytes.len()).for_each(|len| batch.take(0, &bytes[..len], weighed(1)));
         recorded.count(&batch, |_| 0, |_, chain, places| places.push(chain.len() as u32));
         assert!((0..recorded.chains.len()).all(|len| recorded.chains.get(len) == [len as u32]));
-        assert!(recorded.counted().enumerate().all(|(index, (chain, ..))| chain as usize == index));
+        assert!(
+            recorded.counted().iter().enumerate().all(|(index, counted)| counted.chain as usize == index)
+        );
     }
 }

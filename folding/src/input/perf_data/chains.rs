@@ -5,7 +5,7 @@
 //! batches). When they take much memory they are merged: what is the same chain in several contexts is kept once.
 
 use super::address_resolver::{Address, AddressResolver, AddressSpaces, Mode, ResolvedAddress, addresses};
-use super::chain_counts::{ChainCounts, SampleBatch};
+use super::chain_counts::{ChainCounts, CountedChain, SampleBatch};
 use super::process_maps::AddressSpace;
 use crate::intern::Interner;
 use crate::locations::LocatedChain;
@@ -13,7 +13,6 @@ use crate::runs::Runs;
 use crate::samples::ChainSamples;
 use crate::stats::CutCopies;
 use crate::symbols::ObjectId;
-use crate::weights::SampleTotals;
 use perfdata::format::CONTEXT_KERNEL;
 use perfdata::reader::bytes::words;
 
@@ -114,9 +113,8 @@ impl Chains {
         let recorded = std::mem::take(&mut self.recorded);
         let merged = &mut self.merged;
         let chains: Vec<u32> = recorded.chains.iter().map(|chain| merged.chains.intern(chain).0).collect();
-        for (chain, context, totals) in recorded.counted() {
-            let ChainContext { comm, slice, .. } = self.contexts[context as usize];
-            merged.add(chains[chain as usize], &ChainSamples { comm, slice, totals: *totals });
+        for counted in recorded.counted() {
+            merged.add(chains[counted.chain as usize], &samples_of(counted, &self.contexts));
         }
     }
 
@@ -168,11 +166,10 @@ impl Chains {
     /// slice of time.
     pub fn each(&mut self, take: impl FnMut(&[u32], &[ChainSamples])) {
         if self.merged.samples.is_empty() {
-            let recorded = &self.recorded;
-            let counted: Vec<_> = recorded.counted().collect();
-            let samples = |at: usize| self.samples_of(counted[at]);
-            let chain_of = |at: usize| counted[at].0;
-            return by_chain(counted.len(), chain_of, samples, recorded.chains.iter(), take);
+            let counted = self.recorded.counted();
+            let samples = |at: usize| samples_of(&counted[at], &self.contexts);
+            let chain_of = |at: usize| counted[at].chain;
+            return by_chain(counted.len(), chain_of, samples, self.recorded.chains.iter(), take);
         }
         self.merge();
         let MergedChains { chains, samples, .. } = &self.merged;
@@ -180,16 +177,17 @@ impl Chains {
         by_chain(samples.len(), chain_of, |at| samples[at], chains.iter(), take);
     }
 
-    fn samples_of(&self, (_, context, totals): (u32, u32, &SampleTotals)) -> ChainSamples {
-        let ChainContext { comm, slice, .. } = self.contexts[context as usize];
-        ChainSamples { comm, slice, totals: *totals }
-    }
-
     /// The same at once: the places of each chain, and what was counted of the chain of a number.
     pub fn into_parts(mut self) -> (Runs<u32>, Vec<LocatedChain>) {
-        let counted = |chain, &ChainSamples { comm, totals, .. }: &ChainSamples| (chain, comm, totals.tally);
+        let located = |chain, samples: &ChainSamples| LocatedChain {
+            chain,
+            command: samples.comm,
+            tally: samples.totals.tally,
+        };
         if self.merged.samples.is_empty() {
-            let all = self.recorded.counted().map(|one| counted(one.0, &self.samples_of(one))).collect();
+            let all = self.recorded.counted().iter();
+            let all =
+                all.map(|counted| located(counted.chain, &samples_of(counted, &self.contexts))).collect();
             return (self.recorded.chains, all);
         }
         self.merge();
@@ -200,9 +198,14 @@ impl Chains {
             .samples
             .iter()
             .enumerate()
-            .map(|(at, samples)| counted(self.merged.chain_of(at), samples));
+            .map(|(at, samples)| located(self.merged.chain_of(at), samples));
         (chains, all.collect())
     }
+}
+
+fn samples_of(counted: &CountedChain, contexts: &[ChainContext]) -> ChainSamples {
+    let ChainContext { comm, slice, .. } = contexts[counted.context as usize];
+    ChainSamples { comm, slice, totals: counted.totals }
 }
 
 /// Calls `take` with each chain and its samples.

@@ -12,7 +12,7 @@ pub use cut::last as last_cut;
 
 use super::Source;
 use super::lines::{Line, LineReader};
-use crate::collector::{Collector, FrameRef, OpenSample};
+use crate::collector::{ChainSamples, Collector, FrameRef};
 use crate::error::Error;
 use crate::intern::Interner;
 use std::io::Read;
@@ -55,7 +55,7 @@ pub struct PerfScript {
 /// A sample whose end has not come yet.
 struct PendingSampleText {
     /// `None`: it is left out, its frames are passed over.
-    open: Option<OpenSample>,
+    open: Option<ChainSamples>,
     /// What followed the event in the header.
     rest: Vec<u8>,
     has_chain: bool,
