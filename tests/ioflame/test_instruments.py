@@ -15,14 +15,20 @@ from ioflame.present.formats import FORMATS, Asked, format_of
 from ioflame.present.parts import PARTS
 from ioflame.present.stacks import Stacks
 from ioflame.stages.observed import analyse_observed
+from tests.places import ROOT
 from tests.records import run_record
 from viz.flame.stacks import Stack
 
-MODULES = (perf, iolat, ladder, offcpu, runqlat, pmp, null)
+FIRST = (perf, iolat, ladder, offcpu, runqlat, pmp, null)
 
 
 def test_every_file_is_found_in_the_order_of_the_windows() -> None:
-    assert tuple(INSTRUMENTS.values()) == tuple(module.INSTRUMENT for module in MODULES)
+    files = {path.stem for path in (ROOT / "ioflame" / "instruments").glob("*.py")} - {"__init__", "instrument"}
+    assert set(INSTRUMENTS) == files
+    first = [module.INSTRUMENT for module in FIRST]
+    assert [one for one in INSTRUMENTS.values() if one in first] == first
+    places = [one.place for one in INSTRUMENTS.values()]
+    assert places == sorted(set(places)), "two instruments have one place"
     assert all(name == one.name for name, one in INSTRUMENTS.items())
 
 

@@ -118,14 +118,19 @@ def pmp() -> Pmp:
     )  # fmt: skip
 
 
+def results() -> dict[str, object]:
+    """What instruments leave, by file: a new one has a row here, which the tests of pages and of `show` take."""
+    return {
+        Files.LADDER: ladder(), Files.IO_LATENCY: io_latency(), Files.OFF_CPU: off_cpu(), Files.RUN_QUEUE: run_queue(),
+        Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(),
+    }  # fmt: skip
+
+
 def observed(stacks: Sequence[Stack] | None = None, **instead: object) -> Observed:
     """All that there is. stacks: off the CPU, by state; instead: results of their own, by the names of `Files`"""
     pmp_stacks = [Stack(("db_bench", "rocksdb::Get", "pread64", "uninterruptible_[D]"), 10**9, 100, "libc+k", 2)]
-    made = {
-        "LADDER": ladder(), "IO_LATENCY": io_latency(), "OFF_CPU": off_cpu(), "RUN_QUEUE": run_queue(),
-        "WALL_CLOCK": wall_clock(), "PMP": pmp(), "LOCKS": locks(),
-    }  # fmt: skip
-    found = only(**(made | instead))
+    found = only(**instead)
+    found.results = {**results(), **found.results}
     found.graphs = [off_cpu_graph(off_stacks() if stacks is None else stacks, 20_000.0), pmp_graph(pmp_stacks)]
     found.rx_lat_us = 104.0
     return found

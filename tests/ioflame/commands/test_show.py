@@ -18,13 +18,12 @@ from ground.errors import EXIT_OK
 from ground.results.categories import read_categories
 from ground.results.files import Files
 from ground.results.operations import Operation
-from ground.results.pmp import write
 from ground.system.atomic_files import write_json
 from ground.text.tsv import Row, tsv
 from ioflame.cli import main
 from ioflame.present.parts import PARTS
 from tests.ground.results.test_older_runs import KEPT
-from tests.viz.observers import locks, pmp
+from tests.viz.observers import results
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +33,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(KEPT) as archive:
         archive.extractall(base, filter="data")
     directory = base / "run-0.1.0"
-    write(pmp(), directory / Files.PMP)
-    write(locks(), directory / Files.LOCKS)
+    for name, result in results().items():
+        if not (directory / name).exists():
+            write_json(directory / name, result)
     own = read_categories(directory)
     write_json(directory / Files.OPERATIONS, [Operation("get", "one key", 100.0, 31, 0.5, None, 9.0, 5.5, own)])
     return directory
