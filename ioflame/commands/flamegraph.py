@@ -1,9 +1,7 @@
 """`ioflame flamegraph [FILE]`: a flame graph of anybody's profile, as a drawing or as a page.
 
 FILE is folded stacks (lines `frame;frame;frame WEIGHT`, as every folder writes them), a recording of perf, text of
-perf script, or pprof; `-` or nothing is standard input. The end of OUT's name says its kind: .svg (readable without
-scripts), .html (like a report's page, but without a run), .speedscope.json, .firefox.json (profiler.firefox.com),
-.pb.gz (pprof: go tool pprof -http=: OUT).
+perf script, or pprof; `-` or nothing is standard input. The end of OUT's name says its kind.
 
 examples:
   ioflame flamegraph perf.data -o perf.html
@@ -38,7 +36,7 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "flamegraph",
         help="a flame graph of folded stacks, perf.data, pprof or perf script text",
-        description=__doc__,
+        description=f"{__doc__}\n{_kinds()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="the profile; - is standard input")
@@ -72,6 +70,11 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--view", default="owner", metavar="NAME", help="which view of the rules (default: owner)")
     parser.set_defaults(run=run)
+
+
+def _kinds() -> str:
+    width = max(map(len, FORMATS))
+    return "\n".join(["OUT:", *(f"  {end:{width}}  {one.opens.format(out='OUT')}" for end, one in FORMATS.items())])
 
 
 def run(arguments: argparse.Namespace) -> int:
