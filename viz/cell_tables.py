@@ -123,7 +123,7 @@ def checks_tables(runs: Mapping[str, RunRecord]) -> list[Breakdown]:
     rows = [[name, *(of_run[name].verdict.value if name in of_run else "-" for of_run in checks)] for name in names]
     numbers = [str(number) for number in range(1, len(checks) + 1)]
     trees = [
-        f"{number}: {called}: {record.database.get('levels') or 'unknown tree'}"
+        f"{number}: {called}: {record.database.levels or 'unknown tree'}"
         for number, (called, record) in zip(numbers, runs.items(), strict=True)
     ]
     remarks = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ground.results.checks import Check
+from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
 
 __all__ = (
@@ -306,6 +307,8 @@ class Target:
 class RunRecord:
     """`run.json`: what was asked, where it ran, what was started and what was counted.
 
+    options, host, tools: open lists, value by name: which names there are depends on the command, the host and the
+                     build. They are shown and compared as they are; a name that is looked up may not be there
     expected:        what has to hold of the tree; the analysis proves it from `database`, the log and the profile
     missing:         what an interrupted or failed run lacks; empty for a whole one
     roles:           tids by what they do, of a workload that writes; empty for others
@@ -325,7 +328,7 @@ class RunRecord:
     pid: int = 0
     host: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
-    database: dict[str, str] = field(default_factory=dict)
+    database: DatabaseFacts = field(default_factory=DatabaseFacts)
     engine_result: dict[str, float] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
     seeds: list[SeedRange] = field(default_factory=list)

@@ -15,17 +15,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from ground.errors import IoflameError, MeasurementError, UsageError, error_of_system
+from ground.results.database_facts import DatabaseFacts
 from ground.results.files import Files
 from ground.results.record import SCHEMA, RunRecord, Window
 from ground.results.redaction import is_abandoned
 from ground.system.atomic_files import read_json, write_json, write_whole
 
-__all__ = ("Run", "check_writable", "new_directory", "open_run", "read_or_none")
+__all__ = ("Run", "check_writable", "new_directory", "open_run", "read_or_none", "read_record")
 
 _T = TypeVar("_T")
 
@@ -49,7 +50,9 @@ class Run:
 
     def save(self) -> None:
         """Writes `run.json` whole or not at all, so that a reader never sees half a record."""
-        write_json(self.path(Files.RECORD), self.record)
+        write_json(
+            self.path(Files.RECORD), {**msgspec.to_builtins(self.record), "database": self.record.database.as_text()}
+        )
 
     def save_series(self, series: list[Window]) -> None:
         """Keeps the counters second by second (`series.json`), for plots and intervals."""
@@ -128,10 +131,23 @@ def open_run(directory: Path) -> Run:
             means="the next ioflame attach with the same --out removes what holds any",
             mend=shlex.join(["rm", "-r", str(directory)]),
         )
-    record = read_json(path, RunRecord, f"a run record of schema {SCHEMA}")
+    record = read_record(path)
     if record.schema != SCHEMA:
         raise MeasurementError(f"{path} has schema {record.schema}; this ioflame reads schema {SCHEMA}")
     return Run(directory, record)
+
+
+def read_record(path: Path) -> RunRecord:
+    """Of any schema. MeasurementError as `read_json` has it."""
+    what = f"a run record of schema {SCHEMA}"
+    found = read_json(path, dict[str, Any], what)
+    try:
+        text = msgspec.convert(found.pop("database", {}), dict[str, str])
+        record = msgspec.convert(found, RunRecord)
+        record.database = DatabaseFacts.of_text(text)
+    except ValueError as error:  # msgspec's are such
+        raise MeasurementError(f"{path} is not {what}: {error}") from None
+    return record
 
 
 def _nearest_run(directory: Path) -> str:

@@ -75,7 +75,7 @@ def _facts(record: RunRecord, in_all: Collection[str]) -> dict[str, str]:
     if profile:
         facts |= {"call graphs": profile.callgraph, "scope": profile.scope, "frequency": f"{profile.frequency} Hz"}
     facts |= {f"option {name}": value for name, value in record.options.items() if name not in _OWN}
-    facts |= {f"database {name}": value for name, value in record.database.items() if name not in _OWN}
+    facts |= {f"database {name}": value for name, value in record.database.as_text().items() if name not in _OWN}
     facts |= {f"tool {name}": value for name, value in record.tools.items() if name != "engine"}
     facts["host"] = describe_host(record.host) if record.host else "-"
     facts |= {f"host {name}": value for name, value in record.host.items() if name not in ("cpu", "cpus")}
@@ -98,7 +98,7 @@ def _facts(record: RunRecord, in_all: Collection[str]) -> dict[str, str]:
 
 def _without_place(record: RunRecord, value: str) -> str:
     """A file in the database, or in the run, by its name alone: each run has its own."""
-    places = [record.database.get("directory", ""), record.options.get("out", "")]
+    places = [record.database.directory, record.options.get("out", "")]
     within = any(place and Path(value).is_relative_to(Path(place).absolute()) for place in places)
     return Path(value).name if within else value
 

@@ -16,6 +16,7 @@ from collectors.schedule import REPORT_LAG_SECONDS
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.checks import Verdict, render_checks, worst
+from ground.results.database_facts import DatabaseFacts
 from ground.results.record import SCHEMA, Expectation, RunRecord, SeedRange
 from ground.results.run import Run, check_writable
 from ground.system.cpus import held_on
@@ -276,25 +277,24 @@ def describe_tree(tree: Tree) -> str:
     return ", ".join(f"L{level.level} {level.files} files {level.mib} MiB" for level in tree.levels)
 
 
-def describe_database(job: Job, tree: Tree) -> dict[str, str]:
+def describe_database(job: Job, tree: Tree) -> DatabaseFacts:
     """The database as a run's record keeps it."""
     shape = job.sizing.shape
     levels = describe_tree(tree)
     cache = f"block cache {format_bytes(job.sizing.cache_size)}" if job.engine.about.block_cache else "no block cache"
-    entries = {} if tree.memtable_entries is None else {"memtable_entries": str(tree.memtable_entries)}
-    return {
-        "directory": str(job.db_dir),
-        "device": device_of(job.db_dir).name,
-        "num_keys": str(shape.num_keys),
-        "data_bytes": str(shape.data_bytes),
-        "cache_size": str(job.sizing.cache_size),
-        "levels": levels,
-        **entries,
-        "configuration": job.configuration.name,
-        "cached": str(job.configuration.cached_by_engine).lower(),
-        "direct": str(job.configuration.direct).lower(),
-        "l0_files": str(sum(level.files for level in tree.levels if level.level == 0)),
-        "description": f"{format_count(shape.num_keys)} keys, {format_bytes(shape.data_bytes)}, blocks of "
+    return DatabaseFacts(
+        directory=str(job.db_dir),
+        device=device_of(job.db_dir).name,
+        num_keys=shape.num_keys,
+        data_bytes=shape.data_bytes,
+        cache_size=job.sizing.cache_size,
+        levels=levels,
+        memtable_entries=tree.memtable_entries,
+        configuration=job.configuration.name,
+        cached=job.configuration.cached_by_engine,
+        direct=job.configuration.direct,
+        l0_files=sum(level.files for level in tree.levels if level.level == 0),
+        description=f"{format_count(shape.num_keys)} keys, {format_bytes(shape.data_bytes)}, blocks of "
         f"{format_bytes(shape.block_size)}, {cache}, "
         f"{'O_DIRECT' if job.configuration.direct else 'buffered reads'}; {levels}",
-    }
+    )

@@ -83,14 +83,14 @@ def measure(
         run.save()
     if job.options.allow_host_changes and not job.configuration.direct:
         drop_page_cache()
-        record.database["page_cache"] = "dropped before the workload started"
+        record.database.page_cache = "dropped before the workload started"
     lifetime = job.lifetime
     database.begin(job.options.workload)
     log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
     argv = job.command(seeds, report, job.asked_seconds)
     if job.options.memory_limit is not None:
         argv = [*children.within(limited_memory(job.options.memory_limit)), *argv]
-        record.database["memory_limit"] = str(job.options.memory_limit)
+        record.database.memory_limit = job.options.memory_limit
         # What another group has read would be found there, beyond any limit.
         drop_files(job.db_dir.glob(job.engine.about.data_files))
     elif job.configuration.cached_by_engine and not job.configuration.direct and not job.options.allow_host_changes:
@@ -110,7 +110,7 @@ def measure(
 
     def end() -> None:
         _end(job, child, run, reporter)
-        record.database["levels_after"] = describe_tree(_tree_after(job, database, run, children, reporter))
+        record.database.levels_after = describe_tree(_tree_after(job, database, run, children, reporter))
         record.seeds = list(database.seeds)
         run.save()
 

@@ -114,4 +114,4 @@ def database_facts(measured: Mapping[str, CellRuns]) -> list[str]:
     if record is None:
         return []
     slow = ["assertions on: slower than a release build"] * (record.tools.get("engine_assertions") == "yes")
-    return [*filter(None, [record.database.get("description", "").partition(";")[0]]), *slow]
+    return [*filter(None, [(record.database.description or "").partition(";")[0]]), *slow]

@@ -165,7 +165,7 @@ def _what_ran(run: Run, tables: RunTables, place: Mapping[str, object]) -> None:
     record = run.record
     tools, host = record.tools, record.host
     label = tools.get("engine", "unknown")
-    settings = json.dumps({"options": record.options, "database": record.database}, sort_keys=True)
+    settings = json.dumps({"options": record.options, "database": record.database.as_text()}, sort_keys=True)
     raw = run.path(Files.PERF_DATA)
     # Of older runs neither is known: then the build is its version, the host what it looks like.
     artifact = tools.get("engine_artifact") or f"version {label}"
@@ -175,7 +175,7 @@ def _what_ran(run: Run, tables: RunTables, place: Mapping[str, object]) -> None:
     row: dict[str, object] = {
         "campaign": "", "session": None, "arm": "", "base": "", "twin": False, "created": utc(record.created),
         "engine": record.engine, "workload": workload, "test": test, "threads": record.threads, "factor": "",
-        "label": label, "host": _host(host), "artifact": artifact, "tree": record.database.get("levels", ""),
+        "label": label, "host": _host(host), "artifact": artifact, "tree": record.database.levels or "",
         "probability": 1.0, "ioflame": record.ioflame, "source": "ioflame", "settings": settings,
         "raw_path": str(raw) if raw.exists() else "", "raw_sha256": _sha256(raw) if raw.exists() else "",
     }  # fmt: skip

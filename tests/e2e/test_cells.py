@@ -115,11 +115,11 @@ def test_cells_of_factors_share_a_database_and_what_the_engine_lacks_is_left_out
     assert err.count("load 200,000 keys") == 1
     assert list((tmp_path / "db").rglob("*.sst"))
     limited = {run.cell: open_run(directory / run.runs["mixed"]).record for run in record.runs if run.runs}
-    assert all(one.database["memory_limit"] == str(200 << 20) for one in limited.values())
+    assert all(one.database.memory_limit == 200 << 20 for one in limited.values())
     assert len(list((tmp_path / "store").glob("v1/runs/*/*.parquet"))) == len(limited)
     for one in limited.values():
         assert_explained(ioflame, one, own, "--scale=smoke", "--db-dir", tmp_path / "db")
-    levels = {one.database[name] for one in limited.values() for name in ("levels", "levels_after")}
+    levels = {found for one in limited.values() for found in (one.database.levels, one.database.levels_after)}
     assert len(levels) == 1
     (mmap, pread) = (limited[f"{name}, limited"] for name in ("mmap", "pread"))
     # It reads by page faults alone.

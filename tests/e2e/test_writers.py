@@ -41,7 +41,7 @@ def test_a_writer_beside_readers_is_a_row_of_its_own(ioflame: Ioflame, tmp_path:
     assert [lost.kind for lost in record.unobserved] == ["ladder"]
     assert (len(record.roles["reader"]), len(record.roles["writer"])) == (2, 1)
     # Its page cache was bounded, and larger than this small database, which is said.
-    assert record.database["memory_limit"] == str(256 << 20)
+    assert record.database.memory_limit == 256 << 20
     assert "buffered reads within 256 MiB" in checks["page cache"].value
     assert checks["page cache"].verdict.value == "warn"
     # N readers and a writer take N + 1 seeds.

@@ -7,6 +7,7 @@ from typing import Any
 
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
+from ground.results.database_facts import DatabaseFacts
 from ground.results.findings import Finding
 from ground.results.interval import Interval
 from ground.results.record import RunRecord, Window
@@ -64,7 +65,7 @@ def record(**changes: Any) -> RunRecord:
         "options": {"scale": "smoke", "out": "runs"},
         "host": {"cpus": "2", "cpu": "Model", "kernel": "6.1", "distribution": "Debian", "hypervisor": "yes"},
         "tools": {"engine": "7.8.3", "perf": "6.1", "engine_assertions": "yes"},
-        "database": {"description": "1,000 keys", "device": "vda"},
+        "database": DatabaseFacts(description="1,000 keys", device="vda"),
         "windows": windows,
         "profile": profile_facts(why=["no hardware counter"], samples=105, weight=1_000_000_000),
         "metrics": {"qps": 10000.0, "cpuPer": 20.0, "usPer": 8.0, "syPer": 12.0, "readsPerQuery": 0.5, "rx.lat": 100.0},

@@ -13,6 +13,7 @@ import pytest
 from ground.results.categories import Categories, Category
 from ground.results.cells import Baseline, CellOutcome, CellsRecord, CellsRun, Judged
 from ground.results.checks import Check, Verdict
+from ground.results.database_facts import DatabaseFacts
 from ground.results.record import SCHEMA, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws
 from ioflame.analysis.cell_draws import CellRuns, MeasuredRun
@@ -63,7 +64,7 @@ def measured(qps: int, cpu_us: float, weights: Sequence[int] = (40, 20, 40), rea
     record = RunRecord(SCHEMA, "0", "now", "readrandom", "rocksdb", 1, {})
     record.profile = ProfileFacts("cpu-clock", "ns", 999, "system", "fp", [], samples=1000, weight=10, coverage=0.9)
     record.checks = [Check("LSM tree", Verdict.OK, "L7")]
-    record.database = {"levels": "L7 2 files", "description": "10 keys; L7"}
+    record.database = DatabaseFacts(levels="L7 2 files", description="10 keys; L7")
     view = shares(*weights)
     return MeasuredRun(record, {"owner": view, "leaf": replace(view, view="leaf")}, seconds(qps, cpu_us, reads))
 

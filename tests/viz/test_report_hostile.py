@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ground.results.checks import Check, Verdict
+from ground.results.database_facts import DatabaseFacts
 from tests.viz.categorised import read_categorised
 from tests.viz.conftest import Opener
 from tests.viz.runs import view
@@ -39,7 +40,7 @@ def hostile() -> str:
         EVIL,
         workload=EVIL,
         tools={"engine": EVIL},
-        database={"description": EVIL},
+        database=DatabaseFacts(description=EVIL),
         checks=[Check(EVIL, Verdict.FAILED, EVIL, EVIL, EVIL)],
         missing=[EVIL],
     )

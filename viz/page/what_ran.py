@@ -22,12 +22,12 @@ def what_ran(view: RunView) -> Markup:
         build += ", assertions on: slower than a release build"
     facts = [
         ("engine", f"{build}; symbols: {record.tools.get('engine_symbols', 'unknown')}"),
-        ("database", record.database.get("description", "unknown")),
+        ("database", record.database.description or "unknown"),
         ("host", describe_host(record.host) if record.host else "unknown"),
     ]
     more = [
         ("workload", f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}"),
-        ("device", record.database.get("device", "unknown")),
+        ("device", record.database.device or "unknown"),
         ("recorded", f"{record.created} by ioflame {record.ioflame}, perf {record.tools.get('perf', '?')}"),
     ]
     if profile is not None:

@@ -143,14 +143,13 @@ def _figure(record: RunRecord, name: str, form: str) -> str:
 
 def _head(record: RunRecord, width: int) -> list[str]:
     """What ran, the database, the host, the profile: an entry each, folded."""
-    database = record.database
     build = record.build
     if record.tools.get("engine_assertions") == "yes":
         build += " (assertions on: slower than a release build)"
     where = f" on CPU {record.options['cpus']}" if "cpus" in record.options else ""
     lines = [f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}{where}, {build}"]
-    if database:
-        lines.append(f"database: {database.get('description', '')}")
+    if record.database.description is not None:
+        lines.append(f"database: {record.database.description}")
     if record.host:
         lines.append(f"host: {describe_host(record.host)}; perf {record.tools.get('perf', '?')}")
     profile = record.profile

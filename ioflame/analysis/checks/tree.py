@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ground.results.categories import Category
 from ground.results.checks import Check, Verdict
+from ground.results.database_facts import DatabaseFacts
 from ground.results.record import RunRecord
 
 __all__ = ("filter_proof", "tree_proofs")
@@ -24,12 +25,12 @@ def tree_proofs(record: RunRecord, compacted_gb: float | None) -> Iterator[Check
 
     compacted_gb: what the reading process wrote by flushes and compactions; None where its log does not state it
     """
-    if "levels" not in record.database:
+    if record.database.levels is None:
         return
     if record.expected.tree == "changing":
         # What it has to prove instead: write_proofs.
         return
-    yield from _level_proofs(record.database, record.expected.levels)
+    yield from _level_proofs(record.database, record.database.levels, record.expected.levels)
     if not record.windows:
         return
     if compacted_gb is None:
@@ -56,8 +57,8 @@ def tree_proofs(record: RunRecord, compacted_gb: float | None) -> Iterator[Check
     )
 
 
-def _level_proofs(database: dict[str, str], wanted: str) -> Iterator[Check]:
-    before, after = database["levels"], database.get("levels_after")
+def _level_proofs(database: DatabaseFacts, before: str, wanted: str) -> Iterator[Check]:
+    after = database.levels_after
     count = len([part for part in before.split(", ") if part])
     fits = {"any": True, "several": count > 1, "one": count == 1}[wanted]
     yield Check(
@@ -67,7 +68,7 @@ def _level_proofs(database: dict[str, str], wanted: str) -> Iterator[Check]:
         "" if fits else f"the step is defined for {wanted} non-empty level{'s' * (wanted == 'several')}, not {count}",
         "" if fits else "more NUM_KEYS" if wanted == "several" else "make io-efficiency   (it compacts the tree first)",
     )
-    entries, files = database.get("memtable_entries", "?"), database.get("l0_files", "?")
+    entries, files = ("?" if one is None else str(one) for one in (database.memtable_entries, database.l0_files))
     empty = (entries, files) == ("0", "0")
     yield Check(
         "memtable and L0",

@@ -32,9 +32,9 @@ def workload_checks(record: RunRecord) -> Iterator[Check]:
             )
     elif record.expected.write_rate or record.expected.tree == "unchanged":
         yield Check("keys found", Verdict.WARN, "unknown", "the engine's closing line is missing from its log")
-    limit = int(record.database.get("memory_limit", 0))
-    if record.database.get("direct") == "false" and limit:
-        data = int(record.database.get("data_bytes", 0))
+    database = record.database
+    limit, data, cache = database.memory_limit or 0, database.data_bytes or 0, database.cache_size or 0
+    if database.direct is False and limit:
         few = data < _DATA_TO_LIMIT * limit
         yield Check(
             "page cache",
@@ -43,18 +43,17 @@ def workload_checks(record: RunRecord) -> Iterator[Check]:
             "most of the data fit into it: reads that it answers never reach the device" if few else "",
             "a smaller MEMORY_LIMIT or more NUM_KEYS" if few else "",
         )
-    elif record.database.get("direct") == "false":
+    elif database.direct is False:
         yield Check(
             "page cache",
             Verdict.NOTE,
-            f"buffered reads; it was {record.database.get('page_cache', 'not dropped, and may be warm')}",
+            f"buffered reads; it was {database.page_cache or 'not dropped, and may be warm'}",
             "reads that it answers never reach the device: readsPerQuery says how many did",
             "a CONFIG that reads with O_DIRECT, MEMORY_LIMIT, or --allow-host-changes to drop it first",
         )
-    data, cache = int(record.database.get("data_bytes", 0)), int(record.database.get("cache_size", 0))
     if data and cache:
         ratio = data / cache
-        cached = record.database.get("cached") == "true"
+        cached = bool(database.cached)
         io_bound = ratio >= _DATA_TO_CACHE or cached
         yield Check(
             "IO-bound" if not cached else "cached",

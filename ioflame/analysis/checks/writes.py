@@ -44,11 +44,13 @@ def write_proofs(
 
 def _rate_check(record: RunRecord, writer: Sequence[tuple[float, int]]) -> Check:
     """The writer's bytes against its limit, over all of its life."""
-    size = int(record.database["data_bytes"]) // int(record.database["num_keys"])
+    data, keys = record.database.data_bytes, record.database.num_keys
+    if not data or not keys:
+        return Check("write rate", Verdict.WARN, "unknown", "the record does not say how large the database is")
     if not writer:
         return Check("write rate", Verdict.WARN, "unknown", "the client printed no line of its writer")
     seconds, operations = writer[-1]
-    rate = operations * size / seconds
+    rate = operations * (data // keys) / seconds
     held = abs(rate / record.expected.write_rate - 1) <= _RATE
     return Check(
         "write rate",

@@ -19,6 +19,7 @@ from collectors.symbol_count import probes_of
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results import record as records
+from ground.results.database_facts import DatabaseFacts
 from ground.results.record import SCHEMA, RunRecord
 from ground.results.redaction import Redaction
 from ground.results.run import check_writable
@@ -240,10 +241,10 @@ def new_record(job: AttachJob) -> RunRecord:
         comm = program = "?"
     threads = sum(len(process.threads()) for process in job.target.processes)
     device = job.device
-    database = {"description": "files on no block device", "device": "none"}
+    database = DatabaseFacts(description="files on no block device", device="none")
     if device is not None:
         told = "as asked" if options.device is not None else "most open files are there; --device DIR names another"
-        database = {"description": f"on device {device.name} ({told})", "device": device.name}
+        database = DatabaseFacts(description=f"on device {device.name} ({told})", device=device.name)
     return RunRecord(
         schema=SCHEMA,
         ioflame=__version__,

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from ground.errors import IoflameError, MeasurementError
 from ground.results.files import Files
-from ground.results.record import RunRecord
 from ground.results.redaction import Redaction, end_redaction, is_abandoned
-from ground.results.run import Run
-from ground.system.atomic_files import read_json, write_whole
+from ground.results.run import Run, read_record
+from ground.system.atomic_files import write_whole
 from ioflame.measure.attach.job import AttachJob
 
 __all__ = ("forget_abandoned", "hide_in_record", "hide_waits", "redacted", "without_words")
@@ -57,7 +56,7 @@ def forget_abandoned(out: Path) -> list[str]:
         # Another user's, or one that ends now, is none of ours.
         with contextlib.suppress(OSError, IoflameError):
             if not directory.is_symlink() and is_abandoned(directory):
-                _forget_all(Run(directory, read_json(directory / Files.RECORD, RunRecord)))
+                _forget_all(Run(directory, read_record(directory / Files.RECORD)))
                 found.append(str(directory))
     return found
 

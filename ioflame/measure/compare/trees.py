@@ -68,7 +68,7 @@ def placed(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter)
             except MeasurementError as error:
                 record.not_comparable.append(f"arm {arm.name} cannot open the tree: {error.what}")
                 continue
-            recorded.database = describe_database(arm.job, trees[arm.name])
+            recorded.database = describe_database(arm.job, trees[arm.name]).as_text()
         going.save()
         yield Placed(found, trees, seeds) if not record.not_comparable else None
 

@@ -4,6 +4,7 @@ import pytest
 
 from ground.results.categories import Category
 from ground.results.checks import Verdict
+from ground.results.database_facts import DatabaseFacts
 from ground.results.record import Expectation
 from ioflame.analysis.checks.tree import filter_proof, tree_proofs
 from tests.records import run_record, window
@@ -19,9 +20,7 @@ def verdicts(
 ) -> dict[str, Verdict]:
     record = run_record(expected=Expectation(levels))
     record.windows = [window("plain", process_write_bytes=written)]
-    record.database = {"levels": before, "memtable_entries": entries, "l0_files": l0}
-    if after is not None:
-        record.database["levels_after"] = after
+    record.database = DatabaseFacts(levels=before, memtable_entries=int(entries), l0_files=int(l0), levels_after=after)
     return {check.name: check.verdict for check in tree_proofs(record, RocksDB().compacted_gb(log))}
 
 
@@ -54,7 +53,7 @@ def test_a_tree_that_changed_while_it_was_read_fails() -> None:
 def test_why_the_log_says_nothing_of_compactions() -> None:
     """An engine that was ended has not printed its statistics; only one that came to its end prints others."""
     record = run_record()
-    record.windows, record.database = [window("plain")], {"levels": ONE, "levels_after": ONE}
+    record.windows, record.database = [window("plain")], DatabaseFacts(levels=ONE, levels_after=ONE)
 
     def means() -> str:
         return next(check.means for check in tree_proofs(record, None) if check.name == "compaction in the log")

@@ -11,6 +11,7 @@ import pytest
 
 from collectors.queries import QueryReportWithWriter, queries_by_second
 from ground.results.checks import Verdict
+from ground.results.database_facts import DatabaseFacts
 from ground.results.metrics import window_metrics
 from ground.results.off_cpu import OffStack
 from ground.results.record import Expectation, RoleCounters, Target
@@ -79,7 +80,7 @@ def proofs(
     closing: float, rates: list[int], writer: int, seconds: float = 10.0, calls: int = 2, counts_stalls: bool = True
 ) -> dict[str, Verdict]:
     record = run_record("x", expected=Expectation(tree="changing", write_rate=2 << 20))
-    record.database = {"data_bytes": "420000", "num_keys": "1000"}
+    record.database = DatabaseFacts(data_bytes=420000, num_keys=1000)
     record.engine_result = {"operations": closing}
     record.writes = {"stall_seconds": 0.0, "uptime": seconds}
     roles = {"reader": RoleCounters(1, 1, 0, calls), "writer": RoleCounters(1, 1, 0, writer)}

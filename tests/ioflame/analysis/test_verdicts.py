@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ground.results.checks import Verdict
+from ground.results.database_facts import DatabaseFacts
 from ground.results.record import ProfileFacts, RunRecord, Unobserved
 from ioflame.analysis.checks.whole_run import run_checks
 from tests.records import profile_facts, run_record, window
@@ -25,7 +26,7 @@ def record(**changes: object) -> RunRecord:
     made = run_record()
     made.profile = good_profile()
     made.engine_result = {"found": 10.0, "reads": 10.0}
-    made.database = {"data_bytes": str(40 << 20), "cache_size": str(1 << 20)}
+    made.database = DatabaseFacts(data_bytes=40 << 20, cache_size=1 << 20)
     read = {"storage_reads": 1000, "storage_read_bytes": 8_192_000, "process_read_bytes": 8_192_000}
     counted = {"queries": 1000, "cpu_ns": 10**7, "accounted_ns": 10**7, **read}
     made.windows = [window("warm-up", 1.0, "flat"), *(window(kind, **counted) for kind in ("plain", "perf", "plain"))]
@@ -112,7 +113,7 @@ def test_reads_that_found_nothing_fail_the_run() -> None:
 
 
 def test_a_cache_too_large_for_the_data_is_seen() -> None:
-    assert verdict(record(database={"data_bytes": "1000", "cache_size": "100"}), "IO-bound") is Verdict.WARN
+    assert verdict(record(database=DatabaseFacts(data_bytes=1000, cache_size=100)), "IO-bound") is Verdict.WARN
 
 
 def test_two_accounts_of_cpu_time_must_agree() -> None:

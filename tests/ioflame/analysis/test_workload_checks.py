@@ -8,6 +8,7 @@ import pytest
 
 from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict
+from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
 from ground.results.record import Expectation, HostTimes, RoleCounters
 from ioflame.analysis.checks.profile import profile_checks
@@ -46,15 +47,15 @@ def test_a_client_without_a_closing_line_is_doubted_where_it_reads() -> None:
 @pytest.mark.parametrize(
     ("database", "name", "verdict"),
     [
-        ({"data_bytes": "4000", "cache_size": "100"}, "IO-bound", Verdict.OK),
-        ({"data_bytes": "1000", "cache_size": "100"}, "IO-bound", Verdict.WARN),
-        ({"data_bytes": "1000", "cache_size": "100", "cached": "true"}, "cached", Verdict.OK),
-        ({"direct": "false"}, "page cache", Verdict.NOTE),
-        ({"direct": "false", "memory_limit": "1000", "data_bytes": "2000"}, "page cache", Verdict.OK),
-        ({"direct": "false", "memory_limit": "1000", "data_bytes": "1999"}, "page cache", Verdict.WARN),
+        (DatabaseFacts(data_bytes=4000, cache_size=100), "IO-bound", Verdict.OK),
+        (DatabaseFacts(data_bytes=1000, cache_size=100), "IO-bound", Verdict.WARN),
+        (DatabaseFacts(data_bytes=1000, cache_size=100, cached=True), "cached", Verdict.OK),
+        (DatabaseFacts(direct=False), "page cache", Verdict.NOTE),
+        (DatabaseFacts(direct=False, memory_limit=1000, data_bytes=2000), "page cache", Verdict.OK),
+        (DatabaseFacts(direct=False, memory_limit=1000, data_bytes=1999), "page cache", Verdict.WARN),
     ],
 )
-def test_what_memory_answers_is_said(database: dict[str, str], name: str, verdict: Verdict) -> None:
+def test_what_memory_answers_is_said(database: DatabaseFacts, name: str, verdict: Verdict) -> None:
     assert said(database=database)[name].verdict is verdict
 
 
