@@ -10,23 +10,26 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from ground.errors import UsageError
+from workloads.steps import Step
 
 __all__ = ("KINDS", "check_definition")
 
-_TEXT, _TRUTH, _PART, _FLAGS = "text", "true or false", "a number with a point", "a table of flags"
-_WHOLE = "a whole number"
-# The kinds of definition, each with its keys and what they hold.
-KINDS: dict[str, dict[str, str]] = {
-    "step": {"about": _TEXT, "benchmarks": _TEXT, "changes_tree": _TRUTH, "rewrites": _PART,
-             "settles": _TRUTH, "creates": _TRUTH, "threads": _WHOLE, "like": _TEXT, "flags": _FLAGS},
-    "workload": {
-        "about": _TEXT, "benchmarks": _TEXT, "levels": _TEXT, "filters": _TEXT, "like": _TEXT, "flags": _FLAGS,
-        "writes": _TRUTH, "write_rate": _WHOLE, "creates": _TRUTH, "threads": _WHOLE,
-        "compacts": _TRUTH, "missing_keys": _TRUTH,
-    },
-    "configuration": {"about": _TEXT, "block_align": _TRUTH, "cache": _TEXT, "flags": _FLAGS},
+_HOLDS = {
+    str: "text", bool: "true or false", float: "a number with a point", int: "a whole number", dict: "a table of flags",
 }  # fmt: skip
+# What only an engine's steps have, and only its workloads.
+_OF_STEPS = {"changes_tree", "rewrites", "settles"}
+_OF_WORKLOADS = {"levels", "filters", "writes", "write_rate", "compacts", "missing_keys"}
+_STEP: dict[str, type] = {one.name: one.type for one in msgspec.structs.fields(Step)} | {"like": str, "flags": dict}
+# The kinds of definition, each with its keys and the types of what they hold.
+KINDS: dict[str, dict[str, type]] = {
+    "step": {name: kind for name, kind in _STEP.items() if name not in _OF_WORKLOADS},
+    "workload": {name: kind for name, kind in _STEP.items() if name not in _OF_STEPS},
+    "configuration": {"about": str, "block_align": bool, "cache": str, "flags": dict},
+}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _BENCHMARKS = re.compile(r"[a-z0-9]+(,[a-z0-9]+)*")
 _CHOICES = {"levels": ("any", "several", "one"), "filters": ("any", "unused"), "cache": ("all",)}
@@ -40,9 +43,8 @@ def check_definition(kind: str, name: str, definition: Any, known: Mapping[str, 
     for key, value in definition.items():
         if key not in KINDS[kind]:
             raise _wrong(where, f"no {key!r}; it has {', '.join(KINDS[kind])}")
-        wanted = {_TEXT: str, _TRUTH: bool, _PART: float, _WHOLE: int, _FLAGS: dict}[KINDS[kind][key]]
-        if not isinstance(value, wanted):
-            raise _wrong(where, f"{key} = {KINDS[kind][key]}, not {value!r}")
+        if not isinstance(value, KINDS[kind][key]):
+            raise _wrong(where, f"{key} = {_HOLDS[KINDS[kind][key]]}, not {value!r}")
         if key in _CHOICES and value not in _CHOICES[key]:
             raise _wrong(where, f"{key} = {' or '.join(_CHOICES[key])}, not {value!r}")
     if "about" not in definition:
