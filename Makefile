@@ -48,7 +48,7 @@ $(error $(refusal))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-quick test-long test-by-hand lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -107,6 +107,9 @@ test-long: setup-dev ## services, engines, comparisons, experiments, what goes w
 test-by-hand: setup-dev ## what takes an hour, a quiet machine, or half a gigabyte of others' programs
 	tests/setup_by_hand.sh
 	$(PYTEST) -m by_hand
+
+test-hosts: setup-dev ## set-up and a profile in roots of Debian 12, 13 and sid (root, 15 min each)
+	$(BIN)/python -m tests.hosts $(HOSTS)
 
 # clippy links nothing: any file that is there stands for libFuzzer, which need not be compiled then.
 lint: setup-dev ## ruff, mypy, import rules, rustfmt, clippy, shellcheck

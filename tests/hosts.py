@@ -1,0 +1,148 @@
+"""Set-up and a smoke profile as a new user would do them, on other Debians: each in a root of its own (debootstrap).
+
+    make test-hosts                      bookworm, trixie and sid; as root, some 15 minutes each the first time
+    make test-hosts HOSTS=trixie
+
+A root is kept in IOFLAME_HOSTS (default: /var/tmp/ioflame-hosts) and used again; its checkout is made anew. Kernel,
+/proc, /sys, /dev and the Rust toolchain are this host's; packages come from the root's own apt. The profile is analysed
+again without libc's debug symbols, and must come to the same categories. The recording is kept as SUITE.perf.data. Exit
+code 1 where a suite failed; the others are tried all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.places import ROOT
+
+SUITES = ("bookworm", "trixie", "sid")
+_PLACE = Path(os.environ.get("IOFLAME_HOSTS", "/var/tmp/ioflame-hosts"))
+_PACKAGES = "ca-certificates,git,make,gcc,libc6-dev,python3,python3-venv,procps"
+_HOME = Path("root")
+# How a host reaches its mirrors: not ours to know, so it is passed on.
+_PASSED_ON = ("/etc/resolv.conf", "/etc/pip.conf", "/etc/ssl/certs")
+_CERTIFICATES = ("SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
+_MOST_INCOMPLETE = 0.05
+
+
+class SuiteError(Exception):
+    """What a suite was found to do wrong."""
+
+
+def _made(suite: str) -> Path:
+    root = _PLACE / suite
+    if not (root / "usr/bin/git").exists():
+        _PLACE.mkdir(parents=True, exist_ok=True)
+        argv = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", suite, str(root)]
+        with (_PLACE / f"{suite}.debootstrap.log").open("wb") as log:
+            subprocess.run(argv, check=True, stdout=log, stderr=log)
+        # A mirror may be older than its list says.
+        (root / "etc/apt/apt.conf.d/99age").write_text('Acquire::Check-Valid-Until "false";\n', encoding="ascii")
+    for source in map(Path, (*_PASSED_ON, *filter(None, map(os.environ.get, _CERTIFICATES)))):
+        target = root / source.relative_to("/")
+        if source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        elif source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    return root
+
+
+@contextlib.contextmanager
+def _mounted(root: Path) -> Iterator[None]:
+    """This host's /proc, /sys, /dev and Rust toolchain in the root."""
+    cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    rustup = Path(os.environ.get("RUSTUP_HOME", Path.home() / ".rustup"))
+    places = {Path("/proc"): "proc", Path("/sys"): "sys", Path("/dev"): "dev"}
+    places |= {cargo: str(_HOME / ".cargo"), rustup: str(_HOME / ".rustup")}
+    done: list[Path] = []
+    try:
+        for source, name in places.items():
+            (root / name).mkdir(parents=True, exist_ok=True)
+            subprocess.run(["mount", "--rbind", str(source), str(root / name)], check=True)
+            done.append(root / name)
+            subprocess.run(["mount", "--make-rslave", str(root / name)], check=True)
+        yield
+    finally:
+        for place in reversed(done):
+            subprocess.run(["umount", "-R", "-l", str(place)], check=False)
+
+
+def _inside(root: Path, command: str, log: Path) -> float:
+    """Seconds that it took; SuiteError with the last lines of its log where it ended with more than a failed check (1)."""
+    path = f"/{_HOME}/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    words = ["env", f"HOME=/{_HOME}", f"PATH={path}", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp"]
+    begun = time.monotonic()
+    with log.open("ab") as file:
+        argv = ["chroot", str(root), *words, "sh", "-c", f"cd /{_HOME}/ioflame && {command}"]
+        code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
+    if code > 1:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+        raise SuiteError(f"{command}: exit code {code}; {log} ends with:\n    " + "\n    ".join(lines))
+    return time.monotonic() - begun
+
+
+def _shares(run: Path) -> dict[str, float]:
+    rows = json.loads((run / "categories.json").read_text(encoding="utf-8"))["rows"]
+    return {row["name"]: row["share"] for row in rows}
+
+
+def _incomplete(run: Path) -> float:
+    profile = json.loads((run / "run.json").read_text(encoding="utf-8"))["profile"]
+    if profile["callgraph"] != "fp":
+        raise SuiteError(f"stacks were recorded by {profile['callgraph']}: frame pointers were thought to be of no use")
+    return float(profile["incomplete_weight"] / profile["weight"])
+
+
+def tried(suite: str) -> str:
+    """What a suite showed, in a line."""
+    root, log = _made(suite), _PLACE / f"{suite}.log"
+    log.unlink(missing_ok=True)
+    checkout = root / _HOME / "ioflame"
+    shutil.rmtree(checkout, ignore_errors=True)
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(checkout)], check=True)
+    with _mounted(root):
+        set_up = _inside(root, "make setup", log)
+        profiled = _inside(root, "make profile WORKLOAD=readrandom SCALE=smoke", log)
+        run = (checkout / "runs" / "latest").resolve()
+        named, incomplete = _shares(run), _incomplete(run)
+        shutil.copyfile(run / "perf.data", _PLACE / f"{suite}.perf.data")
+        # perf keeps a copy of what it has used.
+        without = "apt-get remove -y -q libc6-dbg && rm -rf ~/.debug && .venv/bin/ioflame analyse -q runs/latest"
+        _inside(root, without, log)
+        nameless = _incomplete(run)
+        if _shares(run) != named:
+            raise SuiteError(f"without libc's names the shares are {_shares(run)}, with them {named}")
+        if max(incomplete, nameless) > _MOST_INCOMPLETE:
+            raise SuiteError(f"incomplete stacks: {incomplete:.1%}, without libc's names {nameless:.1%}")
+        perf = subprocess.run(["chroot", str(root), "perf", "--version"], capture_output=True, text=True, check=True)
+    return (
+        f"set-up {set_up:.0f} s, smoke profile {profiled:.0f} s, {perf.stdout.strip()}, frame pointers; "
+        f"incomplete stacks {incomplete:.2%}, without libc's names {nameless:.2%}, the same shares"
+    )
+
+
+def main() -> int:
+    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
+        print("test-hosts takes root and debootstrap: sudo apt-get install debootstrap", file=sys.stderr)
+        return 3
+    failed = 0
+    for suite in sys.argv[1:] or SUITES:
+        try:
+            print(f"{suite:<9}{tried(suite)}", flush=True)
+        except (SuiteError, OSError, subprocess.CalledProcessError) as error:
+            failed = 1
+            print(f"{suite:<9}FAILED: {error}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
