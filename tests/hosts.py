@@ -77,7 +77,7 @@ def _mounted(root: Path) -> Iterator[None]:
 
 
 def _inside(root: Path, command: str, log: Path) -> float:
-    """Seconds that it took; SuiteError with the last lines of its log where it ended with more than a failed check (1)."""
+    """Seconds that it took; SuiteError with the end of its log where more than a check failed (1)."""
     path = f"/{_HOME}/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     words = ["env", f"HOME=/{_HOME}", f"PATH={path}", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp"]
     begun = time.monotonic()
