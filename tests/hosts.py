@@ -46,13 +46,11 @@ def _made(suite: str) -> Path:
             subprocess.run(argv, check=True, stdout=log, stderr=log)
         # A mirror may be older than its list says.
         (root / "etc/apt/apt.conf.d/99age").write_text('Acquire::Check-Valid-Until "false";\n', encoding="ascii")
-    for source in map(Path, (*_PASSED_ON, *filter(None, map(os.environ.get, _CERTIFICATES)))):
-        target = root / source.relative_to("/")
-        if source.is_dir():
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        elif source.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+    named = (os.environ.get(name, "") for name in _CERTIFICATES)
+    copy = ["cp", "-RL", "--parents", "--remove-destination"]
+    for name in (name for name in (*_PASSED_ON, *named) if name and Path(name).exists()):
+        # A directory of certificates may hold links to what is gone.
+        subprocess.run([*copy, name, str(root)], capture_output=True, check=False)
     return root
 
 
