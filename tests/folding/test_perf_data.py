@@ -25,6 +25,7 @@ from tests.folding.recordings import (
     stacks,
     stats,
 )
+from tests.programs import FRAMES, compiled
 
 pytestmark = pytest.mark.needs("perf")
 
@@ -206,6 +207,36 @@ def test_run_time_code_of_a_container_has_the_names_that_lie_in_it(build: Any, t
             container.kill()
     # Its number may be another's by now.
     assert not any(b"a->b" in stack for stack in direct(told, "--jit"))
+
+
+@pytest.mark.needs("unshare")
+def test_files_of_one_path_in_two_containers_have_their_own_names_or_none(tmp_path: Path) -> None:
+    turn = (
+        "static volatile unsigned sink; __attribute__((noinline)) void WORK(void) { for (int i = 0; i < 1 << 16; i++) "
+    )
+    turn += "sink = sink * 31 + i; } int main(void) { for (;;) { WORK(); sink = sink + 1; } }\n"
+    place = tmp_path / "turn"
+    for name, target in (("work_here", place), ("work_there", tmp_path / "there")):
+        compiled(turn, target, *FRAMES, f"-DWORK={name}", "-Wl,--build-id")
+    inside = f"mount --bind {tmp_path / 'there'} {place}; exec {place}"
+    with (
+        subprocess.Popen([place]) as here,
+        subprocess.Popen(["unshare", "--mount", "sh", "-c", inside]) as there,
+    ):
+        try:
+            data = record(tmp_path / "perf.data", ["-a", "-e", "cpu-clock", "-g", "-F", "999"], "sleep", "1")
+        finally:
+            here.kill()
+            there.kill()
+    ours = direct(data, "--tid")
+
+    def leaves(process: subprocess.Popen[bytes]) -> Counter[bytes]:
+        of_it = f"turn-{process.pid}/".encode()
+        return Counter({s.split(b";")[-1]: w for s, w in ours.items() if s.startswith(of_it) and b"_[k]" not in s})
+
+    assert leaves(here)[b"work_here"] > 0.9 * sum(leaves(here).values()) > 0
+    assert leaves(there)[b"[turn]"] > 0.9 * sum(leaves(there).values()) > 0
+    assert any("it is another" in note and str(place) in note for note in stats(data, tmp_path)["notes"])
 
 
 def test_a_cut_recording_keeps_what_came_before(build: Any, tmp_path: Path) -> None:

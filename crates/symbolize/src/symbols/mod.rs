@@ -66,13 +66,24 @@ pub struct SymbolOptions {
     pub budget: Budget,
 }
 
+/// perf's cache of files by build id, below a home directory or below a directory with copies.
+const CACHE: &str = ".debug";
+
+impl SymbolOptions {
+    /// The same with a directory of copies; a cache in it has all that there is.
+    pub fn with_copies(self, symfs: Option<PathBuf>) -> Self {
+        let own = symfs.as_ref().map(|symfs| symfs.join(CACHE)).filter(|cache| cache.is_dir());
+        Self { cache: own.or(self.cache), symfs, ..self }
+    }
+}
+
 impl Default for SymbolOptions {
     fn default() -> Self {
         let home = std::env::var_os("HOME");
         Self {
             inlines: true,
             symfs: None,
-            cache: home.map(|home| PathBuf::from(home).join(".debug")),
+            cache: home.map(|home| PathBuf::from(home).join(CACHE)),
             host: true,
             budget: Budget::default(),
         }
@@ -266,12 +277,21 @@ impl Symbols {
         id
     }
 
-    /// Whether files of several identities were mapped under the path of this one, which the recording tells apart by nothing
-    /// else, and the one that lies there now is another.
+    /// Files of several identities were mapped under the path of this one, by containers or one after the other.
+    fn has_rivals(&self, object: &Object) -> bool {
+        object.file.is_some() && self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1)
+    }
+
+    /// Whether one of the rivals lies at the path now.
+    fn is_one_here(&self, object: &Object) -> bool {
+        let here = DeviceInode::of_path(&object.name);
+        let rivals = self.of_path.get(&*object.name).into_iter().flatten();
+        here.is_some() && rivals.into_iter().any(|rival| self.objects[rival.0 as usize].file == here)
+    }
+
+    /// Whether the file at the path of this one is a rival of it, and nothing else tells them apart.
     fn is_other_file(&self, object: &Object, build_id: Option<&[u8]>) -> bool {
-        let rivals = || self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1);
-        let Some(file) = object.file.filter(|_| build_id.is_none() && rivals()) else { return false };
-        DeviceInode::of_path(&object.name) != Some(file)
+        build_id.is_none() && self.has_rivals(object) && DeviceInode::of_path(&object.name) != object.file
     }
 
     /// The name of an object as perf prints it.
@@ -282,8 +302,10 @@ impl Symbols {
     /// The build id of an object, where the recording tells it.
     pub fn build_id(&self, object: ObjectId) -> Option<&[u8]> {
         let object = &self.objects[object.0 as usize];
-        let id = object.build_id.as_ref().or_else(|| self.build_ids.get(&object.name));
-        id.map(Vec::as_slice)
+        // perf reads it at the end, by the path, which several files may have had: then it is of any of them.
+        let of_path = || self.build_ids.get(&object.name);
+        let is_of_any = object.build_id.is_none() && self.has_rivals(object) && self.is_one_here(object);
+        object.build_id.as_ref().or_else(|| of_path().filter(|_| !is_of_any)).map(Vec::as_slice)
     }
 
     /// Names addresses: an answer for each object.
