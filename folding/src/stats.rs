@@ -134,7 +134,6 @@ impl Stats {
     /// These samples are folded; their weight may be their number or their periods.
     pub fn count(&mut self, samples: &SampleTotals) {
         self.take(samples.tally);
-        self.largest_sample_weight = self.largest_sample_weight.max(samples.largest);
         let (shortest, longest) = samples.periods().unzip();
         self.widen_periods(shortest, longest);
     }
@@ -195,7 +194,6 @@ impl Stats {
         self.unresolved_weight += other.unresolved_weight;
         self.cut_copies.absorb(other.cut_copies);
         self.truncated_chains += other.truncated_chains;
-        self.largest_sample_weight = self.largest_sample_weight.max(other.largest_sample_weight);
         self.widen_periods(other.period_min, other.period_max);
         self.filter(Tally { weight: other.filtered_weight, samples: other.filtered_samples });
         self.truncated_input = self.truncated_input.take().or(other.truncated_input);
@@ -216,10 +214,11 @@ impl Stats {
     }
 
     pub fn set_event(&mut self, event: Option<String>, weight: Weight) {
-        self.unit = Cow::Borrowed(match weight {
-            Weight::Count => "samples",
-            Weight::Period => unit(event.as_deref().unwrap_or("")),
-        });
+        let (unit, largest) = match weight {
+            Weight::Count => ("samples", u64::from(self.samples > 0)),
+            Weight::Period => (unit(event.as_deref().unwrap_or("")), self.period_max.unwrap_or(0)),
+        };
+        (self.unit, self.largest_sample_weight) = (unit.into(), largest);
         self.event = event;
     }
 

@@ -56,27 +56,27 @@ impl From<SampleWeight> for Tally {
 #[derive(Clone, Copy, Debug)]
 pub struct SampleTotals {
     pub tally: Tally,
-    pub largest: u64,
     /// The shortest and the longest period; the other way round if there was none.
     periods: (u64, u64),
 }
 
 impl Default for SampleTotals {
     fn default() -> Self {
-        Self { tally: Tally::default(), largest: 0, periods: (u64::MAX, 0) }
+        Self { tally: Tally::default(), periods: (u64::MAX, 0) }
     }
 }
 
 impl SampleTotals {
     #[inline]
     pub fn add(&mut self, sample: SampleWeight) {
-        self.absorb(&sample.into());
+        self.tally = self.tally.plus(sample.into());
+        if let Some(period) = sample.period {
+            self.periods = (self.periods.0.min(period), self.periods.1.max(period));
+        }
     }
 
-    #[inline]
     pub fn absorb(&mut self, other: &Self) {
         self.tally = self.tally.plus(other.tally);
-        self.largest = self.largest.max(other.largest);
         self.periods = (self.periods.0.min(other.periods.0), self.periods.1.max(other.periods.1));
     }
 
@@ -87,9 +87,9 @@ impl SampleTotals {
 }
 
 impl From<SampleWeight> for SampleTotals {
-    #[inline]
     fn from(sample: SampleWeight) -> Self {
-        let periods = sample.period.map_or((u64::MAX, 0), |period| (period, period));
-        Self { tally: sample.into(), largest: sample.known(), periods }
+        let mut totals = Self::default();
+        totals.add(sample);
+        totals
     }
 }

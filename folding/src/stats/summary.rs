@@ -162,8 +162,10 @@ mod tests {
         for _ in 0..100 {
             stats.count(&one(1));
         }
+        stats.set_event(None, Weight::Period);
         assert!(!stats.summary().contains("one sample"));
         stats.count(&one(6));
+        stats.set_event(None, Weight::Period);
         assert!(stats.summary().contains("WARNING: one sample holds 5.66 % of the weight (6 of 106)"));
     }
 }
