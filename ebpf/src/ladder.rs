@@ -1,6 +1,7 @@
 //! The latency ladder: one query in N of a process from its first instruction through the block layer and back.
 
 mod disk;
+mod options;
 mod plan;
 mod rows;
 
@@ -8,20 +9,19 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::read_counts;
 use crate::layout::names;
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use crate::session::{Counting, constants, run_window, write_result};
 use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use disk::FollowedDisk;
 use observer::diskstats::{Disks, disks};
 use observer::{Failure, Process};
-use plan::Start;
+pub use options::LadderOptions;
 use rows::Stage;
 use skeleton::types::counter as Counter;
 
@@ -31,33 +31,6 @@ const LOSSES: [&str; 8] = names!(
     counter[3..COUNTERS]:
     LOST_THREAD LOST_REQUEST LOST_DEVICE NESTED ABANDONED REQUEUED OVERFLOW ASYNC_CALLS
 );
-
-#[derive(Args)]
-pub struct LadderOptions {
-    /// The process whose queries are followed
-    #[arg(long)]
-    pid: u32,
-    /// Follow one query in so many; the gaps are drawn at random
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    sample: u32,
-    /// Where the ladder starts
-    #[arg(long, value_enum, default_value_t = Start::Auto)]
-    start: Start,
-    /// Leave out the uprobes on the file reader: cheaper, and its two stages become part of the query's
-    #[arg(long)]
-    no_reader: bool,
-    /// How returns are trapped (default: session where the kernel has it)
-    #[arg(long, value_enum)]
-    uprobes: Option<Way>,
-    /// Longest that a trial waits for the engine's functions to be called, in seconds
-    #[arg(long, default_value_t = 1.0)]
-    trial: f64,
-    /// Rules that name the engine's functions: a built-in name or a file
-    #[arg(long, default_value = "rocksdb", value_name = "NAME|FILE")]
-    symbols: String,
-    #[command(flatten)]
-    window: WindowOptions,
-}
 
 #[derive(Serialize)]
 struct Ladder {

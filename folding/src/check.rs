@@ -1,16 +1,18 @@
 //! A fold held against perf's own account of the same recording.
 
+mod account;
 mod perf_report;
 
 use crate::collector::{Collector, Options};
 use crate::error::Error;
 use crate::events;
 use crate::input::PerfData;
-use crate::names::{cut_arguments, cut_version, split_mark};
 use crate::profile::Profile;
 use crate::regular;
 use crate::symbols;
 use crate::threads;
+pub use account::Detail;
+use account::{Account, NAMELESS};
 pub use perf_report::PerfReport;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,36 +27,6 @@ pub struct Request<'a> {
     /// The only event to compare; all of them without it.
     pub event: Option<&'a str>,
     pub threads: usize,
-}
-
-/// What of a recording is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Detail {
-    /// Self weight by symbol. perf report reads the symbols of all files for it: a second of CPU, and more.
-    Symbols,
-    /// Weight and lost samples of each event.
-    Totals,
-}
-
-/// Self weight by symbol of one event.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Account {
-    total: u128,
-    symbols: BTreeMap<String, u128>,
-}
-
-impl Account {
-    fn add(&mut self, symbol: &[u8], weight: u128) {
-        self.total += weight;
-        *self.symbols.entry(comparable(symbol)).or_default() += weight;
-    }
-
-    fn absorb(&mut self, other: Self) {
-        self.total += other.total;
-        for (symbol, weight) in other.symbols {
-            *self.symbols.entry(symbol).or_default() += weight;
-        }
-    }
 }
 
 /// A symbol whose self weight differs.
@@ -96,9 +68,6 @@ impl Comparison {
     }
 }
 
-/// Addresses without a symbol, all of them: perf report prints each, a fold their file.
-const NAMELESS: &str = "[no symbol]";
-
 /// Folds a recording, and asks perf report for its account of it meanwhile.
 pub fn check(request: &Request) -> Result<Comparison, Error> {
     let (folded, reported) =
@@ -130,7 +99,7 @@ pub fn beside_perf<T>(
 
 /// Holds the fold of one event, without inlined functions, against perf's account of it.
 pub fn compare_profile(profile: &Profile, event: Option<&str>, reported: PerfReport) -> Comparison {
-    let folded = event.map(|event| (event.to_owned(), account(profile)));
+    let folded = event.map(|event| (event.to_owned(), Account::of(profile)));
     compare_accounts(folded.into_iter().collect(), reported, event)
 }
 
@@ -206,35 +175,7 @@ fn read(request: &Request, event: Option<&str>) -> Result<Collector, Error> {
 /// The event that was folded, if it has samples, and its account.
 fn account_of(collector: Collector) -> Result<Option<(String, Account)>, Error> {
     let (profile, stats) = collector.finish()?;
-    Ok(stats.event.map(|event| (event, account(&profile))))
-}
-
-fn account(profile: &Profile) -> Account {
-    let mut account = Account::default();
-    for stack in 0..profile.stacks() as u32 {
-        let chain = profile.chain(stack);
-        // A sample without frames is its command alone, and has no symbol.
-        let leaf = if chain.len() > 1 { profile.names.get(chain[chain.len() - 1]) } else { b"[no frames]" };
-        account.add(leaf, profile.tally(stack).weight);
-    }
-    account
-}
-
-/// A name without what only one side prints; addresses without a symbol are one row.
-fn comparable(name: &[u8]) -> String {
-    let (name, _) = split_mark(name);
-    let is_address = name.strip_prefix(b"0x").is_some_and(|rest| rest.iter().all(u8::is_ascii_hexdigit));
-    if is_address || name.is_empty() || name.starts_with(b"[") {
-        return NAMELESS.to_owned();
-    }
-    let mut name = cut_arguments(cut_version(name));
-    crate::names::escape(&mut name);
-    for byte in &mut name {
-        if *byte == b'|' {
-            *byte = b'.';
-        }
-    }
-    String::from_utf8_lossy(&name).trim_end().to_owned()
+    Ok(stats.event.map(|event| (event, Account::of(&profile))))
 }
 
 fn compare(event: String, folded: &Account, reported: &Account) -> Verdict {

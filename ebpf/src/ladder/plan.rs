@@ -2,25 +2,14 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
 use libbpf_rs::Link;
 use libbpf_rs::skel::Skel;
 
-use super::LadderOptions;
+use super::options::{LadderOptions, Start};
 use super::skeleton::LadderSkel;
 use crate::symbols::{self, Function, Rule, Rules};
 use crate::uprobes::{self, Calls, MOST_FUNCTIONS, Trap, Way};
 use observer::Failure;
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-pub enum Start {
-    /// At the query where its function is found and called, at the read call otherwise
-    Auto,
-    /// At the query, or not at all
-    Query,
-    /// At the read call: no uprobes
-    Syscall,
-}
 
 /// What the uprobes go to.
 pub struct Plan {

@@ -1,6 +1,6 @@
 //! perf's own account: self periods by symbol, as `perf report` prints them.
 
-use super::{Account, Detail};
+use super::account::{Account, Detail};
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::path::Path;

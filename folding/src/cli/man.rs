@@ -1,8 +1,8 @@
 //! `stackfold man`
 
-use super::{Cli, write_output};
+use super::write_output;
 use crate::error::{EXIT_OK, Error};
-use clap::CommandFactory;
+use clap::Command;
 use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
@@ -23,8 +23,8 @@ pub struct ManArgs {
     output: Option<PathBuf>,
 }
 
-pub fn run(args: &ManArgs) -> Result<u8, Error> {
-    let mut command = Cli::command();
+/// `command`: the whole command line.
+pub fn run(args: &ManArgs, mut command: Command) -> Result<u8, Error> {
     command.build();
     if let Some(name) = &args.command {
         let found = command.find_subcommand(name).cloned();

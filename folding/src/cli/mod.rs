@@ -14,7 +14,7 @@ mod stats;
 use crate::error::Error;
 use crate::stats::Stats;
 use crate::terminal;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -73,7 +73,7 @@ pub fn run() -> u8 {
         Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Stats(args)) => stats::run(args),
-        Some(Command::Man(args)) => man::run(args),
+        Some(Command::Man(args)) => man::run(args, Cli::command()),
     };
     match result {
         Ok(code) => code,

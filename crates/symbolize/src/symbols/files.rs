@@ -1,7 +1,7 @@
 //! Which files on this machine belong to a mapped path: never one with another build id.
 
-use super::SymbolOptions;
 use super::elf::{self, DEBUG_ROOT, Elf, build_id_path, hex};
+use super::options::SymbolOptions;
 use super::table::SymbolTable;
 use crate::budget::Budget;
 use crate::regular;

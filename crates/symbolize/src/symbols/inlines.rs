@@ -4,16 +4,18 @@
 //! its first entry to its last. Line tables, which a lookup by source line would need, are never opened.
 
 mod entries;
+mod lookup;
 mod sections;
 
 use super::elf::Elf;
 use super::files::DebugInfo;
 use crate::addresses::ObjectAddress;
 use crate::budget::Budget;
-use crate::intern::{IntMap, Interner};
 use crate::unwind::DwarfSlice;
 use entries::{UnitReader, Units};
 use gimli::{Dwarf, Unit};
+use lookup::InlineLookup;
+pub use lookup::Inlined;
 use sections::{DebugSections, Package, SplitUnit, UnitHeader};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,14 +30,6 @@ pub struct Inlines {
     /// Where the units are if they were split off.
     package: Option<Package>,
     budget: Budget,
-}
-
-/// What was inlined at each address, as numbers of names, outermost first.
-#[derive(Default)]
-pub struct Inlined {
-    /// As mangled as the file has them.
-    pub names: Interner<u8>,
-    pub chains: Vec<Vec<u32>>,
 }
 
 impl Inlines {
@@ -112,40 +106,6 @@ fn read_split<'a>(
     let mut unit = of_id.find(|unit| unit.dwo_id == Some(split.id))?;
     unit.copy_relocated_attributes(skeleton);
     UnitReader { units: &units, unit: &unit }.functions(of_unit, found).ok()
-}
-
-/// What was found so far.
-struct InlineLookup<'f> {
-    addresses: &'f [ObjectAddress],
-    /// Whether the function of an address was found.
-    done: Vec<bool>,
-    inlined: Inlined,
-    /// Names by the entry that the unit refers to, and by the kind of reference.
-    names_of_unit: IntMap<u64, u32>,
-}
-
-impl<'f> InlineLookup<'f> {
-    fn new(addresses: &'f [ObjectAddress]) -> Self {
-        Self {
-            addresses,
-            done: vec![false; addresses.len()],
-            inlined: Inlined { names: Interner::default(), chains: vec![Vec::new(); addresses.len()] },
-            names_of_unit: IntMap::default(),
-        }
-    }
-
-    /// Those of some addresses that lie in a range.
-    fn within<'u>(&self, some: &'u [usize], range: &Range<u64>) -> &'u [usize] {
-        let from = some.partition_point(|&index| self.addresses[index].0 < range.start);
-        let some = some.get(from..).unwrap_or(&[]);
-        // Most functions hold none or few.
-        let len = some.iter().position(|&index| self.addresses[index].0 >= range.end);
-        &some[..len.unwrap_or(some.len())]
-    }
-
-    fn name(&mut self, name: &[u8]) -> u32 {
-        self.inlined.names.intern(name).0
-    }
 }
 
 /// The units that hold addresses, each with the places of its addresses in the list.

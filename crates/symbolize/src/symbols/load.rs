@@ -2,9 +2,9 @@
 
 use super::inlines::{self, Inlines};
 use super::kernel::{self, Kernel};
-use super::prefetch::{self, PrefetchJob, PrefetchedPart, SymbolPrefetch};
+use super::prefetch::{self, Loaded, PrefetchJob, PrefetchedPart, SymbolPrefetch};
 use super::table::SymbolTable;
-use super::{AddressesToName, Loaded, ObjectId, ObjectKind, Symbols, perf_map};
+use super::{AddressesToName, ObjectId, ObjectKind, Symbols, perf_map};
 use crate::budget::{Budget, BudgetShare};
 use crate::threads;
 use std::collections::HashMap;

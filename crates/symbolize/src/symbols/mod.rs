@@ -15,26 +15,24 @@ mod kallsyms;
 mod kernel;
 mod load;
 mod named;
+mod options;
 mod perf_map;
 mod prefetch;
 mod table;
 mod unwind_tables;
 
 use crate::addresses::{FileOffset, ObjectAddress};
-use crate::budget::{Budget, BudgetShare};
 use crate::threads;
 use crate::unwind::UnwindSections;
 use build_ids::BuildIds;
 pub use files::DeviceInode;
 use files::ObjectFile;
-use inlines::Inlines;
 use kernel::{Kernel, RecordedKernel};
 pub use named::{NamedAddresses, NamedFrame};
-use prefetch::SymbolPrefetch;
+pub use options::SymbolOptions;
+use prefetch::{Loaded, SymbolPrefetch};
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use table::SymbolTable;
 
 /// The number of a mapped object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,45 +47,6 @@ impl ObjectId {
 pub struct AddressesToName {
     pub object: ObjectId,
     pub offsets: Vec<FileOffset>,
-}
-
-#[derive(Clone, Debug)]
-pub struct SymbolOptions {
-    /// Whether inlined functions become frames.
-    pub inlines: bool,
-    /// Copies of mapped files, each below its path, and of maps of run-time compilers; they come before the paths.
-    pub symfs: Option<PathBuf>,
-    /// perf's cache of files by build id.
-    pub cache: Option<PathBuf>,
-    /// Whether anything of this machine is read: files, the kernel's symbols, maps of run-time compilers. Without it a
-    /// recording gives the same stacks everywhere, most of their frames without names.
-    pub host: bool,
-    /// What may be held of the files at once.
-    pub budget: Budget,
-}
-
-/// perf's cache of files by build id, below a home directory or below a directory with copies.
-const CACHE: &str = ".debug";
-
-impl SymbolOptions {
-    /// The same with a directory of copies; a cache in it has all that there is.
-    pub fn with_copies(self, symfs: Option<PathBuf>) -> Self {
-        let own = symfs.as_ref().map(|symfs| symfs.join(CACHE)).filter(|cache| cache.is_dir());
-        Self { cache: own.or(self.cache), symfs, ..self }
-    }
-}
-
-impl Default for SymbolOptions {
-    fn default() -> Self {
-        let home = std::env::var_os("HOME");
-        Self {
-            inlines: true,
-            symfs: None,
-            cache: home.map(|home| PathBuf::from(home).join(CACHE)),
-            host: true,
-            budget: Budget::default(),
-        }
-    }
 }
 
 /// A file that a process mapped, or memory in place of one.
@@ -123,16 +82,6 @@ struct Object {
     /// The file that was mapped; the outer `None` means that it was not looked for yet.
     found: Option<Option<Arc<ObjectFile>>>,
     unwind: Option<Option<Arc<UnwindSections>>>,
-}
-
-/// What is read of an object to name its addresses.
-#[derive(Default)]
-struct Loaded {
-    symbols: SymbolTable,
-    inlines: Option<Box<Inlines>>,
-    /// What the debug information takes of the budget.
-    share: Option<BudgetShare>,
-    note: Option<String>,
 }
 
 /// Path, build id and identity.

@@ -7,10 +7,22 @@ use super::build_ids::BuildIds;
 use super::files::{self, DebugInfo};
 use super::inlines::{self, Inlines};
 use super::kernel::{self, Kernel, RecordedKernel};
-use super::{Loaded, SymbolOptions};
+use super::options::SymbolOptions;
+use super::table::SymbolTable;
+use crate::budget::BudgetShare;
 use crate::dso;
 use crate::threads;
 use std::path::PathBuf;
+
+/// What is read of an object to name its addresses.
+#[derive(Default)]
+pub struct Loaded {
+    pub symbols: SymbolTable,
+    pub inlines: Option<Box<Inlines>>,
+    /// What the debug information takes of the budget.
+    pub share: Option<BudgetShare>,
+    pub note: Option<String>,
+}
 
 /// Something to read.
 pub enum PrefetchJob {

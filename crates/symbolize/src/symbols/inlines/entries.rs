@@ -1,6 +1,6 @@
 //! A walk through the entries of a unit.
 
-use super::InlineLookup;
+use super::lookup::InlineLookup;
 use super::sections::{self, UnitHeader};
 use crate::unwind::DwarfSlice;
 use gimli::{

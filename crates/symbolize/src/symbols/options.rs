@@ -1,0 +1,43 @@
+//! What is read to name addresses.
+
+use crate::budget::Budget;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug)]
+pub struct SymbolOptions {
+    /// Whether inlined functions become frames.
+    pub inlines: bool,
+    /// Copies of mapped files, each below its path, and of maps of run-time compilers; they come before the paths.
+    pub symfs: Option<PathBuf>,
+    /// perf's cache of files by build id.
+    pub cache: Option<PathBuf>,
+    /// Whether anything of this machine is read: files, the kernel's symbols, maps of run-time compilers. Without it a
+    /// recording gives the same stacks everywhere, most of their frames without names.
+    pub host: bool,
+    /// What may be held of the files at once.
+    pub budget: Budget,
+}
+
+/// perf's cache of files by build id, below a home directory or below a directory with copies.
+const CACHE: &str = ".debug";
+
+impl SymbolOptions {
+    /// The same with a directory of copies; a cache in it has all that there is.
+    pub fn with_copies(self, symfs: Option<PathBuf>) -> Self {
+        let own = symfs.as_ref().map(|symfs| symfs.join(CACHE)).filter(|cache| cache.is_dir());
+        Self { cache: own.or(self.cache), symfs, ..self }
+    }
+}
+
+impl Default for SymbolOptions {
+    fn default() -> Self {
+        let home = std::env::var_os("HOME");
+        Self {
+            inlines: true,
+            symfs: None,
+            cache: home.map(|home| PathBuf::from(home).join(CACHE)),
+            host: true,
+            budget: Budget::default(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What can be asked of the ladder.
+
+use clap::{Args, ValueEnum};
+
+use crate::session::WindowOptions;
+use crate::uprobes::Way;
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum Start {
+    /// At the query where its function is found and called, at the read call otherwise
+    Auto,
+    /// At the query, or not at all
+    Query,
+    /// At the read call: no uprobes
+    Syscall,
+}
+
+#[derive(Args)]
+pub struct LadderOptions {
+    /// The process whose queries are followed
+    #[arg(long)]
+    pub pid: u32,
+    /// Follow one query in so many; the gaps are drawn at random
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub sample: u32,
+    /// Where the ladder starts
+    #[arg(long, value_enum, default_value_t = Start::Auto)]
+    pub start: Start,
+    /// Leave out the uprobes on the file reader: cheaper, and its two stages become part of the query's
+    #[arg(long)]
+    pub no_reader: bool,
+    /// How returns are trapped (default: session where the kernel has it)
+    #[arg(long, value_enum)]
+    pub uprobes: Option<Way>,
+    /// Longest that a trial waits for the engine's functions to be called, in seconds
+    #[arg(long, default_value_t = 1.0)]
+    pub trial: f64,
+    /// Rules that name the engine's functions: a built-in name or a file
+    #[arg(long, default_value = "rocksdb", value_name = "NAME|FILE")]
+    pub symbols: String,
+    #[command(flatten)]
+    pub window: WindowOptions,
+}
