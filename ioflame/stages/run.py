@@ -74,12 +74,12 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
     record.intervals = intervals_of(record, run.series())
     record.costs = observer_costs(record.windows, run.series())
     background: dict[str, int] = {}
+    unread, folded = "", None
     checks: list[Check] = []
-    folded = None
     if record.profile is not None and run.path(Files.PERF_DATA).exists():
         with reporter.stage("fold the recording and compare it with perf report"):
             try:
-                folded, background, checks = _profile(run, record.profile, engine)
+                folded, background, unread, checks = _profile(run, record.profile, engine)
             except MeasurementError as error:
                 # The rest of the run is as good as it was.
                 checks = [Check("perf", Verdict.FAILED, error.what, error.means, error.mend)]
@@ -95,7 +95,7 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         observed = analyse_observed(run)
     proofs = _proofs(run, engine, categories) if engine is not None else []
     record.checks = [
-        *run_checks(record, background),
+        *run_checks(record, background, unread),
         *checks,
         *stolen_checks(record, run.series(), categories, folded.slices if folded is not None else None),
         *proofs,
@@ -154,9 +154,9 @@ def _waits(run: Run) -> Waits | None:
     return Waits(serving_threads(off, run.record), stacks, window.counters.queries or 0.0)
 
 
-def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Folded, dict[str, int], list[Check]]:
-    """Fills in `facts`; the profile, the weight of background threads by what they do, and what has to be said of the
-    recording."""
+def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Folded, dict[str, int], str, list[Check]]:
+    """Fills in `facts`; the profile, the weight of background threads by what they do, why perf report could not read
+    the recording ("" where it did), and what else has to be said of it."""
     data = run.path(Files.PERF_DATA)
     events = recorded_events(data)
     if len(events) != 1:
@@ -169,6 +169,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     folded = fold(data, run.directory, pids, rules=rules_of(run).categories, check=check, without=without)
     stats = folded.statistics
     checks: list[Check] = []
+    unread = ""
     if (stats.event or "").partition(":")[0] != facts.event.partition(":")[0]:
         checks.append(
             Check(
@@ -187,10 +188,8 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     if folded.check is None:
         # Linux 6.18 writes records that perf 6.1 gives up on where BPF programs come and go beside two recordings.
         target = run.record.target
-        words = "its words may hold names" if target is not None and target.redacted else folded.unchecked or ""
-        checks.append(
-            Check("perf report", Verdict.WARN, "cannot read the recording, which is folded all the same", words)
-        )
+        facts.report_weight = None
+        unread = "its words may hold names" if target is not None and target.redacted else folded.unchecked or ""
     elif len(folded.check.events) != 1:
         raise MeasurementError(f"{data}: perf report tells no event to compare with")
     else:
@@ -206,7 +205,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
         role = next((role for prefix, role in threads.items() if name.startswith(prefix)), None)
         if role is not None:
             background[role] += weight
-    return folded, background, checks
+    return folded, background, unread, checks
 
 
 def _write_categories(run: Run, folded: Folded) -> dict[str, Categories]:

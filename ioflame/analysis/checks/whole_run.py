@@ -14,10 +14,13 @@ from ioflame.analysis.checks.workload import workload_checks
 __all__ = ("run_checks",)
 
 
-def run_checks(record: RunRecord, background: Mapping[str, int]) -> Iterator[Check]:
-    """background: weight in the profile of the engine's threads that serve no query, by what they do."""
+def run_checks(record: RunRecord, background: Mapping[str, int], unread: str = "") -> Iterator[Check]:
+    """background: weight in the profile of the engine's threads that serve no query, by what they do
+
+    unread: why perf report could not read the recording
+    """
     if record.profile is not None:
-        yield from profile_checks(record.profile, record.host.get("nominal_ghz", ""), background)
+        yield from profile_checks(record.profile, record.host.get("nominal_ghz", ""), background, unread)
     for lost in record.unobserved:
         # What was asked for by name and did not watch fails the run; a scale's default only says so.
         verdict = Verdict.FAILED if lost.asked else Verdict.WARN

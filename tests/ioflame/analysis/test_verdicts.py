@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ground.results.checks import Verdict
+from ground.results.checks import Verdict, worst
 from ground.results.database_facts import DatabaseFacts
 from ground.results.record import ProfileFacts, RunRecord, Unobserved
 from ioflame.analysis.checks.whole_run import run_checks
@@ -53,7 +53,7 @@ def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run(asked: bool,
     ("changes", "name", "expected"),
     [
         ({"report_weight": 10**9 + 1}, "folded = perf report", Verdict.FAILED),
-        ({"report_weight": None}, "folded = perf report", Verdict.FAILED),
+        ({"report_weight": None}, "folded = perf report", Verdict.WARN),
         ({"event": "cycles:u"}, "mode", Verdict.WARN),
         ({"samples": 1_999}, "samples", Verdict.WARN),
         ({"weight": 0, "report_weight": 0, "samples": 0}, "samples", Verdict.FAILED),
@@ -69,6 +69,13 @@ def test_what_was_asked_for_by_name_and_did_not_watch_fails_the_run(asked: bool,
 )
 def test_a_flaw_of_the_profile_is_seen(changes: dict[str, object], name: str, expected: Verdict) -> None:
     assert verdict(record(profile=good_profile(**changes)), name) is expected
+
+
+def test_a_recording_that_perf_report_cannot_read_is_doubted_once_in_perfs_words() -> None:
+    checks = list(run_checks(record(profile=good_profile(report_weight=None)), {}, "perf report failed: bad size"))
+    (said,) = [check for check in checks if check.verdict is not Verdict.OK]
+    assert said.verdict is worst(checks) is Verdict.WARN
+    assert "not confirmed by perf report" in said.value and "bad size" in said.means and "newer perf" in said.mend
 
 
 def test_more_sampled_than_ran_is_put_down_to_steal() -> None:
