@@ -27,12 +27,14 @@ class Spread:
     """What the ends of a value are. about: in words, with a full stop; "" for none
 
     called: the ends in a table; columns: in a file; explained: below the table as well
+    beside: what the breakdowns are, as a heading
     """
 
     about: str = ""
     called: tuple[str, str] = ("quarter", "three quarters")
     columns: tuple[str, str] = ("q1", "q3")
     explained: bool = False
+    beside: str = "Where the CPU goes"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,6 @@ class ExperimentView:
 
     about, facts:      what it is; when, where and with what it was run
     values, published: by cell, then by column; spread: what the ends of a value are
-    beside:            what the breakdowns are, as a heading
     report_tsv:        its rows as benchmark.sh has them, as a file; "" where it has none
     charted:           columns that have a chart
     relative:          tables against a base, by what they are of
@@ -57,7 +58,6 @@ class ExperimentView:
     judged: Sequence[tuple[str, Judged]]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     spread: Spread = Spread()
-    beside: str = "Where the CPU goes"
     report_tsv: str = ""
     charted: Sequence[str] = ()
     relative: Sequence[tuple[str, RelativeTable]] = ()

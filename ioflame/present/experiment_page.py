@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ground.results.cells import CellOutcome, CellsRun
@@ -12,7 +13,8 @@ from ioflame.analysis.cell_draws import CellRuns
 from ioflame.present.cell_builds import breakdowns_of, compared_builds
 from ioflame.present.cell_seconds import database_facts, report_tsv, tables_of
 from ioflame.stages.cell_runs import measured_cells, seconds_of_cells
-from ioflame.stages.cell_table import headings_of, judged, values_of
+from ioflame.stages.cell_table import Drawn, headings_of, judged, values_of
+from viz.breakdowns import Breakdown
 from viz.experiment_view import ExperimentView, MadeRun, Spread
 from viz.export.relative_tables import render_relative_tsv
 from viz.page.document import write_page
@@ -31,7 +33,37 @@ _BOOTSTRAP = Spread(
     ("from", "to"),
     ("from", "to"),
     explained=True,
+    beside="What was written, fio, differences, the CPU, checks",
 )
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """What the kind of spread brings to an experiment's page: its words, and what only that kind has.
+
+    drawn: the columns by the seconds of the runs; None where the values are those of whole runs
+    """
+
+    spread: Spread
+    breakdowns: Sequence[Breakdown]
+    facts: Sequence[str] = ()
+    drawn: Drawn | None = None
+    report_tsv: str = ""
+
+
+def _by_runs(cells: Cells, going: CellsRun) -> _Spread:
+    return _Spread(_QUARTERS, breakdowns_of(cells, going))
+
+
+def _by_seconds(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] | None) -> _Spread:
+    seconds = seconds_of_cells(cells, measured_cells(cells, going) if measured is None else measured)
+    return _Spread(
+        _BOOTSTRAP,
+        list(tables_of(cells, going, seconds)),
+        database_facts(seconds.runs),
+        seconds.columns,
+        report_tsv(cells, going, seconds.runs),
+    )
 
 
 def write_experiment_page(view: ExperimentView, directory: Path) -> Path:
@@ -44,26 +76,22 @@ def write_experiment_page(view: ExperimentView, directory: Path) -> Path:
 def cells_view(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] | None = None) -> ExperimentView:
     """What the page of an experiment shows. measured: the runs of its cells, where they are read already"""
     record, compared = going.record, compared_builds(cells, going)
-    seconds = None
-    if cells.spread == "bootstrap":
-        seconds = seconds_of_cells(cells, measured_cells(cells, going) if measured is None else measured)
-    drawn = None if seconds is None else seconds.columns
+    by = _by_seconds(cells, going, measured) if cells.spread == "bootstrap" else _by_runs(cells, going)
     looked_at = {column for hold in cells.holds for column in (hold.column, hold.other)}
     failed = [f"{run.cell}, run {run.turn}: {run.why}" for run in record.runs if run.status == "failed"]
     return ExperimentView(
         title=record.name,
         about=cells.about,
-        facts="; ".join([facts_of(record), *([] if seconds is None else database_facts(seconds.runs))]),
+        facts="; ".join([facts_of(record), *by.facts]),
         headings=headings_of(cells),
-        values=values_of(cells, record, drawn),
-        judged=[*((hold.what, one) for hold, one in judged(cells, record, drawn)), *compared.agrees],
+        values=values_of(cells, record, by.drawn),
+        judged=[*((hold.what, one) for hold, one in judged(cells, record, by.drawn)), *compared.agrees],
         published={row.name: row.published for row in cells.table_rows()},
-        spread=_QUARTERS if seconds is None else _BOOTSTRAP,
-        beside="Where the CPU goes" if seconds is None else "What was written, fio, differences, the CPU, checks",
+        spread=by.spread,
         charted=[c.name for c in cells.columns if c.name in looked_at or c.chart or not cells.holds],
         relative=compared.tables,
-        breakdowns=breakdowns_of(cells, going) if seconds is None else list(tables_of(cells, going, seconds)),
-        report_tsv="" if seconds is None else report_tsv(cells, going, seconds.runs),
+        breakdowns=by.breakdowns,
+        report_tsv=by.report_tsv,
         runs=list(_made(cells, going)),
         builds=compared.facts,
         amiss=[*failed, *(f"{run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss)],

@@ -34,7 +34,7 @@ def render_experiment(view: ExperimentView) -> str:
         ("Against the base", "relative", bool(view.relative), _relative),
         ("Table", "table", bool(view.values), _table),
         ("Charts", "charts", bool(view.charted), _charts),
-        (view.beside, "parts", bool(view.breakdowns), _breakdowns),
+        (view.spread.beside, "parts", bool(view.breakdowns), _breakdowns),
         ("Runs", "runs", bool(view.runs), _runs),
         ("Builds", "builds", bool(view.builds), _builds),
         ("What this cannot show", "cannot", bool(view.cannot), lambda view: element("p", view.cannot)),
