@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from tests.collectors.conftest import StartThreads, thread_states
+from tests.until import until
 
 pytestmark = pytest.mark.slow
 
@@ -112,8 +112,7 @@ def test_a_sampler_that_is_ended_in_its_window_is_a_failed_check(threads: StartT
 
 def test_a_process_without_its_first_thread_is_sampled(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("leaderless")
-    while thread_states(target.pid)[target.pid] != "Z":
-        time.sleep(0.001)
+    until(lambda: thread_states(target.pid)[target.pid] == "Z")
     pmp = sample(PmpPlan(hz=50), target.pid, tmp_path, 0.5)
     assert pmp.end == "closed" and pmp.states.keys() == {"R"}
     if shutil.which("gdb"):
@@ -175,9 +174,7 @@ def test_asked_to_end_while_gdb_holds_the_process_it_lets_it_go_first(
         sampling.attach()
         sampling.open()
         (loop,) = children
-        while "t" not in thread_states(target.pid).values():
-            assert loop.running
-            time.sleep(0.001)
+        until(lambda: "t" in thread_states(target.pid).values(), as_long_as=lambda: loop.running, every=0.001)
         os.kill(loop.pid, signum)
         sampling.wait(60)
         assert loop.returncode == 0
@@ -230,9 +227,7 @@ def test_the_command_line_fails_where_its_sampler_was_ended(threads: StartThread
     with subprocess.Popen(
         [*argv, f"--out={tmp_path}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as ioflame:
-        while not any(data.stat().st_size > 1 << 20 for data in tmp_path.glob(f"*/{Files.PMP_DATA}")):
-            assert ioflame.poll() is None
-            time.sleep(0.001)
+        until(lambda: any(data.stat().st_size > 1 << 20 for data in tmp_path.glob(f"*/{Files.PMP_DATA}")), ioflame)
         children = Path(f"/proc/{ioflame.pid}/task/{ioflame.pid}/children").read_text().split()
         (sampler,) = children
         os.kill(int(sampler), signal.SIGTERM)

@@ -17,6 +17,7 @@ from folding.stackfold import stackfold_binary
 from ground.system.binaries import built_binary
 from tests.collectors.conftest import StartThreads, thread_states
 from tests.collectors.sampler import Sampler, not_stopped, with_frame
+from tests.until import until
 
 pytestmark = pytest.mark.slow
 
@@ -116,8 +117,7 @@ def test_a_target_that_dies_ends_the_sampling(threads: StartThreads, tmp_path: P
     target = threads("crowd", 8)
     sampler = Sampler(target.pid, tmp_path, "--hz=200")
     sampler.until_open()
-    while sampler.process.poll() is None and not sampler.data.stat().st_size > 1 << 18:
-        time.sleep(0.001)
+    until(lambda: sampler.process.poll() is not None or sampler.data.stat().st_size > 1 << 18)
     target.kill()
     assert sampler.end() == (0, "")
     assert sampler.stats["end"] == "target ended" and sampler.stats["samples"] > 0
@@ -162,8 +162,7 @@ def test_a_system_call_that_a_stop_would_break_is_left_alone(threads: StartThrea
 @pytest.mark.alone
 def test_a_process_goes_on_when_its_first_thread_has_ended(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("leaderless")
-    while thread_states(target.pid)[target.pid] != "Z":
-        time.sleep(0.001)
+    until(lambda: thread_states(target.pid)[target.pid] == "Z")
     sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=0.5")
     assert sampler.end() == (0, "")
     stats = sampler.stats

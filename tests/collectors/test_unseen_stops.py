@@ -10,6 +10,7 @@ import pytest
 
 from tests.collectors.conftest import StartThreads, thread_states
 from tests.collectors.sampler import Sampler, with_frame
+from tests.until import until
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +26,7 @@ def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_pa
         try:
             sampler.until_open()
             # It ends by itself while it is sampled, unless a thread of it stands still.
-            while sampler.process.poll() is None and sampler.samples_file.stat().st_size < 1_000_000:
-                time.sleep(0.01)
+            until(lambda: sampler.process.poll() is not None or sampler.samples_file.stat().st_size >= 1_000_000)
             target.terminate()
             out, errors = target.communicate(timeout=60)
         finally:
@@ -43,8 +43,7 @@ def test_everything_ends_as_it_does_without_a_sampler(calls_binary: Path, tmp_pa
 @pytest.mark.alone
 def test_each_look_at_a_thread_that_does_not_stop_is_a_sample(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("stuck")
-    while "D" not in thread_states(target.pid).values():
-        time.sleep(0.001)
+    until(lambda: "D" in thread_states(target.pid).values())
     sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=1")
     assert sampler.end() == (0, "")
     stats = sampler.stats
@@ -59,8 +58,7 @@ def test_each_look_at_a_thread_that_does_not_stop_is_a_sample(threads: StartThre
 @pytest.mark.alone
 def test_an_uninterruptible_wait_has_its_time_and_its_stack(threads: StartThreads, tmp_path: Path) -> None:
     target = threads("stuck")
-    while "D" not in thread_states(target.pid).values():
-        time.sleep(0.001)
+    until(lambda: "D" in thread_states(target.pid).values())
     assert target.stdin is not None
     sampler = Sampler(target.pid, tmp_path, "--hz=100", "--seconds=2")
     sampler.until_open()
@@ -68,8 +66,7 @@ def test_an_uninterruptible_wait_has_its_time_and_its_stack(threads: StartThread
     before = time.monotonic_ns()
     target.stdin.write(b"x")
     target.stdin.flush()
-    while "D" in thread_states(target.pid).values():
-        time.sleep(0.001)
+    until(lambda: "D" not in thread_states(target.pid).values(), every=0.001)
     after = time.monotonic_ns()
     assert sampler.end() == (0, "")
     stats = sampler.stats

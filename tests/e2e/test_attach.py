@@ -33,6 +33,7 @@ from ground.system.target import Target
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
 from tests.programs import FRAMES, compiled
+from tests.until import until
 
 pytestmark = pytest.mark.long
 
@@ -84,9 +85,7 @@ def from_outside(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -
     own = {"--duration": "120", "--report_file": str(report)}
     argv = [f"{name}={own[name]}" if (name := word.partition("=")[0]) in own else word for word in argv]
     with service(argv) as process:
-        while not report.exists() or report.read_text(encoding="ascii").count("\n") < 3:
-            assert process.poll() is None
-            time.sleep(0.1)
+        until(lambda: report.exists() and report.read_text(encoding="ascii").count("\n") >= 3, process)
         count = f"awk '/^syscr/ {{print $2}}' /proc/{process.pid}/io"
         found = attached(Ioflame(), process.pid, place, "--seconds=14", "--freq=999", f"--count={count}", "-v")
         assert process.poll() is None  # it goes on
@@ -156,9 +155,7 @@ def test_without_a_count_there_is_no_us_per_query_and_a_target_that_ends_leaves_
     with service([str(program), str(tmp_path / "data")], start_new_session=True) as process:
         words = ("--seconds=60", "--collect=perf", "--freq=499", "--out", str(tmp_path))
         watching = ioflame.start("attach", "--pid", str(process.pid), *words)
-        while not any(path.stat().st_size > _SAMPLED for path in tmp_path.glob(f"*/{Files.PERF_DATA}")):
-            assert watching.poll() is None
-            time.sleep(0.05)
+        until(lambda: any(path.stat().st_size > _SAMPLED for path in tmp_path.glob(f"*/{Files.PERF_DATA}")), watching)
         os.killpg(process.pid, signal.SIGKILL)
         out, err = watching.communicate(timeout=120)
     found = Attached(watching.returncode, out, err, process.pid, open_run((tmp_path / "latest").resolve()))
@@ -308,9 +305,7 @@ def test_a_container_is_a_control_group_and_found_by_its_id(ioflame: Ioflame, tm
             assert code == 2 and f"process {process.pid} is watched by another ioflame" in err
             del watching
             other = ioflame.start("attach", "--cgroup", str(group), "--collect=null", "--out", str(tmp_path / "other"))
-            while not list(tmp_path.glob(f"other/*/{Files.RECORD}")):
-                assert other.poll() is None
-                time.sleep(0.05)
+            until(lambda: list(tmp_path.glob(f"other/*/{Files.RECORD}")), other)
             with pytest.raises(UsageError, match=r"as a part of group \d+, is watched by another ioflame"):
                 Target([process.pid])
             other.terminate()
@@ -361,14 +356,10 @@ def test_again_and_again_until_the_target_ends_and_the_last_minutes_are_kept(iof
     with service(["sleep", "600"]) as process:
         words = ("--every=1m", "--for=5", "--collect=null", "--out", str(tmp_path))
         watching = ioflame.start("attach", "--pid", str(process.pid), *words)
-        while not (tmp_path / "latest").exists():
-            assert watching.poll() is None
-            time.sleep(0.1)
+        until((tmp_path / "latest").exists, watching)
         (run,) = (path.parent for path in tmp_path.glob(f"*/{Files.RECORD}") if not path.parent.is_symlink())
         watching.send_signal(signal.SIGUSR1)
-        while not (run / "kept").exists():
-            assert watching.poll() is None
-            time.sleep(0.1)
+        until((run / "kept").exists, watching)
         process.kill()
         _, err = watching.communicate(timeout=60)
     assert (watching.returncode, f"kept for good: {run.name}" in err) == (0, True), err

@@ -13,8 +13,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,6 +30,7 @@ from tests.conftest import Ioflame
 from tests.e2e.test_attach import endpoint, service
 from tests.ebpf.conftest import SOURCES
 from tests.programs import FRAMES, built
+from tests.until import until
 
 pytestmark = pytest.mark.long
 
@@ -60,12 +59,6 @@ class Asked:
         """Returns once ioflame has begun to look at the target and has done so, since the call."""
         # The first of them may be of a look that had begun, the second of the edge of a window, without a look.
         until(lambda count=self.times + 3: self.times >= count, watching)  # type: ignore[misc]
-
-
-def until(holds: Callable[[], object], watching: subprocess.Popen[str] | None = None) -> None:
-    while not holds():
-        assert watching is None or watching.poll() is None, watching.communicate()
-        time.sleep(0.02)
 
 
 def program(pid: int) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ground.results.profile import read_profile
 from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
+from tests.until import until
 from viz.flame.stacks import stacks_of
 from viz.flame.tree import FrameTree
 
@@ -47,9 +47,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         words = [f"--pid={reader.pid}", f"--pid={writer.pid}", "--seconds=8", "--collect=perf", "--freq=499", "-v"]
         for kind in ("get", "write"):
             report = place / f"{kind}.csv"
-            while not report.exists() or report.read_text(encoding="ascii").count("\n") < 3:
-                assert reader.poll() is None and writer.poll() is None
-                time.sleep(0.1)
+            until(
+                lambda report=report: report.exists() and report.read_text(encoding="ascii").count("\n") >= 3,  # type: ignore[misc]
+                as_long_as=lambda: reader.poll() is None and writer.poll() is None,
+            )
             words += ["--count-of", kind, f"awk -F, 'NR > 1 {{ n += $2 }} END {{ print n }}' {report}"]
         code, out, err = Ioflame().run("attach", *words, "--out", place / "runs")
         assert code in (0, 1), err  # 1 where the host was too busy for a check

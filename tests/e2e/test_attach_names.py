@@ -18,8 +18,8 @@ from ground.results.run import open_run
 from ground.system.descendants import descendants
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import service
-from tests.e2e.test_attach_faults import until
 from tests.programs import FRAMES, compiled, installed_library
+from tests.until import until
 
 pytestmark = pytest.mark.long
 

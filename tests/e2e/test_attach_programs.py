@@ -16,8 +16,8 @@ from ground.results.profile import FoldedStack, read_profile
 from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_attach import rocksdb_library, service
-from tests.e2e.test_attach_faults import until
 from tests.programs import compiled
+from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf")]
 

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from ground.system.held_process import HeldProcess
 from tests.conftest import Ioflame
 from tests.ground.system.test_held_process import ran_ns
 from tests.places import ROOT
+from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
 
@@ -136,9 +136,7 @@ def interrupted(
     """Its last words, once it was interrupted within a stage, when `ready`, and has left no process."""
     process = ioflame.start(*arguments)
     wait_for(process, within)
-    while not ready():
-        assert process.poll() is None
-        time.sleep(0.01)
+    until(ready, process)
     process.send_signal(signum)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -219,9 +217,7 @@ def test_a_killed_ioflame_leaves_no_child(ioflame: Ioflame, short: list[str], tm
     process.communicate()
     assert select.select([workload], [], [], 20)[0]  # a pidfd tells the end of a process that is not ours to wait for
     os.close(workload)
-    deadline = time.monotonic() + 20
-    while ioflame.left_behind() and time.monotonic() < deadline:
-        time.sleep(0.1)  # perf writes its file before it ends
+    until(lambda: not ioflame.left_behind(), every=0.1)  # perf writes its file before it ends
     assert ioflame.left_behind() == []
 
 

@@ -24,6 +24,7 @@ from ground.results.record import Window
 from ground.results.run import Run, open_run
 from ground.system.process import Children
 from tests.conftest import Ioflame
+from tests.until import until
 from workloads.registry import service_named
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.needs("perf", "co-re")]
@@ -109,9 +110,13 @@ def server(argv: list[str], log: Path, answers: list[str]) -> Iterator[int]:
     with log.open("wb") as file:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         try:
-            while subprocess.run(answers, capture_output=True, check=False).returncode:
+
+            def lives() -> bool:
                 assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
-                time.sleep(0.1)
+                return True
+
+            answered = lambda: subprocess.run(answers, capture_output=True, check=False).returncode == 0  # noqa: E731
+            until(answered, as_long_as=lives, every=0.1)
             yield process.pid
         finally:
             process.terminate()
@@ -140,9 +145,7 @@ def under_load(pid: int, load: list[str], rate: str, out: Path, count: Sequence[
     def tells_more() -> None:
         """Until it has told the second that goes on now."""
         now = time.monotonic()
-        while not client.moments or client.moments[-1][0] < now:
-            assert process.poll() is None
-            time.sleep(0.05)
+        until(lambda: client.moments and client.moments[-1][0] >= now, process)
 
     try:
         tells_more()

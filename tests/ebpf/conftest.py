@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.programs import FRAMES, built, compiled
+from tests.until import until
 
 _SIZE = 64 << 20
 SOURCES = Path(__file__).parent
@@ -165,10 +165,7 @@ def reader(request: pytest.FixtureRequest, db: Path) -> Iterator[int]:
         [*command, "--duration=600", *DB_FLAGS, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 60
-        while _cpu_seconds(process.pid) < 1.0 and time.monotonic() < deadline:
-            assert process.poll() is None
-            time.sleep(0.05)
+        until(lambda: _cpu_seconds(process.pid) >= 1.0, process)
         yield process.pid
     finally:
         process.kill()

@@ -21,6 +21,7 @@ from tests.conftest import Ioflame
 from tests.ebpf.conftest import Disk, Start, run_fio
 from tests.ebpf.test_iolat import check
 from tests.places import ROOT
+from tests.until import until
 
 pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]
 
@@ -151,8 +152,7 @@ def test_a_signal_ends_the_window_with_what_was_counted(
     running = ioflame.start(*iolat(reader, loop, "--seconds", "600"))
     await_counting(running)
     before = reads_of(loop)
-    while reads_of(loop) == before:
-        time.sleep(0.001)
+    until(lambda: reads_of(loop) != before)
     running.send_signal(signum)
     out, err = running.communicate(timeout=60)
     assert running.returncode == EXIT_INTERRUPTED, err
@@ -167,10 +167,7 @@ def test_after_sigkill_nothing_is_left(ioflame: Ioflame, reader: subprocess.Pope
     running.kill()
     running.communicate()
     await_gone(before)
-    deadline = time.monotonic() + 30
-    while ioflame.left_behind():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not ioflame.left_behind(), every=0.05)
 
 
 def test_full_maps_are_an_error(tmp_path: Path, loop: Disk) -> None:

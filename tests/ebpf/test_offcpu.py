@@ -20,6 +20,7 @@ from ground.results.checks import Verdict
 from ground.results.off_cpu import STATES, OffCpu, OffStack, RunQueue, read_off_cpu, read_run_queue
 from ground.system.process import Children
 from tests.ebpf.conftest import Start
+from tests.until import until
 
 pytestmark = pytest.mark.needs("co-re")
 
@@ -31,9 +32,12 @@ def slept_and_begun(pid: int, sleeps: int, threads: int = 0) -> None:
     voluntary = ("voluntary_ctxt",)
     before, known = switches(pid, voluntary), tids(pid)
     new: set[str] = set()
-    while switches(pid, voluntary) - before < sleeps or len(new) < threads:
-        time.sleep(0.005)
-        new |= tids(pid) - known
+
+    def enough() -> bool:
+        new.update(tids(pid) - known)
+        return switches(pid, voluntary) - before >= sleeps and len(new) >= threads
+
+    until(enough)
 
 
 def tids(pid: int) -> set[str]:
@@ -138,8 +142,7 @@ def test_every_futex_is_what_it_is_waited_in_for(start: Start, tmp_path: Path, m
 def test_threads_that_never_moved_are_told_apart_too(start: Start, tmp_path: Path) -> None:
     process = start("parked", "joins", "taken")
     # No event is to tell of them: each has to be where it stays before it is looked at.
-    while sum(map(waits_in_futex, Path(f"/proc/{process.pid}/task").iterdir())) < 3:
-        time.sleep(0.01)
+    until(lambda: sum(map(waits_in_futex, Path(f"/proc/{process.pid}/task").iterdir())) >= 3)
     off = observe(process.pid, tmp_path, seconds=0.3)
     adds_up(off)
     window = off.end_ns - off.start_ns
@@ -305,10 +308,8 @@ def test_nothing_is_left_of_it(start: Start, tmp_path: Path, how: signal.Signals
         assert {name for number, name in _programs() if number in ours} >= {"on_switch", "on_waking", "on_new"}
         os.kill(child.pid, how)
         assert child.wait(20) is not None
-        deadline = time.monotonic() + 20  # the kernel frees programs after a grace period
-        while (left := ours & {number for number, _ in _programs()}) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not left
+        # The kernel frees programs after a grace period.
+        until(lambda: not ours & {number for number, _ in _programs()}, every=0.05)
     assert process.poll() is None
     assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] in "SRD"
 

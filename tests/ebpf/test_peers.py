@@ -20,6 +20,7 @@ from ground.results.off_cpu import read_off_cpu, read_run_queue
 from ground.system.observer import Observer
 from ground.system.process import Children
 from tests.ebpf.conftest import Start
+from tests.until import until
 
 pytestmark = pytest.mark.needs("co-re")
 
@@ -40,9 +41,7 @@ def beside(tool: Sequence[str], links: int, out: Path, observer: Callable[[Child
         ours = observer(children)
         ours.attach()
         peer = children.start(tool[0], list(tool), stdout=out, stop_signal=signal.SIGINT)
-        while _links(peer.pid) < links:
-            assert peer.running
-            time.sleep(0.01)
+        until(lambda: _links(peer.pid) >= links, as_long_as=lambda: peer.running)
         ours.open()
         time.sleep(_SECONDS)  # the window itself
         ours.close()

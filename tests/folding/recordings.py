@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from folding.stackfold import stackfold_binary
 from tests.programs import FRAMES, compiled
+from tests.until import until
 
 SOURCE = Path(__file__).parent / "busy.cc"
 LIBRARY = 'extern "C" __attribute__((visibility("default"))) void library_work() {\n'
@@ -43,9 +43,9 @@ def recording(data: Path, options: list[str], *command: str | Path) -> Iterator[
     argv = ["perf", "record", "-q", *options, "-o", str(data), "--", *map(str, command)]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as perf:
         try:
-            while not (found := _child_of(perf.pid, Path(command[0]))):
-                assert perf.poll() is None
-                time.sleep(0.001)
+            until(lambda: _child_of(perf.pid, Path(command[0])), perf, every=0.001)
+            found = _child_of(perf.pid, Path(command[0]))
+            assert found is not None
             yield perf, found
             _, words = perf.communicate()
             assert perf.returncode == 0, words

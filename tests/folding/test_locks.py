@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from ground.results.pmp import Locks, read_pmp
 from ground.results.profile import FoldedStack
 from ground.results.states import SAMPLED_FRAMES
 from ground.system.process import Children
+from tests.until import until
 from viz.terminal.pmp import render_locks, render_pmp
 from workloads.registry import rules_named
 
@@ -161,9 +161,7 @@ def lock_report_of(database: Path, cache_type: str, place: Path) -> Locks:
     ):
         try:
             # Two lines with figures: it reads, and what it reads comes from the cache by now.
-            while not log.exists() or len(log.read_text().splitlines()) < 3:
-                assert engine.poll() is None
-                time.sleep(0.05)
+            until(lambda: log.exists() and len(log.read_text().splitlines()) >= 3, engine)
             sampling = Sampling(children, PmpPlan(hz=50), engine.pid, place)
             sampling.attach()
             sampling.open()

@@ -6,7 +6,6 @@ import random
 import re
 import signal
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from tests.folding.recordings import (
     stacks,
     stats,
 )
+from tests.until import until
 
 pytestmark = pytest.mark.needs("perf")
 
@@ -83,8 +83,7 @@ def test_lost_samples_are_told_and_those_that_came_are_all_counted(build: Any, t
     with recording(data, options, build("nofp"), "1500") as (perf, program):
         perf.send_signal(signal.SIGSTOP)
         begun = cpu_ns(program)
-        while cpu_ns(program) < begun + 20_000_000:
-            time.sleep(0.001)
+        until(lambda: cpu_ns(program) >= begun + 20_000_000, every=0.001)
         perf.send_signal(signal.SIGCONT)
     found = stats(data, tmp_path)
     assert found["samples"] > 0 and found["lost_samples"] > 0

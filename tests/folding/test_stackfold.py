@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from ground.system.observer import attached
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from tests.folding.recordings import cpu_ns
+from tests.until import until
 
 pytestmark = pytest.mark.needs("perf")
 
@@ -36,8 +36,7 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
             with attached(recording, Reporter(quiet=True)):
                 recording.open()
                 begun = [cpu_ns(process.pid) for process in processes]
-                while min(cpu_ns(one.pid) - ns for one, ns in zip(processes, begun, strict=True)) < 3 * 10**8:
-                    time.sleep(0.01)
+                until(lambda: min(cpu_ns(one.pid) - ns for one, ns in zip(processes, begun, strict=True)) >= 3 * 10**8)
                 recording.close()
     finally:
         for process in processes:

@@ -17,6 +17,7 @@ import pytest
 from ground.errors import UsageError
 from ground.system.held_process import HeldProcess, process_number
 from ground.system.process import Children
+from tests.until import until
 
 
 def test_a_number_that_a_process_can_have() -> None:
@@ -82,8 +83,7 @@ def test_a_stopped_process_stands_still_with_all_its_threads_and_goes_on(tmp_pat
         time.sleep(0.05)
         assert ran_ns(held) == before
         assert held.go_on()
-        while ran_ns(held) < before + 1_000_000:
-            assert held.alive
+        until(lambda: ran_ns(held) >= before + 1_000_000, as_long_as=lambda: held.alive)
         held.stop()
     # Asked to end while it was stopped: it is let go on, so that it can.
     assert child.returncode == -signal.SIGTERM

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from ground.errors import MeasurementError
 from ground.system.observer import NullObserver, attached
 from ground.text.progress import Reporter
+from tests.until import until
 
 
 class Failing(NullObserver):
@@ -42,8 +42,7 @@ class Slow(NullObserver):
         self._said = said
 
     def _wait_for(self, words: str) -> None:
-        while words not in self._said():
-            time.sleep(0.01)
+        until(lambda: words in self._said())
 
     def attach(self) -> None:
         self._wait_for("waiting for null to attach")

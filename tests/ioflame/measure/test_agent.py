@@ -22,6 +22,7 @@ from ground.results.store.database import RunTables, Store
 from ground.results.store.ids import FrameTable
 from ioflame import cli
 from ioflame.measure.agent import Service, turn_of
+from tests.until import until
 
 _CLOCK_NANOSLEEP = {"x86_64": 230, "aarch64": 115}[os.uname().machine]
 
@@ -114,9 +115,10 @@ def test_50_agents_write_one_store_while_others_merge_it(tmp_path: Path) -> None
         url = (tmp_path / f"{number}.pb.gz").as_uri()
         services = [f'name = "{name}"\npprof = "{url}"\nseconds = 0.1\nversion = "1"' for name in ("a", "b")]
         agents.append(start(agent(tmp_path, store, f"h{number}", *services)))
-    while len(list(store.glob("v1/runs/*/*.parquet"))) < 5:
-        assert any(one.poll() is None for one in agents)
-        time.sleep(0.05)
+    until(
+        lambda: len(list(store.glob("v1/runs/*/*.parquet"))) >= 5,
+        as_long_as=lambda: any(one.poll() is None for one in agents),
+    )
     merge = [sys.executable, "-m", "ioflame.cli", "store", "compact", str(store)]
     merging = [subprocess.Popen(merge, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for process in [*agents, *merging]:
@@ -147,8 +149,7 @@ def busy_group(group: Path, burner: subprocess.Popen[str]) -> Iterator[Path]:
     finally:
         burner.kill()
         burner.wait()
-        while (group / "cgroup.procs").read_text():
-            time.sleep(0.01)
+        until(lambda: not (group / "cgroup.procs").read_text())
 
 
 @pytest.mark.needs("perf")
@@ -180,17 +181,13 @@ def test_the_last_minutes_of_a_recorder_are_kept_on_a_signal(busy_group: Path, t
     argv = [sys.executable, "-m", "ioflame.cli", "agent", "--config", str(config)]
     watching = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
     runs = tmp_path / "runs" / "db" / "recorder"
-    while not (runs / "latest").exists():
-        assert watching.poll() is None
-        time.sleep(0.1)
+    until((runs / "latest").exists, watching)
     first = (runs / "latest").resolve()
     # One that is older than the 15 minutes is let go, and never kept.
     old = shutil.copytree(first, runs / "old")
     os.utime(old / "run.json", (time.time() - 1000,) * 2)
     watching.send_signal(signal.SIGUSR1)
-    while not (first / "kept").exists() or old.exists():
-        assert watching.poll() is None
-        time.sleep(0.1)
+    until(lambda: (first / "kept").exists() and not old.exists(), watching)
     watching.terminate()
     _, err = watching.communicate(timeout=60)
     assert f"kept for good: {first}" in err and "old" not in err
@@ -201,8 +198,7 @@ def test_the_last_minutes_of_a_recorder_are_kept_on_a_signal(busy_group: Path, t
 def _stopped_asleep(pid: int) -> bool:
     """Stops the process; whether it was in a sleep of its own."""
     os.kill(pid, signal.SIGSTOP)
-    while "State:\tT" not in Path(f"/proc/{pid}/status").read_text():
-        time.sleep(0.005)
+    until(lambda: "State:\tT" in Path(f"/proc/{pid}/status").read_text())
     return Path(f"/proc/{pid}/syscall").read_text().split()[0] == str(_CLOCK_NANOSLEEP)
 
 
@@ -218,14 +214,11 @@ def test_what_came_due_while_the_host_slept_is_missed(tmp_path: Path) -> None:
     watching = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
     def taken(least: int) -> int:
-        while (count := len(turns.read_bytes()) if turns.exists() else 0) < least:
-            assert watching.poll() is None
-            time.sleep(0.02)
-        return count
+        until(lambda: turns.exists() and len(turns.read_bytes()) >= least, watching)
+        return len(turns.read_bytes())
 
     taken(1)
-    while not list(tmp_path.glob("s/v1/runs/*/*.parquet")):
-        time.sleep(0.02)
+    until(lambda: list(tmp_path.glob("s/v1/runs/*/*.parquet")))
     # While it waits, and does nothing else.
     while not _stopped_asleep(watching.pid):
         watching.send_signal(signal.SIGCONT)
