@@ -47,7 +47,7 @@ _COMMAND = "COMMAND"
 # What the commands are for; a new one is listed here, and is in the module of its name in `ioflame.commands`.
 _GROUPS = {
     "measure": ("profile", "attach", "agent", "experiment", "ebpf", "pmp"),
-    "look": ("show", "flamegraph", "analyse", "rules"),
+    "look": ("show", "flamegraph", "analyse", "pack", "rules"),
     "compare": ("compare", "bisect", "report", "store", "history"),
     "set up": ("doctor", "list", "explain"),
 }

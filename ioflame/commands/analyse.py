@@ -1,13 +1,15 @@
 """`ioflame analyse RUN`: everything that follows from what was recorded, made again from the run directory.
 
-It replaces its own outputs only: stacks, categories, flame graph, summary, and the
-profile, metrics and checks in `run.json`.
+A file of `ioflame pack` is unpacked beside it first, with the symbols of the machine that recorded it. Its own outputs
+alone are replaced: stacks, categories, flame graph, summary, and the profile, metrics and checks in `run.json`.
 """
 
 from __future__ import annotations
 
 import argparse
+import lzma
 import shlex
+import tarfile
 from pathlib import Path
 
 from ground.errors import UsageError
@@ -24,14 +26,15 @@ __all__ = ("add_parser", "run")
 
 def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("analyse", help="fold, check and draw a recorded run again", description=__doc__)
-    parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, such as runs/latest")
+    parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, or a packed one")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = open_run(arguments.directory.resolve())
+    place = arguments.directory.resolve()
+    found = open_run(_unpacked(place) if place.is_file() else place)
     target = found.record.target
     if target is not None and target.redacted and not found.path(Files.PERF_DATA).exists():
         raise UsageError(
@@ -42,3 +45,26 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     write_pages(found, analyse(found, reporter), reporter)
     return print_outcome(found, arguments.verbose)
+
+
+def _unpacked(archive: Path) -> Path:
+    """The run directory of a packed run, made beside it. UsageError where it is none, or one of its name is there."""
+    try:
+        with tarfile.open(archive) as packed:
+            first = packed.next()
+            name = first.name if first is not None else ""
+            place = archive.parent / name
+            if first is None or not first.isdir() or "/" in name or name in ("", ".", ".."):
+                raise UsageError(f"{archive} is no packed run", means="its first entry is no run directory")
+            if place.exists():
+                raise UsageError(
+                    f"{place} is there already",
+                    means="nothing was unpacked",
+                    mend=f"ioflame analyse {shlex.quote(str(place))}   (or move it away)",
+                )
+            packed.extractall(archive.parent, filter="data")
+    except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
+        raise UsageError(
+            f"{archive} cannot be unpacked: {error}", means="it is no packed run, or was cut short"
+        ) from None
+    return place

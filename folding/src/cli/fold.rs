@@ -128,7 +128,8 @@ pub struct FoldArgs {
     /// Mark frames of run-time compiled code with _[j]
     #[arg(long)]
     jit: bool,
-    /// Where copies of files lie by the paths that they were mapped under: read before those paths (recordings)
+    /// Where copies of files lie by the paths that they were mapped under: read before those paths; DIR/.debug is perf's
+    /// build-id cache of another machine (recordings)
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
     /// Put the address in the name of frames without symbol: [libc.so.6 0x1234]

@@ -107,8 +107,8 @@ fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> 
     }
     let mut collector = Collector::new(options.clone());
     let inlines = !options.no_inlines;
-    let names =
-        symbols::SymbolOptions { inlines, symfs: options.symfs.clone(), ..symbols::SymbolOptions::default() };
+    let names = symbols::SymbolOptions::default().with_copies(options.symfs.clone());
+    let names = symbols::SymbolOptions { inlines, ..names };
     let mut recording = PerfData::new(names, threads);
     if format == InputFormat::PerfData && is_file {
         recording.read_file(input, &mut collector)?;
