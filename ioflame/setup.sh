@@ -87,6 +87,8 @@ if ((dev)); then
   servers=$((${#missing[@]} - before))
   [[ -e /usr/lib/mysql/plugin/ha_rocksdb.so ]] || missing+=(mariadb-plugin-rocksdb)
   need sysbench sysbench
+  # A server of names, which a test starts on a port of its own, and its client.
+  need debuginfod debuginfod
   # Allocators that services bring along.
   has_library libjemalloc.so || missing+=(libjemalloc-dev)
   has_library libmimalloc.so || missing+=(libmimalloc-dev)

@@ -82,6 +82,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "paranoid_2": lambda: Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii").strip() == "2",
     # Of our version, so that our packages are its, too; ours may lie in a home of which others see nothing.
     "usr_python": lambda: _runs("/usr/bin/python3", "-c", f"import sys; exit(sys.version_info[:2] != {_VERSION})"),
+    "debuginfod": lambda: shutil.which("debuginfod") is not None and shutil.which("debuginfod-find") is not None,
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
     "spark": lambda: importlib.util.find_spec("pyspark") is not None and _runs("java", "-XX:-UsePerfData", "-version"),

@@ -16,6 +16,7 @@ import msgspec
 
 from ground.errors import MeasurementError
 from ground.results.categories import Categories
+from ground.results.files import Files
 from ground.system.atomic_files import read_json
 
 __all__ = (
@@ -348,3 +349,9 @@ def _same_length(found: Folded) -> Iterator[tuple[str, list[Sequence[object]]]]:
 
 def _broken(path: Path, why: str) -> MeasurementError:
     return MeasurementError(f"{path} does not hold together: {why}", means="it was changed since stackfold wrote it")
+
+
+def mapped_objects(directory: Path) -> set[str]:
+    """The objects that any frame of a run is of, by the paths that they were mapped under."""
+    paths = (directory / name for name in (Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE))
+    return {name for path in paths if path.exists() for name in read_profile(path).objects} - {""}

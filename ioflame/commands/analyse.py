@@ -12,8 +12,10 @@ import shlex
 import tarfile
 from pathlib import Path
 
+from folding.symbol_fetch import fetch_names
 from ground.errors import UsageError
 from ground.results.files import Files
+from ground.results.profile import mapped_objects
 from ground.results.run import open_run
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
@@ -29,6 +31,11 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("directory", type=Path, metavar="RUN", help="a run directory, or a packed one")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
+    parser.add_argument(
+        "--debuginfod",
+        action="store_true",
+        help="ask the servers in DEBUGINFOD_URLS for names that this host lacks; nothing else ever does",
+    )
     parser.set_defaults(run=run)
 
 
@@ -43,6 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
             mend=f"ioflame report {shlex.quote(str(found.directory))}",
         )
     reporter = Reporter(quiet=arguments.quiet)
+    if arguments.debuginfod:
+        for one in fetch_names(mapped_objects(found.directory), reporter):
+            if one.file is None:
+                reporter.warn(f"no names for {one.path}: {one.why}")
     write_pages(found, analyse(found, reporter), reporter)
     return print_outcome(found, arguments.verbose)
 

@@ -9,7 +9,6 @@ There: ioflame analyse FILE
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import tarfile
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from folding.symbol_cache import CACHE, KeptFile, keep_symbols
 from ground.errors import EXIT_OK, UsageError
 from ground.results.files import Files
+from ground.results.profile import mapped_objects
 from ground.results.run import Run, open_run
 from ground.system.atomic_files import check_new
 from ioflame.commands.arguments import Commands
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="ioflame-pack-", dir=out.resolve().parent) as scratch:
         cache, part = Path(scratch) / CACHE, Path(scratch) / out.name
         # What is redacted holds no recording that would need them, and they hold names.
-        kept = [] if redacted else keep_symbols(_objects(found), found.path(Files.MAPPED), cache)
+        kept = [] if redacted else keep_symbols(mapped_objects(found.directory), found.path(Files.MAPPED), cache)
         with tarfile.open(part, "w:xz") as archive:
             archive.add(found.directory, found.directory.name)
             if cache.is_dir():
@@ -59,15 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
         part.replace(out)
     _say(found, kept, out, redacted)
     return EXIT_OK
-
-
-def _objects(found: Run) -> set[str]:
-    """The files that any frame of the run is of."""
-    objects: set[str] = set()
-    for name in (Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE):
-        if (path := found.path(name)).exists():
-            objects |= set(json.loads(path.read_bytes())["objects"])
-    return objects - {""}
 
 
 def _say(found: Run, kept: list[KeptFile], out: Path, redacted: bool) -> None:
