@@ -192,8 +192,9 @@ def test_who_joins_a_group_in_its_window_is_sampled_by_any_event(ioflame: Ioflam
         # Whom perf is to watch was said when it was started.
         until(lambda: list(tmp_path.glob(f"*/{Files.PERF_DATA}")), watching)
         (group / "cgroup.procs").write_text(str(second.pid), encoding="ascii")
-        faults = minor_faults(second.pid)
-        until(lambda: minor_faults(second.pid) > faults + 200_000, watching)
+        # Its events begin to count later than its file is there: what both do until then is in no sample.
+        enough = {one.pid: minor_faults(one.pid) + 1_000_000 for one in (first, second)}
+        until(lambda: all(minor_faults(pid) > least for pid, least in enough.items()), watching)
         first.kill()
         second.kill()
         code, said, run = outcome(watching, tmp_path)
