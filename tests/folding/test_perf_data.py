@@ -88,9 +88,11 @@ def test_several_events_are_kept_apart(build: Any, tmp_path: Path) -> None:
     refused = run(data)
     assert refused.returncode == 2
     assert b"cpu-clock:" in refused.stderr and b"page-faults:" in refused.stderr
+    # Not what the loader does before the program has its name: one sample in ten page faults there may lie in a stub of
+    # libc's that belongs to no function, which perf calls "@plt".
     for event in ["cpu-clock", "page-faults"]:
-        ours = direct(data, "--event", event)
-        assert share_of_differences(ours, by_text(data, "--event", event)) < 0.01
+        wanted = ("--event", event, "--comm", "my pool;12 x")
+        assert share_of_differences(direct(data, *wanted), by_text(data, *wanted)) < 0.01
     said = checked(data)
     assert said.count("total equal") == 2
 
