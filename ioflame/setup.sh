@@ -106,7 +106,8 @@ elif [[ $EUID -ne 0 ]]; then
   fi
 fi
 updated=0
-install() { # install PACKAGE...
+install() { # install PACKAGE...; fails where it may not
+  ((may_install)) || return
   say "installing system packages: $*"
   ((updated)) || "${as_root[@]}" apt-get update -qq || return
   updated=1
@@ -130,19 +131,19 @@ fi
 core=1
 wanted=("${missing[@]}" "${compiling[@]}" "${engines[@]}" "${names[@]}")
 # All at once where that goes; one by one where a part of them cannot be had.
-if ((${#wanted[@]})) && ! { ((may_install)) && install "${wanted[@]}"; }; then
+if ((${#wanted[@]})) && ! install "${wanted[@]}"; then
   if ((${#missing[@]})); then
     install "${missing[@]}" || refuse "apt could not install: ${missing[*]}" "$(by_hand "${missing[@]}")"
   fi
-  if ((${#compiling[@]})) && ! { ((may_install)) && install "${compiling[@]}"; }; then
+  if ((${#compiling[@]})) && ! install "${compiling[@]}"; then
     core=0
     without "the CO-RE programs are not built: bpftrace is used, which is less exact; there is no
 setup:   off-CPU time then, and the latency ladder starts at the read call" "${compiling[@]}"
   fi
-  if ((${#engines[@]})) && ! { ((may_install)) && install "${engines[@]}"; }; then
+  if ((${#engines[@]})) && ! install "${engines[@]}"; then
     without "LevelDB or LMDB cannot be measured" "${engines[@]}"
   fi
-  if ((${#names[@]})) && ! { ((may_install)) && install "${names[@]}"; }; then
+  if ((${#names[@]})) && ! install "${names[@]}"; then
     without "frames within libc have no names of their own; make doctor says what that means" "${names[@]}"
   fi
 fi

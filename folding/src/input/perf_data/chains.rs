@@ -144,9 +144,9 @@ impl Chains {
         }
     }
 
-    /// Of each place whether it is the outermost of a chain.
-    pub fn outermost(&self) -> Vec<bool> {
-        let mut outermost = vec![false; self.addresses.places().len()];
+    /// Of each of so many places whether it is the outermost of a chain.
+    pub fn outermost(&self, places: usize) -> Vec<bool> {
+        let mut outermost = vec![false; places];
         let chains = self.recorded.chains.iter().chain(self.merged.chains.iter());
         chains.filter_map(<[u32]>::last).for_each(|&place| outermost[place as usize] = true);
         outermost

@@ -28,7 +28,7 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     }
     wanted.iter_mut().for_each(|wanted| wanted.offsets.dedup());
     let answers = symbols.name(&wanted, threads);
-    let begins = begin_threads(&order, &resolved, &chains.outermost(), symbols);
+    let begins = begin_threads(&order, &resolved, &chains.outermost(resolved.len()), symbols);
 
     let Options { located, objects, origins, .. } = *collector.options();
     let plain = located && !objects;
