@@ -64,6 +64,8 @@ class TargetProbe:
     _young: set[int] = field(default_factory=set)
     _ended: set[int] = field(default_factory=set)
     _gone: set[int] = field(default_factory=set)
+    # Faults of a parent's ended children when it last had waited for all whose end was seen.
+    _had: dict[int, int] = field(default_factory=dict)
     _of_group: int | None = None
     _unseen: Task = field(default_factory=lambda: Task(0, 0, 0, 0, ENDED))
     _began_ticks: int = field(default_factory=lambda: int(time.clock_gettime(time.CLOCK_BOOTTIME) * _HZ))
@@ -186,14 +188,15 @@ class TargetProbe:
         for heir, ended in heirs.items():
             if heir in found:
                 known = self._processes.get(heir)
-                grown = found[heir][-1] - (known.last[-1] if known is not None else 0)
-                if known is not None and grown >= sum(self._processes[pid].last[3] for pid in ended):
+                had = self._had.pop(heir, known.last[-1] if known is not None else 0)
+                faults = had + sum(self._processes[pid].last[3] for pid in ended)
+                if known is not None and found[heir][-1] >= faults:
                     for pid in ended:
                         known.first = tuple(a + b for a, b in zip(known.first, self._processes[pid].last, strict=True))
                     continue
-                faults = sum(self._processes[pid].last[3] for pid in ended)
-                if known is not None and self._is_waiting(heir, ended, known.last[-1] + faults):
+                if known is not None and self._is_waiting(heir, ended, faults):
                     self._gone.difference_update(ended)  # the next look tells
+                    self._had[heir] = had
                     continue
             if self.target.alive and self._of_group is None:
                 self.lost += len(self._young.intersection(ended))

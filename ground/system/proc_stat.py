@@ -25,8 +25,9 @@ def named_stat(path: str | Path) -> tuple[str, list[bytes]]:
         # The name before them may hold blanks and brackets: fields count from the last closing one.
         name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
     fields = rest.split()
-    # Between the end of one that was waited for and that of its directory, the kernel shows zeros: no parent, no CPU.
-    if fields[_THREADS] == b"0":
+    # Between the wait for one that has ended and the end of its directory its parent has its counters already: the
+    # kernel shows them here as well at first (X), and then zeros: no parent, no CPU.
+    if fields[0] == b"X" or fields[_THREADS] == b"0":
         raise ProcessLookupError(f"{path}: it has ended")
     return name.decode("utf-8", "replace"), fields
 
