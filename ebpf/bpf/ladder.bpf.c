@@ -174,6 +174,10 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
 		if (flight && flight->owner == (u32)task->pid)
 			bpf_map_delete_elem(&flights, &key);
 	}
+	/* It runs, and no program ran when its request ended or it was switched to: a kernel may run none in interrupts
+	 * above one task or another. */
+	if (thread->phase == ASLEEP || thread->phase == WOKEN)
+		thread->unseen = 1;
 	thread->at[SYSCALL_END] = now;
 	thread->phase = READ_DONE;
 	if (with_query)

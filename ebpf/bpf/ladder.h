@@ -29,7 +29,7 @@ enum class {
 	SEVERAL,      /* more than one read call, or more than one request */
 	NO_REQUEST,   /* one read call without a request of its own, and no sleep: page cache */
 	FOREIGN,      /* one read call without a request of its own that slept: another thread asked for the data */
-	AWAKE,        /* the request was done before the thread slept, or something else woke it */
+	AWAKE,        /* the request was done before the thread slept */
 	URING,        /* io_uring or libaio: the reads are not the thread's own calls */
 	DISORDER,     /* a point is missing, or before the one it follows */
 	CLASSES,
@@ -93,6 +93,7 @@ struct thread {
 	u32 reads;
 	u32 requests;
 	u32 sleeps;
+	u32 unseen; /* it slept for its request, and was not seen to wake */
 	u32 depth;
 	u32 phase;
 	u32 uring;

@@ -34,6 +34,7 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 	thread->reads = 0;
 	thread->requests = 0;
 	thread->sleeps = 0;
+	thread->unseen = 0;
 	thread->depth = 0;
 	thread->uring = 0;
 	thread->stack = stack;
@@ -55,7 +56,7 @@ static __always_inline enum class class_of(struct thread *thread)
 	if (!thread->at[STARTED])
 		return DISORDER;
 	if (!thread->at[RUNNING])
-		return AWAKE;
+		return thread->unseen ? DISORDER : AWAKE;
 	for (int point = 1; point < POINTS; point++)
 		if (thread->at[point] < thread->at[point - 1])
 			return DISORDER;
