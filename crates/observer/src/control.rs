@@ -138,6 +138,14 @@ impl Control {
         }
     }
 
+    /// Whether a signal comes until `deadline`, of a window that is closed.
+    pub fn signal_until(&mut self, deadline: Instant) -> bool {
+        let before = self.end.take();
+        let again = self.end_until(deadline) == Some(End::Signal);
+        self.end = before.or(self.end);
+        again
+    }
+
     /// Takes the signals that have come. One that came before does not end the next `sleep`.
     pub fn take_signals(&mut self) -> Option<End> {
         while let Ok(Some(info)) = self.signals.read_signal() {

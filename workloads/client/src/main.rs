@@ -14,6 +14,7 @@ mod engines;
 mod flags;
 mod job;
 mod keys;
+mod leave;
 mod pace;
 mod report;
 mod run;
@@ -23,6 +24,7 @@ mod values;
 use engines::{NAMES, Store};
 use flags::Flags;
 use job::{Job, Step};
+use leave::leave;
 use observer::Failure;
 use observer::control::Control;
 use run::benchmark;
@@ -50,16 +52,8 @@ fn main() -> ExitCode {
         println!("{HELP}\nThis one was built with: {}", built.join(", "));
         return ExitCode::SUCCESS;
     }
-    match client(words) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(told(&failure)),
-    }
-}
-
-/// The exit code of a failure, which is said.
-fn told(failure: &Failure) -> u8 {
-    let _ = writeln!(std::io::stderr(), "ioflame-client: error: {failure}");
-    failure.exit_code
+    client(words).unwrap_or_else(|failure| leave(&failure));
+    ExitCode::SUCCESS
 }
 
 fn client(words: Vec<String>) -> Result<(), Failure> {
@@ -70,13 +64,7 @@ fn client(words: Vec<String>) -> Result<(), Failure> {
     let mut control = Control::new(job.control)?;
     let store = open()?;
     say(&json!({ "about": store.about() }).to_string());
-    if let Err(failure) = steps(&job, store.as_ref(), &mut control) {
-        // As by a kill, which every engine survives: one that could not write may abort when it is closed, or when
-        // the process
-        // takes it down.
-        // SAFETY: nothing runs after it.
-        unsafe { libc::_exit(i32::from(told(&failure))) }
-    }
+    steps(&job, store.as_ref(), &mut control).unwrap_or_else(|failure| leave(&failure));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use crate::distributions::Keys;
 use crate::engines::{Nothing, Session, Store};
 use crate::job::{Job, Limit, Role};
 use crate::keys::Key;
+use crate::leave::leave;
 use crate::pace::Pace;
 use crate::report::Report;
 use crate::tally::{Finished, Kind, Latency, Tally};
@@ -16,11 +17,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// Operations by which the client's own time is measured.
 const OWN_OPERATIONS: u64 = 50_000;
 const SECOND: f64 = 1e9;
+/// What fails in an engine's own threads fails the next operation, mostly at once.
+const UNTOLD: Duration = Duration::from_secs(5);
 
 /// What a role did.
 #[derive(Serialize, Debug)]
@@ -123,8 +127,10 @@ pub fn benchmark(
         });
         gate.wait();
         control.opened(begun);
-        let ended = wait(job.duration, &shared.over, control);
+        let mut engine = Trouble::new(store);
+        let ended = wait(job.duration, &shared.over, control, &mut engine);
         shared.over.store(true, Ordering::Relaxed);
+        wait_for_threads(&running, control, &mut engine);
         let tallies: Vec<_> = running
             .into_iter()
             .map(|thread| thread.join().map_err(|_| std::io::Error::other("a thread of the client panicked")))
@@ -150,14 +156,13 @@ pub fn benchmark(
 
 /// The threads that there are wait at the gate for one that never comes.
 fn no_thread(error: &std::io::Error) -> ! {
-    eprintln!(
-        "ioflame-client: error: a thread cannot be started: {error}\n  to mend: fewer --threads, or ulimit -u"
-    );
-    std::process::exit(3)
+    leave(
+        &Failure::host(format!("a thread cannot be started: {error}")).mend("fewer --threads, or ulimit -u"),
+    )
 }
 
 /// Until the time is over, the operations are done, or somebody closes the gate.
-fn wait(duration: f64, over: &AtomicBool, control: &mut Control) -> &'static str {
+fn wait(duration: f64, over: &AtomicBool, control: &mut Control, engine: &mut Trouble) -> &'static str {
     let begun = Instant::now();
     let deadline = (duration > 0.0).then(|| begun + Duration::from_secs_f64(duration));
     while !over.load(Ordering::Relaxed) {
@@ -168,10 +173,53 @@ fn wait(duration: f64, over: &AtomicBool, control: &mut Control) -> &'static str
         match control.end_until(deadline.map_or(slice, |deadline| deadline.min(slice))) {
             Some(End::Signal) => return "signal",
             Some(End::Closed) => return "order",
-            None => {}
+            None => engine.look(),
         }
     }
     "operations"
+}
+
+/// Watches for an engine whose operations never return: one that waits for room on a full disk.
+struct Trouble<'a> {
+    store: &'a dyn Store,
+    next_look: Instant,
+    since: Option<Instant>,
+}
+
+impl<'a> Trouble<'a> {
+    fn new(store: &'a dyn Store) -> Self {
+        Self { store, next_look: Instant::now(), since: None }
+    }
+
+    /// Ends the program once there have been background errors for so long that an operation would have told them.
+    fn look(&mut self) {
+        let now = Instant::now();
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + Duration::from_secs(1);
+        let errors = self.store.background_errors();
+        if errors > 0 && now - *self.since.get_or_insert(now) > UNTOLD {
+            leave(
+                &Failure::measurement(format!(
+                    "{errors} flushes or compactions of the engine failed, and no operation said why for {} s",
+                    UNTOLD.as_secs()
+                ))
+                .meaning("what was measured since is not the workload; an operation may be waiting without end")
+                .mend("the LOG of the database names the cause, mostly a full disk: df -h"),
+            );
+        }
+    }
+}
+
+/// Until all threads have ended; a signal meanwhile ends the program at once.
+fn wait_for_threads<T>(running: &[ScopedJoinHandle<'_, T>], control: &mut Control, engine: &mut Trouble) {
+    while running.iter().any(|thread| !thread.is_finished()) {
+        if control.signal_until(Instant::now() + Duration::from_millis(1)) {
+            leave(&Failure::measurement("ended by a second signal, with operations that had not returned"));
+        }
+        engine.look();
+    }
 }
 
 fn result(role: &Role, tally: &Tally, seconds: f64, own_ns: f64) -> RoleResult {

@@ -40,6 +40,11 @@ pub trait Store: Sync {
 
     /// What it does or prints beside operations: `flush`, `stats` ...; None where it has no such command.
     fn command(&self, name: &str) -> Option<Result<String, Failure>>;
+
+    /// Errors of its own threads, of which an operation may never hear: how many there were.
+    fn background_errors(&self) -> u64 {
+        0
+    }
 }
 
 /// One thread's operations. Errors are measurement errors with the engine's own words.

@@ -115,6 +115,11 @@ impl RocksDb {
     fn wait(&self) -> Result<String, Failure> {
         let mut idle = 0;
         while idle < 2 {
+            if self.background_errors() > 0 {
+                return Err(Failure::measurement(
+                    "a flush or a compaction failed; the LOG of the database says why",
+                ));
+            }
             idle = if self.idle()? { idle + 1 } else { 0 };
             clock::sleep_until(clock::now_ns() + IDLE_NS);
         }
@@ -223,6 +228,10 @@ impl Store for RocksDb {
         // SAFETY: it is the calling thread's, which is the one that uses the session.
         unsafe { (self.api.set_perf_level)(self.perf_level) };
         Ok(Box::new(RocksDbSession { store: self, batch: Batch::default(), copied: [0; LOOKED_AT] }))
+    }
+
+    fn background_errors(&self) -> u64 {
+        self.property("rocksdb.background-errors").ok().and_then(|errors| errors.parse().ok()).unwrap_or(0)
     }
 
     fn command(&self, name: &str) -> Option<Result<String, Failure>> {
