@@ -95,9 +95,13 @@ if ((dev)); then
   has_library libtcmalloc_minimal.so || missing+=(libgoogle-perftools-dev)
 fi
 
+manager=
+for one in zypper dnf apt-get; do
+  if command -v "$one" >/dev/null 2>&1; then manager=$one; fi
+done
 as_root=()
 may_install=1
-if ! command -v apt-get >/dev/null 2>&1; then
+if [[ $manager != apt-get ]]; then
   may_install=0
 elif [[ $EUID -ne 0 ]]; then
   as_root=(sudo)
@@ -113,8 +117,33 @@ install() { # install PACKAGE...; fails where it may not
   updated=1
   DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y --no-install-recommends "$@" >/dev/null
 }
+# What Debian calls them, by Fedora's and openSUSE's names; written from their lists of packages, and not tried there.
+elsewhere() { # elsewhere PACKAGE...
+  local package
+  for package in "$@"; do
+    case "$manager $package" in
+      *' linux-perf') package=perf ;;
+      *' python3-venv') package=python3 ;;
+      'dnf libelf-dev') package=elfutils-libelf-devel ;;
+      'dnf pkg-config') package=pkgconf-pkg-config ;;
+      *' zlib1g-dev') package=zlib-devel ;;
+      *' liblmdb-dev') package=lmdb-devel ;;
+      *' lib'*-dev) package=${package%-dev}-devel package=${package/#libleveldb/leveldb} package=${package/#libsnappy/snappy} ;;
+      # db_bench is in no package of theirs.
+      *' rocksdb-tools') package= ;;
+    esac
+    printf '%s' "${package:+ $package}"
+  done
+}
 by_hand() { # by_hand PACKAGE...
-  printf 'sudo apt-get update && sudo apt-get install -y --no-install-recommends %s' "$*"
+  case $manager in
+    apt-get) printf 'sudo apt-get update && sudo apt-get install -y --no-install-recommends %s' "$*" ;;
+    '') printf 'install these with your package manager (the names are those of Debian): %s' "$*" ;;
+    *)
+      printf 'sudo %s install%s' "$manager" "$(elsewhere "$@")"
+      [[ " $* " != *' rocksdb-tools '* ]] || printf ', and build db_bench: DB_BENCH=<path of it>'
+      ;;
+  esac
 }
 
 without() { # without WHAT-IS-LOST PACKAGE...
@@ -123,8 +152,8 @@ without() { # without WHAT-IS-LOST PACKAGE...
 }
 
 if ((${#missing[@]})); then
-  if ! command -v apt-get >/dev/null 2>&1; then
-    refuse "missing: ${missing[*]}; there is no apt here" "install these with your package manager, then run this again"
+  if [[ $manager != apt-get ]]; then
+    refuse "missing: ${missing[*]}; there is no apt here" "$(by_hand "${missing[@]}" "${compiling[@]}" "${engines[@]}"), then run this again"
   fi
   ((may_install)) || refuse "missing: ${missing[*]}; installing them takes root" "$(by_hand "${missing[@]}")"
 fi

@@ -75,12 +75,31 @@ def test_an_ordinary_user_without_sudo_gets_the_exact_command(place: Path) -> No
     assert not (place / ".venv").exists()
 
 
-def test_a_host_without_apt_is_told_what_to_install(place: Path) -> None:
-    (place / "bin" / "apt-get").unlink()
-    (place / "bin" / "gdb").unlink()
+@pytest.mark.parametrize(
+    "manager, said",
+    [
+        ("", "with your package manager (the names are those of Debian): linux-perf fio rocksdb-tools gdb"),
+        (
+            "dnf",
+            "sudo dnf install perf fio gdb pkgconf-pkg-config leveldb-devel snappy-devel lmdb-devel, and build",
+        ),
+        (
+            "zypper",
+            "sudo zypper install perf fio gdb pkg-config leveldb-devel snappy-devel lmdb-devel, and build",
+        ),
+    ],
+)
+def test_a_host_without_apt_is_told_what_to_install(place: Path, manager: str, said: str) -> None:
+    if manager:
+        (place / "bin" / "apt-get").rename(place / "bin" / manager)
+    else:
+        (place / "bin" / "apt-get").unlink()
+    for tool in ("perf", "fio", "db_bench", "gdb", "pkg-config"):
+        (place / "bin" / tool).unlink()
     done = setup(place)
     assert done.returncode == 3
-    assert "missing: gdb; there is no apt here" in done.stderr
+    assert "missing: linux-perf fio rocksdb-tools gdb; there is no apt here" in done.stderr
+    assert said in done.stderr, done.stderr
 
 
 def test_a_python_that_is_too_old_is_named(place: Path) -> None:
@@ -103,7 +122,7 @@ def test_a_missing_cargo_is_named_with_rustup(place: Path) -> None:
 
 def test_without_clang_it_goes_on_and_says_what_that_costs(place: Path) -> None:
     (place / "bin" / "clang").unlink()
-    (place / "bin" / "apt-get").unlink()
+    stand_in(place, "apt-get", "exit 100")
     done = setup(place)
     assert "the CO-RE programs are not built: bpftrace is used" in done.stdout
     assert "apt-get install -y --no-install-recommends clang" in done.stdout
