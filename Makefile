@@ -23,6 +23,8 @@ USERS ?= 1 2
 # Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
 # environment of a command neither.
 unexport $(OF_COMMANDS)
+# Messages name these variables then, and not options.
+export IOFLAME_BY := make
 define newline
 
 

@@ -11,6 +11,7 @@ from collectors.counters import device_of, host_gained, host_times
 from collectors.perf import Plan, perf_version
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
+from ground.settings import Setting
 
 __all__ = ("host_checks", "perf_checks", "queue_check", "queue_checks")
 
@@ -113,7 +114,7 @@ def queue_check(block_device: Path) -> Check | None:
         Verdict.NOTE,
         value,
         "a thread on a CPU that does not take its completions is woken by another: QPS depends on where threads run",
-        "CPUS=<one of them>, the fastest, for runs that are to be compared",
+        Setting.CPUS.where_known(f"{Setting.CPUS.to('<one of them>')}, the fastest, for runs that are to be compared"),
     )
 
 

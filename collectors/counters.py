@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ground.errors import HostError, MeasurementError
 from ground.results.record import Counters, HostTimes, RoleCounters
+from ground.settings import Setting
 from ground.system.diskstats import DiskCounts, disk_stats, whole_disk
 from ground.system.mounts import mounts
 from ground.system.proc_stat import named_fields, named_stat, stat_fields, switches
@@ -88,7 +89,7 @@ def device_of(path: Path) -> Device:
     raise HostError(
         f"{path} is on no block device that /proc/diskstats counts (device {major}:{minor})",
         means="reads of the device cannot be counted",
-        mend="DB_DIR=<a directory on a local disk>",
+        mend=Setting.DB_DIR.where_known(Setting.DB_DIR.to("<a directory on a local disk>")),
     )
 
 

@@ -12,6 +12,7 @@ from collectors.queries import QueryReport
 from collectors.warmup import CACHE_FILLS, what_is_missing
 from collectors.windows import Windows
 from ground.errors import MeasurementError, UsageError
+from ground.settings import Setting
 from ground.system.descendants import descendants, having_open
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child
@@ -96,7 +97,7 @@ class Schedule(Windows):
         raise MeasurementError(
             f"none of the {len(tree)} processes that {self._child.argv[0]} started has {self._report.path} open",
             means="which of them is the engine is not known, so nothing of it can be counted",
-            mend="DB_BENCH=<the client itself, or a wrapper that ends with exec>",
+            mend=Setting.DB_BENCH.to("<the client itself, or a wrapper that ends with exec>"),
         )
 
     def warm_up(self, bound: float, cache_size: int, trial: Callable[[], None]) -> None:

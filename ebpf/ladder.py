@@ -13,6 +13,7 @@ from ebpf.observer import CoreObserver
 from ground.errors import HostError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.results.ladder import CLASSES, FOLLOWED, REST, Ladder
+from ground.settings import Setting
 from ground.system.observer import Observer
 from ground.system.process import Children
 
@@ -53,7 +54,8 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
     """The observer that leaves a `Ladder` in `out`. HostError where this host cannot load its programs."""
     if not 1 <= request.sample <= _MOST_SAMPLE:
         raise UsageError(
-            f"LADDER_SAMPLE={request.sample} is not a number of queries", mend=f"1 (each query) to {_MOST_SAMPLE}"
+            f"{Setting.LADDER_SAMPLE.to(request.sample)} is not a number of queries",
+            mend=f"1 (each query) to {_MOST_SAMPLE}",
         )
     if choose_backend(request.backend, LADDER_BACKENDS) == "bpftrace":
         if request.start == "query":
@@ -236,5 +238,6 @@ def _device(ladder: Ladder) -> Iterator[Check]:
             Verdict.FAILED,
             f"queue and device by the ladder are {100 * (1 - share):.1f} % of the device's time by diskstats",
             "the parts are larger than the whole: the reads that were followed do not stand for the others",
-            "a longer window, or every query followed (LADDER_SAMPLE=1)",
+            "a longer window"
+            + Setting.LADDER_SAMPLE.where_known(f", or every query followed ({Setting.LADDER_SAMPLE.to(1)})"),
         )

@@ -9,6 +9,8 @@ import errno
 import shlex
 from pathlib import Path
 
+from ground.settings import Setting
+
 __all__ = (
     "EXIT_CHECK_FAILED",
     "EXIT_HOST",
@@ -85,5 +87,5 @@ def error_of_system(error: OSError, path: Path | None = None) -> IoflameError:
     return HostError(
         what,
         means="what was written until then is kept; what follows is missing",
-        mend=f"free some disk, or OUT=<a directory on a larger disk>{where}",
+        mend=f"free some disk, or {Setting.OUT.to('<a directory on a larger disk>')}{where}",
     )

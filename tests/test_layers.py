@@ -39,6 +39,7 @@ FORBIDDEN = [
     ("ground/system/process.py", "ground.results.record"),
     ("ground/text/units.py", "ground.system.process"),
     ("ground/errors.py", "ground.text.units"),
+    ("ground/settings.py", "ground.errors"),
     # A command imports no other command.
     ("ioflame/commands/report.py", "ioflame.commands.analyse"),
 ]

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from ground.results.differences import BudgetRow
+from ground.settings import Setting
 
 __all__ = ("Breakdown", "against_base", "beside")
 
@@ -60,7 +61,7 @@ def against_base(
     words = [
         f"us per query; intervals of the change hold for all rows at once with 95 %, over {sessions} rounds"
         if sessions > 1
-        else "us per query; ?: one round tells nothing of what differs from run to run (REPEATS=3 does)"
+        else f"us per query; ?: one round tells nothing of what differs from run to run ({Setting.REPEATS.to(3)} does)"
     ]
     if moved:
         words.append(

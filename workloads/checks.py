@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ground.results.checks import Check, Verdict
+from ground.settings import Setting
 from ground.text.units import format_bytes
 from workloads.engine import Engine, EngineBuild
 
@@ -21,7 +22,7 @@ def build_checks(engine: Engine, build: EngineBuild) -> Iterator[Check]:
     """What follows from the way the benchmark client was built."""
     client = engine.about.client
     yield Check(client, Verdict.OK, f"{build.path}, {engine.about.title} {build.version}")
-    own = f"DB_BENCH=<your own release build: {engine.about.release_build}>"
+    own = Setting.DB_BENCH.to(f"<your own release build: {engine.about.release_build}>")
     if build.assertions:
         yield Check(
             f"{client} assertions",
@@ -94,7 +95,7 @@ def disk_checks(directory: Path) -> Iterator[Check]:
             Verdict.BLOCKED,
             f"{existing(directory)} cannot be written to",
             "the database and the ledger of seeds are kept there",
-            "DB_DIR=<a directory you own>",
+            Setting.DB_DIR.to("<a directory you own>"),
         )
         return
     refused = _direct_read_error(existing(directory))
@@ -106,7 +107,7 @@ def disk_checks(directory: Path) -> Iterator[Check]:
             Verdict.BLOCKED,
             f"refused in {directory}: {refused}",
             "reads would come from the page cache, not from the device",
-            "DB_DIR=<a directory on a disk with ext4, xfs or btrfs>",
+            Setting.DB_DIR.to("<a directory on a disk with ext4, xfs or btrfs>"),
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ground.errors import HostError, UsageError, error_of_system
+from ground.settings import Setting
 from ground.text.units import format_bytes
 from workloads.checks import free_bytes
 from workloads.database import MANIFEST, is_loaded
@@ -37,7 +38,7 @@ def clones(engine: Engine, tree: Path, names: Sequence[str], *, link: bool) -> I
             raise HostError(
                 f"{len(names)} copies of {tree} are {format_bytes(size)}; {format_bytes(free)} are free",
                 means="with buffered reads hard-linked copies would share the page cache",
-                mend="free some disk, a smaller NUM_KEYS, or a CONFIG that reads with O_DIRECT",
+                mend=f"free some disk, a smaller {Setting.NUM_KEYS}, or a {Setting.CONFIG} that reads with O_DIRECT",
             )
     try:
         try:
@@ -70,7 +71,7 @@ def _remove(place: Path) -> None:
         raise UsageError(
             f"{place} holds {foreign[0].name}, which ioflame did not make",
             means="the arms' copies of the tree would take its place; nothing was started",
-            mend="move it away, or DB_DIR=<another directory>",
+            mend=f"move it away, or {Setting.DB_DIR.to('<another directory>')}",
         )
     shutil.rmtree(place)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.record import SeedRange
+from ground.settings import Setting
 from ground.system.atomic_files import write_whole
 from ground.system.process import Child, Children
 from ground.text.progress import Reporter
@@ -49,9 +50,9 @@ def locked(directory: Path) -> Iterator[None]:
         handle = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise UsageError(
-            f"DB_DIR={directory} cannot be written to: {error.strerror}",
+            f"{Setting.DB_DIR.to(directory)} cannot be written to: {error.strerror}",
             means="the database and the ledger of seeds are kept there; nothing was started",
-            mend="DB_DIR=<a directory you own>",
+            mend=Setting.DB_DIR.to("<a directory you own>"),
         ) from None
     try:
         try:
@@ -59,9 +60,9 @@ def locked(directory: Path) -> Iterator[None]:
         except OSError:
             holder = os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
             raise UsageError(
-                f"DB_DIR={directory} is in use by the ioflame with pid {holder}",
+                f"{Setting.DB_DIR.to(directory)} is in use by the ioflame with pid {holder}",
                 means="two runs on one database would measure each other",
-                mend="wait for it, or use another DB_DIR",
+                mend=f"wait for it, or use another {Setting.DB_DIR}",
             ) from None
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
@@ -135,9 +136,9 @@ class Database:
             if foreign:
                 some = ", ".join(sorted(foreign)[:3])
                 raise UsageError(
-                    f"DB_DIR={self.directory} holds files that ioflame did not make ({some}, ...)",
+                    f"{Setting.DB_DIR.to(self.directory)} holds files that ioflame did not make ({some}, ...)",
                     means="a database of unknown keys and settings cannot be measured, and is not overwritten",
-                    mend="DB_DIR=<an empty directory>",
+                    mend=Setting.DB_DIR.to("<an empty directory>"),
                 )
             return False
         state = manifest.get("state")
@@ -163,10 +164,10 @@ class Database:
             )
         keys = stated.get("num_keys")
         raise UsageError(
-            f"the database in DB_DIR={self.directory} is not the one asked for: {'; '.join(differences)}",
+            f"the database in {Setting.DB_DIR.to(self.directory)} is not the one asked for: {'; '.join(differences)}",
             means=means,
-            mend=(f"NUM_KEYS={keys}, or " if isinstance(keys, int) else "")
-            + f"DB_DIR=<an empty directory>, or, to load it anew with what is asked: "
+            mend=(f"{Setting.NUM_KEYS.to(keys)}, or " if isinstance(keys, int) else "")
+            + f"{Setting.DB_DIR.to('<an empty directory>')}, or, to load it anew with what is asked: "
             f"rm -r {shlex.quote(str(self.directory))}   (then the same command)",
         )
 
@@ -316,7 +317,7 @@ class Database:
             raise HostError(
                 f"the disk of {self.directory} is full: {child.name} ended with {child.describe_end()}",
                 means="the database is incomplete; the next run loads it again",
-                mend=f"free some disk, use a smaller NUM_KEYS, or DB_DIR=<a larger disk>   "
+                mend=f"free some disk, use a smaller {Setting.NUM_KEYS}, or {Setting.DB_DIR.to('<a larger disk>')}   "
                 f"(df -h {shlex.quote(str(self.directory))})",
             )
         said = (self._complaints(text) or text.strip().splitlines() or ["nothing"])[-1][-400:]

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from ground.errors import HostError, MeasurementError, UsageError
+from ground.settings import Setting
 from ground.system.binaries import built_binary
 from workloads.definitions import check_definition
 from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
@@ -160,9 +161,9 @@ class Engine(abc.ABC):
         client = client or self.about.client
         if client not in self.clients:
             raise UsageError(
-                f"CLIENT={client} does not drive {self.about.title}",
+                f"{Setting.CLIENT.to(client)} does not drive {self.about.title}",
                 means="nothing was started",
-                mend=f"CLIENT={'|'.join(self.clients)}",
+                mend=Setting.CLIENT.to("|".join(self.clients)),
             )
         self.by_our_client = client == OUR_CLIENT
         self.about = msgspec.structs.replace(self.about, client=_OUR_PROGRAM if self.by_our_client else client)
@@ -183,9 +184,9 @@ class Engine(abc.ABC):
         if self.by_our_client:
             if asked is not None:
                 raise UsageError(
-                    f"DB_BENCH={asked} names another client than CLIENT={OUR_CLIENT}",
+                    f"{Setting.DB_BENCH.to(asked)} names another client than {Setting.CLIENT.to(OUR_CLIENT)}",
                     means="nothing was started",
-                    mend="leave DB_BENCH out, or CLIENT",
+                    mend=f"leave {Setting.DB_BENCH} out, or {Setting.CLIENT}",
                 )
             return built_binary(client)
         found = shutil.which(asked or client)
@@ -194,15 +195,16 @@ class Engine(abc.ABC):
         if asked is None:
             raise HostError(
                 f"{client} is not installed",
-                mend=f"make setup   (or: sudo apt-get install {package}; or DB_BENCH=<path of your own build>)",
+                mend=f"make setup   (or: sudo apt-get install {package}; or "
+                f"{Setting.DB_BENCH.to('<path of your own build>')})",
             )
         reason = "is there but cannot be executed" if Path(asked).exists() else "does not exist"
         if Path(asked).is_dir():
             reason = "is a directory"
         raise UsageError(
-            f"DB_BENCH={asked} {reason}",
+            f"{Setting.DB_BENCH.to(asked)} {reason}",
             means="nothing was started",
-            mend=f"DB_BENCH=<path of a {client}>, or leave it out for the one of Debian's {package}",
+            mend=Setting.DB_BENCH.to(f"<path of a {client}>, or leave it out for the one of Debian's {package}"),
         )
 
     def workloads(self) -> dict[str, Step]:
@@ -270,7 +272,7 @@ class Engine(abc.ABC):
             raise UsageError(
                 f"{binary} does not know {', '.join(f'--{name}' for name in unknown)} of step {step}",
                 means="without it the figures would be those of another configuration; nothing was started",
-                mend="DB_BENCH=<a version that has it>, or take it out of "
+                mend=f"{Setting.DB_BENCH.to('<a version that has it>')}, or take it out of "
                 f"{shlex.quote(str(self.file('engine.toml')))}, or list it there as [optional]",
             )
 
@@ -325,7 +327,7 @@ class Engine(abc.ABC):
                     f"a line of {self.report_name} is {','.join(map(str, row.values()))!r}, without a number of "
                     f"{self.report_column}",
                     means=f"this {self.about.client} reports in another form, so its queries cannot be counted",
-                    mend=f"DB_BENCH=<{self.about.versions}>",
+                    mend=Setting.DB_BENCH.to(f"<{self.about.versions}>"),
                 ) from None
         return rates
 

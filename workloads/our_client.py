@@ -14,6 +14,7 @@ from typing import Any
 
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
+from ground.settings import Setting
 from ground.system.binaries import built_binary
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
@@ -62,14 +63,16 @@ def client_checks(engines: Iterable[Engine]) -> Iterator[Check]:
     try:
         said = capture([str(built_binary("ioflame-client")), "--help"], timeout=20).text
     except HostError as error:
-        yield Check("ioflame-client", Verdict.NOTE, error.what, "CLIENT=ioflame is not possible", error.mend)
+        yield Check(
+            "ioflame-client", Verdict.NOTE, error.what, f"{Setting.CLIENT.to(OUR_CLIENT)} is not possible", error.mend
+        )
         return
     built = said.rpartition("built with: ")[2].strip().split(", ")
     yield Check("ioflame-client", Verdict.OK, f"drives {', '.join(name for name in built if name != _NO_ENGINE)}")
     for engine in engines:
         if OUR_CLIENT in engine.clients and engine.name not in built:
             mend = f"sudo apt-get install {engine.about.package} && make setup"
-            means = f"ENGINE={engine.name} cannot be measured"
+            means = f"{Setting.ENGINE.to(engine.name)} cannot be measured"
             yield Check("ioflame-client", Verdict.NOTE, f"built without {engine.name}", means, mend)
 
 

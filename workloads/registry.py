@@ -12,6 +12,7 @@ from typing import Any
 
 import workloads.engines
 from ground.errors import UsageError
+from ground.settings import Setting
 from workloads.engine import Engine
 from workloads.service import Service, merged_rules, read_service
 
@@ -95,7 +96,9 @@ def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | 
     """
     if name not in engine_names():
         raise UsageError(
-            f"ENGINE={name} is not known", means="nothing was started", mend=f"ENGINE={'|'.join(engine_names())}"
+            f"{Setting.ENGINE.to(name)} is not known",
+            means="nothing was started",
+            mend=Setting.ENGINE.to("|".join(engine_names())),
         )
     engine: Engine = import_module(f"workloads.engines.{name}.engine").ENGINE(own, client)
     return engine

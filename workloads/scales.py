@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ground.errors import HostError
+from ground.settings import Setting
 from ground.text.units import format_bytes, format_count, parse_bytes
 from workloads.steps import DatabaseShape
 
@@ -87,9 +88,9 @@ def fit(
                 f"{format_count(shape.num_keys)} keys need {format_bytes(shape.disk_bytes)} of disk and "
                 f"{format_bytes(_HEADROOM)} to spare; {format_bytes(free)} are free for {where}",
                 means="the load would fill the disk",
-                mend=f"NUM_KEYS={fitting}"
+                mend=Setting.NUM_KEYS.to(fitting)
                 if fitting >= _SMALLEST_KEYS
-                else "free some disk, or DB_DIR=<a larger disk>",
+                else f"free some disk, or {Setting.DB_DIR.to('<a larger disk>')}",
             )
         notes.append(
             f"{format_bytes(free)} are free for {where}: {format_count(fitting)} keys instead of "

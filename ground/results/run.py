@@ -24,6 +24,7 @@ from ground.results.database_facts import DatabaseFacts
 from ground.results.files import Files
 from ground.results.record import SCHEMA, RunRecord, Window
 from ground.results.redaction import is_abandoned
+from ground.settings import Setting
 from ground.system.atomic_files import read_json, write_json, write_whole
 
 __all__ = ("Run", "check_writable", "new_directory", "open_run", "read_or_none", "read_record")
@@ -91,7 +92,7 @@ def new_directory(out: Path, name: str) -> Path:
                 return directory
     except OSError as error:
         raise _unwritable(out, error) from None
-    raise UsageError(f"{out} already holds 99 directories named {stem}", mend="OUT=<another directory>")
+    raise UsageError(f"{out} already holds 99 directories named {stem}", mend=Setting.OUT.to("<another directory>"))
 
 
 def check_writable(out: Path) -> None:
@@ -107,9 +108,9 @@ def check_writable(out: Path) -> None:
 
 def _unwritable(out: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"OUT={out} cannot be written to: {error.strerror}",
+        f"{Setting.OUT.to(out)} cannot be written to: {error.strerror}",
         means="a run keeps its files there; nothing was started",
-        mend="OUT=<a directory you own>, for example OUT=$HOME/ioflame-runs",
+        mend=f"{Setting.OUT.to('<a directory you own>')}, for example {Setting.OUT.to('$HOME/ioflame-runs')}",
     )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ground.errors import UsageError
+from ground.settings import Setting
 from ground.system.process import tool_path
 
 __all__ = ("check_cpus", "held_on")
@@ -15,16 +16,16 @@ __all__ = ("check_cpus", "held_on")
 def check_cpus(text: str) -> str:
     """A list of CPUs as taskset and the kernel write it (`0-3,8`). UsageError where we may not run on all of them."""
     allowed = os.sched_getaffinity(0)
-    mend = f"CPUS=<some of {_ranges(sorted(allowed))}, as in 0-3,8>"
+    mend = Setting.CPUS.to(f"<some of {_ranges(sorted(allowed))}, as in 0-3,8>")
     if not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", text):
-        raise UsageError(f"CPUS={text} is no list of CPUs", means="nothing was started", mend=mend)
+        raise UsageError(f"{Setting.CPUS.to(text)} is no list of CPUs", means="nothing was started", mend=mend)
     for part in text.split(","):
         first, _, last = part.partition("-")
         asked = range(int(first), int(last or first) + 1)
         missing = next((cpu for cpu in asked if cpu not in allowed), None)
         if not asked or missing is not None:
             what = f"{part} is no range" if not asked else f"this process may not run on CPU {missing}"
-            raise UsageError(f"CPUS={text}: {what}", means="nothing was started", mend=mend)
+            raise UsageError(f"{Setting.CPUS.to(text)}: {what}", means="nothing was started", mend=mend)
     return text
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ground.errors import HostError
+from ground.settings import Setting
 from ground.system.own_groups import hierarchy_of, own_name, remove_abandoned
 from ground.text.units import format_bytes
 
@@ -63,5 +64,5 @@ def _refused(why: str) -> HostError:
         means="buffered reads would be answered from a page cache as large as this host's memory; nothing was started",
         mend="run as root where groups may be made ("
         + shlex.join(["mkdir", "/sys/fs/cgroup/memory/x"])
-        + "), or leave MEMORY_LIMIT out, with a CONFIG that reads with O_DIRECT",
+        + f"), or leave {Setting.MEMORY_LIMIT} out, with a {Setting.CONFIG} that reads with O_DIRECT",
     )

@@ -28,6 +28,7 @@ from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
 from ground.results.record import RunRecord
 from ground.results.states import MARKS
+from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
 from ioflame.analysis.checks.stolen_time import stolen_of, widened
 
@@ -213,7 +214,7 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
 def _advised(do: str, advice: Mapping[str, str]) -> str:
     """Without the parts for which this engine has no words."""
     parts = [part for part in do.split("; ") if set(_PLACE.findall(part)) <= {*advice, *_FIGURES}]
-    return _filled("; ".join(parts), advice)
+    return worded(_filled("; ".join(parts), advice))
 
 
 def _fits(rule: Rule, frame: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ground.errors import UsageError
+from ground.settings import Setting, given
 from ground.system.cpus import check_cpus
 from ground.text.units import parse_bytes, parse_count
 from ioflame.measure.options import ProfileOptions
@@ -101,42 +102,44 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         configuration=arguments.config or next(iter(engine.configurations())),
         db_bench=arguments.db_bench or None,
         db_dir=Path(arguments.db_dir).absolute() if arguments.db_dir else None,
-        threads=number("THREADS", arguments.threads, int, 1, _MAX_THREADS),
-        num_keys=_optional("NUM_KEYS", arguments.num_keys, parse_count, 1_000, 10**12),
-        cache_size=_optional("CACHE_SIZE", arguments.cache_size, parse_bytes, 1 << 20, 1 << 50),
-        cache_type=_choice("CACHE_TYPE", arguments.cache_type or cache_types[0], cache_types),
-        memory_limit=_optional("MEMORY_LIMIT", arguments.memory_limit, parse_bytes, 1 << 20, 1 << 50),
-        duration=_optional("DURATION", arguments.duration, int, 1, 86_400),
+        threads=number(Setting.THREADS, arguments.threads, int, 1, _MAX_THREADS),
+        num_keys=_optional(Setting.NUM_KEYS, arguments.num_keys, parse_count, 1_000, 10**12),
+        cache_size=_optional(Setting.CACHE_SIZE, arguments.cache_size, parse_bytes, 1 << 20, 1 << 50),
+        cache_type=_choice(Setting.CACHE_TYPE, arguments.cache_type or cache_types[0], cache_types),
+        memory_limit=_optional(Setting.MEMORY_LIMIT, arguments.memory_limit, parse_bytes, 1 << 20, 1 << 50),
+        duration=_optional(Setting.DURATION, arguments.duration, int, 1, 86_400),
         event=event_name(arguments.event),
-        frequency=number("FREQ", arguments.freq, int, 1, _MAX_FREQUENCY),
-        callgraph=_choice("CALLGRAPH", arguments.callgraph, CALLGRAPHS),
+        frequency=number(Setting.FREQ, arguments.freq, int, 1, _MAX_FREQUENCY),
+        callgraph=_choice(Setting.CALLGRAPH, arguments.callgraph, CALLGRAPHS),
         out=Path(arguments.out).absolute(),
         quiet=arguments.quiet,
         allow_host_changes=arguments.allow_host_changes,
         collect=collectors(arguments.collect),
         cpus=check_cpus(arguments.cpus) if arguments.cpus else None,
         client=arguments.client or None,
-        ladder_sample=number("LADDER_SAMPLE", arguments.ladder_sample, int, 1, 1_000_000),
+        ladder_sample=number(Setting.LADDER_SAMPLE, arguments.ladder_sample, int, 1, 1_000_000),
     )
 
 
-def number(name: str, text: str, parse: Callable[[str], int], least: int, most: int) -> int:
+def number(name: Setting | str, text: str, parse: Callable[[str], int], least: int, most: int) -> int:
     """The value of an option; UsageError, which calls it `name`, where it is none or out of range."""
     try:
         value = parse(text)
     except ValueError as error:
         words = str(error) if parse is not int else f"{text!r} is not a whole number"
         raise UsageError(
-            f"{name}={text}: {words}", means="nothing was started", mend=f"{name}=<{least}..{most}>"
+            f"{given(name, text)}: {words}", means="nothing was started", mend=given(name, f"<{least}..{most}>")
         ) from None
     if not least <= value <= most:
         raise UsageError(
-            f"{name}={text} is out of range", means="nothing was started", mend=f"{name}=<{least}..{most}>"
+            f"{given(name, text)} is out of range",
+            means="nothing was started",
+            mend=given(name, f"<{least}..{most}>"),
         )
     return value
 
 
-def _optional(name: str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
+def _optional(name: Setting | str, text: str | None, parse: Callable[[str], int], least: int, most: int) -> int | None:
     return None if not text else number(name, text, parse, least, most)
 
 
@@ -158,16 +161,16 @@ def collectors(text: str) -> tuple[str, ...] | None:
     unknown = [name for name in asked if name not in INSTRUMENTS]
     if unknown:
         raise UsageError(
-            f"COLLECT={text}: {unknown[0]} is not known",
+            f"{Setting.COLLECT.to(text)}: {unknown[0]} is not known",
             means="nothing was started",
-            mend=f'COLLECT="{" ".join(INSTRUMENTS)}", or some of them',
+            mend=Setting.COLLECT.to(f'"{" ".join(INSTRUMENTS)}", or some of them'),
         )
     return tuple(name for name in INSTRUMENTS if name in asked) if asked else None
 
 
-def _choice(name: str, text: str, known: tuple[str, ...]) -> str:
+def _choice(name: Setting, text: str, known: tuple[str, ...]) -> str:
     if text not in known:
-        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
+        raise UsageError(f"{name.to(text)} is not known", means="nothing was started", mend=name.to("|".join(known)))
     return text
 
 
@@ -175,9 +178,9 @@ def event_name(text: str) -> str:
     """UsageError where it is not the name of one event."""
     if not text or any(c in text for c in " ,{}") or text.startswith("-"):
         raise UsageError(
-            f"EVENT={text!r} is not one perf event",
+            f"{Setting.EVENT.to(repr(text))} is not one perf event",
             means="a profile has one event and one unit; several are never mixed",
-            mend="EVENT=auto, or one name of `perf list`, such as EVENT=cycles",
+            mend=f"{Setting.EVENT.to('auto')}, or one name of `perf list`, such as {Setting.EVENT.to('cycles')}",
         )
     return text
 
@@ -192,12 +195,12 @@ def add_repetition(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def counts(name: str, text: str) -> list[int]:
+def counts(name: Setting, text: str) -> list[int]:
     """The numbers in `text`; UsageError naming the variable `name` where it is no list of numbers from 1 to 1024."""
     try:
         counts = [int(word) for word in text.replace(",", " ").split()]
     except ValueError:
         counts = []
     if not counts or min(counts) < 1 or max(counts) > 1024:
-        raise UsageError(f"{name}={text!r} is no list of numbers from 1 to 1024", means="nothing was started")
+        raise UsageError(f"{name.to(repr(text))} is no list of numbers from 1 to 1024", means="nothing was started")
     return counts

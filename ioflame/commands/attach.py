@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from collectors.counts import Count, QueryCount, command_count, prometheus_count
-from ground.errors import EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
+from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.run import Run
+from ground.settings import FrontEnd, Setting, worded_for
 from ground.system.cpu_limit import limited_cpus
 from ground.system.groups import container_group, named_group
 from ground.system.held_process import process_number
 from ground.system.process import Children, interruptible
 from ground.system.target import Target
 from ground.text.progress import Reporter
-from ground.text.settings import of_attached, renamed
 from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
 from ioflame.instruments import INSTRUMENTS
@@ -106,11 +106,8 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 1 where a check failed, 2 where the target or the request makes no sense, 3 where the host cannot."""
-    try:
+    with worded_for(FrontEnd.ATTACH):
         return _run(arguments, Reporter(quiet=arguments.quiet))
-    except IoflameError as error:
-        error.what, error.means, error.mend = renamed(error.what), renamed(error.means), of_attached(error.mend)
-        raise
 
 
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
@@ -190,7 +187,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         counts={kind: QueryCount(count) for kind, count in _counts(arguments, counting).items()},
         symbol=arguments.count_symbol,
         event=event_name(arguments.event),
-        frequency=number("--freq", arguments.freq, int, 1, 20_000),
+        frequency=number(Setting.FREQ, arguments.freq, int, 1, 20_000),
         callgraph=arguments.callgraph,
         collect=asked or _BY_DEFAULT,
         asked_to_collect=asked is not None,

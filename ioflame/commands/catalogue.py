@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import EXIT_OK, UsageError
+from ground.settings import Setting
 from ground.text.columns import fold_line
 from ground.text.progress import terminal_width
 from ground.text.units import format_bytes, format_count
@@ -68,8 +69,8 @@ def _list(arguments: argparse.Namespace) -> int:
 def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.Namespace) -> int:
     """What an experiment shows, what has to hold, and the command line of every step of every cell."""
     engine = engine_named(options.engine, own_definitions(name), options.client)
-    rounds = None if arguments.repeats is None else counts("REPEATS", arguments.repeats)[0]
-    job = resolve_cells(name, options, engine, rounds, counts("USERS", arguments.users))
+    rounds = None if arguments.repeats is None else counts(Setting.REPEATS, arguments.repeats)[0]
+    job = resolve_cells(name, options, engine, rounds, counts(Setting.USERS, arguments.users))
     cells = job.cells
     print(f"# {cells.about}\n# shows: {cells.shows}\n# cannot show: {cells.cannot}")
     print(f"# {options.scale}: {cells.scale[options.scale].about}; {len(cells.cells)} cells, {job.rounds} rounds")

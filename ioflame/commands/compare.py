@@ -22,6 +22,7 @@ from ground.results.comparison import BUILD, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
 from ground.results.metrics import DECIDING
 from ground.results.run import open_run
+from ground.settings import Setting, given
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.analysis.compare.runs import compare_runs
@@ -195,11 +196,11 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         arms=tuple(asked),
         factor=factor,
         null=bool(arguments.null),
-        schedule=_choice("SCHEDULE", arguments.schedule, _SCHEDULES),
+        schedule=_choice(Setting.SCHEDULE, arguments.schedule, _SCHEDULES),
         tree=_choice("TREE", arguments.tree, ("shared", "own")),
         delta=_part(arguments.delta),
-        sessions=_whole("SESSIONS", arguments.sessions, 1, 16),
-        blocks=_whole("BLOCKS", arguments.blocks, 1, 1000) if arguments.blocks else None,
+        sessions=_whole(Setting.SESSIONS, arguments.sessions, 1, 16),
+        blocks=_whole(Setting.BLOCKS, arguments.blocks, 1, 1000) if arguments.blocks else None,
         time=_seconds(arguments.time) if arguments.time else None,
         seed=_whole("SEED", arguments.seed, 0, 1 << 31) if arguments.seed else None,
         twin=not arguments.no_twin,
@@ -255,15 +256,17 @@ def _with(arguments: argparse.Namespace, **changed: str) -> argparse.Namespace:
     return one
 
 
-def _choice(name: str, text: str, known: Sequence[str]) -> str:
+def _choice(name: Setting | str, text: str, known: Sequence[str]) -> str:
     if text and text not in known:
-        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
+        raise UsageError(
+            f"{given(name, text)} is not known", means="nothing was started", mend=given(name, "|".join(known))
+        )
     return text
 
 
-def _whole(name: str, text: str, least: int, most: int) -> int:
+def _whole(name: Setting | str, text: str, least: int, most: int) -> int:
     if not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= most:
-        raise UsageError(f"{name}={text} is no number from {least} to {most}", means="nothing was started")
+        raise UsageError(f"{given(name, text)} is no number from {least} to {most}", means="nothing was started")
     return int(text)
 
 
@@ -271,12 +274,20 @@ def _part(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
     part = float(match[1]) / 100 if match else 0.0
     if not 0 < part < 1:
-        raise UsageError(f"DELTA={text} is no part in percent", means="nothing was started", mend="--delta 2%")
+        raise UsageError(
+            f"{Setting.DELTA.to(text)}: expected a percentage such as 2%",
+            means="nothing was started",
+            mend=Setting.DELTA.to("2%"),
+        )
     return part
 
 
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not match or not float(match[1]):
-        raise UsageError(f"TIME={text} is no time", means="nothing was started", mend="--time 40m")
+        raise UsageError(
+            f"{Setting.TIME.to(text)}: expected a time such as 40m",
+            means="nothing was started",
+            mend=Setting.TIME.to("40m"),
+        )
     return float(match[1]) * _UNITS[match[2]]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from ground.results.cells import CellsRun
+from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_profile_arguments, add_repetition, counts, profile_options
@@ -40,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     check_store(arguments.store)
     options = profile_options(arguments)
-    rounds = None if arguments.repeats is None else counts("REPEATS", arguments.repeats)[0]
-    users = counts("USERS", arguments.users)
+    rounds = None if arguments.repeats is None else counts(Setting.REPEATS, arguments.repeats)[0]
+    users = counts(Setting.USERS, arguments.users)
     with interruptible():
         engine = engine_named(options.engine, own_definitions(arguments.name), options.client)
         job = resolve_cells(arguments.name, options, engine, rounds, users, reporter)

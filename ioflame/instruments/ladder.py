@@ -28,7 +28,7 @@ __all__ = ("INSTRUMENT", "latency_of_client")
 _NOT_WRITING = Refusal(
     "this workload writes: the ladder follows the storage reads of a query, and neither a Put's way through the log "
     "and the memtable nor what flushes and compactions read on nobody's behalf",
-    "a workload that only reads, or COLLECT without ladder",
+    "a workload that only reads, or no ladder among what is collected",
 )
 
 _OVERHEAD = """

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ground.errors import UsageError
+from ground.settings import Setting
 from workloads.engine import Engine, EngineBuild
 
 __all__ = ("named_builds",)
@@ -28,9 +29,9 @@ def named_builds(engine: Engine, asked: str | None) -> dict[str, EngineBuild]:
         name = match[1] if match else build.version
         if name in found:
             raise UsageError(
-                f"DB_BENCH={asked}: two builds are called {name}",
+                f"{Setting.DB_BENCH.to(asked)}: two builds are called {name}",
                 means="their figures could not be told apart; nothing was started",
-                mend="DB_BENCH=gcc=<path>,clang=<path>   (names of your choice, the base first)",
+                mend=Setting.DB_BENCH.to("gcc=<path>,clang=<path>   (names of your choice, the base first)"),
             )
         found[name] = build
     return found if len(found) > 1 else {"": build}

@@ -15,6 +15,7 @@ from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
 from ground.results.cells import CellOutcome, CellsRecord
 from ground.results.run import check_writable
+from ground.settings import Setting
 from ground.system.host import host_facts
 from ground.system.memory_limit import limited_memory
 from ground.system.process import tool_path
@@ -163,8 +164,8 @@ def resolve_cells(
         notes = [f"{plan.configuration.name}: {plan.configuration.about}", *plan.sizing.notes]
     if options.scale not in cells.scale:
         raise UsageError(
-            f"SCALE={options.scale} is not known to {cells.name}", means="nothing was started",
-            mend=f"SCALE={'|'.join(cells.scale)}",
+            f"{Setting.SCALE.to(options.scale)} is not known to {cells.name}", means="nothing was started",
+            mend=Setting.SCALE.to("|".join(cells.scale)),
         )  # fmt: skip
     scale = cells.scale[options.scale]
     own = own_engines(name, cells, options)
@@ -176,7 +177,7 @@ def resolve_cells(
         builds = named_builds(engine, options.db_bench)
         cells = cells.at(options.scale).of_builds(list(builds))
     if cells.layout.database == "grown" and len(builds) > 1:
-        raise UsageError(f"{cells.name} has one tree, which one build makes", mend="DB_BENCH=<one client>")
+        raise UsageError(f"{cells.name} has one tree, which one build makes", mend=Setting.DB_BENCH.to("<one client>"))
     measures = any(step in engine.workloads() for cell in cells.cells for step in cells.steps_of(cell))
     recording = None
     if measures:
@@ -213,15 +214,16 @@ def _with_perf(options: ProfileOptions) -> ProfileOptions:
     """The options where the scales are a profile's. UsageError for those that the steps name themselves."""
     if options.threads != 1:
         raise UsageError(
-            f"THREADS={options.threads} has no effect on an experiment whose cells run with each number of USERS",
+            f"{Setting.THREADS.to(options.threads)} has no effect on an experiment whose cells run with each number of "
+            f"{Setting.USERS}",
             means="nothing was started",
-            mend=f"USERS={options.threads}",
+            mend=Setting.USERS.to(options.threads),
         )
     if options.workload != next(iter(engine_named(options.engine).workloads())):
         raise UsageError(
-            f"WORKLOAD={options.workload} has no effect on an experiment, whose steps name their own",
+            f"{Setting.WORKLOAD.to(options.workload)} has no effect on an experiment, whose steps name their own",
             means="nothing was started",
-            mend="leave WORKLOAD out, or name another experiment of `ioflame list`",
+            mend=f"leave {Setting.WORKLOAD} out, or name another experiment of `ioflame list`",
         )
     # The tables are of perf's shares; what else watches is for who asks for it, at the price of its windows.
     return replace(options, collect=tuple(dict.fromkeys(("perf", *(options.collect or ())))))
@@ -251,7 +253,8 @@ def check_host(job: CellsJob) -> None:
         raise HostError(
             f"a cell needs {format_bytes(needed)} of disk; {format_bytes(free_bytes(place))} are free for {place}",
             means="its load would fill the disk; nothing was started",
-            mend="SCALE=smoke, a smaller NUM_KEYS, or DB_DIR=<a larger disk>",
+            mend=f"{Setting.SCALE.to('smoke')}, a smaller {Setting.NUM_KEYS}, or "
+            + Setting.DB_DIR.to("<a larger disk>"),
         )
     device_of(existing(place))
     check_writable(job.options.out)

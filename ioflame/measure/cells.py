@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
+from ground.settings import Setting
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.measure.baseline import read_by_children
@@ -139,7 +140,8 @@ def refuse_others(going: CellsRun, now: CellsRecord) -> None:
         raise UsageError(
             f"{going.directory} was laid out with other cells, repeats or keys",
             means="its cells and these cannot be put into one table",
-            mend="the same experiment, SCALE, REPEATS and NUM_KEYS as then, or leave --resume out",
+            mend=f"the same experiment, {Setting.SCALE}, {Setting.REPEATS} and {Setting.NUM_KEYS} as then, or "
+            "leave --resume out",
         )
     told, asked = (
         {**one.options, **one.tools, **{n: str(facts) for n, facts in one.builds.items()}} for one in (then, now)
@@ -150,5 +152,5 @@ def refuse_others(going: CellsRun, now: CellsRecord) -> None:
         raise UsageError(
             f"{going.directory} was measured with another build or other options: {named}",
             means="its cells and these cannot be put into one table",
-            mend="the same options and DB_BENCH as then, or leave --resume out",
+            mend=f"the same options and {Setting.DB_BENCH} as then, or leave --resume out",
         )

@@ -19,6 +19,7 @@ from ground.results.checks import Verdict, render_checks, worst
 from ground.results.database_facts import DatabaseFacts
 from ground.results.record import SCHEMA, Expectation, RunRecord, SeedRange
 from ground.results.run import Run, check_writable
+from ground.settings import Setting
 from ground.system.cpus import held_on
 from ground.system.host import disk_facts, host_facts
 from ground.system.memory_limit import limited_memory
@@ -144,20 +145,22 @@ def planned(options: ProfileOptions, purpose: str = "", engine: Engine | None = 
     if options.workload not in engine.workloads():
         known = engine.workloads()
         raise UsageError(
-            f"WORKLOAD={options.workload} is not known to {engine.name}",
+            f"{Setting.WORKLOAD.to(options.workload)} is not known to {engine.name}",
             means="nothing was started",
-            mend=f"WORKLOAD={'|'.join(known)}",
+            mend=Setting.WORKLOAD.to("|".join(known)),
         )
     if options.scale not in scales():
         raise UsageError(
-            f"SCALE={options.scale} is not known", means="nothing was started", mend=f"SCALE={'|'.join(scales())}"
+            f"{Setting.SCALE.to(options.scale)} is not known",
+            means="nothing was started",
+            mend=Setting.SCALE.to("|".join(scales())),
         )
     scale = scales()[options.scale]
     if options.configuration not in engine.configurations():
         raise UsageError(
-            f"CONFIG={options.configuration} is not known to {engine.name}",
+            f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
             means="nothing was started",
-            mend=f"CONFIG={'|'.join(engine.configurations())}",
+            mend=Setting.CONFIG.to("|".join(engine.configurations())),
         )
     configuration = engine.configurations()[options.configuration]
     build = engine.inspect(engine.find_binary(options.db_bench))
@@ -237,10 +240,11 @@ def _check_memory_limit(limit: int | None, sizing: Sizing) -> None:
     least = sizing.cache_size + _ENGINE_MEMORY
     if limit < least:
         raise UsageError(
-            f"MEMORY_LIMIT={format_bytes(limit)} is less than the block cache of {format_bytes(sizing.cache_size)} and "
+            f"{Setting.MEMORY_LIMIT.to(format_bytes(limit))} is less than the block cache of "
+            f"{format_bytes(sizing.cache_size)} and "
             f"{format_bytes(_ENGINE_MEMORY)} for the rest of the engine",
             means="the kernel would kill it; nothing was started",
-            mend=f"MEMORY_LIMIT={least} or more, or a smaller CACHE_SIZE",
+            mend=f"{Setting.MEMORY_LIMIT.to(least)} or more, or a smaller {Setting.CACHE_SIZE}",
         )
 
 

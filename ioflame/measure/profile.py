@@ -16,6 +16,7 @@ from ground.results.files import Files
 from ground.results.record import ANALYSIS, Command, RunRecord, Unobserved
 from ground.results.roles import READER, WRITER, roles_of_threads
 from ground.results.run import Run
+from ground.settings import Setting
 from ground.system.memory_limit import limited_memory
 from ground.system.observer import QUIET_SECONDS
 from ground.system.page_cache import drop_files, drop_page_cache, keep_files
@@ -189,7 +190,9 @@ def _refuse_wrong_tree(job: Job, record: RunRecord, levels: int) -> None:
             f"{record.workload} reads a tree of {wanted} non-empty level; this one has {levels}",
             means="its figures would be those of another workload",
             mend="make io-efficiency   (it compacts the tree first), or "
-            f"WORKLOAD={'|'.join(name for name, step in job.engine.workloads().items() if step.levels == 'any')}",
+            + Setting.WORKLOAD.to(
+                "|".join(name for name, step in job.engine.workloads().items() if step.levels == "any")
+            ),
         )
 
 

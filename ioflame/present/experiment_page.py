@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ground.results.cells import CellOutcome, CellsRun
 from ground.results.files import Files
+from ground.settings import Setting
 from ground.system.atomic_files import write_whole
 from ioflame.analysis.cell_draws import CellRuns
 from ioflame.present.cell_builds import breakdowns_of, compared_builds
@@ -29,7 +30,7 @@ __all__ = ("cells_text", "cells_view", "write_experiment_page")
 _QUARTERS = Spread("the quarters of its runs, of which there are four or more.")
 _BOOTSTRAP = Spread(
     "95 % interval, by bootstrap over the runs and the seconds of their plain windows; "
-    "one run tells nothing of what differs from run to run (REPEATS=3 does).",
+    f"one run tells nothing of what differs from run to run ({Setting.REPEATS.to(3)} does).",
     ("from", "to"),
     ("from", "to"),
     explained=True,

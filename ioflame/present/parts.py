@@ -16,6 +16,7 @@ from ground.results.ladder import Ladder, read_ladder
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, cpu_profiled, window_metrics
 from ground.results.operations import read_operations
 from ground.results.run import Run, read_or_none
+from ground.settings import Setting
 from ground.system.atomic_files import read_text
 from ground.text.nearest import did_you_mean
 from ground.text.tsv import Row
@@ -68,7 +69,7 @@ def part_of(run: Run, name: str) -> Part:
     mend = f"{did_you_mean(name, there)}one of: {', '.join(there)}"
     if name == "latency":
         what = f"{run.directory} has neither {Files.LADDER} nor {Files.IO_LATENCY}"
-        raise UsageError(what, means="latency below the engine was not measured: COLLECT has it", mend=mend)
+        raise UsageError(what, means=f"latency below the engine was not measured: {Setting.COLLECT} has it", mend=mend)
     if name in PARTS:
         raise UsageError(f"{run.directory} has no {PARTS[name].file}: {name} was not measured", mend=mend)
     raise UsageError(

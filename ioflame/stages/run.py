@@ -6,7 +6,7 @@ Replaces its own outputs only: stacks, categories, findings, and the profile, me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from collectors.perf import recorded_events
@@ -24,9 +24,9 @@ from ground.results.profile import Comparison, Folded, read_profile
 from ground.results.record import ProfileFacts, Window
 from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, read_or_none
+from ground.settings import FrontEnd, Setting, worded_for
 from ground.system.atomic_files import write_json
 from ground.text.progress import Reporter
-from ground.text.settings import of_attached
 from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.checks.stolen_time import stolen_checks, stolen_of
 from ioflame.analysis.checks.target import rules_check
@@ -67,6 +67,11 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
 
     meanwhile: called once the recording is folded: what can be waited for while that is done
     """
+    with worded_for(FrontEnd.ATTACH if run.record.target is not None else None):
+        return _analyse(run, reporter, meanwhile)
+
+
+def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None) -> Analysed:
     record = run.record
     engine = engine_named(record.engine, client=record.options.get("client")) if record.target is None else None
     plain = [window for window in record.windows if window.kind == "plain"]
@@ -101,17 +106,13 @@ def analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None =
         *proofs,
         *observed,
     ]
-    if record.target is not None:
-        if categories is not None:
-            record.checks += rules_check(categories, service_named(record.engine).general_rows)
-        record.checks = [replace(check, mend=of_attached(check.mend)) for check in record.checks]
+    if record.target is not None and categories is not None:
+        record.checks += rules_check(categories, service_named(record.engine).general_rows)
     run.save()
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)
     rules = read_rules(*rules_of(run).findings)
     advice = advice_of(engine, record.options) if engine is not None else service_advice(record.engine)
     found = findings(rules, record, folded, ladder, _waits(run), advice)
-    if record.target is not None:
-        found = [replace(one, do=of_attached(one.do)) for one in found]
     write_json(run.path(Files.FINDINGS), Findings(found))
     return Analysed(whole, views, kinds, found)
 
@@ -135,7 +136,7 @@ def advice_of(engine: Engine, options: Mapping[str, str]) -> Mapping[str, str]:
     configuration = engine.configurations().get(own)
     direct = configuration is not None and configuration.direct
     advice = engine.about.advice.items()
-    return {name: words for name, words in advice if words != f"CONFIG={own}" and not (direct and name == "direct")}
+    return {name: words for name, words in advice if words != f"{{CONFIG={own}}}" and not (direct and name == "direct")}
 
 
 def of_queries(run: Run, folded: Folded) -> Folded:
@@ -177,7 +178,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
                 Verdict.WARN,
                 f"{facts.event} was asked for, perf recorded {stats.event}",
                 f"weights are {stats.unit}; there is no such hardware counter here",
-                "EVENT=auto",
+                Setting.EVENT.to("auto"),
             )
         )
     facts.event, facts.unit = stats.event or facts.event, stats.unit

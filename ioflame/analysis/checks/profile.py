@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ground.results.checks import Check, Verdict
 from ground.results.record import ProfileFacts
+from ground.settings import Setting
 
 __all__ = ("profile_checks",)
 
@@ -72,10 +73,11 @@ def _sampling_checks(profile: ProfileFacts, background: Mapping[str, int], unrea
         Verdict.WARN if few else Verdict.OK,
         f"{profile.samples:,}",
         f"below {_FEW_SAMPLES:,} a share of 5 % is uncertain by more than 1 point" if few else "",
-        "a larger DURATION or FREQ" if few else "",
+        f"a larger {Setting.DURATION} or {Setting.FREQ}" if few else "",
     )
     yield _bounded("lost samples", profile.lost_samples / (profile.samples + profile.lost_samples), 0.0,
-                   f"{profile.lost_samples:,}", "the shares miss what was lost", "a smaller FREQ")  # fmt: skip
+                   f"{profile.lost_samples:,}", "the shares miss what was lost",
+                   f"a smaller {Setting.FREQ}")  # fmt: skip
     yield _incomplete_check(profile)
     yield _bounded("unresolved leaves", profile.unresolved_weight / weight, _UNRESOLVED, None,
                    "their frames have no function name", "a build with symbols; of libc: make doctor")  # fmt: skip
@@ -96,7 +98,7 @@ def _coverage_check(coverage: float) -> Check:
             Verdict.WARN,
             value,
             "samples hold time in which nothing ran: steal; a timer event counts on while the hypervisor has the CPU",
-            "run it again on a quieter host, or one with a cycles counter (EVENT=cycles)",
+            f"run it again on a quieter host, or one with a cycles counter ({Setting.EVENT.to('cycles')})",
         )
     if coverage >= _COVERAGE:
         return Check("coverage", Verdict.OK, value)
@@ -105,11 +107,11 @@ def _coverage_check(coverage: float) -> Check:
 
 
 def _incomplete_check(profile: ProfileFacts) -> Check:
-    means, mend = "their weight may fall into the wrong category", "CALLGRAPH=dwarf"
+    means, mend = "their weight may fall into the wrong category", Setting.CALLGRAPH.to("dwarf")
     if profile.callgraph == "dwarf":
         size, page = (cut / profile.weight for cut in (profile.cut_by_size_weight, profile.cut_by_page_weight))
         means += f"; {size:.1%} are longer than their copy, {page:.1%} were copied up to a page not in memory"
-        mend = "CALLGRAPH=fp and a build with -fno-omit-frame-pointer"
+        mend = f"{Setting.CALLGRAPH.to('fp')} and a build with -fno-omit-frame-pointer"
     share = profile.incomplete_weight / profile.weight
     return _bounded("incomplete stacks", share, _INCOMPLETE, None, means, mend)
 

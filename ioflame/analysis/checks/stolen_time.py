@@ -13,6 +13,7 @@ from ground.results.checks import Check, Verdict
 from ground.results.interval import Interval
 from ground.results.profile import Slices
 from ground.results.record import RunRecord, Window
+from ground.settings import Setting
 
 __all__ = ("quiet_slices", "share_bounds", "stolen_checks", "stolen_of", "stolen_weight", "widened")
 
@@ -116,7 +117,7 @@ def stolen_checks(
         f"the hypervisor took {stolen_ns / 1e9:.2f} s in the perf window{where}; {samples}, "
         f"{stolen / profile.weight:.1%} of the weight",
         means,
-        "run it again on a quieter host, or one with a cycles counter (EVENT=cycles)",
+        f"run it again on a quieter host, or one with a cycles counter ({Setting.EVENT.to('cycles')})",
     )
 
 

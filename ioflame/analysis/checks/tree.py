@@ -11,6 +11,7 @@ from ground.results.categories import Category
 from ground.results.checks import Check, Verdict
 from ground.results.database_facts import DatabaseFacts
 from ground.results.record import RunRecord
+from ground.settings import Setting
 
 __all__ = ("filter_proof", "tree_proofs")
 
@@ -66,7 +67,11 @@ def _level_proofs(database: DatabaseFacts, before: str, wanted: str) -> Iterator
         Verdict.OK if fits else Verdict.FAILED,
         before or "empty",
         "" if fits else f"the step is defined for {wanted} non-empty level{'s' * (wanted == 'several')}, not {count}",
-        "" if fits else "more NUM_KEYS" if wanted == "several" else "make io-efficiency   (it compacts the tree first)",
+        ""
+        if fits
+        else f"more {Setting.NUM_KEYS}"
+        if wanted == "several"
+        else "make io-efficiency   (it compacts the tree first)",
     )
     entries, files = ("?" if one is None else str(one) for one in (database.memtable_entries, database.l0_files))
     empty = (entries, files) == ("0", "0")
@@ -75,7 +80,7 @@ def _level_proofs(database: DatabaseFacts, before: str, wanted: str) -> Iterator
         Verdict.OK if empty else Verdict.WARN if wanted == "any" or entries == "?" else Verdict.FAILED,
         f"{entries} entries, {files} files",
         "" if empty else "each query may look there first",
-        "" if empty or files == "0" else "more NUM_KEYS: so small a database is not compacted",
+        "" if empty or files == "0" else f"more {Setting.NUM_KEYS}: so small a database is not compacted",
     )
     if after is None:
         yield Check("levels after", Verdict.WARN, "not looked at", "whether the tree stayed as it was is not known")

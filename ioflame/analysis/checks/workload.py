@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ground.results.checks import Check, Verdict
 from ground.results.record import RunRecord
+from ground.settings import Setting
 
 __all__ = ("workload_checks",)
 
@@ -41,7 +42,7 @@ def workload_checks(record: RunRecord) -> Iterator[Check]:
             Verdict.WARN if few else Verdict.OK,
             f"buffered reads within {limit / 2**20:.0f} MiB, data are {data / limit:.1f} x as large",
             "most of the data fit into it: reads that it answers never reach the device" if few else "",
-            "a smaller MEMORY_LIMIT or more NUM_KEYS" if few else "",
+            f"a smaller {Setting.MEMORY_LIMIT} or more {Setting.NUM_KEYS}" if few else "",
         )
     elif database.direct is False:
         yield Check(
@@ -49,7 +50,8 @@ def workload_checks(record: RunRecord) -> Iterator[Check]:
             Verdict.NOTE,
             f"buffered reads; it was {database.page_cache or 'not dropped, and may be warm'}",
             "reads that it answers never reach the device: readsPerQuery says how many did",
-            "a CONFIG that reads with O_DIRECT, MEMORY_LIMIT, or --allow-host-changes to drop it first",
+            f"a {Setting.CONFIG} that reads with O_DIRECT, {Setting.MEMORY_LIMIT}, or "
+            "--allow-host-changes to drop it first",
         )
     if data and cache:
         ratio = data / cache
@@ -60,5 +62,5 @@ def workload_checks(record: RunRecord) -> Iterator[Check]:
             Verdict.OK if io_bound else Verdict.WARN,
             f"data are {ratio:.1f} x the block cache",
             "" if io_bound else "many queries are answered from memory",
-            "" if io_bound else "a smaller CACHE_SIZE or more NUM_KEYS",
+            "" if io_bound else f"a smaller {Setting.CACHE_SIZE} or more {Setting.NUM_KEYS}",
         )

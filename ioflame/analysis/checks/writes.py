@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ground.results.checks import Check, Verdict
 from ground.results.record import RunRecord
 from ground.results.roles import READER, WRITER
+from ground.settings import Setting
 
 __all__ = ("write_proofs",)
 
@@ -99,7 +100,7 @@ def _stall_check(record: RunRecord, counts_stalls: bool) -> Check:
             "stalls",
             Verdict.NOTE,
             f"{record.engine} counts none",
-            "COLLECT='perf offcpu' shows where its writers wait",
+            Setting.COLLECT.to("'perf offcpu'") + " shows where its writers wait",
         )
     stalled, uptime = record.writes.get("stall_seconds"), record.writes.get("uptime", 0.0)
     if stalled is None:

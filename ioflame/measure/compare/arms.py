@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from ground.errors import UsageError
 from ground.results.comparison import Arm
 from ground.results.record import RunRecord
+from ground.settings import Setting
 from ground.text.progress import Reporter
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.job import Job, new_record, place, resolve
@@ -74,9 +75,9 @@ def _with_arm(base: Job, asked: AskedArm) -> Job:
     configuration = engine.configurations().get(options.configuration)
     if configuration is None:
         raise UsageError(
-            f"CONFIG={options.configuration} is not known to {engine.name}",
+            f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
             means="nothing was started",
-            mend=f"CONFIG={'|'.join(engine.configurations())}",
+            mend=Setting.CONFIG.to("|".join(engine.configurations())),
         )
     shape = _shape(asked)
     flags = {name: value for name, value in asked.flags.items() if name not in _SHAPE}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ground.errors import IoflameError, MeasurementError, UsageError
 from ground.results.comparison import Comparison, ComparisonRun, Factor, Plan, Session
+from ground.settings import Setting
 from ground.text.progress import Reporter
 from ground.text.units import format_seconds
 from ioflame import __version__
@@ -124,9 +125,9 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
     reads = [arm.name for arm in arms if not arm.job.configuration.cached_by_engine]
     if reads:
         raise UsageError(
-            f"--schedule duet: arm {reads[0]} reads the device (CONFIG={arms[0].job.configuration.name})",
+            f"--schedule duet: arm {reads[0]} reads the device ({Setting.CONFIG.to(arms[0].job.configuration.name)})",
             means="two at once would wait for each other's reads; nothing was started",
-            mend="--schedule frozen, or a CONFIG that has all data in the block cache",
+            mend=f"--schedule frozen, or a {Setting.CONFIG} that has all data in the block cache",
         )
     held = [arm.name for arm in arms if arm.job.options.cpus]
     if held or len(os.sched_getaffinity(0)) < 2:
@@ -134,7 +135,7 @@ def _refuse_duet(arms: Sequence[PlannedArm]) -> None:
             "--schedule duet gives each arm half of the CPUs, in turns"
             + (f"; arm {held[0]} has its own" if held else ""),
             means="nothing was started",
-            mend="leave CPUS out" if held else "--schedule frozen, or a host with two CPUs",
+            mend=f"leave {Setting.CPUS} out" if held else "--schedule frozen, or a host with two CPUs",
         )
 
 

@@ -34,18 +34,33 @@ def unquoted(source: str) -> Iterator[tuple[int, str]]:
         mends = [keyword.value for keyword in call.keywords if keyword.arg == "mend"]
         if isinstance(call.func, ast.Name) and call.func.id == "Check":
             mends += call.args[4:5]
-        for part in (part for mend in mends for part in ast.walk(mend) if isinstance(part, ast.FormattedValue)):
-            text = ast.unparse(part.value)
+        for part in (part for mend in mends for one in ast.walk(mend) for part in taken_in(one)):
+            text = ast.unparse(part)
             if text in WORDS or text.startswith(("shlex.", "max(")) or ".join(" in text:
                 continue
-            if not isinstance(part.value, ast.IfExp):  # of two constants
+            # Of two constants; and a setting, whose value is looked at by itself.
+            if not isinstance(part, ast.IfExp | ast.Constant | ast.JoinedStr) and not text.startswith("Setting."):
                 yield part.lineno, text
 
 
+def taken_in(node: ast.AST) -> list[ast.expr]:
+    """What a string is filled with, and the value of a setting."""
+    if isinstance(node, ast.FormattedValue):
+        return [node.value]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+        return node.args
+    return []
+
+
 def test_no_suggested_command_takes_in_a_name_unquoted() -> None:
-    assert list(unquoted('E("x", mend=f"rm {path}")\nCheck(1, 2, 3, 4, f"df {a.b} {shlex.quote(c)}")')) == [
+    assert list(
+        unquoted(
+            'E("x", mend=f"rm {path}")\nCheck(1, 2, 3, 4, f"df {a.b} {shlex.quote(c)}")\nE(mend=Setting.OUT.to(d))'
+        )
+    ) == [
         (1, "path"),
         (2, "a.b"),
+        (3, "d"),
     ]
     sources = [path for room in ROOMS for path in sorted((ROOT / room).glob("**/*.py"))]
     found = {str(path.relative_to(ROOT)): list(unquoted(path.read_text(encoding="utf-8"))) for path in sources}

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import HostError, MeasurementError
+from ground.settings import Setting
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
 from workloads.elf import frame_pointer_share, symbol_kind
@@ -108,7 +109,7 @@ class RocksDB(Engine):
                 f"{self.about.client} printed no level table",
                 means=f"the state of the LSM tree is unknown; this {self.about.client} does not know `levelstats`, or "
                 f"prints it in another form. It said last: {log.strip()[-300:] or 'nothing'}",
-                mend=f"DB_BENCH=<{self.about.versions}>",
+                mend=Setting.DB_BENCH.to(f"<{self.about.versions}>"),
             )
         sizes = [LevelSize(int(row["Level"]), int(row["Files"]), int(row["Size(MB)"])) for row in levels]
         # `memstats` stands before `levelstats`: the last two lines are of the same moment.
