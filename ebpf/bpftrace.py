@@ -43,7 +43,11 @@ __all__ = (
 )
 
 # Keys of a map, beyond which bpftrace drops what is new without a word (its own default is 4096), and string length.
-_SETTINGS = {"BPFTRACE_MAP_KEYS_MAX": "65536", "BPFTRACE_STRLEN": "16"}
+# By their names until bpftrace 0.20, and since.
+_SETTINGS = {
+    **dict.fromkeys(("BPFTRACE_MAP_KEYS_MAX", "BPFTRACE_MAX_MAP_KEYS"), "65536"),
+    **dict.fromkeys(("BPFTRACE_STRLEN", "BPFTRACE_MAX_STRLEN"), "16"),
+}
 _READY_SECONDS = 60.0
 # bpftrace attaches its probes one by one, and says nothing when the last of them sits.
 _SETTLE_SECONDS = 1.0

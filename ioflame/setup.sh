@@ -78,8 +78,10 @@ if ((dev)); then
   need bpftool bpftool
   need xmllint libxml2-utils
   need pngquant pngquant
-  # Debug information of many units packed into one file.
+  # Debug information of many units packed into one file, and symbols packed in a program.
   need llvm-dwp llvm
+  need dwp binutils-gold
+  need xz xz-utils
   # Servers that the tests attach to; the tests start them, and no service has to run.
   before=${#missing[@]}
   compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import signal
 import stat
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +27,7 @@ pytestmark = [pytest.mark.needs("co-re"), pytest.mark.needs("loop")]
 
 # Primes: a count that is short by a round number is no accident of the load.
 _FEW, _MANY = 509, 10007
+_BLKPG, _ADD_PARTITION = 0x1269, 1
 
 
 def traced(
@@ -178,7 +182,10 @@ def _has_begun(child: Child) -> bool:
 
 
 def test_a_partition_is_told_apart_from_its_disk(tmp_path: Path, loop: Disk) -> None:
-    subprocess.run(["addpart", loop.path, "1", "2048", "65536"], check=True)
+    # As addpart does, which not every distribution has (BLKPG_ADD_PARTITION, linux/blkpg.h).
+    about = ctypes.create_string_buffer(struct.pack("@qqi128x4x", 2048 * 512, 65536 * 512, 1))
+    with Path(loop.path).open("rb") as device:
+        fcntl.ioctl(device, _BLKPG, struct.pack("@iiiP", _ADD_PARTITION, 0, len(about), ctypes.addressof(about)))
     name = Path(loop.path).name
     major, minor = map(int, Path(f"/sys/block/{name}/{name}p1/dev").read_text().split(":"))
     node = tmp_path / "partition"

@@ -89,7 +89,10 @@ def test_a_recording_that_perf_report_gives_up_on_is_folded_and_says_why_it_is_u
     struct.pack_into("<Q", data, ends[-1] - 16, 1 << 40)  # it ends in the event's number and the CPU
     path.write_bytes(data)
     folded = fold(path, tmp_path, [burner.pid], check="totals")
-    assert folded.check is None and folded.unchecked is not None and "perf report failed: " in folded.unchecked
+    if folded.check is None:
+        assert folded.unchecked is not None and "perf report failed: " in folded.unchecked
+    else:  # perf 6.12 passes over it
+        assert folded.check.events[0].equal
     assert folded.statistics.weight == sum(stack.weight for stack in folded.each_stack()) > 10**8
 
 
