@@ -18,6 +18,7 @@ from pathlib import Path
 
 from collectors.stack_pages import touch_stacks
 from ground.errors import HostError, MeasurementError
+from ground.settings import Setting
 from ground.system.observer import QUIET_SECONDS, attached
 from ground.system.process import Child, Children, capture, tool_path
 from ground.system.scratch import scratch_directory
@@ -26,6 +27,7 @@ from ground.text.progress import Reporter
 __all__ = (
     "Plan",
     "Recording",
+    "core_kinds",
     "perf_binary",
     "perf_version",
     "plan_recording",
@@ -71,6 +73,16 @@ def perf_version() -> str:
     return words[-1] if words else "unknown"
 
 
+def core_kinds(devices: Path = Path("/sys/bus/event_source/devices")) -> list[str]:
+    """The counters of a processor whose cores are of several kinds (`cpu_core`, `cpu_atom`); none of any other.
+
+    Each of them has an event `cycles` of its own, and a recording has all of them (perf-list(1), "hybrid").
+    """
+    # What counts for a socket has `cpumask` instead.
+    kinds = sorted(place.parent.name for place in devices.glob("*/cpus"))
+    return kinds if len(kinds) > 1 else []
+
+
 def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
     """Chooses event and scope by trying them. HostError with perf's own words when perf may not record at all.
 
@@ -78,8 +90,11 @@ def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
     """
     why: list[str] = []
     if event == "auto":
-        event = "cycles" if _counts("cycles") else "cpu-clock"
-        if event == "cpu-clock":
+        cores = core_kinds()
+        event = "cycles" if not cores and _counts("cycles") else "cpu-clock"
+        if cores:
+            why.append(f"each kind of core here has its own cycles ({', '.join(cores)}), which do not add up; ns do")
+        elif event == "cpu-clock":
             why.append("no hardware cycles counter here, so weights are ns of CPU time")
     scope = "process"
     sampled_by_timer = event.partition(":")[0] in ("cpu-clock", "task-clock")
@@ -146,7 +161,15 @@ def _try(event: str, frequency: int) -> _Trial:
         data = scratch / "perf.data"
         done = capture([*argv, "-g", "-o", str(data), "--", "true"], timeout=30)
         if done.returncode == 0:
-            return _Trial(None, next(iter(recorded_events(data)), event))
+            events = recorded_events(data)
+            if len(events) > 1:
+                raise HostError(
+                    f"{event} is {len(events)} events here: {', '.join(events)}",
+                    means="a profile has one: weights of several do not add up",
+                    mend=f"{Setting.EVENT.to('cpu-clock')}, or one of them, on CPUs that have it: "
+                    f"taskset -c <CPUs> and {Setting.EVENT.to(shlex.quote(events[0]))}",
+                )
+            return _Trial(None, next(iter(events), event))
     lines = [line.strip() for line in done.errors.splitlines() if line.strip() and not line.startswith("WARNING")]
     return _Trial(" ".join(lines[:3])[:400] or f"exit code {done.returncode}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.perf import Plan, Recording, plan_recording, record_for, recorded_events
+from collectors.perf import Plan, Recording, core_kinds, plan_recording, record_for, recorded_events
 from folding.stackfold import fold
 from ground.errors import HostError, MeasurementError
 from ground.system.observer import attached
@@ -73,6 +73,22 @@ def test_an_event_that_does_not_exist_is_refused_with_perfs_words() -> None:
     with pytest.raises(HostError, match="no-such-event") as caught:
         plan_recording("no-such-event", 99, "fp")
     assert caught.value.exit_code == 3
+
+
+def test_an_event_that_is_several_is_refused_before_anything_is_measured() -> None:
+    """As `cycles` is on a processor with cores of several kinds."""
+    with pytest.raises(HostError, match="cpu-clock,page-faults is 2 events here: cpu-clock, page-faults"):
+        plan_recording("cpu-clock,page-faults", 99, "fp")
+
+
+def test_cores_of_several_kinds_are_told_by_their_counters(tmp_path: Path) -> None:
+    for name in ("cpu_core/cpus", "software/type", "uncore_imc_0/cpumask"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("0-7\n")
+    assert core_kinds(tmp_path) == []
+    (tmp_path / "cpu_atom").mkdir()
+    (tmp_path / "cpu_atom" / "cpus").write_text("8-11\n")
+    assert core_kinds(tmp_path) == ["cpu_atom", "cpu_core"]
 
 
 @pytest.mark.alone
