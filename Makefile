@@ -44,7 +44,7 @@ ifneq ($(UNKNOWN),)
 define refusal
 $(UNKNOWN) is not a variable of this Makefile
   meaning: it would have no effect; nothing was started
-  to mend: $(shell python3 -c '$(NEAREST)' $(call quote,$(UNKNOWN)) $(KNOWN))=... (make help lists them), or, for the environment of a command: $(UNKNOWN)=... make ...
+  fix: $(shell python3 -c '$(NEAREST)' $(call quote,$(UNKNOWN)) $(KNOWN))=... (make help lists them), or, for the environment of a command: $(UNKNOWN)=... make ...
 endef
 $(error $(refusal))
 endif

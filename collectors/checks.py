@@ -113,7 +113,7 @@ def queue_check(block_device: Path) -> Check | None:
         "disk queues",
         Verdict.NOTE,
         value,
-        "a thread on a CPU that does not take its completions is woken by another: QPS depends on where threads run",
+        "completions arrive on one CPU; threads elsewhere need a cross-CPU wake-up: QPS depends on where threads run",
         Setting.CPUS.where_known(f"{Setting.CPUS.to('<one of them>')}, the fastest, for runs that are to be compared"),
     )
 

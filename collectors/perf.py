@@ -281,7 +281,7 @@ class Recording:
     def _failure(self, what: str) -> HostError | MeasurementError:
         words = self._log.read_text(encoding="utf-8", errors="replace").strip()[-1000:] if self._log.exists() else ""
         end = self._child.describe_end() if self._child else "not started"
-        message = f"{what} ({end}): {words or 'it said nothing'}"
+        message = f"{what} ({end}): {words or 'no error output'}"
         if "paranoid" in words or "ermission" in words:
             return HostError(message, mend="sudo sysctl kernel.perf_event_paranoid=-1")
         return MeasurementError(message, mend=f"read {shlex.quote(str(self._log))}")

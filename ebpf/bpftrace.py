@@ -193,7 +193,7 @@ class BpftraceObserver(Generic[_Seen]):
 def words_of(stderr: str) -> str:
     """What bpftrace said without what it always says: the limit that has had no part in it since Linux 5.11."""
     lines = [line for line in stderr.splitlines() if line.strip() and "RLIMIT_MEMLOCK" not in line]
-    return " ".join(lines)[-600:] or "it said nothing"
+    return " ".join(lines)[-600:] or "no error output"
 
 
 def read_maps(text: str) -> Mapping[str, MapRows]:

@@ -52,7 +52,7 @@ class IoflameError(Exception):
         if self.means:
             lines.append(f"  meaning: {self.means}")
         if self.mend:
-            lines.append(f"  to mend: {self.mend}")
+            lines.append(f"  fix: {self.mend}")
         return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ fi
 say() { printf 'setup: %s\n' "$*"; }
 
 refuse() { # refuse WHAT COMMAND
-  printf 'setup: %s\n  to mend: %s\n' "$1" "$2" >&2
+  printf 'setup: %s\n  fix: %s\n' "$1" "$2" >&2
   exit 3
 }
 
@@ -150,7 +150,7 @@ by_hand() { # by_hand PACKAGE...
 
 without() { # without WHAT-IS-LOST PACKAGE...
   say "without ${*:2} $1"
-  say "  to mend: $(by_hand "${@:2}"), then run this again"
+  say "  fix: $(by_hand "${@:2}"), then run this again"
 }
 
 if ((${#missing[@]})); then

@@ -8,7 +8,7 @@ VERSION="9.10.0"
 SUM="d68a10df820c811020ca27a332718e823cf577086f2eda9512b5f8e77bd17525"
 
 if ! command -v javac >/dev/null; then
-  echo "setup: no javac; to mend: sudo apt-get install default-jdk-headless" >&2
+  echo "setup: no javac; fix: sudo apt-get install default-jdk-headless" >&2
   exit 3
 fi
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/ioflame"

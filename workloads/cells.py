@@ -136,7 +136,7 @@ class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to hold of the table: a proof by name, the column and cells that it looks at, and its bounds.
+    """What is expected of the table: a proof by name, the column and cells that it looks at, and its bounds.
 
     when, otherwise: a figure that has to be 1 for the proof to be one, and what is said where it is not
     least_keys: with fewer it is not judged

@@ -38,7 +38,7 @@ def inspected(engine: Engine, binary: Path, functions: str = "") -> EngineBuild:
         done = capture(argv, timeout=60)
     about = next(iter(lines_of(done.text, "about")), None)
     if done.returncode != 0 or about is None:
-        words, _, mend = done.errors.strip().partition("\n  to mend: ")
+        words, _, mend = done.errors.strip().partition("\n  fix: ")
         raise HostError(
             f"{binary} does not run {engine.about.title}: {words or f'exit code {done.returncode}, without a word'}",
             mend=mend or f"make setup; {shlex.join(argv[:-1])} --db=$(mktemp -d)",

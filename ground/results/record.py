@@ -230,7 +230,7 @@ class ObserverCost:
 
 @dataclass
 class Expectation:
-    """What has to hold for the figures of a step to be of that step.
+    """What is expected for the figures of a step to be of that step.
 
     levels:  non-empty levels of the tree: `any`, `several` or `one`
     filters: `any`, or `unused` where the filters of the last level are not to be read

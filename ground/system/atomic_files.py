@@ -78,7 +78,9 @@ def write_json(path: Path, value: object) -> None:
 def check_new(path: Path, what: str, mend: str) -> None:
     """UsageError when there is something of that name, be it a link to nothing."""
     if os.path.lexists(path):
-        raise UsageError(f"{what} is there already", means="nothing is overwritten unasked", mend=mend)
+        raise UsageError(
+            f"{what} is there already", means="a file is overwritten only where that is asked for", mend=mend
+        )
 
 
 def check_readable(path: Path) -> Path:

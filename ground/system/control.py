@@ -98,12 +98,12 @@ class ControlledProgram:
             self._heard += more
 
     def _failure(self, what: str) -> IoflameError:
-        """What it refused, by its exit code and its words: `what failed`, `  meaning: ...`, `  to mend: ...`."""
+        """What it refused, by its exit code and its words: `what failed`, `  meaning: ...`, `  fix: ...`."""
         self._failed = True
         code = self.child.wait(1.0)
         # All that it said: its log may be gone by the time that anybody reads this.
         words = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
-        parts = {"meaning": "", "to mend": ""}
+        parts = {"meaning": "", "fix": ""}
         said = []
         for line in words.strip().splitlines():
             name, _, text = line.strip().partition(": ")
@@ -118,5 +118,5 @@ class ControlledProgram:
         return kind(
             f"{' '.join(said)} ({what})" if said else what,
             means=parts["meaning"],
-            mend=parts["to mend"] or otherwise,
+            mend=parts["fix"] or otherwise,
         )

@@ -69,7 +69,7 @@ class Output:
         """Self when the command succeeded; MeasurementError with its own words otherwise."""
         if self.returncode == 0:
             return self
-        words = self.errors or self.text.strip() or "it said nothing"
+        words = self.errors or self.text.strip() or "no error output"
         raise MeasurementError(
             f"{doing} failed with exit code {self.returncode}: {words[-2000:]}",
             mend=f"to see it again: {shlex.join(self.argv)}",

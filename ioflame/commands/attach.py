@@ -1,4 +1,4 @@
-"""`ioflame attach`: where the CPU and the time of a running service go, for which nothing of it is restarted."""
+"""`ioflame attach`: where the CPU and the time of a running service go, without restarting it."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def add_parser(commands: Commands) -> None:
     add("--pid", type=process_number, action="append", default=[], metavar="PID", help="the process, with its children")
     add("--cgroup", metavar="NAME", help="a control group: its path, or a unit of systemd: tikv.service")
     add("--container", metavar="ID", help="a container of any runtime, by its id")
-    add("--seconds", type=float, default=60.0, metavar="S", help="of all windows together (default: 60)")
+    add("--seconds", type=float, default=60.0, metavar="S", help="total length of all windows (default: 60)")
     add(
         "--every",
         metavar="TIME",
         help="again and again: 10m from start to start; SIGUSR1 keeps the last 15 minutes",
     )
-    add("--for", dest="lasting", metavar="TIME", help="with --every: of all windows together, instead of --seconds")
+    add("--for", dest="lasting", metavar="TIME", help="with --every: total length of all windows, instead of --seconds")
     add("--keep", default="7d", metavar="TIME", help="with --every: for how long runs are kept (default: 7d)")
     add("--engine", metavar="NAME", help=f"whose rules: {', '.join(service_names())} (default: what its files tell)")
     add("--rules", type=Path, metavar="FILE", help="categories of your own, instead")
@@ -95,7 +95,7 @@ def add_parser(commands: Commands) -> None:
     add(
         "--per",
         metavar="TIME",
-        help="with --budget: of what it uses in so long (default: --seconds; with --every: from start to start)",
+        help="period over which --budget is accounted (default: --seconds; with --every: its TIME)",
     )
     add("--redact", action="store_true", help="hashes for all names but the engine's, the kernel's and the C library's")
     add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")

@@ -95,7 +95,7 @@ def _record(arguments: argparse.Namespace) -> BisectRecord:
     of_git = [arguments.repo, arguments.good, arguments.bad, arguments.build, arguments.binary]
     if bool(arguments.arms) == any(of_git) or (not arguments.arms and not all(of_git)):
         raise UsageError(
-            "a search is of --repo, --good, --bad, --build and --binary, or of --arms",
+            "bisect needs --repo, --good, --bad, --build and --binary, or --arms",
             means="nothing was started",
             mend="ioflame bisect --help",
         )
@@ -120,7 +120,7 @@ def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
     differing = [name for name in of if getattr(going.record, name) != getattr(now, name)]
     if differing:
         raise UsageError(
-            f"{shlex.quote(str(directory))} was searched otherwise: another {', '.join(differing)}",
+            f"{shlex.quote(str(directory))} was created with different options: {', '.join(differing)}",
             means="what was measured then says nothing of this search",
             mend="the same command as then, or leave --resume out",
         )

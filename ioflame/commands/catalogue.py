@@ -77,7 +77,7 @@ def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.
     for line in [*job.notes, *(job.estimate() if job.grows else ())]:
         print(f"# {line}")
     for hold in cells.holds:
-        print(f"# has to hold: {hold.what}")
+        print(f"# expected: {hold.what}")
     print(f"# {job.build.path}, {job.record().tools['engine']}; --seed is taken from the database's ledger")
     for cell, step, argv in commands_of(job):
         _print_command(f"{cell}: {step}", engine.step(step).about, argv)

@@ -18,7 +18,7 @@ def named_builds(engine: Engine, asked: str | None) -> dict[str, EngineBuild]:
     """By name, the base first: `NAME=PATH,NAME=PATH`; without a name it is the engine's version.
 
     One alone is called "": there is nothing to tell it from. One build may stand under two names: what
-    differs then is this host's. UsageError where two have one name.
+    differs then is noise. UsageError where two have one name.
     """
     if asked is None:
         return {"": engine.inspect(engine.find_binary(None))}

@@ -201,7 +201,7 @@ def _end(job: Job, child: Child, run: Run, reporter: Reporter) -> None:
     record = run.record
     # What a shorter warm-up has left of its time; one that stands still is not waited for.
     grace = job.scale.warmup + 60
-    with reporter.stage("the engine comes to its own end"):
+    with reporter.stage(f"wait for {job.engine.about.client} to exit"):
         if job.engine.by_our_client:
             child.stop(grace, quiet=QUIET_SECONDS)
         elif child.wait(grace, quiet=QUIET_SECONDS) is None:

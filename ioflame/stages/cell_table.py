@@ -52,7 +52,7 @@ def _spread(column: Column, runs: Sequence[Mapping[str, float]]) -> Spread | Non
 
 
 def judged(cells: Cells, record: CellsRecord, drawn: Drawn | None = None) -> list[tuple[Hold, Judged]]:
-    """What has to hold, each with what became of it."""
+    """What is expected, each with what became of it."""
     values = values_of(cells, record, drawn)
     return [(hold, _judge(cells, record, values, drawn, hold)) for hold in cells.holds]
 

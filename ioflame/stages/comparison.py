@@ -191,4 +191,4 @@ def _disturbed(record: Comparison) -> list[str]:
     """What was amiss and is in no figure: blocks that were repeated, and those that could not be."""
     dropped = [block.disturbed for session in record.sessions for block in session.blocks if block.dropped]
     kept = [block.disturbed for one in record.whole_sessions() for block in one.counted() if block.disturbed]
-    return [f"repeated: {words}" for words in dropped] + [f"counts, too many were repeated: {words}" for words in kept]
+    return [f"repeated: {words}" for words in dropped] + [f"kept, repeat limit reached: {words}" for words in kept]

@@ -261,7 +261,7 @@ def test_what_cannot_be_a_target_is_refused_with_its_reason(ioflame: Ioflame, tm
         assert code == 2 and words in err
     code, _, err = ioflame.run("attach", "--pid", "1", "--count", "echo no", "--seconds", "1")
     assert code == 2 and "--seconds 1 is out of range" in err
-    assert shlex.split(err.rsplit("to mend:", 1)[1])[0] == "--seconds"
+    assert shlex.split(err.rsplit("fix:", 1)[1])[0] == "--seconds"
     assert not (tmp_path / "runs").exists()
 
 
@@ -312,7 +312,7 @@ def test_a_container_is_a_control_group_and_found_by_its_id(ioflame: Ioflame, tm
             other.communicate(timeout=60)
             words = ("attach", "--out", tmp_path / "runs", "--count", "echo no number")
             code, _, err = ioflame.run(*words, "--container", identity)
-            assert code == 2 and "the count does not count: the count printed 'no number'" in err
+            assert code == 2 and "the count failed: the count printed 'no number'" in err
         code, _, err = ioflame.run(*words, "--cgroup", str(group))
         assert code == 2 and "no process is in" in err and not list((tmp_path / "runs").glob("*"))
     finally:

@@ -211,7 +211,7 @@ def test_an_endpoint_that_hangs_is_refused_and_later_fails_the_count_alone(iofla
         with socket.create_server(("127.0.0.1", 0)) as accepts_and_no_more:
             silent = f"http://127.0.0.1:{accepts_and_no_more.getsockname()[1]}/metrics"
             code, _, err = ioflame.run("attach", *words, "--count-prometheus", silent, "q_total")
-        assert code == 2 and f"the count does not count: {silent} does not answer: timed out" in err
+        assert code == 2 and f"the count failed: {silent} does not answer: timed out" in err
         assert not list((tmp_path / "runs").glob(f"*/{Files.RECORD}"))
         watching = ioflame.start("attach", *words, "--count-prometheus", url, "q_total")
         until(lambda: asked.times > 1, watching)  # its first window has begun

@@ -110,7 +110,7 @@ def test_cells_of_factors_share_a_database_and_what_the_engine_lacks_is_left_out
     assert "pread, of tomorrow: it needs RocksDB 99.1; this is" in out
     # The last one is of all cells but those that were left out.
     for what in ("half of the keys are not there", "as a simulated LRU", "all of the CPUs' time"):
-        assert f"true: {what}" in out
+        assert f"passed: {what}" in out
     # Loaded once, kept, and unchanged.
     assert err.count("load 200,000 keys") == 1
     assert list((tmp_path / "db").rglob("*.sst"))

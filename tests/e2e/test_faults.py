@@ -104,7 +104,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     got, out, err = ioflame.run("profile", *places, *arguments)
     assert (got, out) == (code, ""), err
     assert says in err
-    assert "to mend:" in err
+    assert "fix:" in err
     assert "Traceback" not in err
     assert not list(tmp_path.rglob("run.json"))
     assert not list(tmp_path.rglob("*.sst"))

@@ -160,7 +160,7 @@ def test_a_cell_is_measured_window_by_window_and_leads_to_its_run(
     assert run.figures["getrandom.qps"] == measured.record.metrics["qps"] > 0
     rows = {row.name: row.us_per_query for row in read_categories(measured.directory).rows}
     assert run.figures["getrandom.owner.toy sum"] == rows["toy sum"]
-    assert "true: blocks are read" in out and "by category (owner)" in out
+    assert "passed: blocks are read" in out and "by category (owner)" in out
     page = (directory / Files.EXPERIMENT).read_text(encoding="utf-8")
     assert f'href="{quote(run.runs["getrandom"])}/{Files.REPORT}"' in page
     assert re.search(rf"report:       .*{directory.name}/{Files.EXPERIMENT}", out)

@@ -184,11 +184,11 @@ def test_without_a_network_the_set_up_says_what_it_needs_one_for(place: Path) ->
     done = setup(place)
     assert done.returncode == 3
     assert "no route to host\nsetup: pip could not install the packages of requirements.txt" in done.stderr
-    assert "to mend: make setup   (with a network" in done.stderr
+    assert "fix: make setup   (with a network" in done.stderr
 
     (place / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 0\n")
     stand_in(place, "cargo", '[ "$1" = --version ] && echo cargo 1.99.0 && exit; echo "no route to host" >&2; exit 101')
     done = setup(place)
     assert done.returncode == 3
     assert "no route to host\nsetup: cargo could not build stackfold" in done.stderr
-    assert "to mend: make setup   (with a network" in done.stderr
+    assert "fix: make setup   (with a network" in done.stderr

@@ -362,7 +362,7 @@ def test_the_firefox_profiler_gets_threads_libraries_and_categories() -> None:
 # ---- experiments -----------------------------------------------------------------------------------------------------
 def test_the_page_of_an_experiment_has_every_value_and_leads_to_its_runs() -> None:
     told = render_experiment(VIEW)
-    assert "streams: DOES NOT HOLD: two streams: 5 to 6; 1 not judged" in text_of(told)
+    assert "streams: not as expected: two streams: 5 to 6; 1 not judged" in text_of(told)
     rows = rows_of(told, "Every cell")
     assert rows[1] == ["asc.1", "1.00", "inf", "1", "-"] and rows[3] == ["asc.2, old", "4.00", "-", "5", "4.200"]
     assert (

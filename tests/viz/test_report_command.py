@@ -114,7 +114,7 @@ def test_a_directory_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["report", str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert "run.json cannot be read" in told and f"{tmp_path} is no run directory" in told
-    assert "to mend: give the directory of a run, such as runs/latest" in told
+    assert "fix: give the directory of a run, such as runs/latest" in told
 
 
 def test_the_directory_of_runs_instead_of_a_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +187,7 @@ class TestSideBySide:
 )
 def test_runs_that_cannot_be_compared_are_not(changes: dict[str, Any], words: str) -> None:
     page = page_of([view(), view(name="run-b", **changes)])
-    assert f"Not to be compared as they stand.</b> These differ: {words}" in page
+    assert f"Settings differ:</b> {words}" in page
     assert "\u0394" not in page
 
 
@@ -201,9 +201,9 @@ def test_a_setting_of_the_engine_bars_and_its_version_does_not() -> None:
         )
 
     page = page_of([flagged("4096", "1"), flagged("8192", "1")])
-    assert "These differ: setting db_bench readrandom --block_size." in page and "\u0394" not in page
+    assert "Settings differ:</b> setting db_bench readrandom --block_size." in page and "\u0394" not in page
     page = page_of([flagged("4096", "1"), flagged("4096", "2")])
-    assert "Not to be compared" not in page and "engine version" in page and "\u0394" in page
+    assert "Settings differ:" not in page and "engine version" in page and "\u0394" in page
 
 
 @pytest.mark.needs("chromium")
@@ -324,4 +324,4 @@ def test_frames_of_runs_that_cannot_be_compared_are_not(tmp_path: Path) -> None:
     other.save()
     out = tmp_path / "side.html"
     assert main(["report", str(base.directory), str(other.directory), "-o", str(out)]) == 0
-    assert "Not to be compared" in out.read_text() and 'class="difference-of"' not in out.read_text()
+    assert "Settings differ:" in out.read_text() and 'class="difference-of"' not in out.read_text()

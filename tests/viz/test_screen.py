@@ -38,7 +38,7 @@ def test_a_cost_has_a_figure_only_where_its_interval_leaves_none() -> None:
         ObserverCost("null", Interval(1.02, 0.99, 1.05, 12)),
     ]
     line = next(line for line in shown(costs, []).splitlines() if line.startswith("QPS while watched"))
-    assert line == "QPS while watched: perf -3.0% (-5.0% .. -1.0%); no change seen: pmp, null"
+    assert line == "QPS while watched: perf -3.0% (-5.0% .. -1.0%); no measurable effect: pmp, null"
     assert "QPS while watched" not in shown([], [])
 
 

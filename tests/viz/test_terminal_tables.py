@@ -75,7 +75,7 @@ def test_cells_that_failed_or_are_left_out_are_named_once_each() -> None:
     assert text.count("asc.3: no such build") == 1
     assert "Cells that failed\n  asc.2, old, run 1: the client ended with 1" in text
     assert "Checks that failed\n  asc.1, run 2: LSM tree: L7" in text
-    assert "  DOES NOT HOLD: two streams: 5 to 6 (asc.2 4)" in text and "  not judged: 64 streams" in text
+    assert "  failed: two streams: 5 to 6 (asc.2 4)" in text and "  not judged: 64 streams" in text
 
 
 def test_facts_of_cells_name_tools_and_leave_hashes_out() -> None:
@@ -156,7 +156,7 @@ def test_a_comparison_has_its_figures_its_twin_and_its_budget() -> None:
     assert "qps varies: sessions 0.1 %, blocks 2 %, windows 3 %" in text
     assert "twin against A: the same client" in text
     assert line(text, "LRU")[-2:] == ["none", "seen"] and line(text, "unaccounted")[:2] == ["-1.00", "->"]
-    assert "the budget does not close" in text and "below zero" in text
+    assert "the parts do not add up to the total" in text and "below zero" in text
 
 
 def test_what_differs_leaves_hashes_out_and_disturbed_blocks_beyond_three() -> None:

@@ -41,7 +41,7 @@ def test_explain_prints_command_lines_without_stray_arguments(ioflame: Ioflame, 
 def test_an_experiment_of_cells_is_explained_at_a_scale_that_this_host_could_not_run(ioflame: Ioflame) -> None:
     code, out, err = ioflame.run("explain", "versions", "--scale=full", "--db-bench=old=db_bench,new=db_bench")
     assert code == 0, err
-    assert "# has to hold: new: readww > fwdrangeww" in out
+    assert "# expected: new: readww > fwdrangeww" in out
     # Each build once, though the base is run first and last.
     assert out.count("# byrx, old: load:") == out.count("# iodir, new: load:") == 1
     assert out.count("--num=40000000") == 2 * 3 * 8

@@ -244,7 +244,7 @@ def test_a_full_disk_is_named_and_what_was_written_stays(engine: str, small_disk
     assert aborted or (done.code == 1 and any(one in done.errors for one in words)), done.errors
     if engine == "lmdb":
         small = client(engine, tmp_path / "map", "fillseq", "--map_size=1048576")
-        assert small.code == 1 and "to mend: a larger --map_size" in small.errors
+        assert small.code == 1 and "fix: a larger --map_size" in small.errors
 
 
 def test_wrong_flags_start_nothing(engine: str, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_a_client_that_does_not_drive_an_engine_is_refused() -> None:
 def test_a_client_that_does_not_run_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "ioflame-client"
     broken.write_text(
-        "#!/bin/sh\necho 'ioflame-client: error: built without lmdb' >&2\necho '  to mend: this' >&2\nexit 3\n"
+        "#!/bin/sh\necho 'ioflame-client: error: built without lmdb' >&2\necho '  fix: this' >&2\nexit 3\n"
     )
     broken.chmod(0o755)
     with pytest.raises(HostError, match="built without lmdb") as caught:

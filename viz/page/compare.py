@@ -149,7 +149,7 @@ def _budgets(view: ComparisonView) -> Markup:
         if budget is None:
             parts.append(absent(f"{one.arm}: no budget: its profiles or waits were not measured."))
             continue
-        base = "the rows add up" if budget.closes else "THE ROWS DO NOT ADD UP within 2 %"
+        base = "the rows add up" if budget.closes else "the rows do not add up to the total (off by more than 2 %)"
         legend = (
             f"us per query, of all seconds (the figures pair blocks); {base}. Intervals are of the change, hold for "
             f"all rows at once with 95 %, and come from {budget.sessions} sessions. A change is seen where its "
@@ -197,7 +197,7 @@ def _differs(record: Comparison) -> Markup:
     ]
     parts = []
     if rows:
-        parts.append(banner("bad" if record.not_comparable else "warn", "More differs than the factor:"))
+        parts.append(banner("bad" if record.not_comparable else "warn", "Also different:"))
         parts.append(table("Besides the factor", ["what", *arms], rows, "words"))
     else:
         parts.append(banner("ok", f"Nothing differs but the factor, {record.factor.name}."))

@@ -24,13 +24,13 @@ from viz.svg.ratios import Ratio, ratios_plot
 __all__ = ("render_experiment",)
 
 _SINGLE = "A line is a test. Single runs: what differs may be the host's."
-_VERDICTS = {True: ("true", "ok"), False: ("DOES NOT HOLD", "bad"), None: ("not judged", "note")}
+_VERDICTS = {True: ("passed", "ok"), False: ("failed", "bad"), None: ("not judged", "note")}
 
 
 def render_experiment(view: ExperimentView) -> str:
     """The page."""
     parts = [
-        ("What has to hold", "holds", bool(view.judged), _holds),
+        ("What is expected", "holds", bool(view.judged), _holds),
         ("Against the base", "relative", bool(view.relative), _relative),
         ("Table", "table", bool(view.values), _table),
         ("Charts", "charts", bool(view.charted), _charts),
@@ -59,9 +59,11 @@ def _verdict(view: ExperimentView) -> tuple[str, str]:
     left = outcomes.count(None)
     unjudged = f"; {left} not judged" * bool(left)
     if view.amiss:
-        return "bad", f"{view.title}: {len(view.amiss)} failed" + f"; DOES NOT HOLD: {', '.join(missed)}" * bool(missed)
+        return "bad", f"{view.title}: {len(view.amiss)} failed" + f"; not as expected: {', '.join(missed)}" * bool(
+            missed
+        )
     if missed:
-        return "bad", f"{view.title}: DOES NOT HOLD: {', '.join(missed)}{unjudged}"
+        return "bad", f"{view.title}: not as expected: {', '.join(missed)}{unjudged}"
     if not outcomes:
         return "note", view.title
     return "note" if left else "ok", f"{view.title}: {outcomes.count(True)} of {len(outcomes)} hold{unjudged}"
@@ -177,5 +179,5 @@ def _builds(view: ExperimentView) -> Markup:
     rows = [[name, *(view.builds[build].get(name, "-") for build in names)] for name in facts]
     differing = [row for row in rows if len(set(row[1:])) > 1]
     if not differing:
-        return banner("ok", "The same build under several names: what differs between them is this host's.")
+        return banner("ok", "The same build under several names: any difference between them is noise.")
     return table("What differs between them", ["what", *names], differing, "words") if rows else absent("No build.")

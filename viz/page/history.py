@@ -129,7 +129,7 @@ def _steps(history: History) -> Markup:
     for series in history.series:
         for one in series.fit.features:
             before, here = series.labels[one.at - 1], series.labels[one.at]
-            away = "" if one.went_away is None else f"went away in {series.labels[one.went_away]}"
+            away = "" if one.went_away is None else f"recovered in {series.labels[one.went_away]}"
             kind = "candidate: no repeats" if one.candidate else "worse" if series.worse(one) else "better"
             size = [f"{100 * (value - 1):+.1f}" for value in (one.ratio, one.low, one.high)]
             rows.append(

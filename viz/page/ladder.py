@@ -151,5 +151,5 @@ def _classes(ladder: Ladder) -> Markup:
     rows.append(
         ["of all", f"{ladder.queries:,}", "-", "-", f"queries, of {ladder.threads} thread{'s' * (ladder.threads != 1)}"]
     )
-    heads = ["followed", "queries", "avg, us", "p99, us", "what they were"]
+    heads = ["followed", "queries", "avg, us", "p99, us", "query type"]
     return table("What followed queries turned out to be", heads, rows, "numbers noted")

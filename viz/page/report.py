@@ -62,7 +62,7 @@ def render_stacks(
     data = flame_data(stacks, title, unit, us_per_query, opens=opens)
     words = (
         f"{scaled_weight(sum(stack.weight for stack in stacks), printable(unit))} in "
-        f"{len({stack.frames for stack in stacks}):,} stacks. No run, so no checks stand behind it."
+        f"{len({stack.frames for stack in stacks}):,} stacks. Unchecked profile: it comes from no run."
     )
     return page(title, render("stacks.html", title=title, words=words, graph=flame_graphs([("cpu", "", data)])))
 

@@ -37,5 +37,5 @@ def _observers(record: RunRecord) -> Markup:
         told += table("What observers cost", ["observer", "QPS", "95 %", "n"], rows, legend=legend)
     if record.unobserved:
         rows = [[lost.kind, lost.why, lost.mend or "-"] for lost in record.unobserved]
-        told += table("Not observed", ["observer", "why", "to mend"], rows, "words")
+        told += table("Not observed", ["observer", "why", "fix"], rows, "words")
     return told

@@ -35,7 +35,7 @@ def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[st
     if quartiles and view.spread.explained:
         legend += f"\n  {', '.join(view.spread.called)}: {view.spread.about}"
     failed = [f"  {run.cell}, run {run.turn}: {run.why}" for run in record.runs if run.status == "failed"]
-    verdicts = {True: "true", False: "DOES NOT HOLD", None: "not judged"}
+    verdicts = {True: "passed", False: "failed", None: "not judged"}
     holds = [f"  {verdicts[one.holds]}: {what} ({one.why})" for what, one in view.judged]
     lacking = [f"  {run.cell}: {run.why}" for run in record.runs if run.status == "left out"]
     amiss = [f"  {run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss]
@@ -46,7 +46,7 @@ def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[st
         *(["Cells that are left out\n" + "\n".join(dict.fromkeys(lacking))] if lacking else []),
         *(["Cells that failed\n" + "\n".join(failed)] if failed else []),
         *(["Checks that failed\n" + "\n".join(amiss)] if amiss else []),
-        "What has to hold\n" + "\n".join(holds),
+        "What is expected\n" + "\n".join(holds),
         f"What this cannot show: {view.cannot}",
     ]  # fmt: skip
     return folded("\n\n".join(parts), width) + "\n"

@@ -88,7 +88,7 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
                 parts = (of.session, of.block, of.window)
                 yield f"  {name} varies: sessions {{}}, blocks {{}}, windows {{}}".format(*map(percent, parts))
         if arm.twin:
-            yield f"\ntwin against {arm.base}: the same client, so what is seen here is this host's"
+            yield f"\ntwin against {arm.base}: the same client, so any difference here is noise"
             yield from _figures(arm.twin)
         if arm.budget is not None:
             yield f"\nwhere the change of {arm.arm} comes from, us per query (of all seconds; the figures pair blocks)"
@@ -131,7 +131,7 @@ def _budget(budget: Budget) -> Iterator[str]:
         name = pad("  " * row.depth + row.name, 18)
         yield f"  {name}{row.base:9.2f} -> {row.arm:9.2f}  {row.change:+8.2f} [{row.low:+.2f}, {row.high:+.2f}]{seen}"
     if not budget.closes:
-        yield "  unaccounted is more than 2 % of the latency: the budget does not close"
+        yield "  unaccounted is more than 2 % of the latency: the parts do not add up to the total"
         if any(row.kind == "unaccounted" and min(row.base, row.arm) < 0 for row in budget.rows):
             # io.lat begins with the request, and the thread goes on for a while before it sleeps.
             yield "  below zero: what a thread does while the device works (a doorbell, a switch) is on CPU and device"

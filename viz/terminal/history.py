@@ -29,7 +29,7 @@ def render_steps(history: History) -> str:
             size = "{:+.1f} % [{:+.1f}, {:+.1f}]".format(
                 *(100 * (value - 1) for value in (one.ratio, one.low, one.high))
             )
-            away = "" if one.went_away is None else f"; went away in {series.labels[one.went_away]}"
+            away = "" if one.went_away is None else f"; recovered in {series.labels[one.went_away]}"
             between = f"{series.labels[one.at - 1]} to {series.labels[one.at]}"
             where = f"{series.test}, {series.host}, {series.metric}"
             lines.append(f"{pad(kind, 10)}{where}: {between}  {size}{away}")

@@ -60,7 +60,7 @@ def _stage_table(ladder: Ladder) -> list[str]:
 
 def _class_table(ladder: Ladder) -> list[str]:
     rows = [["followed", "queries", "avg", "p99"]]
-    words = ["what they were"]
+    words = ["query type"]
     for name, about in CLASSES.items():
         rung = ladder.of_class(name)
         if rung.count:

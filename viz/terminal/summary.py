@@ -186,7 +186,7 @@ def _costs(costs: Sequence[ObserverCost]) -> str:
     seen = [cost for cost in costs if not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high]
     none = ", ".join(cost.kind for cost in costs if cost not in seen)
     some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(_cost, seen))
-    return "QPS while watched: " + "; ".join(filter(None, [some, f"no change seen: {none}" if none else ""]))
+    return "QPS while watched: " + "; ".join(filter(None, [some, f"no measurable effect: {none}" if none else ""]))
 
 
 def _cost(cost: ObserverCost) -> list[str]:

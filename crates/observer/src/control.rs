@@ -18,7 +18,7 @@
 //! - The window is the program's from `open` to `close`, to the ns that it answers: nothing outside of it is counted.
 //! - A refusal is no line: at any point the program may end instead of answering, which the end of OUT tells at once. Its
 //!   exit code says whose it is (1 the measurement's, 2 the request's, 3 the host's) and its standard error what it is:
-//!   what failed, then maybe `  meaning: ...` and `  to mend: ...` (`Failure`).
+//!   what failed, then maybe `  meaning: ...` and `  fix: ...` (`Failure`).
 //! - The end of IN is a `close`, and so is any order but `open`: when ioflame dies, the window closes, what was counted is
 //!   written, and the program ends. Before `open` it ends with exit code 1 and writes nothing. Answers that nobody reads
 //!   any more are no failure.

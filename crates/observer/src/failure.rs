@@ -4,7 +4,7 @@ use std::fmt;
 
 /// An error with its exit code: 1 measured but wrong, 2 bad usage, 3 this host cannot.
 ///
-/// It is printed as what failed, and lines `  meaning: ...` and `  to mend: ...` where it has them: ground/system/control.py reads
+/// It is printed as what failed, and lines `  meaning: ...` and `  fix: ...` where it has them: ground/system/control.py reads
 /// it so.
 #[derive(Debug)]
 pub struct Failure {
@@ -45,7 +45,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        let more = [("meaning", &self.meaning), ("to mend", &self.mend)];
+        let more = [("meaning", &self.meaning), ("fix", &self.mend)];
         more.into_iter()
             .filter(|(_, text)| !text.is_empty())
             .try_for_each(|(name, text)| write!(f, "\n  {name}: {text}"))

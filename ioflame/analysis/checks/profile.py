@@ -97,7 +97,7 @@ def _coverage_check(coverage: float) -> Check:
             "coverage",
             Verdict.WARN,
             value,
-            "samples hold time in which nothing ran: steal; a timer event counts on while the hypervisor has the CPU",
+            "samples include stolen time (steal); a timer event counts on while the hypervisor has the CPU",
             f"run it again on a quieter host, or one with a cycles counter ({Setting.EVENT.to('cycles')})",
         )
     if coverage >= _COVERAGE:

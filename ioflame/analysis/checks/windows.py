@@ -115,7 +115,7 @@ def _observer_check(record: RunRecord, plain: list[Window]) -> Iterator[Check]:
     rate = within["qps"] / beside["qps"] - 1
     cpu = within["cpuPer"] / beside["cpuPer"] - 1 if beside["cpuPer"] else 0.0
     far = abs(rate) > _OBSERVER or abs(cpu) > _OBSERVER
-    means = "" if not far else "the shares are of the perf window, which was not quite the plain windows' workload"
+    means = "" if not far else "the shares are of the perf window, which differed from the unobserved windows"
     if rate > _OBSERVER:
         means += "; faster under a sampling timer is real on an idle VM: it keeps the CPU from halting"
     yield Check(

@@ -46,7 +46,7 @@ class AttachOptions:
     """The options of `ioflame attach`, checked.
 
     pids, group: what to watch; asked: the same in the user's words
-    seconds:  of all windows together
+    seconds:  total length of all windows
     engine:   of `service_names`; None: what its files tell
     rules:    a file of the user's own
     counts:   what tells the number of its queries, by kind; "" for all kinds together; empty without one
@@ -127,7 +127,7 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
     for count in options.counts.values():
         count.ask()
         if count.failed:
-            raise UsageError(f"the count does not count: {count.failed}", means="nothing was attached")
+            raise UsageError(f"the count failed: {count.failed}", means="nothing was attached")
     with reporter.stage("look at the target and the host", 3):
         processes = target.processes[:_LOOKED_AT]
         found = _told_by_files(processes)

@@ -152,7 +152,7 @@ def resumed(directory: Path, now: Comparison) -> ComparisonRun:
                  if ours.get(name) != theirs.get(name)]  # fmt: skip
     if differing:
         raise UsageError(
-            f"{directory} was measured otherwise: {'; '.join(differing)}",
+            f"{directory} was created with different options: {'; '.join(differing)}",
             means="its sessions and these cannot be put together",
             mend="the same command as then, or leave --resume out",
         )

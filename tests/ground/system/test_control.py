@@ -70,7 +70,7 @@ def test_whoever_orders_may_be_gone(burner: subprocess.Popen[str], tmp_path: Pat
 
 
 def test_a_refusal_says_what_it_means_and_what_mends_it(tmp_path: Path) -> None:
-    words = "it is red\\n  meaning: not green\\n  to mend: paint it"
+    words = "it is red\\n  meaning: not green\\n  fix: paint it"
     for code, kind, mend in [(2, UsageError, "paint it"), (1, MeasurementError, "paint it")]:
         script = f"import sys; print('{words}', file=sys.stderr); sys.exit({code})"
         with Children() as children:

@@ -104,7 +104,7 @@ def test_every_option_of_a_command_is_a_variable_of_its_target(place: Path) -> N
     ("given", "says"),
     [
         (["WORKLAOD=x"], "WORKLAOD is not a variable of this Makefile\n"),
-        (["SCALE=smoke", "threds=2"], "to mend: THREADS=... (make help lists them)"),
+        (["SCALE=smoke", "threds=2"], "fix: THREADS=... (make help lists them)"),
         (["a';>expanded;'=1"], "is not a variable"),
     ],
 )

@@ -83,7 +83,7 @@ def test_each_program_says_what_it_costs_and_shows_an_example() -> None:
         (["show", "/no/such"], "/no/such is no run directory"),
         (["history", "/no/such"], "/no/such"),
         (["store", "sql", "/no/such", "SELECT 1"], "/no/such"),
-        (["bisect", "--good", "a"], "a search is of --repo, --good, --bad"),
+        (["bisect", "--good", "a"], "bisect needs --repo, --good, --bad"),
     ],
 )
 def test_bad_usage_is_refused_in_words(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:

@@ -116,7 +116,7 @@ def test_what_there_is_not_is_not_shown(capsys: pytest.CaptureFixture[str], run:
         ("latency", f"{tmp_path} has neither {Files.LADDER} nor {Files.IO_LATENCY}"),
         ("ladder", f"{tmp_path} has no {Files.LADDER}: ladder was not measured"),
         ("cpu", "cpu is neither a part of a run nor a view of this one, which has no categories.cpu.json"),
-        ("window", "to mend: did you mean windows? one of: windows, checks, all"),
+        ("window", "fix: did you mean windows? one of: windows, checks, all"),
     ):
         assert main(["show", str(tmp_path), part]) == 2
         told = capsys.readouterr()

@@ -52,7 +52,7 @@ def test_an_output_that_cannot_be_written_to_is_an_error_of_its_own(arguments: s
     done = ioflame(f"{arguments} {closed}")
     assert done.returncode == 1
     assert done.stderr.startswith(b"ioflame: standard output cannot be written to: " + words)
-    assert b"to mend:" in done.stderr and b"Traceback" not in done.stderr and b"ignored" not in done.stderr
+    assert b"fix:" in done.stderr and b"Traceback" not in done.stderr and b"ignored" not in done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -167,8 +167,8 @@ def test_what_makes_no_sense_is_refused(repository: Path, tmp_path: Path, capsys
     (tmp_path / "arms").write_text("# first\na=/bin/true\n\nb=/bin/false\n")
     assert listed_arms(tmp_path / "arms") == (["a", "b"], ["/bin/true", "/bin/false"])
     for arguments, words in (
-        ([], "a search is of --repo"),
-        (["--arms=x", "--repo=y"], "a search is of --repo"),
+        ([], "bisect needs --repo"),
+        (["--arms=x", "--repo=y"], "bisect needs --repo"),
         (["--arms=x", "--symptom=speed"], "--symptom speed is not known"),
     ):
         assert cli.main(["bisect", *arguments]) == 2

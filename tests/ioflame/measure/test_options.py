@@ -44,7 +44,7 @@ def test_a_bad_value_is_named_with_its_mend(words: tuple[str, ...], names: str) 
     with pytest.raises(UsageError) as caught:
         options(f"{words[0]}={words[1]}")
     assert names in str(caught.value)
-    assert "to mend:" in str(caught.value)
+    assert "fix:" in str(caught.value)
     assert caught.value.exit_code == EXIT_USAGE
 
 
