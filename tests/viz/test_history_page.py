@@ -97,7 +97,7 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
     assert sorted(line.split(",")[0] for line in lines) == [
         f"candidate {cache} fillseq {build}" for cache in ("iobuf", "iodir") for build in ("clang", "clang.lto")
     ]
-    assert all("went away in 10.7.6" in line for line in lines)
+    assert all("recovered in 10.7.6" in line for line in lines)
     assert cli.main(["history", str(store.directory)]) == 0
     page = chromium_page.html((store.directory / "history.html").read_text())
     # One run a version is no verdict: marked, and without colour.
