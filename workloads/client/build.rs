@@ -21,8 +21,23 @@ fn main() {
         needed.iter().filter_map(|name| found(name)).for_each(|path| link(&path));
     }
     if found("libleveldb.a").is_some() {
-        println!("cargo:rustc-link-lib=dylib=stdc++");
+        if env::var_os("CARGO_FEATURE_STATIC").is_some() {
+            link_standard_library();
+        } else {
+            println!("cargo:rustc-link-lib=dylib=stdc++");
+        }
     }
+}
+
+/// The C++ library that LevelDB was compiled for. Under another name: zig puts its own, which has other symbols, in
+/// place of every `stdc++`.
+fn link_standard_library() {
+    let own = found("libstdc++.a")
+        .expect("libstdc++.a, which libstdc++-12-dev brings (or that of another version)");
+    let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    let copy = Path::new(&out).join("libgnustdc++.a");
+    fs::copy(own, &copy).expect("OUT_DIR can be written to");
+    link(&copy.display().to_string());
 }
 
 /// Where the compiler finds a library, LIBRARY_PATH included. One that is not there is named as a file that may

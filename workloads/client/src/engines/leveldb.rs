@@ -12,6 +12,11 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::Once;
 
+// The C++ library in the program asks for it, and glibc has it since 2.32: 0 is "there may be other threads".
+#[cfg(feature = "static")]
+#[unsafe(no_mangle)]
+static __libc_single_threaded: c_char = 0;
+
 // leveldb/c.h of 1.20 to 1.23.
 unsafe extern "C" {
     fn leveldb_major_version() -> c_int;
