@@ -33,7 +33,7 @@ from ground.results.pmp import write as write_result
 from ground.results.states import SAMPLED_FRAMES
 from ground.system.control import CLOSE, OPEN, READY, answer_line
 from ground.system.held_process import HeldProcess
-from ground.system.process import tool_path
+from ground.system.process import OWN_GROUP, tool_path
 
 __all__ = ("Gdb",)
 
@@ -112,7 +112,7 @@ class _Sampling:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
             first = last = 0
             gdb = subprocess.Popen(
-                gdb_argv(process.pid), stdin=subprocess.DEVNULL, stdout=out, stderr=errors, process_group=0
+                gdb_argv(process.pid), stdin=subprocess.DEVNULL, stdout=out, stderr=errors, **OWN_GROUP
             )
             while gdb.poll() is None:
                 if process.state() in "tT":

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-MINIMUM_PYTHON="3.11"
+MINIMUM_PYTHON="3.10"
 MINIMUM_RUST="1.88"
 # rustc's packer of split debug information: the one that takes DWARF 5 of gcc.
 THORIN_VERSION="0.10.1"

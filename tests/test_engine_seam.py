@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator
 
 import pytest
 
+from ground.text.toml import tomllib
 from tests.places import ROOT
 from workloads.registry import engine_named, engine_names
 

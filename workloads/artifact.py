@@ -17,6 +17,7 @@ from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
+from ground.system.atomic_files import file_sha256
 from workloads.engine import EngineBuild
 
 __all__ = ("artifact_facts", "build_facts", "build_id", "loaded_libraries")
@@ -140,8 +141,7 @@ def _allocator(libraries: Mapping[str, str], build: EngineBuild) -> str:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_sha256(path)
     except OSError:
         return "unreadable"
 

@@ -13,7 +13,6 @@ import csv
 import inspect
 import shlex
 import shutil
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ import msgspec
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.settings import Setting
 from ground.system.binaries import built_binary
+from ground.text.toml import tomllib
 from workloads.definitions import check_definition
 from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
 

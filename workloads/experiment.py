@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 
 from ground.errors import UsageError
 from ground.system.atomic_files import read_toml
+from ground.text.toml import tomllib
 from workloads.cells import BASELINE, Cells
 from workloads.definitions import KINDS as DEFINITIONS
 from workloads.engine import Engine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,6 +12,7 @@ from typing import Any
 import workloads.engines
 from ground.errors import UsageError
 from ground.settings import Setting
+from ground.text.toml import tomllib
 from workloads.engine import Engine
 from workloads.service import Service, merged_rules, read_service
 

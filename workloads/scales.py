@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from ground.errors import HostError
 from ground.settings import Setting
+from ground.text.toml import tomllib
 from ground.text.units import format_bytes, format_count, parse_bytes
 from workloads.steps import DatabaseShape
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ground.errors import UsageError
+from ground.text.toml import tomllib
 
 __all__ = ("CountPreset", "Group", "Service", "merged_rules", "read_service", "rules_text")
 

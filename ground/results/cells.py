@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING
 
 from ground.errors import UsageError
 from ground.results.resumable import ResumableRun
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = (
     "BASELINE_FIGURES", "FORMER", "Baseline", "CellOutcome", "CellsRecord", "CellsRun", "Change", "Heading",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum
 
 __all__ = (
     "MARKS",
@@ -26,8 +26,10 @@ __all__ = (
 )
 
 
-class Outcome(StrEnum):
+class Outcome(str, Enum):
     """The five verdicts."""
+
+    __str__ = str.__str__
 
     REGRESSED = "regressed"
     IMPROVED = "improved"
@@ -158,7 +160,7 @@ class Decision:
                 "" if self.more_blocks is None else f"{self.more_blocks} more blocks, about {self.more_minutes:.0f} min"
             )
             return f"undecided ({'; '.join(part for part in (more, *self.why) if part)})"
-        return self.outcome.value
+        return str(self.outcome)
 
     @property
     def bound(self) -> str:

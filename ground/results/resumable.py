@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ground.errors import UsageError
 from ground.results.run import new_directory
 from ground.system.atomic_files import read_json, write_json
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ("ResumableRun",)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
+
+from ground.text.toml import tomllib
 
 __all__ = ("MARKS", "SAMPLED", "SAMPLED_FRAMES", "STATES")
 

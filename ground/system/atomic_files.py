@@ -6,9 +6,9 @@ A run may come from somebody else: a file of it may be damaged, of any size, or 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -16,12 +16,14 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from ground.errors import MeasurementError, UsageError, error_of_system
+from ground.text.toml import tomllib
 from ground.text.units import format_bytes
 
 __all__ = (
     "check_lines",
     "check_new",
     "check_readable",
+    "file_sha256",
     "read_json",
     "read_text",
     "read_toml",
@@ -122,6 +124,15 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise MeasurementError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def file_sha256(path: Path) -> str:
+    """Of a file of any size. OSError where it cannot be read."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def read_text(path: Path) -> str:

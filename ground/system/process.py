@@ -19,16 +19,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.system import supervisor
 from ground.system.descendants import descendants
 
-__all__ = ("Child", "Children", "Output", "capture", "inherited", "interruptible", "tool_path")
+__all__ = ("OWN_GROUP", "Child", "Children", "Output", "capture", "inherited", "interruptible", "tool_path")
 
 _T = TypeVar("_T")
 
+# For Popen: Ctrl-C reaches us alone. Python 3.10 has no `process_group`, and a new session would be scheduled apart.
+OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 # What is killed ends as soon as the kernel lets it: a process that waits for a dead disk does not.
 _KILLED_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
@@ -128,7 +130,7 @@ def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=_environment(),
-            process_group=0,
+            **OWN_GROUP,
             pass_fds=_inherited.get(),
         )
     except OSError as error:
@@ -336,7 +338,7 @@ def _supervised(
             stdout=out,
             stderr=err,
             env=_environment(environment),
-            process_group=0,
+            **OWN_GROUP,
             pass_fds=(*fds, *_inherited.get(), command, ready_write),
         )
     except BaseException:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING
 
 from collectors.counters import device_of
 from collectors.perf import Plan, perf_version, plan_recording
@@ -38,6 +38,9 @@ from workloads.engine import Engine, EngineBuild, Tree
 from workloads.registry import engine_named
 from workloads.scales import Scale, Sizing, fit, scales
 from workloads.steps import Configuration, DatabaseShape
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = (
     "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "place", "planned", "resolve",

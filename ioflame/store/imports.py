@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -20,7 +19,7 @@ from ground.results.benchmark_report import read_benchmark_reports
 from ground.results.profile import read_profile
 from ground.results.store.database import RunTables
 from ground.results.store.ids import FrameTable
-from ground.system.atomic_files import read_text, read_whole
+from ground.system.atomic_files import file_sha256, read_text, read_whole
 from ground.system.scratch import scratch_directory
 from ioflame.store.runs import run_name, sample_rows
 
@@ -92,8 +91,7 @@ def import_file(path: Path, settings: Mapping[str, str], form: str = "") -> Impo
     else; MeasurementError where the file is broken.
     """
     kind = form or _kind(path)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = file_sha256(path)
     created = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(path.stat().st_mtime))
     origin = _Origin(path, digest, created, settings)
     if kind == "tsv":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from folding.stackfold import categorised_profile
@@ -24,7 +25,7 @@ from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables
 from ground.results.store.ids import FrameTable
 from ground.results.verdicts import Verdicts
-from ground.system.atomic_files import read_json, read_whole
+from ground.system.atomic_files import file_sha256, read_json, read_whole
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.instruments import INSTRUMENTS
 from ioflame.stages.run import of_queries
@@ -52,8 +53,10 @@ def run_name(created: str, what: str, *identity: object) -> str:
 def utc(created: str) -> str:
     """A time with its zone as the store keeps it: hosts of several zones are on one clock."""
     try:
-        told = datetime.fromisoformat(created)
-        return (told if told.tzinfo else told.replace(tzinfo=UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        # Python 3.10 reads +02:00 alone.
+        told = datetime.fromisoformat(re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", created))
+        told = told if told.tzinfo else told.replace(tzinfo=timezone.utc)
+        return told.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
     except (ValueError, OverflowError) as error:
         raise MeasurementError(
             f"the record says that it was made at {created!r}: {error}", means="it is broken; nothing of it was added"
@@ -177,7 +180,7 @@ def _what_ran(run: Run, tables: RunTables, place: Mapping[str, object]) -> None:
         "engine": record.engine, "workload": workload, "test": test, "threads": record.threads, "factor": "",
         "label": label, "host": _host(host), "artifact": artifact, "tree": record.database.levels or "",
         "probability": 1.0, "ioflame": record.ioflame, "source": "ioflame", "settings": settings,
-        "raw_path": str(raw) if raw.exists() else "", "raw_sha256": _sha256(raw) if raw.exists() else "",
+        "raw_path": str(raw) if raw.exists() else "", "raw_sha256": file_sha256(raw) if raw.exists() else "",
     }  # fmt: skip
     tables.add("runs", **{**row, **place})
     tables.add("hosts", host=_host(host), boot=host.get("boot_id", ""), facts=json.dumps(host, sort_keys=True))
@@ -186,11 +189,6 @@ def _what_ran(run: Run, tables: RunTables, place: Mapping[str, object]) -> None:
         compiler=tools.get("engine_compiler", ""), flags=tools.get("engine_flags", ""), lto=tools.get("engine_lto", ""),
         allocator=tools.get("allocator", ""), facts=json.dumps(tools, sort_keys=True),
     )  # fmt: skip
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _host(host: Mapping[str, str]) -> str:

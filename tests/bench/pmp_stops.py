@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.system.binaries import built_binary
+from ground.system.process import OWN_GROUP
 from tests.bench.common import DB_FLAGS
 
 _PROBE = """
@@ -112,7 +113,7 @@ def _with_stops(way: Way, pid: int, seconds: float, place: Path) -> list[float]:
     mounted = '[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec bpftrace -e "$0"'
     with tempfile.TemporaryFile() as out:
         argv = ["unshare", "-m", "sh", "-c", mounted, _PROBE % pid]
-        probe = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, process_group=0)
+        probe = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, **OWN_GROUP)
         deadline = time.monotonic() + 15
         while b"Attaching" not in os.pread(out.fileno(), 1 << 16, 0):
             if probe.poll() is not None or time.monotonic() > deadline:

@@ -140,7 +140,7 @@ def test_a_lost_request_is_no_answer_to_whether_its_thread_slept(engine: Standin
                 one for one in json.loads(listed) if one.get("name") == "flights" and one["id"] in maps_of(out)
             ]
             update = f"map update id {flights['id']} key hex {{}} value hex {bytes(flights['bytes_value']).hex(' ')}"
-            keys = (key.to_bytes(flights["bytes_key"]).hex(" ") for key in range(flights["max_entries"]))
+            keys = (key.to_bytes(flights["bytes_key"], "big").hex(" ") for key in range(flights["max_entries"]))
             orders.write_text("\n".join(map(update.format, keys)) + "\n", encoding="ascii")
             subprocess.run(["bpftool", "batch", "file", orders], capture_output=True, check=True)
             observer.open()

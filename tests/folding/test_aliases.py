@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from folding.frames import ProfileRun, compare_frames
 from folding.stackfold import run_stackfold
+from ground.text.toml import tomllib
 from workloads.registry import engine_named, engine_names, rules_named
 
 ENTRIES = [

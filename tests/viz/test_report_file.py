@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import tomllib
 
+from ground.text.toml import tomllib
 from tests.places import ROOT
 from tests.viz.runs import view
 from tests.viz.samples import stacks, total

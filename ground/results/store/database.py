@@ -90,7 +90,7 @@ def _engine() -> Any:
     except ImportError:
         raise HostError(
             "the store needs DuckDB, which is not installed",
-            means="its files are Parquet, which DuckDB reads and writes",
+            means="its files are Parquet, which DuckDB reads and writes; DuckDB 2 takes Python 3.11",
             mend=shlex.join([sys.executable, "-m", "pip", "install", DUCKDB]),
         ) from None
     return duckdb

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from ground.errors import UsageError
 from ground.results.bisect import BisectRun
+from ground.system.atomic_files import file_sha256
 from ground.system.process import Children, capture, tool_path
 from ground.text.progress import Reporter
 
@@ -109,8 +109,7 @@ class Builds:
         kept = directory / "bin" / name[:12] / built.name
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(built, kept)
-        with kept.open("rb") as file:
-            record.artifacts[str(place)] = hashlib.file_digest(file, "sha256").hexdigest()
+        record.artifacts[str(place)] = file_sha256(kept)
         record.binaries[str(place)] = str(kept)
         record.build_seconds[str(place)] = time.monotonic() - begun
         return ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-import tomllib
 
 from ground.results.differences import BudgetRow
+from ground.text.toml import tomllib
 from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summed_rows
 from workloads.registry import engine_named
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ground.results.profile import Folded, read_profile
 from ground.results.record import RunRecord
 from ground.results.states import STATES
 from ground.settings import worded
+from ground.text.toml import tomllib
 from ioflame.analysis.findings import MOST, Rule, Waits, findings, read_rules
 from ioflame.stages.run import advice_of
 from tests.places import ROOT

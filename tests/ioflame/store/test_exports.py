@@ -7,7 +7,7 @@ import http.server
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -79,7 +79,7 @@ def test_a_run_goes_to_pyroscope_with_its_labels_time_and_rate(
     assert (sent.labels["run"], sent.labels["workload"]) == (name, "readrandom")
     windows = run.record.windows
     lasted = (windows[-1].end_ns - windows[0].start_ns) // 10**9
-    begun = int(datetime.fromisoformat(run.record.created).timestamp())
+    begun = int(datetime.strptime(run.record.created, "%Y-%m-%dT%H:%M:%S%z").timestamp())
     assert (sent.words["from"], sent.words["until"]) == (str(begun), str(begun + lasted))
     assert sent.words["format"] == "pprof"
     weight, samples = weights(store)[name]
@@ -123,7 +123,7 @@ def test_hosts_of_several_zones_are_on_one_clock(tmp_path: Path) -> None:
     assert store.query(told).rows == [("2026-11-23 20:00:00",)] * 2 + [("2026-11-23 20:00:01",)]
     assert [path.name for path in store.directory.glob("v1/samples/*")] == ["day=2026-11-23"]
     assert store.query("SELECT run FROM latest").rows == [(names[2],)]
-    begun = int(datetime(2026, 11, 23, 20, tzinfo=UTC).timestamp()) * 10**9
+    begun = int(datetime(2026, 11, 23, 20, tzinfo=timezone.utc).timestamp()) * 10**9
     for name, seconds in ((names[0], 0), (names[1], 0), ("latest", 1)):
         export_run(store, name, tmp_path / f"{name}.pb.gz")
         assert read_pprof((tmp_path / f"{name}.pb.gz").read_bytes()).time_ns == begun + seconds * 10**9
