@@ -25,6 +25,7 @@ examples:
   ioflame doctor                               what can be measured here?
   ioflame profile --scale smoke                run readrandom, profile it, a minute
   ioflame attach --pid 4711 --seconds 60       a service that runs: the same answer
+  ioflame runs                                 what was measured so far, a line a run
   ioflame show runs/latest waits               a part of a finished run, in the terminal
   ioflame report runs/A runs/B                 two runs side by side, one offline page
   ioflame compare --arm a=BIN --arm b=BIN      is b slower, by how much, and is it real?
@@ -47,7 +48,7 @@ _COMMAND = "COMMAND"
 # What the commands are for; a new one is listed here, and is in the module of its name in `ioflame.commands`.
 _GROUPS = {
     "measure": ("profile", "attach", "agent", "experiment", "ebpf", "pmp"),
-    "look": ("show", "flamegraph", "analyse", "pack", "rules"),
+    "look": ("runs", "show", "flamegraph", "analyse", "pack", "rules"),
     "compare": ("compare", "bisect", "report", "store", "history"),
     "set up": ("doctor", "list", "explain"),
 }

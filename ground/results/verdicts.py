@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from ground.results.differences import Budget, Decision, PositionEffect
 
-__all__ = ("Apart", "ArmVerdict", "Comparability", "ComparedRuns", "Verdicts")
+__all__ = ("VERDICT", "Apart", "ArmVerdict", "Comparability", "ComparedRuns", "Verdicts")
+
+VERDICT = "verdict.json"
 
 
 @dataclass(frozen=True)

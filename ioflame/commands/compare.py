@@ -22,6 +22,7 @@ from ground.results.comparison import BUILD, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
 from ground.results.metrics import DECIDING
 from ground.results.run import open_run
+from ground.results.verdicts import VERDICT
 from ground.settings import Setting, given
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
@@ -33,7 +34,7 @@ from ioflame.measure.compare.conduct import conduct, planned, resumed
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.present.comparison_page import write_comparison_page
 from ioflame.present.comparison_tables import tables_of
-from ioflame.stages.comparison import VERDICT, plans_of, verdicts_of
+from ioflame.stages.comparison import plans_of, verdicts_of
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.relative import render_agreement, render_relative

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ground.results.comparison import Comparison, ComparisonRun
 from ground.results.differences import Decision, Outcome, PlanRow, Variances
 from ground.results.metrics import DECIDING, window_metrics
-from ground.results.verdicts import ArmVerdict, Verdicts
+from ground.results.verdicts import VERDICT, ArmVerdict, Verdicts
 from ground.system.atomic_files import write_json
 from ioflame.analysis.compare.figures import ArmWindow
 from ioflame.analysis.compare.figures import Session as Windows
@@ -19,7 +19,6 @@ from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare
 from ioflame.stages.comparison_budget import budget_of
 
 __all__ = (
-    "VERDICT",
     "Judged",
     "Planned",
     "blocks_within",
@@ -32,7 +31,6 @@ __all__ = (
     "windows_of",
 )
 
-VERDICT = "verdict.json"
 # Of QPS on a shared disk that is neither quiet nor bad: 6 % a block, 1 % from session to session.
 ASSUMED = Variances(0.01, 0.06, 0.06)
 # Of a process, its warm-up included.

@@ -24,7 +24,7 @@ from ground.results.record import Counters, RunRecord, Window
 from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables
 from ground.results.store.ids import FrameTable
-from ground.results.verdicts import Verdicts
+from ground.results.verdicts import VERDICT, Verdicts
 from ground.system.atomic_files import file_sha256, read_json, read_whole
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.instruments import INSTRUMENTS
@@ -36,7 +36,6 @@ __all__ = ("comparison_tables", "run_name", "run_tables", "sample_rows", "utc")
 # Kept whole. Recordings are not: they hold copies of the process's memory.
 _KEPT = (".json", ".txt", ".csv")
 _NOT_KEPT = (Files.PMP_RAW,)
-_VERDICT = "verdict.json"
 
 
 def run_name(created: str, what: str, *identity: object) -> str:
@@ -295,7 +294,7 @@ def _verdicts(going: ComparisonRun, campaign: str) -> RunTables:
         source="comparison", raw_path="", raw_sha256="", settings=json.dumps(asdict(record.plan), sort_keys=True),
     )  # fmt: skip
     try:
-        found = read_json(going.directory / _VERDICT, Verdicts)
+        found = read_json(going.directory / VERDICT, Verdicts)
     except MeasurementError:
         found = None
     for one in found.arms if found else []:

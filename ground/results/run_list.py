@@ -1,0 +1,167 @@
+"""Every run of a directory, as far as its record tells: what it was, how it came out, its two main figures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from ground.errors import IoflameError, UsageError
+from ground.results.bisect import BisectRun
+from ground.results.cells import CellsRun
+from ground.results.checks import Verdict
+from ground.results.comparison import Comparison, ComparisonRun
+from ground.results.files import Files
+from ground.results.pmp import read_pmp
+from ground.results.record import RunRecord
+from ground.results.run import open_run
+from ground.results.verdicts import VERDICT, Verdicts
+from ground.system.atomic_files import read_json
+
+__all__ = ("ListedRun", "RunList", "list_runs")
+
+# As every command of ours names its directory.
+_TIMED = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)-")
+_SETTINGS = ("configuration", "scale")
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """kind: profile, attach, comparison, experiment, bisect, pmp, or unreadable, and then `verdict` says why
+
+    created: ISO 8601, with its zone where the record has one
+    qps, us_per_query: of one workload; None where several were measured, or no queries were counted
+    """
+
+    name: str
+    created: str
+    kind: str
+    what: str
+    verdict: str
+    qps: float | None = None
+    us_per_query: float | None = None
+
+
+@dataclass(frozen=True)
+class RunList:
+    """The oldest first."""
+
+    directory: Path
+    runs: list[ListedRun]
+
+
+def list_runs(directory: Path) -> RunList:
+    """Directories that hold no run of ours are left out. UsageError where `directory` cannot be read, or is a run."""
+    if (directory / Files.RECORD).is_file():
+        raise UsageError(
+            f"{directory} is a run itself",
+            means="`ioflame runs` lists a directory of runs",
+            mend=f"ioflame show {directory}, or ioflame runs {directory.parent}",
+        )
+    try:
+        # `latest` is one of the others.
+        found = [one for one in directory.iterdir() if one.is_dir() and not one.is_symlink()]
+    except OSError as error:
+        raise UsageError(
+            f"{directory} cannot be listed: {error.strerror}",
+            means="runs are in the directory that --out or OUT named, `runs` by default",
+            mend="ioflame runs DIR, or ioflame profile for a first run",
+        ) from None
+    runs = [run for run in map(_listed, found) if run is not None]
+    return RunList(directory, sorted(runs, key=lambda run: (_order(run), run.name)))
+
+
+def _listed(directory: Path) -> ListedRun | None:
+    try:
+        return _read(directory)
+    except (IoflameError, OSError) as error:
+        why = error.what if isinstance(error, IoflameError) else f"{directory}: {error.strerror}"
+        return _unreadable(directory, why)
+
+
+def _read(directory: Path) -> ListedRun | None:
+    name = directory.name
+    if ComparisonRun.is_in(directory):
+        compared = ComparisonRun.open(directory).record
+        return ListedRun(name, compared.created, "comparison", _arms(compared), _outcome(directory, compared))
+    if BisectRun.is_in(directory):
+        search = BisectRun.open(directory).record
+        what = f"{search.symptom}, {search.names[0]} to {search.names[-1]}" if search.names else search.symptom
+        return ListedRun(name, search.created, "bisect", what, search.outcome or "not finished")
+    if CellsRun.is_in(directory):
+        cells = CellsRun.open(directory).record
+        counts = Counter(run.status for run in cells.runs)
+        told = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+        return ListedRun(name, cells.created, "experiment", cells.name, f"of {len(cells.runs)} cell runs: {told}")
+    return _of_windows(directory)
+
+
+def _of_windows(directory: Path) -> ListedRun | None:
+    """What was measured of one process."""
+    name = directory.name
+    if (directory / Files.RECORD).exists():
+        return _of_record(name, open_run(directory).record)
+    if (directory / Files.PMP).exists():
+        pmp = read_pmp(directory)
+        what = f"process {pmp.pid}, {(pmp.end_ns - pmp.start_ns) / 1e9:.1f} s"
+        return ListedRun(name, _of_name(name), "pmp", what, f"{pmp.samples:,} samples")
+    if _TIMED.match(name):
+        return _unreadable(directory, "no record: the command ended before it wrote one")
+    return None
+
+
+def _of_record(name: str, record: RunRecord) -> ListedRun:
+    kind, what = "profile", [record.workload, record.build]
+    if record.target is not None:
+        kind, what = "attach", [record.target.program or record.target.asked, record.build]
+    what += [record.options[key] for key in _SETTINGS if record.options.get(key)]
+    metrics = record.metrics
+    return ListedRun(
+        name, record.created, kind, ", ".join(dict.fromkeys(what)), _verdict(record), metrics.get("qps"),
+        metrics.get("cpuPer"),
+    )  # fmt: skip
+
+
+def _verdict(record: RunRecord) -> str:
+    if record.missing:
+        return f"incomplete: {'; '.join(record.missing)}"
+    if not record.metrics:
+        return "not analysed"
+    for verdict, word in ((Verdict.BLOCKED, "blocked"), (Verdict.FAILED, "failed"), (Verdict.WARN, "warned")):
+        names = [check.name for check in record.checks if check.verdict is verdict]
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            return f"{word}: {', '.join(names[:_NAMED])}{more}"
+    return "ok"
+
+
+def _arms(record: Comparison) -> str:
+    arms = ", ".join(f"{arm.name} = {arm.value}" for arm in record.arms if not arm.twin_of)
+    return f"{record.workload}, {record.engine}, {record.factor.name}: {arms}"
+
+
+def _outcome(directory: Path, record: Comparison) -> str:
+    if (directory / VERDICT).exists():
+        return read_json(directory / VERDICT, Verdicts, "the verdicts of a comparison").sentence
+    return f"no verdict yet: {len(record.whole_sessions())} of at most {record.plan.sessions} sessions"
+
+
+def _unreadable(directory: Path, why: str) -> ListedRun:
+    return ListedRun(directory.name, _of_name(directory.name), "unreadable", "", why)
+
+
+def _of_name(name: str) -> str:
+    """When, by the name of the directory; "" where that does not begin with a time."""
+    found = _TIMED.match(name)
+    return "{}-{}-{}T{}:{}:{}".format(*found.groups()) if found else ""
+
+
+def _order(run: ListedRun) -> float:
+    # By the host's own clock where no zone is told, as names of directories are.
+    try:
+        return datetime.fromisoformat(run.created).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
