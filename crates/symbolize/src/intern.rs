@@ -97,7 +97,7 @@ impl Hasher for IntHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = mix(self.0 ^ <u8 as Item>::hash(bytes), K1);
+        bytes.chunks(8).for_each(|bytes| self.write_u64(word(bytes)));
     }
 
     fn write_i32(&mut self, number: i32) {
