@@ -8,8 +8,8 @@ use crate::categories::rules::WalkFrom;
 use crate::categories::{CategoryReport, Rules, report};
 use crate::check::Comparison;
 use crate::error::Error;
+use crate::frame::{Frame, Origin};
 use crate::names::split_mark;
-use crate::origin::{self, Origin};
 use crate::profile::Profile;
 use crate::slices::Slices;
 use crate::stats::Stats;
@@ -126,9 +126,9 @@ impl<'a> Artifact<'a> {
     /// `views`: those of `rules` to sort the stacks by, where rules are given; without any, all that they have.
     pub fn new(parts: &ArtifactParts<'a>, rules: Option<&Rules>, views: &[String]) -> Result<Self, Error> {
         let ArtifactParts { profile, statistics, .. } = *parts;
-        let split = SplitNames::new(profile, parts.states);
-        let (tables, paths) = ArtifactTables::new(&split);
-        let cut_at_states = (!parts.states.is_empty()).then(|| split.without_states());
+        let reader = StackReader::new(profile, parts.states);
+        let (tables, paths) = ArtifactTables::new(&reader);
+        let cut_at_states = (!parts.states.is_empty()).then(|| reader.without_states());
         let (sorted, sorted_of) = match &cut_at_states {
             Some((stacks, numbers)) => (stacks, &numbers[..]),
             None => parts.plain,
@@ -232,28 +232,25 @@ struct Path {
     state: i64,
 }
 
-/// A thread and a frame as their names in a profile tell them.
+/// A thread and a frame of a profile.
 type ThreadKey<'p> = (&'p [u8], Option<i64>, Option<i64>);
 type FrameKey<'p> = (&'p [u8], &'p [u8]);
 
-/// The names of a profile, taken apart.
-struct SplitNames<'p> {
+/// Tells the thread, the state and the frames of the stacks of a profile.
+struct StackReader<'p> {
     profile: &'p Profile,
-    names: Vec<(&'p [u8], Origin<'p>)>,
-    /// The state that a name tells.
+    /// Which state each frame is.
     states: Vec<Option<usize>>,
 }
 
-impl<'p> SplitNames<'p> {
+impl<'p> StackReader<'p> {
     fn new(profile: &'p Profile, states: &[String]) -> Self {
-        let names: Vec<_> = profile.names.iter().map(origin::split).collect();
-        let bare = |name| split_mark(name).0;
-        let state = |&(name, _): &_| {
-            states.iter().position(|state| state.as_bytes() == name || state.as_bytes() == bare(name))
+        let state = |frame| {
+            let name = profile.name(frame);
+            let bare = split_mark(name).0;
+            states.iter().position(|state| [name, bare].contains(&state.as_bytes()))
         };
-        let states =
-            if states.is_empty() { vec![None; names.len()] } else { names.iter().map(state).collect() };
-        Self { profile, names, states }
+        Self { profile, states: (0..profile.frames() as u32).map(state).collect() }
     }
 
     fn stacks(&self) -> impl Iterator<Item = u32> {
@@ -261,10 +258,10 @@ impl<'p> SplitNames<'p> {
     }
 
     fn thread(&self, stack: u32) -> ThreadKey<'p> {
-        match self.profile.chain(stack).first().map(|&id| self.names[id as usize]) {
-            Some((name, Origin::Command { pid, tid, .. })) => (name, pid, tid),
-            Some((name, _)) => (name, None, None),
-            None => (b"", None, None),
+        let first = self.profile.chain(stack).first().map(|&id| self.profile.frame(id));
+        match first {
+            Some(Frame { name, origin: Some(Origin::Command { pid, tid, .. }) }) => (name, pid, tid),
+            first => (first.map_or(b"", |frame| frame.name), None, None),
         }
     }
 
@@ -278,20 +275,23 @@ impl<'p> SplitNames<'p> {
     fn frames(&self, stack: u32) -> impl Iterator<Item = FrameKey<'p>> {
         let state = self.state(stack).map(|(depth, _)| depth);
         let chain = self.profile.chain(stack).iter().enumerate().skip(1);
-        chain.filter(move |&(depth, _)| Some(depth) != state).map(|(_, &id)| match self.names[id as usize] {
-            (name, Origin::Frame { dso, .. }) if dso != b"[unknown]" => (name, dso),
-            (name, _) => (name, &b""[..]),
+        chain.filter(move |&(depth, _)| Some(depth) != state).map(|(_, &id)| match self.profile.frame(id) {
+            Frame { name, origin: Some(Origin::Code { object, .. }) } if object != b"[unknown]" => {
+                (name, object)
+            }
+            Frame { name, .. } => (name, &b""[..]),
         })
     }
 
     /// The stacks as rules look at them: by name, as far as the state; and the number there of each.
     fn without_states(&self) -> (Profile, Vec<u32>) {
         let mut sorted = Profile::default();
-        let names: Vec<u32> = self.names.iter().map(|&(name, _)| sorted.names.intern(name).0).collect();
+        let frame = |id| sorted.intern(Frame::named(self.profile.name(id)));
+        let frames: Vec<u32> = (0..self.profile.frames() as u32).map(frame).collect();
         let add = |stack| {
             let chain = self.profile.chain(stack);
             let end = self.state(stack).map_or(chain.len(), |(depth, _)| depth);
-            let chain: Vec<u32> = chain[..end].iter().map(|&id| names[id as usize]).collect();
+            let chain: Vec<u32> = chain[..end].iter().map(|&id| frames[id as usize]).collect();
             sorted.add(&chain, self.profile.tally(stack))
         };
         let numbers = self.stacks().map(add).collect();
@@ -309,18 +309,18 @@ struct ArtifactTables {
 
 impl ArtifactTables {
     /// The tables of a profile, and each of its stacks in them.
-    fn new(split: &SplitNames) -> (Self, Vec<Path>) {
-        let threads = SortedTable::new(split.stacks().map(|stack| split.thread(stack)));
-        let frames = SortedTable::new(split.stacks().flat_map(|stack| split.frames(stack)));
+    fn new(reader: &StackReader) -> (Self, Vec<Path>) {
+        let threads = SortedTable::new(reader.stacks().map(|stack| reader.thread(stack)));
+        let frames = SortedTable::new(reader.stacks().flat_map(|stack| reader.frames(stack)));
         let names = threads.sorted.iter().map(|one| one.0).chain(frames.sorted.iter().map(|one| one.0));
         let names = SortedTable::new(names);
         let objects = SortedTable::new(frames.sorted.iter().map(|one| one.1));
         let path = |stack| Path {
-            frames: split.frames(stack).map(|one| frames.of(one)).collect(),
-            thread: threads.of(split.thread(stack)),
-            state: split.state(stack).map_or(-1, |(_, state)| state as i64),
+            frames: reader.frames(stack).map(|one| frames.of(one)).collect(),
+            thread: threads.of(reader.thread(stack)),
+            state: reader.state(stack).map_or(-1, |(_, state)| state as i64),
         };
-        let paths = split.stacks().map(path).collect();
+        let paths = reader.stacks().map(path).collect();
         let tables = Self {
             names: names.text(),
             objects: objects.text(),

@@ -37,10 +37,10 @@ pub struct Collector {
     filtered: Events,
     /// Which of the frames named in the options were seen: `--from`, then each `--skip-after`.
     matched: Vec<bool>,
-    /// Flags of names that came folded.
+    /// Flags of frames that came folded.
     flags: Vec<u8>,
     last_comms: [Option<LastComm>; 8],
-    /// The numbers of commands' names without their origins.
+    /// The numbers of commands without their origins.
     plain_comms: IntMap<u64, u32>,
     scratch: Vec<u32>,
     /// Samples of one stack, put together by the names of their commands.
@@ -120,7 +120,7 @@ impl Collector {
         let depth = self.options.max_depth.unwrap_or(usize::MAX);
         self.scratch.clear();
         self.scratch.push(samples.comm);
-        self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.name));
+        self.scratch.extend(leaf_first[..kept].iter().rev().take(depth).map(|frame| frame.number));
         let stack = self.profile.add(&self.scratch, tally);
         if let Some(slice) = samples.slice {
             self.slices.add(slice, stack, tally);

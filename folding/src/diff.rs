@@ -28,7 +28,7 @@ pub struct Diff {
 /// One frame: what it weighs itself, and with all it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameWeights {
-    pub name: u32,
+    pub frame: u32,
     pub self_before: u128,
     pub self_after: u128,
     pub total_before: u128,
@@ -107,9 +107,9 @@ impl Diff {
 
     /// Every frame, in the order of first sight.
     pub fn frames(&self) -> Vec<FrameWeights> {
-        let names = self.stacks.names.len() as u32;
+        let numbers = 0..self.stacks.frames() as u32;
         let mut frames: Vec<FrameWeights> =
-            (0..names).map(|name| FrameWeights { name, ..FrameWeights::default() }).collect();
+            numbers.map(|frame| FrameWeights { frame, ..FrameWeights::default() }).collect();
         let mut last_stack = vec![u32::MAX; frames.len()];
         for stack in 0..self.stacks.stacks() as u32 {
             let (before, after) = (self.before[stack as usize], self.after[stack as usize]);
@@ -119,10 +119,10 @@ impl Diff {
                 leaf.self_before = leaf.self_before.saturating_add(before);
                 leaf.self_after = leaf.self_after.saturating_add(after);
             }
-            for &name in chain {
+            for &number in chain {
                 // A frame that calls itself counts once.
-                if std::mem::replace(&mut last_stack[name as usize], stack) != stack {
-                    let frame = &mut frames[name as usize];
+                if std::mem::replace(&mut last_stack[number as usize], stack) != stack {
+                    let frame = &mut frames[number as usize];
                     frame.total_before = frame.total_before.saturating_add(before);
                     frame.total_after = frame.total_after.saturating_add(after);
                 }

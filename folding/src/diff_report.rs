@@ -75,7 +75,7 @@ impl DiffReport {
             .frames()
             .iter()
             .map(|frame| FrameRow {
-                frame: String::from_utf8_lossy(diff.stacks.names.get(frame.name)).into_owned(),
+                frame: String::from_utf8_lossy(diff.stacks.name(frame.frame)).into_owned(),
                 alone: change(frame.self_before, frame.self_after),
                 total: change(frame.total_before, frame.total_after),
             })

@@ -5,7 +5,7 @@ use crate::runs::Runs;
 use crate::stacks::Stacks;
 use crate::weights::Tally;
 
-/// What stands before the names in the key of a site.
+/// What stands before the frames in the key of a site.
 const HEAD: usize = 3;
 
 /// A place in an object, and what runs there.
@@ -14,19 +14,19 @@ pub struct Location<'a> {
     pub object: u32,
     /// As the object counts it.
     pub address: u64,
-    /// The numbers of the frames' names: what was inlined there, innermost first, then the function itself.
-    pub names: &'a [u32],
+    /// The numbers of the frames: what was inlined there, innermost first, then the function itself.
+    pub frames: &'a [u32],
 }
 
 /// A chain in one command, and what it weighs there.
 pub struct LocatedChain {
-    /// The numbers of the chain and of the command's name.
+    /// The numbers of the chain and of the command's frame.
     pub chain: u32,
     pub command: u32,
     pub tally: Tally,
 }
 
-/// Stacks of sites, beside the same stacks by name.
+/// Stacks of sites, beside the same stacks by frame.
 #[derive(Default)]
 pub struct Locations {
     objects: Interner<u8>,
@@ -53,10 +53,10 @@ impl Locations {
     }
 
     /// The number of a site.
-    pub fn site(&mut self, object: u32, address: u64, names: impl Iterator<Item = u32>) -> u32 {
+    pub fn site(&mut self, object: u32, address: u64, frames: impl Iterator<Item = u32>) -> u32 {
         self.key.clear();
         self.key.extend([object, (address >> 32) as u32, address as u32]);
-        self.key.extend(names);
+        self.key.extend(frames);
         self.sites.intern(&self.key).0
     }
 
@@ -107,11 +107,15 @@ impl Locations {
 
     pub fn get(&self, site: u32) -> Location<'_> {
         let key = self.sites.get(site);
-        Location { object: key[0], address: u64::from(key[1]) << 32 | u64::from(key[2]), names: &key[HEAD..] }
+        Location {
+            object: key[0],
+            address: u64::from(key[1]) << 32 | u64::from(key[2]),
+            frames: &key[HEAD..],
+        }
     }
 
-    /// The sites in an order that depends on nothing but them: by object and address. `rank` gives the place of a name
-    /// in the order of names.
+    /// The sites in an order that depends on nothing but them: by object and address. `rank` gives the place of a frame
+    /// in their order.
     pub fn sorted_sites(&self, rank: &[u32]) -> Vec<u32> {
         let mut objects: Vec<u32> = (0..self.objects.len() as u32).collect();
         objects.sort_unstable_by_key(|&object| self.objects.get(object));
@@ -125,8 +129,8 @@ impl Locations {
         };
         let mut sites: Vec<_> = (0..self.sites.len() as u32).map(place).collect();
         sites.sort_unstable_by(|a, b| {
-            let names = |id| self.get(id).names.iter().map(|&name| rank[name as usize]);
-            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| names(a.2).cmp(names(b.2)))
+            let frames = |id| self.get(id).frames.iter().map(|&frame| rank[frame as usize]);
+            (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| frames(a.2).cmp(frames(b.2)))
         });
         sites.into_iter().map(|(_, _, id)| id).collect()
     }

@@ -1,9 +1,9 @@
 //! Weighted stacks: what every input folds into and every output reads.
 
 use crate::error::Error;
+use crate::frame::Frame;
 use crate::intern::Interner;
 use crate::locations::Locations;
-use crate::origin;
 use crate::stacks::Stacks;
 use crate::weights::Tally;
 use std::collections::HashMap;
@@ -11,7 +11,9 @@ use std::collections::HashMap;
 /// Different stacks, root first, the command being the first frame.
 #[derive(Default)]
 pub struct Profile {
-    pub names: Interner<u8>,
+    /// Names, objects and commands.
+    texts: Interner<u8>,
+    frames: Interner<Frame<u32>>,
     stacks: Stacks,
     /// The same stacks by place, where the input and the options give them.
     pub located: Locations,
@@ -25,7 +27,41 @@ impl Profile {
         self.stacks.reserve(stacks, frames);
     }
 
-    /// Adds to the stack made of these names, root first; gives its number.
+    /// The number of a frame.
+    pub fn intern(&mut self, frame: Frame<&[u8]>) -> u32 {
+        let frame = frame.map(|text| self.texts.intern(text).0);
+        self.frames.intern(&[frame]).0
+    }
+
+    /// The number of the frame that a known one is after a change.
+    pub fn changed(&mut self, frame: u32, change: impl FnOnce(&mut Frame<u32>)) -> u32 {
+        let mut frame = self.frames.get(frame)[0];
+        change(&mut frame);
+        self.frames.intern(&[frame]).0
+    }
+
+    /// The number of a frame, if it was seen.
+    pub fn find(&self, frame: Frame<&[u8]>) -> Option<u32> {
+        // No text has the highest number.
+        let frame = frame.map(|text| self.texts.find(text).unwrap_or(u32::MAX));
+        self.frames.find(&[frame])
+    }
+
+    pub fn frame(&self, frame: u32) -> Frame<&[u8]> {
+        self.frames.get(frame)[0].map(|&text| self.texts.get(text))
+    }
+
+    /// What folded text shows for a frame.
+    pub fn name(&self, frame: u32) -> &[u8] {
+        self.texts.get(self.frames.get(frame)[0].name)
+    }
+
+    /// How many frames there are, whether stacks have them or not.
+    pub fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Adds to the stack made of these frames, root first; gives its number.
     pub fn add(&mut self, chain: &[u32], tally: Tally) -> u32 {
         self.stacks.add(chain, tally)
     }
@@ -35,22 +71,22 @@ impl Profile {
         for (object, id) in &other.build_ids {
             self.build_ids.entry(object.clone()).or_insert_with(|| id.clone());
         }
-        self.absorb_as(other, |name| name)
+        self.absorb_as(other, |frame| frame)
     }
 
-    fn absorb_as(&mut self, other: &Profile, shown: impl Fn(&[u8]) -> &[u8]) -> Vec<u32> {
-        let name = |id| self.names.intern(shown(other.names.get(id))).0;
-        let names: Vec<u32> = (0..other.names.len() as u32).map(name).collect();
+    fn absorb_as(&mut self, other: &Profile, change: impl Fn(Frame<&[u8]>) -> Frame<&[u8]>) -> Vec<u32> {
+        let frames: Vec<u32> =
+            (0..other.frames() as u32).map(|id| self.intern(change(other.frame(id)))).collect();
         let mut chain = Vec::new();
         let add = |stack| {
             chain.clear();
-            chain.extend(other.chain(stack).iter().map(|&id| names[id as usize]));
+            chain.extend(other.chain(stack).iter().map(|&id| frames[id as usize]));
             self.add(&chain, other.tally(stack))
         };
         (0..other.stacks() as u32).map(add).collect()
     }
 
-    /// The same stacks as folded text shows them: names without their origins.
+    /// The same stacks as folded text shows them: frames without their origins.
     pub fn plain(&self) -> Self {
         self.plain_numbered().0
     }
@@ -58,7 +94,7 @@ impl Profile {
     /// The same, and the number there of each stack here.
     pub fn plain_numbered(&self) -> (Self, Vec<u32>) {
         let mut plain = Self::default();
-        let numbers = plain.absorb_as(self, |name| origin::split(name).0);
+        let numbers = plain.absorb_as(self, |frame| Frame::named(frame.name));
         (plain, numbers)
     }
 
@@ -72,7 +108,7 @@ impl Profile {
         self.stacks.forget_samples();
         for stack in 0..counts.stacks() as u32 {
             let chain: Vec<u32> =
-                counts.chain(stack).iter().filter_map(|&id| self.names.find(counts.names.get(id))).collect();
+                counts.chain(stack).iter().filter_map(|&id| self.find(counts.frame(id))).collect();
             let whole = chain.len() == counts.chain(stack).len();
             let tally = self.stacks.find_mut(&chain).filter(|_| whole);
             let count = u64::try_from(counts.tally(stack).weight);
@@ -115,24 +151,55 @@ impl Profile {
         self.stacks.sorted_from_end(&self.ranks())
     }
 
-    /// The place of each name in their order, from 1.
+    /// The place of each frame in their order, from 1: by name, then by origin.
     pub fn ranks(&self) -> Vec<u32> {
-        let mut by_name: Vec<u32> = (0..self.names.len() as u32).collect();
-        by_name.sort_unstable_by_key(|&id| self.names.get(id));
-        let mut rank = vec![0_u32; by_name.len()];
-        for (position, &id) in by_name.iter().enumerate() {
-            rank[id as usize] = position as u32 + 1;
-        }
+        let mut sorted: Vec<u32> = (0..self.frames() as u32).collect();
+        sorted.sort_by_cached_key(|&id| self.frame(id));
+        let mut rank = vec![0; sorted.len()];
+        sorted.iter().zip(1..).for_each(|(&id, place)| rank[id as usize] = place);
         rank
     }
 
     /// `comm;root;...;leaf`, appended to `text`.
     pub fn write_stack(&self, stack: u32, text: &mut Vec<u8>) {
-        for (depth, &name) in self.chain(stack).iter().enumerate() {
+        for (depth, &frame) in self.chain(stack).iter().enumerate() {
             if depth > 0 {
                 text.push(b';');
             }
-            text.extend_from_slice(self.names.get(name));
+            text.extend_from_slice(self.name(frame));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Origin;
+
+    #[test]
+    fn frames_of_one_name_and_different_origins_are_different() {
+        let code = |object: &'static [u8], inlined, address| Some(Origin::Code { address, object, inlined });
+        let command = |comm: &'static [u8], pid, tid| Some(Origin::Command { pid, tid, comm });
+        // In their order.
+        let origins = [
+            None,
+            code(b"", true, None),
+            code(b"/tmp/a@b", false, None),
+            code(b"/tmp/a@b", true, None),
+            code(b"/usr/lib/libc.so.6", false, Some(9)),
+            code(b"/usr/lib/libc.so.6", false, Some(0xffff_ffff_8100_0000)),
+            command(b"", None, Some(7)),
+            command(b"kworker/0:1H", Some(-1), None),
+        ];
+        let mut profile = Profile::default();
+        for (number, &origin) in origins.iter().enumerate() {
+            let frame = Frame { name: &b"a name"[..], origin };
+            assert_eq!(profile.find(frame), None);
+            let id = profile.intern(frame);
+            assert_eq!((id, profile.find(frame)), (number as u32, Some(id)));
+            assert_eq!((profile.frame(id), profile.name(id)), (frame, &b"a name"[..]));
+            assert_eq!(profile.changed(id, |frame| frame.origin = None), 0);
+        }
+        assert_eq!(profile.ranks(), [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 }

@@ -68,9 +68,9 @@ fn categories_take_pprof() {
 }
 
 #[test]
-fn a_nul_in_folded_text_is_no_origin() {
+fn a_nul_in_folded_text_is_a_part_of_the_name() {
     let pprof = stackfold(&["-q", "--format", "pprof"], b"t;x\0y\0F 3\nt;x 4\n");
-    assert_eq!(text(&stackfold(&["-q"], &pprof.stdout).stdout), "t;x 4\nt;x y F 3\n");
+    assert_eq!(text(&stackfold(&["-q"], &pprof.stdout).stdout), "t;x 4\nt;x\0y\0F 3\n");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct Classifier<'a> {
 impl<'a> Classifier<'a> {
     pub fn new(rules: &Rules, view: &'a View, profile: &'a Profile) -> Self {
         let names: Vec<ComparableName> =
-            (0..profile.names.len() as u32).map(|id| bare(profile.names.get(id))).collect();
+            (0..profile.frames() as u32).map(|id| bare(profile.name(id))).collect();
         let marked = names.iter().any(|name| name.kernel);
         let bits = |test: &dyn Fn(&super::rules::CategoryRule) -> bool| {
             let bit = |(n, entry)| u64::from(test(entry)) << n;
@@ -122,6 +122,7 @@ impl<'a> Classifier<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Frame;
     use crate::weights::Tally;
 
     const RULES: &str = "
@@ -187,7 +188,7 @@ mod tests {
         let mut profile = Profile::default();
         for stack in stacks {
             let chain: Vec<u32> =
-                stack.split(';').map(|name| profile.names.intern(name.as_bytes()).0).collect();
+                stack.split(';').map(|name| profile.intern(Frame::named(name.as_bytes()))).collect();
             profile.add(&chain, Tally { weight: 1, samples: 1 });
         }
         let classifier = Classifier::new(&rules, view, &profile);

@@ -138,10 +138,10 @@ pub fn classifications(rules: &Rules, view: &View, profile: &Profile) -> Vec<Cla
 
 fn other_frames(profile: &Profile, weights: HashMap<u32, u128>, total: u128) -> Vec<OtherFrame> {
     let mut frames: Vec<(u32, u128)> = weights.into_iter().filter(|&(_, weight)| weight > 0).collect();
-    frames.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| profile.names.get(a.0).cmp(profile.names.get(b.0))));
+    frames.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| profile.name(a.0).cmp(profile.name(b.0))));
     frames.truncate(OTHER_FRAMES);
-    let frame = |(name, weight)| OtherFrame {
-        frame: String::from_utf8_lossy(profile.names.get(name)).into_owned(),
+    let frame = |(frame, weight)| OtherFrame {
+        frame: String::from_utf8_lossy(profile.name(frame)).into_owned(),
         weight,
         share: share(weight, total),
     };

@@ -29,8 +29,7 @@ impl Account {
         for stack in 0..profile.stacks() as u32 {
             let chain = profile.chain(stack);
             // A sample without frames is its command alone, and has no symbol.
-            let leaf =
-                if chain.len() > 1 { profile.names.get(chain[chain.len() - 1]) } else { b"[no frames]" };
+            let leaf = if chain.len() > 1 { profile.name(chain[chain.len() - 1]) } else { b"[no frames]" };
             account.add(leaf, profile.tally(stack).weight);
         }
         account

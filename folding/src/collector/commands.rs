@@ -3,15 +3,15 @@
 use super::filters::no_pid;
 use super::{Collector, Label, SampleHead};
 use crate::error::Error;
+use crate::frame::{Frame, Origin};
 use crate::names;
-use crate::origin::{self, Origin};
 
 /// A command frame made before; a few threads take turns.
 pub(super) struct LastComm {
     comm: Vec<u8>,
     pid: Option<i64>,
     tid: Option<i64>,
-    name: u32,
+    frame: u32,
 }
 
 impl Collector {
@@ -25,7 +25,7 @@ impl Collector {
         let slot = kept.1.or(kept.0).unwrap_or(0) as usize % self.last_comms.len();
         if let Some(last) = &self.last_comms[slot] {
             if last.comm == head.comm && (last.pid, last.tid) == kept {
-                return Ok(last.name);
+                return Ok(last.frame);
             }
         }
         let mut name = comm_frame(head.comm);
@@ -37,12 +37,10 @@ impl Collector {
             name.extend_from_slice(format!("/{tid}").as_bytes());
         }
         let (pid, tid) = kept;
-        if self.options.origins {
-            origin::append(&mut name, Origin::Command { comm: head.comm, pid, tid });
-        }
-        let id = self.profile.names.intern(&name).0;
-        self.last_comms[slot] = Some(LastComm { comm: head.comm.to_vec(), pid, tid, name: id });
-        Ok(id)
+        let origin = self.options.origins.then_some(Origin::Command { pid, tid, comm: head.comm });
+        let frame = self.profile.intern(Frame { name: &name, origin });
+        self.last_comms[slot] = Some(LastComm { comm: head.comm.to_vec(), pid, tid, frame });
+        Ok(frame)
     }
 }
 

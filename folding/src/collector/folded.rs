@@ -3,7 +3,7 @@
 use super::commands::comm_frame;
 use super::{Collector, SampleHead};
 use crate::error::Error;
-use crate::origin;
+use crate::frame::Frame;
 use crate::weights::Tally;
 use std::borrow::Cow;
 
@@ -19,22 +19,17 @@ impl Collector {
         }
         self.scratch.clear();
         for frame in frames {
-            let mut frame = Cow::Borrowed(frame.as_ref());
-            if self.options.origins && frame.contains(&0) {
-                // NUL sets the origin apart.
-                frame.to_mut().iter_mut().filter(|b| **b == 0).for_each(|b| *b = b' ');
-            }
-            let name = self.name(&frame);
-            self.scratch.push(name);
+            let frame = self.named_frame(Frame::named(frame.as_ref()));
+            self.scratch.push(frame);
         }
         self.add_folded(1, tally);
     }
 
-    /// Adds a stack of finished names below the command of `head`, if there is one.
+    /// Adds a stack of frames with finished names below the command of `head`, if there is one.
     pub fn folded_of(
         &mut self,
         head: Option<&SampleHead>,
-        frames: &[Vec<u8>],
+        frames: &[Frame<Cow<[u8]>>],
         tally: Tally,
     ) -> Result<(), Error> {
         if !self.passes(head.unwrap_or(&SampleHead::default()))? {
@@ -45,20 +40,20 @@ impl Collector {
         self.scratch.clear();
         self.scratch.extend(command);
         for frame in frames {
-            let name = self.name(frame);
-            self.scratch.push(name);
+            let frame = self.named_frame(frame.map(|text| &text[..]));
+            self.scratch.push(frame);
         }
         self.add_folded(command.iter().len(), tally);
         Ok(())
     }
 
-    /// The number of a finished name, its flags noted.
-    fn name(&mut self, name: &[u8]) -> u32 {
-        let id = self.profile.names.intern(name).0;
+    /// The number of a frame whose name is finished, its flags noted.
+    fn named_frame(&mut self, frame: Frame<&[u8]>) -> u32 {
+        let id = self.profile.intern(frame);
         if id as usize >= self.flags.len() {
             // Commands have none.
             self.flags.resize(id as usize, 0);
-            let flags = self.named(origin::split(name).0);
+            let flags = self.named(frame.name);
             self.flags.push(flags);
         }
         id

@@ -1,10 +1,10 @@
-//! The names of frames, and what is known of a frame besides its name.
+//! Frames, by what the profiler says of them.
 
 use super::{ChainSamples, Collector};
 use crate::dso;
+use crate::frame::{Frame, Origin};
 use crate::locations::LocatedChain;
 use crate::names;
-use crate::origin::{self, Origin};
 use crate::roots;
 use crate::runs::Runs;
 
@@ -28,10 +28,10 @@ const INLINED: u8 = 64;
 /// Above this address lies the kernel, on every 64-bit machine perf knows.
 const KERNEL_SPACE: u64 = 0xffff_8000_0000_0000;
 
-/// A frame that has its name; what an input keeps for each line or address it has seen.
+/// A frame of the profile; what an input keeps for each line or address it has seen.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameRef {
-    pub(super) name: u32,
+    pub(super) number: u32,
     pub(super) flags: u8,
 }
 
@@ -53,7 +53,7 @@ impl FrameRef {
 }
 
 impl Collector {
-    /// Gives a frame its name.
+    /// Takes a frame.
     pub fn frame(&mut self, raw: &RawFrame) -> FrameRef {
         self.frame_with(raw, self.options.origins)
     }
@@ -96,13 +96,11 @@ impl Collector {
         } else if self.options.jit && dso::is_jit(dso) {
             name.extend_from_slice(b"_[j]");
         }
-        if with_origin {
-            origin::append(&mut name, Origin::Frame { dso, inlined: raw.inlined, address: None });
-        }
+        let origin = with_origin.then_some(Origin::Code { address: None, object: dso, inlined: raw.inlined });
         let root = if unknown { roots::Root::default() } else { roots::root(raw.symbol) };
         let flag = |set, bit| if set { bit } else { 0 };
         FrameRef {
-            name: self.profile.names.intern(&name).0,
+            number: self.profile.intern(Frame { name: &name, origin }),
             flags: flag(kernel, KERNEL)
                 | flag(unknown, UNKNOWN)
                 | flag(raw.inlined, INLINED)
@@ -113,12 +111,13 @@ impl Collector {
     }
 
     /// The same frame at one address of its object, which is a place of its own in pprof.
-    pub fn at_address(&mut self, frame: FrameRef, raw: &RawFrame) -> FrameRef {
-        let (shown, _) = origin::split(self.profile.names.get(frame.name));
-        let mut name = shown.to_vec();
-        let (dso, inlined, address) = (raw.dso.unwrap_or(b""), raw.inlined, raw.address);
-        origin::append(&mut name, Origin::Frame { dso, inlined, address });
-        FrameRef { name: self.profile.names.intern(&name).0, ..frame }
+    pub fn at_address(&mut self, frame: FrameRef, at: u64) -> FrameRef {
+        let number = self.profile.changed(frame.number, |frame| {
+            if let Some(Origin::Code { address, .. }) = &mut frame.origin {
+                *address = Some(at);
+            }
+        });
+        FrameRef { number, ..frame }
     }
 }
 
@@ -130,18 +129,17 @@ impl Collector {
 
     /// The number of a place in an object (0: not known), and of what runs there: plain frames, innermost first.
     pub fn site(&mut self, object: u32, address: u64, frames: &[FrameRef]) -> u32 {
-        self.profile.located.site(object, address, frames.iter().map(|frame| frame.name))
+        self.profile.located.site(object, address, frames.iter().map(|frame| frame.number))
     }
 
     /// Takes the frames that samples of several commands have in common, leaf first. Commands of one name are one.
     pub fn close_plain(&mut self, samples: &[ChainSamples], leaf_first: &[FrameRef]) {
         let mut by_name = std::mem::take(&mut self.by_name);
         by_name.extend(samples.iter().map(|samples| {
-            let names = &mut self.profile.names;
-            let comm = *self.plain_comms.entry(samples.comm.into()).or_insert_with(|| {
-                let shown = origin::split(names.get(samples.comm)).0.to_vec();
-                names.intern(&shown).0
-            });
+            let comm = *self
+                .plain_comms
+                .entry(samples.comm.into())
+                .or_insert_with(|| self.profile.changed(samples.comm, |frame| frame.origin = None));
             ChainSamples { comm, ..*samples }
         }));
         by_name.sort_unstable_by_key(|samples| (samples.comm, samples.slice));

@@ -3,6 +3,7 @@
 use super::{Source, lines::LineReader};
 use crate::collector::{Collector, Label, Options, Weight};
 use crate::error::Error;
+use crate::frame::Frame;
 use crate::profile::Profile;
 use crate::stats::UNSTATED;
 use crate::terminal;
@@ -72,7 +73,7 @@ pub fn add_counts(input: &mut dyn Read, profile: &mut Profile) -> Result<(), Err
     each(input, |stack, count| {
         chain.clear();
         for frame in stack.split(|&b| b == b';') {
-            chain.extend(profile.names.find(frame));
+            chain.extend(profile.find(Frame::named(frame)));
         }
         let frames = memchr_iter(b';', stack).count() + 1;
         let tally = profile.find_mut(&chain).filter(|_| chain.len() == frames).ok_or_else(|| {

@@ -1,16 +1,16 @@
-//! The locations of stacks by name.
+//! The locations of stacks by frame.
 
 use super::tables::TableWriter;
 use super::wire::{Element, Message};
-use crate::intern::Interner;
-use crate::origin::{self, Origin};
+use crate::frame::{Frame, Origin};
+use crate::profile::Profile;
 
 /// Locations of frames that know their origin.
 pub struct FrameLocations<'p> {
-    names: &'p Interner<u8>,
-    /// Function and mapping of each name, made when first needed.
+    profile: &'p Profile,
+    /// Function and mapping of each frame, made when first needed.
     known: Vec<Option<PprofFrame>>,
-    /// The location that holds a frame and nothing that was inlined into it, by name, made when first needed.
+    /// The location that holds a frame and nothing that was inlined into it, by frame, made when first needed.
     alone: Vec<Option<Element>>,
     functions: Vec<u32>,
 }
@@ -24,28 +24,28 @@ struct PprofFrame {
 }
 
 impl<'p> FrameLocations<'p> {
-    pub fn new(names: &'p Interner<u8>) -> Self {
-        let (known, alone) = (vec![None; names.len()], vec![None; names.len()]);
-        Self { names, known, alone, functions: Vec::new() }
+    pub fn new(profile: &'p Profile) -> Self {
+        let (known, alone) = (vec![None; profile.frames()], vec![None; profile.frames()]);
+        Self { profile, known, alone, functions: Vec::new() }
     }
 
     /// Locations, leaf first. Inlined frames lie in the location of the frame they were inlined into.
     pub fn locations(&mut self, root_first: &[u32], tables: &mut TableWriter, locations: &mut Message) {
         self.functions.clear();
-        for &name in root_first.iter().rev() {
+        for &frame in root_first.iter().rev() {
             let nothing_inlined = self.functions.is_empty();
-            if let Some(location) = self.alone[name as usize].filter(|_| nothing_inlined) {
+            if let Some(location) = self.alone[frame as usize].filter(|_| nothing_inlined) {
                 locations.element(location);
                 continue;
             }
-            let known = self.frame(name, tables);
+            let known = self.frame(frame, tables);
             self.functions.push(known.function);
             if !known.inlined {
                 let functions = self.functions.drain(..);
                 let location = tables.location(known.mapping, known.address, functions);
                 locations.element(location);
                 if nothing_inlined {
-                    self.alone[name as usize] = Some(location);
+                    self.alone[frame as usize] = Some(location);
                 }
             }
         }
@@ -54,19 +54,19 @@ impl<'p> FrameLocations<'p> {
         }
     }
 
-    fn frame(&mut self, name: u32, tables: &mut TableWriter) -> PprofFrame {
-        if let Some(known) = self.known[name as usize] {
+    fn frame(&mut self, frame: u32, tables: &mut TableWriter) -> PprofFrame {
+        if let Some(known) = self.known[frame as usize] {
             return known;
         }
-        let (shown, origin) = origin::split(self.names.get(name));
-        let (dso, inlined, address) = match origin {
-            Origin::Frame { dso, inlined, address } => (dso, inlined, address.unwrap_or(0)),
+        let Frame { name, origin } = self.profile.frame(frame);
+        let (object, inlined, address) = match origin {
+            Some(Origin::Code { address, object, inlined }) => (object, inlined, address.unwrap_or(0)),
             _ => (&b""[..], false, 0),
         };
-        let mapping = tables.mapping(dso);
+        let mapping = tables.mapping(object);
         tables.reach(mapping, address);
-        let known = PprofFrame { function: tables.function(shown), mapping, inlined, address };
-        self.known[name as usize] = Some(known);
+        let known = PprofFrame { function: tables.function(name), mapping, inlined, address };
+        self.known[frame as usize] = Some(known);
         known
     }
 }

@@ -5,12 +5,13 @@ use super::wire::{Fields, Malformed, Value};
 use crate::collector::{Collector, SampleHead, Weight};
 use crate::dso;
 use crate::error::Error;
+use crate::frame::{Frame, Origin};
 use crate::input::Source;
 use crate::names;
-use crate::origin::{self, Origin};
 use crate::terminal;
 use crate::weights::Tally;
 use flate2::read::MultiGzDecoder;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
 
@@ -263,9 +264,9 @@ impl<'a> ParsedProfile<'a> {
     }
 
     /// The frames of a location, outermost first.
-    fn frames(&self, id: u64, collector: &Collector, frames: &mut Vec<Vec<u8>>) {
+    fn frames(&self, id: u64, collector: &Collector, frames: &mut Vec<Frame<Cow<'a, [u8]>>>) {
         let Some(location) = self.locations.get(&id) else {
-            frames.push(b"[unknown]".to_vec());
+            frames.push(Frame::named(b"[unknown]".into()));
             return;
         };
         let dso = self.mappings.get(&location.mapping).copied().unwrap_or(b"");
@@ -291,11 +292,10 @@ impl<'a> ParsedProfile<'a> {
                     name.extend_from_slice(b"_[i]");
                 }
             }
-            if options.origins {
-                let dso = if inlined { b"" } else { dso };
-                origin::append(&mut name, Origin::Frame { dso, inlined, address: None });
-            }
-            frames.push(name);
+            let object = if inlined { b"" } else { dso };
+            let origin = Origin::Code { address: None, object: object.into(), inlined };
+            let origin = options.origins.then_some(origin);
+            frames.push(Frame { name: name.into(), origin });
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Sites<'p> {
     pub located: &'p Locations,
     /// By the number of the site.
     pub locations: Vec<Element>,
-    /// The place of each name in the order of names.
+    /// The place of each frame in their order.
     pub ranks: &'p [u32],
 }
 

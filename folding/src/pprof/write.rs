@@ -6,9 +6,9 @@ use super::samples::{SampleWriter, ValueKinds};
 use super::sites::{Sites, pieces};
 use super::tables::TableWriter;
 use super::wire::{Element, Message};
+use crate::frame::Origin;
 use crate::intern::IntMap;
 use crate::locations::Location;
-use crate::origin::{self, Origin};
 use crate::profile::Profile;
 use crate::stats::Stats;
 use crate::threads;
@@ -30,8 +30,8 @@ pub fn write_pprof(profile: &Profile, stats: &Stats, threads: usize, out: &mut d
 }
 
 /// Where to find what a first frame says.
-fn key(name: Option<u32>) -> u64 {
-    name.map_or(u64::MAX, u64::from)
+fn key(frame: Option<u32>) -> u64 {
+    frame.map_or(u64::MAX, u64::from)
 }
 
 struct ProfileWriter<'p> {
@@ -42,7 +42,7 @@ struct ProfileWriter<'p> {
     weight: Option<(&'p str, &'p str)>,
     counted: bool,
     tables: TableWriter,
-    /// What each first frame of a stack says, by the number of its name.
+    /// What each first frame of a stack says, by its number.
     firsts: IntMap<u64, FirstFrame>,
     text: Message,
     threads: usize,
@@ -85,7 +85,7 @@ impl<'p> ProfileWriter<'p> {
         out.write_all(&self.text.bytes)?;
         self.text.clear();
         if self.profile.located.is_empty() {
-            self.by_name(out)?
+            self.by_frame(out)?
         } else {
             self.by_site(out)?
         }
@@ -97,9 +97,9 @@ impl<'p> ProfileWriter<'p> {
     }
 
     /// Stacks of frames that know their origin.
-    fn by_name(&mut self, out: &mut impl Write) -> io::Result<()> {
+    fn by_frame(&mut self, out: &mut impl Write) -> io::Result<()> {
         let profile = self.profile;
-        let mut frames = FrameLocations::new(&profile.names);
+        let mut frames = FrameLocations::new(profile);
         let mut samples = SampleWriter::default();
         for stack in profile.sorted_by_leaf() {
             let chain = profile.chain(stack);
@@ -120,20 +120,20 @@ impl<'p> ProfileWriter<'p> {
         let profile = self.profile;
         let located = &profile.located;
         let ranks = profile.ranks();
-        let mut functions = vec![0; profile.names.len()];
+        let mut functions = vec![0; profile.frames()];
         let mut mappings = vec![None; located.objects()];
         let mut locations = vec![Element::default(); located.sites()];
         for site in located.sorted_sites(&ranks) {
-            let Location { object, address, names } = located.get(site);
+            let Location { object, address, frames } = located.get(site);
             let mapping = &mut mappings[object as usize];
             let mapping = *mapping.get_or_insert_with(|| self.tables.mapping(located.object_name(object)));
             self.tables.reach(mapping, address);
-            for &name in names {
-                if functions[name as usize] == 0 {
-                    functions[name as usize] = self.tables.function(origin::split(profile.names.get(name)).0);
+            for &frame in frames {
+                if functions[frame as usize] == 0 {
+                    functions[frame as usize] = self.tables.function(profile.name(frame));
                 }
             }
-            let functions = names.iter().map(|&name| functions[name as usize]);
+            let functions = frames.iter().map(|&frame| functions[frame as usize]);
             locations[site as usize] = self.tables.location(mapping, address, functions);
         }
         // Strings are numbered as they come: in the order of the commands' names.
@@ -166,20 +166,20 @@ impl<'p> ProfileWriter<'p> {
     }
 
     /// Learns what the first frame of a stack says; gives where to find it.
-    fn first(&mut self, name: Option<u32>) -> u64 {
-        let key = key(name);
+    fn first(&mut self, frame: Option<u32>) -> u64 {
+        let key = key(frame);
         if !self.firsts.contains_key(&key) {
-            let (_, origin) = origin::split(name.map_or(b"", |name| self.profile.names.get(name)));
-            let is_command = matches!(origin, Origin::Command { .. });
+            let origin = frame.and_then(|frame| self.profile.frame(frame).origin);
+            let is_command = matches!(origin, Some(Origin::Command { .. }));
             let labels = self.labels(origin).bytes;
             self.firsts.insert(key, FirstFrame { is_command, labels });
         }
         key
     }
 
-    fn labels(&mut self, origin: Origin) -> Message {
+    fn labels(&mut self, origin: Option<Origin<&[u8]>>) -> Message {
         let mut labels = Message::default();
-        if let Origin::Command { comm, pid, tid } = origin {
+        if let Some(Origin::Command { pid, tid, comm }) = origin {
             let comm = self.tables.string(comm);
             self.label(&mut labels, b"comm", label::STR, comm);
             for (key, id) in [(b"pid", pid), (b"tid", tid)] {

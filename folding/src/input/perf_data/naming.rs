@@ -67,7 +67,11 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                         _ => frame,
                     };
                     let at_address = origins && !objects && !located && !inlined;
-                    named.frames.push(if at_address { collector.at_address(frame, &raw) } else { frame });
+                    named.frames.push(if at_address {
+                        collector.at_address(frame, place.printed())
+                    } else {
+                        frame
+                    });
                 }
                 if located {
                     let object = if in_object { object } else { 0 };
