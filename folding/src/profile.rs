@@ -14,6 +14,8 @@ pub struct Profile {
     /// Names, objects and commands.
     texts: Interner<u8>,
     frames: Interner<Frame<u32>>,
+    /// The frame of each name without an origin: folded text has nothing else, and asks for each of its frames.
+    named: Vec<Option<u32>>,
     stacks: Stacks,
     /// The same stacks by place, where the input and the options give them.
     pub located: Locations,
@@ -30,7 +32,11 @@ impl Profile {
     /// The number of a frame.
     pub fn intern(&mut self, frame: Frame<&[u8]>) -> u32 {
         let frame = frame.map(|text| self.texts.intern(text).0);
-        self.frames.intern(&[frame]).0
+        if frame.origin.is_some() {
+            return self.frames.intern(&[frame]).0;
+        }
+        self.named.resize(self.texts.len(), None);
+        *self.named[frame.name as usize].get_or_insert_with(|| self.frames.intern(&[frame]).0)
     }
 
     /// The number of the frame that a known one is after a change.
