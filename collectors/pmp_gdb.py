@@ -34,6 +34,7 @@ from ground.results.states import SAMPLED_FRAMES
 from ground.system.control import CLOSE, OPEN, READY, answer_line
 from ground.system.held_process import HeldProcess
 from ground.system.process import OWN_GROUP, tool_path
+from ground.system.run_module import module_argv
 
 __all__ = ("Gdb",)
 
@@ -49,7 +50,7 @@ class Gdb:
 
     def command(self, plan: PmpPlan, pid: int, directory: Path) -> list[str]:
         tool_path("gdb", "gdb")
-        argv = [sys.executable, "-m", "collectors.pmp_gdb", f"--pid={pid}", f"--hz={plan.hz:g}"]
+        argv = [*module_argv("collectors.pmp_gdb"), f"--pid={pid}", f"--hz={plan.hz:g}"]
         argv += [f"--budget-ms={plan.budget_ms:g}", f"--directory={directory}"]
         return [*argv, "--force"] if plan.force else argv
 

@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import struct
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from ground.system.atomic_files import read_toml, write_whole
 from ground.system.host import host_facts
 from ground.system.http_answer import http_answer
 from ground.system.process import Children, capture
+from ground.system.run_module import module_argv
 from ground.system.scratch import scratch_directory
 from ground.text.progress import Reporter
 from ioflame.measure.attach.conduct import recorded_share
@@ -296,7 +296,7 @@ def _attached(service: Service, every: str, out: Path, children: Children) -> Pa
     out.mkdir(parents=True, exist_ok=True)
     latest, log = out / "latest", out / "attach.log"
     before = latest.resolve()
-    child = children.start("ioflame attach", [sys.executable, "-m", "ioflame.cli", "attach", *words], stdout=log)
+    child = children.start("ioflame attach", [*module_argv("ioflame.cli"), "attach", *words], stdout=log)
     if child.wait(service.seconds + _ANALYSIS_SECONDS) is None:
         child.stop()
     # Exit code 1: measured, while a check failed, which the store holds as well.

@@ -6,7 +6,6 @@ import contextlib
 import re
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ground.results.run import open_run
 from ground.system.held_process import HeldProcess
 from ground.system.own_cpu import own_cpu_seconds
 from ground.system.process import Child, Children
+from ground.system.run_module import module_argv
 from ground.text.progress import Reporter
 from ioflame.measure.attach.budget import over_budget
 
@@ -135,7 +135,7 @@ def _over_again(times: int, over: str, reporter: Reporter) -> int:
 
 def _start(children: Children, words: Sequence[str], out: Path) -> Child:
     out.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-m", "ioflame.cli", "attach", *words, "--out", str(out), "--quiet"]
+    argv = [*module_argv("ioflame.cli"), "attach", *words, "--out", str(out), "--quiet"]
     return children.start("ioflame attach", argv, stdout=out / _LOG)
 
 

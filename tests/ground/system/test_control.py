@@ -15,6 +15,7 @@ from ground.errors import MeasurementError, UsageError
 from ground.system.binaries import built_binary
 from ground.system.control import ControlledProgram
 from ground.system.process import Children
+from ground.system.run_module import module_argv
 
 _PROGRAMS = [
     pytest.param("loader", marks=pytest.mark.needs("co-re")),
@@ -30,7 +31,7 @@ def command(program: str, pid: int, directory: Path) -> tuple[list[str], Path]:
     if program == "stacksampler":
         files = [f"--output={directory / 'data'}", f"--stats={directory / 'out'}"]
         return [str(built_binary("stacksampler")), f"--pid={pid}", *files], directory / "out"
-    argv = [sys.executable, "-m", "collectors.pmp_gdb", f"--pid={pid}", "--hz=20", "--budget-ms=1e6", "--force"]
+    argv = [*module_argv("collectors.pmp_gdb"), f"--pid={pid}", "--hz=20", "--budget-ms=1e6", "--force"]
     return [*argv, f"--directory={directory}"], directory / "pmp.sampler.json"
 
 
