@@ -14,11 +14,9 @@ trap 'rm -rf "$place"' EXIT
 cp -a ioflame ground workloads collectors ebpf folding viz pyproject.toml README.md LICENSE "$place"
 mkdir "$place/ground/system/bin"
 if commit=$(git describe --always --dirty '--exclude=*' 2>/dev/null); then echo "$commit" >"$place/ioflame/built_from"; fi
-# The names of LevelDB and LMDB are in the client: debug information goes, symbols stay.
+# Symbols stay, which are a tenth: the client's name LevelDB and LMDB, and doctor tries a probe on one of the loader's.
 for program in "${programs[@]}"; do
-  what=--strip-all
-  if [[ "$program" == ioflame-client ]]; then what=--strip-debug; fi
-  strip "$what" -o "$place/ground/system/bin/$program" "target/release/$program"
+  strip --strip-debug -o "$place/ground/system/bin/$program" "target/release/$program"
 done
 .venv/bin/python -m ioflame.dist_files "$place"
 man=$place/share/man/man1

@@ -73,8 +73,14 @@ def reader(tmp_path: Path) -> Iterator[int]:
 def test_it_works_without_checkout_and_compiler(installed: Installed, reader: int) -> None:
     """One test: of several, each worker of pytest-xdist would build and install a wheel."""
     completion_and_man_pages_are_in_the_prefix(installed)
+    doctor_puts_a_probe_on_the_loader(installed)
     an_ebpf_program_counts(installed, reader)
     a_profile_is_made_in_an_empty_directory(installed)
+
+
+def doctor_puts_a_probe_on_the_loader(installed: Installed) -> None:
+    """By its name, which is one of the symbols that are kept."""
+    assert "uprobe load, attach and count" in installed.run("doctor").stdout
 
 
 def an_ebpf_program_counts(installed: Installed, reader: int) -> None:
