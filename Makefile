@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := cargo
-SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh .ci/run folding/fuzz/seeds.sh tests/setup_by_hand.sh
+SHELL_SCRIPTS := ioflame/setup.sh ioflame/dist.sh ioflame/dist_archive.sh .ci/run folding/fuzz/seeds.sh tests/setup_by_hand.sh
 
 # Quoting below takes bash: a line feed in a value is $'\n'.
 SHELL := bash
@@ -70,8 +70,9 @@ setup: ## install what a profile needs; seconds when it is there
 setup-dev: ## setup, and what the tests need (chromium, linters)
 	@DB_BENCH=$(call quoted,DB_BENCH) bash ioflame/setup.sh --dev
 
-dist: setup ## one wheel with the programs in it, for hosts without a compiler
+dist: setup ## a wheel, and an archive for servers without compiler or pip
 	@bash ioflame/dist.sh
+	@bash ioflame/dist_archive.sh
 
 profile: setup ## run a workload, profile it, print where its CPU goes
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
@@ -110,7 +111,7 @@ test-by-hand: setup-dev ## what takes an hour, a quiet machine, or half a gigaby
 	tests/setup_by_hand.sh
 	$(PYTEST) -m by_hand
 
-test-hosts: setup-dev ## set-up and a profile in roots of Debian 12, 13 and sid (root, 15 min each)
+test-hosts: setup-dev ## set-up and a profile in roots of Debian 12, 13, sid; the archive (root, 15 min each)
 	$(BIN)/python -m tests.hosts $(HOSTS)
 
 # clippy links nothing: any file that is there stands for libFuzzer, which need not be compiled then.

@@ -11,7 +11,7 @@ __all__ = ()
 
 _TOO_OLD = """ioflame: {} is Python {}.{}; ioflame needs 3.10 or newer
   meaning: nothing was started
-  to mend: install a newer Python beside it, and name it: python3.11 {}
+  fix: install a newer Python beside it, and name it: python3.11 {}
 """
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Set-up and a smoke profile as a new user would do them, on other Debians: each in a root of its own (debootstrap).
 
-    make test-hosts                      bookworm, trixie and sid; as root, some 15 minutes each the first time
-    make test-hosts HOSTS=trixie
+`archive-SUITE` has neither compiler nor network, and takes the archive of `make dist`; its packed run is analysed here.
+
+    make test-hosts                      all of them; as root, some 15 minutes each the first time
+    make test-hosts HOSTS='trixie archive-trixie'
 
 A root is kept in IOFLAME_HOSTS (default: /var/tmp/ioflame-hosts) and used again; its checkout is made anew. Kernel,
 /proc, /sys, /dev and the Rust toolchain are this host's; packages come from the root's own apt. The profile is analysed
@@ -17,15 +19,18 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.places import ROOT
 
-SUITES = ("bookworm", "trixie", "sid")
+_ARCHIVE = "archive-"
+SUITES = ("bookworm", "trixie", "sid", f"{_ARCHIVE}bookworm", f"{_ARCHIVE}trixie")
 _PLACE = Path(os.environ.get("IOFLAME_HOSTS", "/var/tmp/ioflame-hosts"))
 _PACKAGES = "ca-certificates,git,make,gcc,libc6-dev,python3,python3-venv,procps"
+_BARE = "ca-certificates,python3"
 _HOME = Path("root")
 # How a host reaches its mirrors: not ours to know, so it is passed on.
 _PASSED_ON = ("/etc/resolv.conf", "/etc/pip.conf", "/etc/ssl/certs")
@@ -39,9 +44,10 @@ class SuiteError(Exception):
 
 def _made(suite: str) -> Path:
     root = _PLACE / suite
-    if not (root / "usr/bin/git").exists():
+    if not (root / "usr/bin/python3").exists():
         _PLACE.mkdir(parents=True, exist_ok=True)
-        argv = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", suite, str(root)]
+        packages = _BARE if suite.startswith(_ARCHIVE) else _PACKAGES
+        argv = ["debootstrap", "--variant=minbase", f"--include={packages}", suite.removeprefix(_ARCHIVE), str(root)]
         with (_PLACE / f"{suite}.debootstrap.log").open("wb") as log:
             subprocess.run(argv, check=True, stdout=log, stderr=log)
         # A mirror may be older than its list says.
@@ -55,12 +61,13 @@ def _made(suite: str) -> Path:
 
 
 @contextlib.contextmanager
-def _mounted(root: Path) -> Iterator[None]:
+def _mounted(root: Path, *, toolchain: bool = True) -> Iterator[None]:
     """This host's /proc, /sys, /dev and Rust toolchain in the root."""
     cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     rustup = Path(os.environ.get("RUSTUP_HOME", Path.home() / ".rustup"))
     places = {Path("/proc"): "proc", Path("/sys"): "sys", Path("/dev"): "dev"}
-    places |= {cargo: str(_HOME / ".cargo"), rustup: str(_HOME / ".rustup")}
+    if toolchain:
+        places |= {cargo: str(_HOME / ".cargo"), rustup: str(_HOME / ".rustup")}
     done: list[Path] = []
     try:
         for source, name in places.items():
@@ -74,13 +81,16 @@ def _mounted(root: Path) -> Iterator[None]:
             subprocess.run(["umount", "-R", "-l", str(place)], check=False)
 
 
-def _inside(root: Path, command: str, log: Path) -> float:
-    """Seconds that it took; SuiteError with the end of its log where more than a check failed (1)."""
+def _inside(root: Path, command: str, log: Path, prefix: Sequence[str] = ()) -> float:
+    """Seconds that it took; SuiteError with the end of its log where more than a check failed (1).
+
+    prefix: words before chroot
+    """
     path = f"/{_HOME}/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     words = ["env", f"HOME=/{_HOME}", f"PATH={path}", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp"]
     begun = time.monotonic()
     with log.open("ab") as file:
-        argv = ["chroot", str(root), *words, "sh", "-c", f"cd /{_HOME}/ioflame && {command}"]
+        argv = [*prefix, "chroot", str(root), *words, "sh", "-c", f"cd /{_HOME}/ioflame && {command}"]
         code = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
     if code > 1:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
@@ -128,6 +138,39 @@ def tried(suite: str) -> str:
     )
 
 
+def tried_archive(suite: str) -> str:
+    """What the archive showed in a root without compiler, pip and network, in a line."""
+    root, log, home = _made(suite), _PLACE / f"{suite}.log", _HOME / "ioflame"
+    log.unlink(missing_ok=True)
+    place = root / home
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    with log.open("ab") as file:
+        for script in ("dist.sh", "dist_archive.sh"):
+            subprocess.run(["bash", f"ioflame/{script}", str(place)], cwd=ROOT, check=True, stdout=file, stderr=file)
+    (archive,) = place.glob("*.tar.xz")
+    offline = ("unshare", "--net")
+    with _mounted(root, toolchain=False):
+        packages = "apt-get update -q && apt-get install -y -q --no-install-recommends linux-perf rocksdb-tools"
+        _inside(root, packages, log)
+        _inside(root, "! command -v cargo clang cc pip || exit 2", log, offline)
+        # Debian's smallest has no xz.
+        unpack = f"python3 -m tarfile -e {archive.name} && mv ioflame-*/ unpacked"
+        _inside(root, f"{unpack} && unpacked/ioflame doctor", log, offline)
+        profiled = _inside(root, "unpacked/ioflame profile --scale smoke --collect 'perf iolat pmp'", log, offline)
+        _inside(root, "unpacked/ioflame pack runs/latest -o packed.tar.xz", log, offline)
+    named = _shares((place / "runs" / "latest").resolve())
+    with tempfile.TemporaryDirectory() as here:
+        packed = shutil.copy(place / "packed.tar.xz", here)
+        argv = [str(Path(sys.executable).with_name("ioflame")), "analyse", "-q", packed]
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        (record,) = Path(here).rglob("run.json")
+        if _shares(record.parent) != named:
+            raise SuiteError(f"analysed here the shares are {_shares(record.parent)}, there {named}")
+    size = archive.stat().st_size / 1e6
+    return f"archive of {size:.1f} MB, smoke profile {profiled:.0f} s; analysed here: the same shares"
+
+
 def main() -> int:
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         print("test-hosts takes root and debootstrap: sudo apt-get install debootstrap", file=sys.stderr)
@@ -135,10 +178,10 @@ def main() -> int:
     failed = 0
     for suite in sys.argv[1:] or SUITES:
         try:
-            print(f"{suite:<9}{tried(suite)}", flush=True)
+            print(f"{suite:<18}{(tried_archive if suite.startswith(_ARCHIVE) else tried)(suite)}", flush=True)
         except (SuiteError, OSError, subprocess.CalledProcessError) as error:
             failed = 1
-            print(f"{suite:<9}FAILED: {error}", flush=True)
+            print(f"{suite:<18}FAILED: {error}", flush=True)
     return failed
 
 

@@ -115,4 +115,6 @@ def shown_command(verb: str, run: Run) -> str:
     """As this user can type it here."""
     called = Path(sys.argv[0])
     own = called.name == "ioflame" and shutil.which("ioflame") is None
-    return shlex.join([shown_path(called.absolute()) if own else "ioflame", verb, shown_path(run.directory)])
+    typed = shown_path(called.absolute()) if own else "ioflame"
+    # Right here, as that of an archive: a shell looks for a bare name elsewhere.
+    return shlex.join([f"./{typed}" if own and "/" not in typed else typed, verb, shown_path(run.directory)])

@@ -83,6 +83,13 @@ def test_the_command_that_makes_a_run_again(run: Run, monkeypatch: pytest.Monkey
     assert shlex.split(shown_command("analyse", run))[-2:] == ["analyse", run.directory.name]
 
 
+def test_a_command_beside_the_user_is_named_as_a_shell_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.directory.parent)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("sys.argv", ["./ioflame"])
+    assert shlex.split(shown_command("analyse", run))[0] == "./ioflame"
+
+
 def test_the_command_in_a_pages_note(run: Run) -> None:
     empty = '{"view":"owner","rules_checked":[],"total_weight":5,"rows":[],"other_frames":[]}'
     run.path(Files.CATEGORIES).write_text(empty)
