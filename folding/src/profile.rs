@@ -31,12 +31,16 @@ impl Profile {
 
     /// The number of a frame.
     pub fn intern(&mut self, frame: Frame<&[u8]>) -> u32 {
-        let frame = frame.map(|text| self.texts.intern(text).0);
         if frame.origin.is_some() {
+            let frame = frame.map(|text| self.texts.intern(text).0);
             return self.frames.intern(&[frame]).0;
         }
+        let name = self.texts.intern(frame.name).0;
+        if let Some(&Some(known)) = self.named.get(name as usize) {
+            return known;
+        }
         self.named.resize(self.texts.len(), None);
-        *self.named[frame.name as usize].get_or_insert_with(|| self.frames.intern(&[frame]).0)
+        *self.named[name as usize].insert(self.frames.intern(&[Frame::named(name)]).0)
     }
 
     /// The number of the frame that a known one is after a change.
