@@ -163,7 +163,9 @@ def tried_archive(suite: str) -> str:
     with tempfile.TemporaryDirectory() as here:
         packed = shutil.copy(place / "packed.tar.xz", here)
         argv = [str(Path(sys.executable).with_name("ioflame")), "analyse", "-q", packed]
-        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        code = subprocess.run(argv, stdout=subprocess.DEVNULL, check=False).returncode
+        if code > 1:
+            raise SuiteError(f"{' '.join(argv)}: exit code {code}")
         (record,) = Path(here).rglob("run.json")
         if _shares(record.parent) != named:
             raise SuiteError(f"analysed here the shares are {_shares(record.parent)}, there {named}")
