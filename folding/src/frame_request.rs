@@ -5,7 +5,7 @@ use crate::dso;
 use crate::error::Error;
 use crate::names::split_mark;
 use framediff::sides::{NONE, Side, SideProfile, SliceCost, StackCost};
-use framediff::{FrameComparison, FrameNames, MatchRule};
+use framediff::{Basis, FrameComparison, FrameNames, MatchRule};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ pub struct FrameRequest {
     /// Names that no rule may take for another.
     #[serde(default)]
     apart: Vec<String>,
+    /// What the intervals are of: `sessions`; `samples` or `shares` of one profile a side.
+    #[serde(default)]
+    intervals: Basis,
 }
 
 #[derive(Deserialize)]
@@ -119,7 +122,12 @@ impl FrameRequest {
             Ok(Side { name: side.name.clone(), sessions: sessions.into_values().collect(), event, unit })
         };
         let sides = [read(0)?, read(1)?];
-        Ok(FrameComparison::new(sides, names))
+        if self.intervals != Basis::Sessions && sides.iter().any(|side| side.profiles().count() > 1) {
+            return Err(Error::usage(
+                "intervals of samples are of one profile a side; of several, sessions tell more: leave \"intervals\" out",
+            ));
+        }
+        Ok(FrameComparison::new(sides, names, self.intervals))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The difference in few lines: where it is, and what only moved.
 
-use crate::inference::Inference;
+use crate::inference::{Basis, Inference};
 use crate::tree::{MergedTree, ROOT};
 
 pub const MOST_LINES: usize = 12;
@@ -29,7 +29,11 @@ impl Explanation {
     pub fn new(tree: &MergedTree, inference: &Inference) -> Self {
         let walk = Walk { tree, inference, children: tree.children() };
         let first = walk.first_different();
-        let (moved, left) = walk.moved(first);
+        // Shares of one whole cancel whatever happened.
+        let (moved, left) = match inference.basis {
+            Basis::Shares => (Vec::new(), first),
+            _ => walk.moved(first),
+        };
         let mut lines = Vec::new();
         for node in left {
             walk.carriers(node, &mut lines);

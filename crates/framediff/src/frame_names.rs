@@ -4,6 +4,10 @@ use function_names::{canonical, split_mark};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
+/// Where interrupts enter the kernel. A page fault is the program's own.
+const INTERRUPTS: [&str; 6] =
+    ["asm_common_interrupt", "common_interrupt", "asm_sysvec_", "sysvec_", "el1h_64_irq", "el0t_64_irq"];
+
 /// In the order in which they are tried. What is equal needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -39,6 +43,13 @@ pub struct FrameName {
     pub apart: bool,
     /// The spellings of each side.
     pub spelled: [Vec<String>; 2],
+}
+
+impl FrameName {
+    /// Folded text of others does not mark the kernel.
+    pub fn is_interrupt(&self) -> bool {
+        !self.thread && INTERRUPTS.iter().any(|entry| self.name.starts_with(entry))
+    }
 }
 
 /// Numbers of texts in the order they came.

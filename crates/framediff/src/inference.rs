@@ -7,9 +7,16 @@
 //! are tested (Bonferroni, which holds however the frames hang together): so in 95 of 100 comparisons of equal sides
 //! no frame at all is different. A frame is tested if both sides together have ten samples of it; one that has the
 //! samples of the frame above it is no further test.
+//!
+//! Two profiles without repeats (`Basis::Samples`, `Basis::Shares`) know nothing of what sessions differ by. Their
+//! intervals are of chance in sampling alone: the variance of the numbers of samples (Poisson; of shares binomial), or
+//! that of the slices where it is larger and there are slices enough. Where one side's samples are not counted, nothing tells chance from a difference, and a
+//! difference is a part of the whole (`LEAST_SHARE`).
 
+use crate::frame_names::FrameNames;
 use crate::sums::CostSums;
 use crate::tree::{MergedTree, ROOT};
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::HashMap;
 
@@ -29,6 +36,35 @@ const LEAST_FREEDOM: u32 = 4;
 const OWN_VARIANCE: f64 = 4.0;
 /// What it is at least.
 const LEAST_EFFECT: f64 = 0.01;
+
+/// Of the whole: the smallest difference of two profiles whose samples are not counted.
+pub const LEAST_SHARE: f64 = 0.01;
+/// With fewer slices their variance is hardly known.
+const LEAST_SLICES: u32 = 10;
+/// Degrees of freedom of a variance that is known.
+const KNOWN: f64 = 1e6;
+
+/// What the intervals are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// What sessions differ by, and chance in sampling.
+    #[default]
+    Sessions,
+    /// Chance in sampling alone, of one profile a side.
+    Samples,
+    /// The same for shares: both totals are what they are, and no chance.
+    Shares,
+}
+
+/// By what a frame is different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    Sessions,
+    Samples,
+    Share,
+}
 
 /// One frame on both sides.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +94,8 @@ pub struct Family {
 }
 
 pub struct Inference {
+    pub basis: Basis,
+    pub rule: Rule,
     pub figures: Vec<Figure>,
     pub nodes: Family,
     pub functions: Family,
@@ -69,13 +107,28 @@ pub struct Inference {
 }
 
 impl Inference {
-    pub fn new(tree: &MergedTree, sums: CostSums) -> Self {
+    pub fn new(tree: &MergedTree, sums: CostSums, names: &FrameNames, basis: Basis) -> Self {
+        let counted = sums.sides.iter().all(|side| side.samples[ROOT as usize] > 0);
+        let rule = match basis {
+            Basis::Sessions => Rule::Sessions,
+            Basis::Samples | Basis::Shares if counted => Rule::Samples,
+            Basis::Samples | Basis::Shares => Rule::Share,
+        };
         let (nodes, functions) = (tree.len(), sums.functions.len());
         let samples = |number: usize| sums.sides.each_ref().map(|side| side.samples[number]);
-        let enough = |number: usize| samples(number).iter().sum::<u64>() >= LEAST_SAMPLES;
+        let enough = |number: usize| match rule {
+            Rule::Share => sums.sides.iter().any(|side| side.us[number] > 0.0),
+            _ => samples(number).iter().sum::<u64>() >= LEAST_SAMPLES,
+        };
+        let interrupts = match basis {
+            Basis::Sessions => Interrupts::default(),
+            _ => Interrupts::new(tree, &sums, names),
+        };
         let tested_node = |node: usize| {
             let above = tree.parent[node] as usize;
-            enough(node) && (node == ROOT as usize || samples(above) != samples(node))
+            enough(node)
+                && !interrupts.has(node)
+                && (node == ROOT as usize || samples(above) != samples(node))
         };
         let node_tests: Vec<usize> = (0..nodes).filter(|&node| tested_node(node)).collect();
         let total = nodes..nodes + functions;
@@ -84,7 +137,10 @@ impl Inference {
             + own.filter(|&number| enough(number) && samples(number) != samples(number - functions)).count();
 
         let mut deviations = Deviations::new(&sums);
-        deviations.estimate_effect(&node_tests);
+        if rule == Rule::Sessions {
+            deviations.estimate_effect(&node_tests);
+        }
+        let threshold = LEAST_SHARE * deviations.mean(ROOT as usize);
         let mut quantiles = Quantiles::default();
         let mut figures = Vec::with_capacity(nodes + 2 * functions);
         let (mut node_family, mut function_family) =
@@ -92,9 +148,17 @@ impl Inference {
         for number in 0..nodes + 2 * functions {
             let family = if number < nodes { &mut node_family } else { &mut function_family };
             let us = sums.sides.each_ref().map(|side| side.us[number]);
-            let (error, freedom) = deviations.error(number);
-            let half = error * quantiles.of(freedom, family.tests);
-            let tested = enough(number);
+            let (error, freedom) = match rule {
+                Rule::Sessions => deviations.error(number),
+                Rule::Samples => deviations.error_of_samples(number, basis == Basis::Shares),
+                Rule::Share => (0.0, KNOWN),
+            };
+            let half = interrupts.allowed(number, nodes)
+                + match rule {
+                    Rule::Share => threshold,
+                    _ => error * quantiles.of(freedom, family.tests),
+                };
+            let tested = enough(number) && !interrupts.has(number);
             if tested && half > 0.0 {
                 family.least = Some(family.least.map_or(half, |least| least.min(half)));
             }
@@ -102,11 +166,13 @@ impl Inference {
             figures.push(Figure { us, samples: samples(number), error, half, different });
         }
         Self {
+            basis,
+            rule,
             figures,
             nodes: node_family,
             functions: function_family,
-            session_effect: deviations.effect,
-            is_assumed: deviations.is_assumed,
+            session_effect: if rule == Rule::Sessions { deviations.effect } else { 0.0 },
+            is_assumed: rule == Rule::Sessions && deviations.is_assumed,
             node_count: nodes,
             function_keys: sums.functions,
         }
@@ -127,6 +193,47 @@ impl Inference {
     }
 }
 
+/// What interrupts cost, wherever they came.
+#[derive(Default)]
+struct Interrupts {
+    /// Of each node: it is one, or below one.
+    within: Vec<bool>,
+    /// The cost of them all, on the side where it is more; and what those at each place differ by, added up.
+    most: f64,
+    apart: f64,
+}
+
+impl Interrupts {
+    fn new(tree: &MergedTree, sums: &CostSums, names: &FrameNames) -> Self {
+        let mut found = Self { within: vec![false; tree.len()], ..Self::default() };
+        let mut all = [0.0; 2];
+        for node in 1..tree.len() {
+            let above = found.within[tree.parent[node] as usize];
+            found.within[node] = above || names.keys[tree.key[node] as usize].is_interrupt();
+            if found.within[node] && !above {
+                let us = [0, 1].map(|side| sums.sides[side].us[node]);
+                all = [all[0] + us[0], all[1] + us[1]];
+                found.apart += (us[1] - us[0]).abs();
+            }
+        }
+        found.most = all[0].max(all[1]);
+        found
+    }
+
+    fn has(&self, number: usize) -> bool {
+        self.within.get(number).copied().unwrap_or(false)
+    }
+
+    /// By how much more a figure may differ; `nodes`: from where numbers are of functions.
+    fn allowed(&self, number: usize, nodes: usize) -> f64 {
+        match number < nodes {
+            true if self.has(number) => self.most,
+            true => 0.0,
+            false => self.apart,
+        }
+    }
+}
+
 /// How far a frame's cost deviates.
 struct Deviations<'s> {
     sums: &'s CostSums,
@@ -140,19 +247,24 @@ struct Deviations<'s> {
 impl<'s> Deviations<'s> {
     fn new(sums: &'s CostSums) -> Self {
         let of_sample = sums.sides.each_ref().map(|side| side.us[0] / (side.samples[0].max(1) as f64));
-        Self { sums, of_sample, effect: ASSUMED_EFFECT, is_assumed: true, effect_freedom: 1e6 }
+        Self { sums, of_sample, effect: ASSUMED_EFFECT, is_assumed: true, effect_freedom: KNOWN }
     }
 
     /// Variance of one session's cost, without what sessions differ by: from the slices, or from the number of
     /// samples where that is more. A side without a sample has those that it would have if both cost the same.
     fn within(&self, number: usize, side: usize) -> f64 {
         let sums = &self.sums.sides[side];
+        sums.within[number].max(self.counted(number, side))
+    }
+
+    /// That of the number of samples.
+    fn counted(&self, number: usize, side: usize) -> f64 {
+        let sums = &self.sums.sides[side];
         let all: u64 = self.sums.sides.iter().map(|side| side.samples[number]).sum();
         let exposure = self.of_sample.map(|us| if us > 0.0 { 1.0 / us } else { 0.0 });
         let expected = all as f64 * exposure[side] / (exposure[0] + exposure[1]).max(f64::MIN_POSITIVE);
         let samples = expected.max(sums.samples[number] as f64);
-        let counted = self.of_sample[side].powi(2) * samples * f64::from(sums.sessions);
-        sums.within[number].max(counted)
+        self.of_sample[side].powi(2) * samples * f64::from(sums.sessions)
     }
 
     fn mean(&self, number: usize) -> f64 {
@@ -182,6 +294,23 @@ impl<'s> Deviations<'s> {
         if !self.is_assumed {
             self.effect_freedom = f64::from(freedom);
         }
+    }
+
+    /// Standard error of the difference of two profiles by chance in sampling, and its degrees of freedom.
+    fn error_of_samples(&self, number: usize, of_shares: bool) -> (f64, f64) {
+        let share = self.mean(number) / self.mean(ROOT as usize);
+        let of_total = if of_shares { (1.0 - share).max(0.0) } else { 1.0 };
+        let (mut variance, mut by_freedom) = (0.0, 0.0);
+        for (place, side) in self.sums.sides.iter().enumerate() {
+            let counted = self.counted(number, place) * of_total;
+            let sliced = if side.freedom >= LEAST_SLICES - 1 { side.within[number] } else { 0.0 };
+            let (of_side, freedom) =
+                if sliced > counted { (sliced, f64::from(side.freedom)) } else { (counted, KNOWN) };
+            variance += of_side;
+            by_freedom += of_side.powi(2) / freedom;
+        }
+        let freedom = if by_freedom > 0.0 { variance.powi(2) / by_freedom } else { 1.0 };
+        (variance.sqrt(), freedom)
     }
 
     /// Standard error of the difference, and its degrees of freedom.

@@ -27,6 +27,7 @@ mod sums;
 pub mod tree;
 
 pub use frame_names::{FrameNames, MatchRule};
+pub use inference::Basis;
 
 use inference::Inference;
 use report::FrameReport;
@@ -47,7 +48,7 @@ pub struct FrameComparison {
 
 impl FrameComparison {
     /// `names`: those of both sides, and by which rules they may be matched.
-    pub fn new(sides: [Side; 2], mut names: FrameNames) -> Self {
+    pub fn new(sides: [Side; 2], mut names: FrameNames, basis: Basis) -> Self {
         let mut cuts = levels::nameless(&sides, &names);
         let mut tree = MergedTree::new(&sides, &names, &cuts);
         for _ in 0..ROUNDS {
@@ -55,14 +56,18 @@ impl FrameComparison {
             names.join(rule, &pairs);
             tree = MergedTree::new(&sides, &names, &cuts);
         }
-        let mut inference = Inference::new(&tree, CostSums::new(&sides, &tree, &names));
+        let mut inference = Inference::new(&tree, CostSums::new(&sides, &tree, &names), &names, basis);
         for _ in 0..ROUNDS {
+            // Two shares of the whole are equal however their frames differ: nothing tells what was inlined.
+            if basis != Basis::Sessions {
+                break;
+            }
             let inlined = levels::inlined(&sides, &tree, &names, &inference);
             if !cuts.add_inlined(inlined) {
                 break;
             }
             tree = MergedTree::new(&sides, &names, &cuts);
-            inference = Inference::new(&tree, CostSums::new(&sides, &tree, &names));
+            inference = Inference::new(&tree, CostSums::new(&sides, &tree, &names), &names, basis);
         }
         Self { sides, tree, names, inference }
     }

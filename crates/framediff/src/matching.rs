@@ -90,7 +90,8 @@ impl<'t> Alone<'t> {
         let mut known = vec![[false; 2]; names.keys.len()];
         for node in 1..tree.len() {
             let known = &mut known[tree.key[node] as usize];
-            known.iter_mut().zip(tree.samples[node]).for_each(|(known, samples)| *known |= samples > 0);
+            let seen = |side: usize| tree.samples[node][side] > 0 || tree.us[node][side] > 0.0;
+            known.iter_mut().enumerate().for_each(|(side, known)| *known |= seen(side));
         }
         let children = tree.children();
         let mut callers = Vec::new();

@@ -5,10 +5,10 @@
 use crate::cuts::CutReason;
 use crate::explain::{CANCELS, CARRIES, Explanation, Moved};
 use crate::frame_names::{FrameNames, Texts};
-use crate::inference::{ALPHA, Figure, Inference, LEAST_SAMPLES};
+use crate::inference::{ALPHA, Figure, Inference, LEAST_SAMPLES, LEAST_SHARE, Rule};
 use crate::matching::{NameMatch, matches};
 use crate::sides::{NONE, Side};
-use crate::tree::{MergedTree, ROOT};
+use crate::tree::{self, MergedTree, ROOT};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -47,6 +47,8 @@ struct SideReport {
 /// By which a frame counts as different.
 #[derive(Serialize)]
 struct RuleReport {
+    /// `sessions`, `samples` or `share`
+    by: Rule,
     alpha: f64,
     least_samples: u64,
     node_tests: usize,
@@ -56,6 +58,8 @@ struct RuleReport {
     smallest_function: Option<f64>,
     session_effect: f64,
     session_effect_assumed: bool,
+    /// With `share`: the part of the mean of both wholes.
+    least_share: Option<f64>,
     carries: f64,
     cancels: f64,
 }
@@ -233,7 +237,7 @@ fn function_rows(inference: &Inference, name_of: &mut impl FnMut(u32) -> u32) ->
             let [total, own] = inference.function(number).map(FigureReport::new);
             FunctionRow { name: name_of(inference.function_keys[number]), total, own }
         })
-        .filter(|row| row.total.samples != [0, 0])
+        .filter(|row| row.total.samples != [0, 0] || row.total.before > 0.0 || row.total.after > 0.0)
         .collect();
     let order = |row: &FunctionRow| {
         let differs = row.total.different || row.own.different;
@@ -263,6 +267,7 @@ impl SideReport {
 impl RuleReport {
     fn new(inference: &Inference) -> Self {
         Self {
+            by: inference.rule,
             alpha: ALPHA,
             least_samples: LEAST_SAMPLES,
             node_tests: inference.nodes.tests,
@@ -271,6 +276,7 @@ impl RuleReport {
             smallest_function: inference.functions.least.map(rounded),
             session_effect: rounded(inference.session_effect),
             session_effect_assumed: inference.is_assumed,
+            least_share: (inference.rule == Rule::Share).then_some(LEAST_SHARE),
             carries: CARRIES,
             cancels: CANCELS,
         }
@@ -348,12 +354,6 @@ impl Words<'_> {
     }
 }
 
-/// The side that alone has samples.
 fn only(figure: &Figure) -> Option<usize> {
-    match figure.samples {
-        [0, 0] => None,
-        [_, 0] => Some(0),
-        [0, _] => Some(1),
-        _ => None,
-    }
+    tree::only(figure.us, figure.samples)
 }

@@ -160,12 +160,17 @@ impl MergedTree {
         std::iter::successors(above(node), move |&node| above(node))
     }
 
-    /// Which side alone has samples there.
+    /// Which side alone has it.
     pub fn only(&self, node: u32) -> Option<usize> {
-        match self.samples[node as usize] {
-            [_, 0] => Some(0),
-            [0, _] => Some(1),
-            _ => None,
-        }
+        only(self.us[node as usize], self.samples[node as usize])
+    }
+}
+
+/// The side that alone has weight, or samples, where one has.
+pub fn only(us: [f64; 2], samples: [u64; 2]) -> Option<usize> {
+    match [0, 1].map(|side| samples[side] > 0 || us[side] > 0.0) {
+        [true, false] => Some(0),
+        [false, true] => Some(1),
+        _ => None,
     }
 }

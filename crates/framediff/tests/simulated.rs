@@ -2,7 +2,7 @@
 
 use framediff::explain::Explanation;
 use framediff::sides::{NONE, Side, SideProfile, SliceCost, StackCost};
-use framediff::{FrameComparison, FrameNames, MatchRule};
+use framediff::{Basis, FrameComparison, FrameNames, MatchRule};
 
 const ALL_RULES: [MatchRule; 5] =
     [MatchRule::Canonical, MatchRule::Alias, MatchRule::Thread, MatchRule::Similar, MatchRule::Callees];
@@ -44,6 +44,8 @@ impl Dice {
 struct Program {
     parent: Vec<u32>,
     rate: Vec<f64>,
+    /// A frame that is where an interrupt enters the kernel.
+    interrupt: Option<usize>,
 }
 
 const SECONDS: u32 = 10;
@@ -54,14 +56,18 @@ impl Program {
         let parent =
             (0..120).map(|node| if node == 0 { NONE } else { (dice.number() % node) as u32 }).collect();
         let rate = (0..120).map(|_| 0.02 * (8.0 * dice.part()).exp() / 8.0).collect();
-        Self { parent, rate }
+        Self { parent, rate, interrupt: None }
     }
 
     /// A session: all frames dearer by a common effect, each by one of its own; in a second, all by how busy it was.
     fn session(&self, dice: &mut Dice, names: &mut FrameNames, side: usize, effect: f64) -> Vec<SideProfile> {
         let object = names.object("(program)");
         let thread = names.thread(side, "t");
-        let key = (0..self.parent.len()).map(|node| names.frame(side, &format!("f{node}"), object)).collect();
+        let name_of = |node: usize| match self.interrupt {
+            Some(entry) if entry == node => "asm_common_interrupt_[k]".to_owned(),
+            _ => format!("f{node}"),
+        };
+        let key = (0..self.parent.len()).map(|node| names.frame(side, &name_of(node), object)).collect();
         let common = 1.0 + effect * dice.normal();
         // Every tenth is a matter of chance, as interrupts are: half or twice as much in another session.
         let own = |node: usize, dice: &mut Dice| match node % 10 {
@@ -117,7 +123,7 @@ fn compared(
         unit: "ns".to_owned(),
     };
     let sides = [side(0, before), side(1, after)];
-    FrameComparison::new(sides, names)
+    FrameComparison::new(sides, names, Basis::Sessions)
 }
 
 fn different(comparison: &FrameComparison) -> usize {
@@ -146,7 +152,8 @@ fn a_frame_that_costs_more_is_found_and_named() {
     let mut dice = Dice(7);
     let mut before = Program::random(&mut dice);
     before.rate[40] = 80.0;
-    let mut after = Program { parent: before.parent.clone(), rate: before.rate.clone() };
+    let mut after =
+        Program { parent: before.parent.clone(), rate: before.rate.clone(), interrupt: before.interrupt };
     after.rate[40] *= 1.5;
     let found = compared(&before, &after, 6, 0.02, &mut dice);
     let explained = Explanation::new(&found.tree, &found.inference);
@@ -157,4 +164,108 @@ fn a_frame_that_costs_more_is_found_and_named() {
     let wanted = 40.0 * f64::from(SECONDS) * 1e3 / 100_000.0;
     assert!((figure.delta() - wanted).abs() < figure.half, "{figure:?} {wanted}");
     assert!(explained.moved.is_empty());
+}
+
+/// Each side of one profile that costs the same, so that shares are compared, as two files are.
+fn two_profiles(
+    basis: Basis,
+    before: &Program,
+    after: &Program,
+    dice: &mut Dice,
+    counted: bool,
+) -> FrameComparison {
+    let mut names = FrameNames::new(Vec::new(), &[], &[]);
+    let mut side = |number: usize, program: &Program| {
+        let mut session = program.session(dice, &mut names, number, 0.0);
+        let profile = &mut session[0];
+        let weight: f64 = profile.stacks.iter().map(|stack| stack.weight).sum();
+        (profile.queries, profile.us) = (1.0, 100.0 / weight);
+        if !counted {
+            profile.samples = 0;
+            profile.stacks.iter_mut().for_each(|stack| stack.samples = 0);
+        }
+        Side {
+            name: ["A", "B"][number].to_owned(),
+            sessions: vec![session],
+            event: None,
+            unit: "ns".to_owned(),
+        }
+    };
+    let sides = [side(0, before), side(1, after)];
+    FrameComparison::new(sides, names, basis)
+}
+
+fn explained(found: &FrameComparison) -> Vec<&str> {
+    let lines = Explanation::new(&found.tree, &found.inference).lines;
+    lines.iter().map(|&node| found.names.shown(found.tree.key[node as usize])).collect()
+}
+
+#[test]
+fn two_samples_of_one_program_have_no_different_frame_in_95_of_100() {
+    let mut dice = Dice(11);
+    for basis in [Basis::Samples, Basis::Shares] {
+        let alarms = (0..100)
+            .filter(|_| {
+                let program = Program::random(&mut dice);
+                different(&two_profiles(basis, &program, &program, &mut dice, true)) > 0
+            })
+            .count();
+        assert!(alarms <= 12, "{alarms} of 100 by {basis:?}");
+    }
+}
+
+#[test]
+fn of_two_profiles_what_grew_is_named_and_nothing_has_only_moved() {
+    let mut dice = Dice(3);
+    let before = Program {
+        rate: vec![20.0; 12],
+        parent: (0..12).map(|n| if n == 0 { NONE } else { 0 }).collect(),
+        interrupt: None,
+    };
+    let mut after = Program { parent: before.parent.clone(), rate: before.rate.clone(), interrupt: None };
+    after.rate[7] *= 3.0;
+    let found = two_profiles(Basis::Shares, &before, &after, &mut dice, true);
+    assert_eq!(explained(&found)[0], "f7");
+    assert!(Explanation::new(&found.tree, &found.inference).moved.is_empty(), "shares always cancel");
+    // 20 of 240 samples became 60 of 280.
+    let figure = found.inference.node(Explanation::new(&found.tree, &found.inference).lines[0]);
+    let wanted = 100.0 * (60.0 / 280.0 - 20.0 / 240.0);
+    assert!((figure.delta() - wanted).abs() < figure.half, "{figure:?} {wanted}");
+}
+
+#[test]
+fn an_interrupt_is_the_machine_s_doing() {
+    let mut dice = Dice(5);
+    let parent = vec![NONE, 0, 1, 0];
+    let before = Program { parent: parent.clone(), rate: vec![0.0, 80.0, 0.1, 80.0], interrupt: Some(2) };
+    let after = Program { parent, rate: vec![0.0, 80.0, 12.0, 80.0], interrupt: Some(2) };
+    let found = two_profiles(Basis::Shares, &before, &after, &mut dice, true);
+    let entry = (1..found.tree.len() as u32)
+        .find(|&node| found.names.shown(found.tree.key[node as usize]).starts_with("asm_common"))
+        .unwrap();
+    let figure = found.inference.node(entry);
+    assert!(figure.delta() > 5.0 && figure.delta() < figure.half && !figure.different, "{figure:?}");
+    // What it interrupted has lost nothing: no function differs either.
+    let functions = found.inference.function_keys.len();
+    assert!((0..functions).all(|number| found.inference.function(number).iter().all(|one| !one.different)));
+}
+
+#[test]
+fn without_numbers_of_samples_a_difference_is_a_part_of_the_whole() {
+    let mut dice = Dice(9);
+    let parent: Vec<u32> = vec![NONE, 0, 0, 0, 0];
+    let before =
+        Program { parent: parent.clone(), rate: vec![0.0, 500.0, 500.0, 30.0, 0.0], interrupt: None };
+    let after = Program { parent, rate: vec![0.0, 500.0, 500.0, 0.0, 60.0], interrupt: None };
+    let found = two_profiles(Basis::Shares, &before, &after, &mut dice, false);
+    let of = |name: &str| {
+        let is = |&node: &u32| found.names.shown(found.tree.key[node as usize]) == name;
+        (1..found.tree.len() as u32).find(is).unwrap()
+    };
+    assert_eq!([of("f3"), of("f4")].map(|node| found.tree.only(node)), [Some(0), Some(1)]);
+    for node in 1..found.tree.len() as u32 {
+        let figure = found.inference.node(node);
+        assert_eq!(figure.different, figure.delta().abs() > 1.0, "{figure:?}");
+    }
+    assert!(found.inference.node(of("f4")).different);
 }

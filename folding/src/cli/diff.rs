@@ -29,6 +29,9 @@ The request is JSON:
     {"name": "A", "runs": [{"profile": "a/profile.json", "queries": 120000, "us_per_query": 19.2, "session": "1"}]},
     {"name": "B", "runs": [...]}]}
 us_per_query: CPU that the whole profile stands for; without it its weight in ns by the queries.
+"intervals": "samples" has intervals of chance in sampling alone, for one profile a side, which has no repeats; "shares"
+where us_per_query is the same for both, and shares are compared. Where samples of a side are not counted, a frame is
+different by 1 % of the whole or more.
 
 Output: `stack BEFORE AFTER` as difffolded prints it, BEFORE scaled; a table of frames; or JSON."#;
 
