@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,7 +60,7 @@ def list_runs(directory: Path) -> RunList:
         raise UsageError(
             f"{directory} is a run itself",
             means="`ioflame runs` lists a directory of runs",
-            mend=f"ioflame show {directory}, or ioflame runs {directory.parent}",
+            mend=f"{shlex.join(['ioflame', 'show', str(directory)])}, or ioflame runs on the directory above",
         )
     try:
         # `latest` is one of the others.
