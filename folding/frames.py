@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from folding.stackfold import stackfold_binary
 from ground.results.frame_differences import FrameDifferences, read_frame_differences
@@ -39,22 +39,29 @@ def compare_frames(
     *,
     aliases: Sequence[Path] = (),
     apart: Sequence[str] = (),
+    intervals: Literal["sessions", "samples", "shares"] = "sessions",
+    matching: str = "",
 ) -> FrameDifferences:
     """The frames of the second side against the first's, kept in the file `out`.
 
     aliases: files of names that are one function; apart: names that no rule may take for another.
+    intervals: `samples`: of chance in sampling alone, for sides of one profile each, which have no repeats; `shares`:
+               the same where both cost the same, so that shares are compared
+    matching:  rules by which names of the two sides may be one function; all of stackfold's where it is empty
     MeasurementError when a profile cannot be read.
     """
     request = {
         "schema": 1,
         "aliases": [str(path.resolve()) for path in aliases],
         "apart": list(apart),
+        "intervals": intervals,
         "sides": [{"name": name, "runs": [_run(run) for run in runs]} for name, runs in sides],
     }
     with scratch_directory() as place:
         asked = place / "request.json"
         write_json(asked, request)
-        argv = [stackfold_binary(), "diff", "--runs", str(asked), "-o", str(out)]
+        rules = ["--matching", matching] if matching else []
+        argv = [stackfold_binary(), "diff", "--runs", str(asked), "-o", str(out), *rules]
         capture(argv, timeout=_TIMEOUT).require("stackfold diff")
     return read_frame_differences(out)
 

@@ -31,6 +31,7 @@ examples:
   ioflame compare --arm a=BIN --arm b=BIN      is b slower, by how much, and is it real?
   ioflame analyse runs/latest                  fold and draw a recorded run again
   ioflame flamegraph perf.data -o perf.html    anybody's profile as a flame graph
+  ioflame flamegraph A B -o diff.svg           two profiles: colour where they differ
   ioflame store add STORE runs/latest          keep many runs and hosts; ask them with SQL
   ioflame ebpf iolat --pid 4242 --seconds 10   IO latency of any process
   ioflame pmp --pid $(pidof mysqld)            where its threads are, and wait

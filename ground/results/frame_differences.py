@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ground.errors import MeasurementError
 from ground.system.atomic_files import read_json
@@ -45,6 +46,9 @@ class FrameSide:
 class FrameRule:
     """By which a frame counts as different: its simultaneous interval leaves zero, with samples enough.
 
+    by:              `sessions`; `samples`: of two profiles, by chance in sampling alone; `share`: of two whose samples
+                     are not counted, which have no interval: different by `least_share` of the whole or more
+
     alpha:           the chance that any frame at all is different where nothing is
     least_samples:   of both sides together
     smallest_node, smallest_function: the smallest difference that would count; None where no frame was seen enough
@@ -63,6 +67,8 @@ class FrameRule:
     session_effect_assumed: bool
     carries: float
     cancels: float
+    by: Literal["sessions", "samples", "share"] = "sessions"
+    least_share: float | None = None
 
 
 @dataclass(frozen=True)

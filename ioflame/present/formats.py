@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ioflame.present.stacks import Stacks
+from ioflame.present.two_profiles import TwoProfiles
 from viz.export.firefox import firefox_profile
 from viz.export.speedscope import speedscope
 from viz.flame.stacks import Stack
+from viz.page.frames import render_two
 from viz.page.report import render_stacks
+from viz.svg.difference import difference_graph
 from viz.svg.flame_graph import FlamegraphOptions, flamegraph
 from viz.svg.static import LEAST_PX, WIDTH
 
@@ -39,12 +42,14 @@ class Format:
     render: its text; None for pprof, which stackfold writes by itself
     takes:  options of the command that have an effect on it
     else_:  why another has none
+    render_two: its text of two profiles; None where it can hold one alone
     """
 
     opens: str
     render: Callable[[Stacks, Asked], str] | None
     takes: tuple[str, ...] = ("--rules", "--title", "--unit")
     else_: str = "this kind of file has no place for it"
+    render_two: Callable[[TwoProfiles, Asked], str] | None = None
 
 
 def format_of(name: str) -> Format | None:
@@ -80,11 +85,25 @@ def _html(found: Stacks, asked: Asked) -> str:
     return render_stacks(found.stacks, asked.title, asked.unit, asked.us_per_query, opens)
 
 
+def _svg_of_two(compared: TwoProfiles, asked: Asked) -> str:
+    options = FlamegraphOptions(
+        title=asked.title,
+        subtitle=" ".join(compared.notes),
+        min_width_px=LEAST_PX if asked.min_width is None else asked.min_width,
+        width=asked.width or WIDTH,
+    )
+    return difference_graph(compared.found, compared.unit, options)
+
+
+def _html_of_two(compared: TwoProfiles, asked: Asked) -> str:
+    return render_two(compared.found, compared.unit, asked.title, compared.notes)
+
+
 _OF_GRAPHS = ("--rules", "--title", "--unit", "--inverted", "--us-per-query")
 # By what the name ends in.
 FORMATS: Mapping[str, Format] = {
-    ".svg": Format("open it in a browser", _svg, (*_OF_GRAPHS, "--width", "--min-width")),
-    ".html": Format("open it in a browser", _html, _OF_GRAPHS, "a page takes the width of its window"),
+    ".svg": Format("open it in a browser", _svg, (*_OF_GRAPHS, "--width", "--min-width"), render_two=_svg_of_two),
+    ".html": Format("open it in a browser", _html, _OF_GRAPHS, "a page takes the width of its window", _html_of_two),
     ".speedscope.json": Format(
         "open it with speedscope", lambda found, asked: speedscope(found.stacks, asked.title, asked.unit)
     ),

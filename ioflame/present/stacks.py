@@ -12,14 +12,14 @@ from pathlib import Path
 from folding.stackfold import run_stackfold, stackfold_binary
 from ground.errors import MeasurementError, UsageError
 from ground.results.files import Files
-from ground.results.profile import read_profile
+from ground.results.profile import Folded, read_profile
 from ground.results.run import open_run
 from ground.system.process import Output, capture
 from ground.system.scratch import scratch_directory
 from ioflame.stages.rules import rules_of
 from viz.flame.stacks import Stack, read_folded, stacks_of
 
-__all__ = ("Source", "Stacks", "read_source", "read_stacks", "write_pprof")
+__all__ = ("Source", "Stacks", "fold_source", "read_source", "read_stacks", "write_pprof")
 
 _FIRST_BYTES = 1 << 13
 _TIMEOUT = 1800
@@ -132,28 +132,38 @@ def _refuse_differences(lines: Sequence[bytes]) -> None:
         raise UsageError(
             "every line ends in two numbers: this is a difference of two profiles (difffolded)",
             means="drawn as stacks, the first number would become a part of a name",
-            mend="stackfold diff BEFORE AFTER --format table, or ioflame report RUN RUN",
+            mend="ioflame flamegraph BEFORE AFTER, with the two profiles that it was made of",
         )
+
+
+def fold_source(
+    source: Source,
+    path: Path,
+    event: str | None,
+    rules: str | None = None,
+    view: str = "owner",
+    more: Sequence[str] = (),
+) -> Folded:
+    """Folds a file of any kind into the profile `path`. more: options of stackfold; errors as those of `read_stacks`"""
+    argv = ["--kernel", *(["--event", event] if event else []), *more, source.path]
+    done = run_stackfold(argv, path, rules, [view], source.data)
+    if done.returncode == 2:
+        # stackfold's advice, as it can be followed from here.
+        words = _words(done).replace("--weight count", "stackfold --weight count FILE | ioflame flamegraph")
+        raise UsageError(
+            f"{_named(source)} cannot be folded: {words}", mend="--event NAME" if "--event" in done.errors else ""
+        )
+    if not path.exists():
+        raise MeasurementError(
+            f"{_named(source)} cannot be read as a profile: {_words(done)}",
+            means="it is no folded text, recording of perf, text of perf script or pprof; or nothing is left of it",
+        )
+    return read_profile(path)
 
 
 def _from_stackfold(source: Source, event: str | None, rules: str | None, view: str) -> Stacks:
     with scratch_directory() as scratch:
-        path = scratch / Files.PROFILE
-        argv = ["--kernel", *(["--event", event] if event else []), source.path]
-        done = run_stackfold(argv, path, rules, [view], source.data)
-        if done.returncode == 2:
-            # stackfold's advice, as it can be followed from here.
-            words = _words(done).replace("--weight count", "stackfold --weight count FILE | ioflame flamegraph")
-            raise UsageError(
-                f"{_named(source)} cannot be folded: {words}",
-                mend="--event NAME" if "--event" in done.errors else "",
-            )
-        if not path.exists():
-            raise MeasurementError(
-                f"{_named(source)} cannot be read as a profile: {_words(done)}",
-                means="it is no folded text, recording of perf, text of perf script or pprof; or nothing is left of it",
-            )
-        profile = read_profile(path)
+        profile = fold_source(source, scratch / Files.PROFILE, event, rules, view)
     known = profile.statistics
     unit = "" if known.unit == "unstated" else known.unit
     stacks = stacks_of(profile, view if rules is not None else None)

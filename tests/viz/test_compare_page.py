@@ -132,7 +132,7 @@ def test_a_click_zooms_and_the_pointer_tells_both_sides(chromium_page: Opener, s
     assert status.startswith(
         f"eng::Cache::Lookup: A {line.before:.3f} us per query, n {line.samples[0]:,}; B {line.after:.3f} us"
     )
-    assert f"+{line.delta:.3f} us [+{line.low:.3f} us, +{line.high:.3f} us]" in status
+    assert f"+{line.delta:.3f} us per query [+{line.low:.3f}, +{line.high:.3f}]" in status
     box = page.evaluate("(b => [b.x + 9, b.row * 18 + 9])(ioflameDifferences[0].graph.boxes.find(b => !b.above))")
     page.locator(".difference canvas").hover(position={"x": box[0], "y": box[1]})
     tip = page.locator(".difference [data-part=tip]").inner_text()

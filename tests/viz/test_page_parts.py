@@ -310,9 +310,9 @@ def test_idle_threads_are_left_out_of_the_graph_of_waits_and_named() -> None:
 
 def test_a_drawing_without_scripts_says_what_is_too_narrow_to_be_drawn() -> None:
     tree = FrameTree(stacks(), [name for name, _ in CATEGORIES])
-    foot, high = draw_foot(tree, 10, tree.total // 4, 0.5, 400)
+    (foot,), high = draw_foot(tree, 10, tree.total // 4, 0.5, 400)
     assert f"10 of {len(tree):,} frames are drawn" in foot and "25.00 % of the weight" in foot and high == 432
-    assert f"All {len(tree):,} frames are drawn" in draw_foot(tree, len(tree), 0, 0.5, 400)[0]
+    assert f"All {len(tree):,} frames are drawn" in draw_foot(tree, len(tree), 0, 0.5, 400)[0][0]
 
 
 def test_a_heading_is_broken_where_it_is_wider_than_the_drawing() -> None:

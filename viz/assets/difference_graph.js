@@ -12,25 +12,15 @@ function ioflameDifferenceGraph(block) {
   const parts = ["box", "search", "case", "found", "status", "tip", "reset", "save", "live", "drawn"];
   const el = Object.fromEntries(parts.map((key) => [key, by(block, `[data-part="${key}"]`)]));
   const toggles = [...block.querySelectorAll("[data-shows]")];
-  function only(i) {
-    const [a, b] = [data.samples[0][i], data.samples[1][i]];
-    if (a > 0 && b === 0) return "vanished";
-    return a === 0 && b > 0 ? "new" : "both";
-  }
+  const { only, deltaOf, cost, rowsOf, lineOf, own, matched } = ioflameTwoSides(data);
   const of = (i) => (i ? data.names[data.name[i]] : "all");
   let state = { shows: "merged", zoom: 0, search: "", matchCase: false };
   let search = { matches: null, problem: "" };
 
   // ---- trees -------------------------------------------------------------------------------------------------
-  // What ends at a node, on one side.
-  function own(side) {
-    const sums = Float64Array.from(data.us[side]);
-    for (let i = count - 1; i > 0; i--) sums[parent[i]] -= data.us[side][i];
-    return sums;
-  }
   // Frames of one side alone, with those above them: the rest weighs nothing and is not drawn.
   function alone(kind, side) {
-    const weight = own(side).map((us, i) => (only(i) === kind ? Math.max(us, 0) : 0));
+    const weight = own(side, parent).map((us, i) => (only(i) === kind ? Math.max(us, 0) : 0));
     for (let i = count - 1; i > 0; i--) weight[parent[i]] += weight[i];
     return weight;
   }
@@ -50,7 +40,6 @@ function ioflameDifferenceGraph(block) {
 
   // ---- colours -----------------------------------------------------------------------------------------------
   // Grey unless the interval of the difference leaves zero; orange is more and blue is less, told apart by any eye.
-  const deltaOf = (i) => data.us[1][i] - data.us[0][i];
   const most = data.different.reduce((found, is, i) => (is && i ? Math.max(found, Math.abs(deltaOf(i))) : found), 0);
   const ENDS = { more: [245, 150, 50], less: [90, 165, 235] };
   const WHOLE = { new: "rgb(230 110 30)", vanished: "rgb(70 140 225)" };
@@ -65,23 +54,6 @@ function ioflameDifferenceGraph(block) {
   }
 
   // ---- texts -------------------------------------------------------------------------------------------------
-  const us = (value) => `${value.toFixed(3)} us`;
-  const signed = (value) => `${value < 0 ? "\u2212" : "+"}${us(Math.abs(value))}`;
-  function rowsOf(i) {
-    const delta = deltaOf(i);
-    const n = [data.samples[0][i], data.samples[1][i]];
-    const where = { both: "", vanished: `: not seen in ${after.name}`, new: `: not seen in ${before.name}` }[only(i)];
-    const told = data.different[i] ? `different${where}`
-      : n[0] + n[1] < data.leastSamples ? `too few samples to tell (${data.leastSamples} are needed)`
-        : "none seen: the interval holds zero";
-    return [
-      ...(data.objects[data.object[i]] ? [["object", data.objects[data.object[i]]]] : []),
-      [before.name, `${us(data.us[0][i])} per query, n ${ioflameCore.group(n[0])}`],
-      [after.name, `${us(data.us[1][i])} per query, n ${ioflameCore.group(n[1])}`],
-      ["difference", `${signed(delta)} [${signed(delta - data.half[i])}, ${signed(delta + data.half[i])}]`],
-      ["", told],
-    ];
-  }
   function tell(one, x, y) {
     if (!one) { el.tip.hidden = true; return; }
     el.tip.replaceChildren(
@@ -94,18 +66,14 @@ function ioflameDifferenceGraph(block) {
     const tree = treeOf(state.shows);
     const { zoom } = state;
     const without = state.shows === "vanished" ? after.name : before.name;
-    const rows = Object.fromEntries(rowsOf(zoom).slice(-4));
     const whose = of(zoom).slice(0, 200);
-    const sides = `${before.name} ${rows[before.name]}; ${after.name} ${rows[after.name]}`;
-    el.status.textContent = state.shows === "merged" ? `${whose}: ${sides}; ${rows.difference}`
-      : `only what ${without} has not: ${us(tree.weight[zoom])} per query${zoom ? ` in ${whose}` : ""}`;
+    el.status.textContent = state.shows === "merged" ? `${whose}: ${lineOf(zoom)}`
+      : `only what ${without} has not: ${cost(tree.weight[zoom])}${zoom ? ` in ${whose}` : ""}`;
     el.reset.disabled = !zoom;
     for (const button of toggles) button.setAttribute("aria-pressed", String(button.dataset.shows === state.shows));
     showSearch(state, search.problem);
     const hits = search.matches && ioflameCore.matchingNodes(tree, (i) => name[i] >= 0 && search.matches[name[i]]);
-    const matched = (side) => us(own(side).reduce((sum, part, i) => sum + (hits[i] ? part : 0), 0));
-    const hit = () => (hits.includes(1) ? `matched ${matched(0)} \u2192 ${matched(1)} per query` : "no frame matches");
-    el.found.textContent = search.matches ? hit() : search.problem;
+    el.found.textContent = search.matches ? matched(hits, parent) : search.problem;
     const drawn = graph.boxes.filter((one) => !one.above).length;
     el.drawn.textContent = `${ioflameCore.group(drawn)} of ${ioflameCore.group(count)} frames are drawn.`;
   }

@@ -14,6 +14,7 @@
   const own = Float64Array.from(weight);
   for (let i = 1; i < count; i++) own[parent[i]] -= weight[i];
 
+  const two = data.difference ? ioflameTwoSides(data.difference) : null; // of a drawing of two sides
   const nameOf = (i) => data.names[data.name[i]];
   const cost = data.usPerQuery;
   const usOf = (part) => (cost === null ? "" : `${((cost * part) / weight[0]).toFixed(3)} us per query`);
@@ -73,7 +74,7 @@
   );
   const drawn = html("p", { class: "drawn" });
   const foot = html(
-    "div", { class: "ui foot" }, drawn,
+    "div", { class: "ui foot" }, drawn, ...(data.notes ?? []).map((text) => html("p", {}, text)),
     html(
       "p", {},
       "click or Enter: zoom \u00b7 Esc: reset \u00b7 arrows: walk \u00b7 Ctrl-F, F3 or /: search \u00b7 "
@@ -128,7 +129,7 @@
       const text = labelOf(nameOf(box.node), data.forms[data.name[box.node]], box.width - 6);
       if (g.label.textContent !== text) g.label.textContent = text;
       build(g, {
-        "aria-label": `${nameOf(box.node)}, ${percent(weight[box.node], weight[0])} of all`,
+        "aria-label": `${nameOf(box.node)}, ${two?.lineOf(box.node) ?? `${percent(weight[box.node], weight[0])} of all`}`,
         "aria-level": data.depth[box.node] + 1, tabindex: box.node === tabStop ? "0" : "-1",
       });
       if (!g.parentNode) frames.append(g);
@@ -160,15 +161,17 @@
     resetButton.disabled = view === 0;
     const shares = new Float64Array(keys.length);
     for (let i = view; i < end[view]; i++) shares[data.category[i]] += own[i];
-    keysOf.textContent = view ? "share of view:" : "share of all:";
+    keysOf.textContent = two ? "frames:" : view ? "share of view:" : "share of all:";
     keys.forEach(({ key, share }, index) => {
-      share.textContent = view ? percent(shares[index], whole) : `${data.categories[index][2]} %`;
+      const figure = data.categories[index][2];
+      share.textContent = two ? figure : view ? percent(shares[index], whole) : `${figure} %`;
       build(key, { "aria-pressed": state.category === index });
     });
     zoomed.replaceChildren();
     if (view) {
       const us = usOf(whole) && `, ${usOf(whole)}`;
-      zoomed.append("view: ", html("b", {}, nameOf(view).slice(0, 300)), `, ${percent(whole, weight[0])} of all${us}`);
+      const told = two?.lineOf(view) ?? `${percent(whole, weight[0])} of all${us}`;
+      zoomed.append("view: ", html("b", {}, nameOf(view).slice(0, 300)), `, ${told}`);
     }
     const nodes = end[view] - view + data.depth[view];
     const of = view ? " of the view" : "";
@@ -178,7 +181,8 @@
         + `${data.minWidth} px are not: they hold ${percent(leftOut, whole)}${of || " of the weight"}, `
         + "which stays in every total.";
     showSearch(state, found.problem);
-    foundText.textContent = ioflameCore.foundText(found, matchedWeight(view), matchedWeight(0), whole, weight[0], usOf);
+    foundText.textContent = two && hits ? two.matched(hits, parent)
+      : ioflameCore.foundText(found, matchedWeight(view), matchedWeight(0), whole, weight[0], usOf);
   }
 
   function matchedWeight(view) {
@@ -195,6 +199,7 @@
 
   // ---- tooltip -----------------------------------------------------------------------------------------------
   function describe(i) {
+    if (two) return two.rowsOf(i);
     const all = `${percent(weight[i], weight[0])} of all`;
     const inView = state.zoom && i >= state.zoom && i < end[state.zoom];
     const self = `${percent(Math.max(0, own[i]), weight[0])} of all (${exact(exactOwn(i))})`;

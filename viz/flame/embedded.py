@@ -28,7 +28,7 @@ from typing import Any
 
 from viz.flame.layout import shorter_forms
 from viz.flame.stacks import OTHER
-from viz.flame.tree import FrameTree
+from viz.flame.tree import DrawnTree, FrameTree
 from viz.printable import printable
 
 __all__ = ("FORMAT", "json_text", "named", "pack", "tree_columns")
@@ -38,7 +38,7 @@ FORMAT = 2
 _LARGEST_SAFE = 2**53 - 1  # the largest integer that a JavaScript number holds with all below it
 
 
-def tree_columns(tree: FrameTree) -> dict[str, Any]:
+def tree_columns(tree: DrawnTree) -> dict[str, Any]:
     """The columns of `tree` for an SVG file."""
     names = sorted(set(tree.name))
     number = {name: index for index, name in enumerate(names)}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ground.text.columns import cells
-from viz.flame.tree import FrameTree
+from viz.flame.tree import DrawnTree
 
 __all__ = ("Box", "fit", "layout", "shorter_forms")
 
@@ -27,7 +27,7 @@ class Box:
     width: float
 
 
-def layout(tree: FrameTree, width: float, least: float) -> tuple[list[Box], int]:
+def layout(tree: DrawnTree, width: float, least: float) -> tuple[list[Box], int]:
     """The boxes of the whole tree that are at least `least` wide, and the weight in those that are not."""
     boxes: list[Box] = []
     left_out, node = 0, 0

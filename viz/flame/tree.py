@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import repeat, takewhile
 from operator import itemgetter
+from typing import Protocol
 
 from ground.errors import MeasurementError
 from viz.flame.stacks import OTHER, Stack
 
-__all__ = ("FrameTree",)
+__all__ = ("DrawnTree", "FrameTree")
+
+
+class DrawnTree(Protocol):
+    """The columns that a drawing needs, depth-first, the whole first: weight is a node's with all below it, and the
+    nodes below node `i` are `i + 1 .. end[i] - 1`."""
+
+    name: list[str]
+    depth: list[int]
+    end: list[int]
+    weight: list[int]
+    category: list[int]
+    categories: list[str]
+    samples: list[int] | None
+
+    def __len__(self) -> int: ...
+
+    @property
+    def total(self) -> int: ...
 
 
 class FrameTree:

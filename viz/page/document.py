@@ -21,7 +21,7 @@ __all__ = ("page", "write_page")
 
 _SCRIPTS = (
     "flame_core.js", "dom.js", "profile.js", "views.js", "canvas.js", "save.js", "function_table.js",
-    "flame_controls.js", "difference_graph.js", "plots.js", "page.js",
+    "flame_controls.js", "two_sides.js", "difference_graph.js", "plots.js", "page.js",
 )  # fmt: skip
 # Before first paint, so that a dark page never flashes white.
 _EARLY = (

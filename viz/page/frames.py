@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from ground.results.frame_differences import FrameDifferences
+from viz.flame.difference import PER_QUERY, packed, rule_words
 from viz.flame.embedded import json_text, named
+from viz.page.document import page
 from viz.page.rendering import render, table
 from viz.printable import printable
 
-__all__ = ("frames_compared",)
+__all__ = ("frames_compared", "render_two")
 
 _RULES = {
     "canonical": "spelled otherwise",
@@ -23,23 +26,26 @@ _RULES = {
 _FUNCTIONS = 20
 
 
-def frames_compared(found: FrameDifferences) -> Markup:
-    """The flame graph, its legend, the explanation, what moved, what was matched, functions that differ."""
+def frames_compared(found: FrameDifferences, unit: str = PER_QUERY) -> Markup:
+    """The flame graph, its legend, the explanation, what moved, what was matched, functions that differ.
+
+    unit: of the costs
+    """
     base, arm = (printable(side.name) for side in found.sides)
     levels = [
         [one.below, one.object, one.why, f"{one.before:.3f}", f"{one.after:.3f}"]
         for one in found.levels
         if max(one.before, one.after) >= 0.001 * max(found.nodes.before[0], found.nodes.after[0])
     ]
-    heads = ("below", "object", "why", f"{base} us/query", f"{arm} us/query")
+    heads = ("below", "object", "why", f"{base}, {unit}", f"{arm}, {unit}")
     return Markup("").join(
         (
             render(
-                "frames.html", found=found, base=base, arm=arm, legend=_legend(found),
-                data=Markup(json_text(_packed(found, base, arm))), rules=_RULES,
+                "frames.html", found=found, base=base, arm=arm, legend=_legend(found, unit), unit=unit,
+                data=Markup(json_text(_data(found, unit))), rules=_RULES,
                 graph=bool(found.nodes.before[0] or found.nodes.after[0]),
             ),
-            _functions(found, base, arm),
+            _functions(found, base, arm, unit),
             _matches(found),
             table("Not told apart: one side has no names there, or inlined what the other did not", heads, levels,
                   "numbers second-left") if levels else Markup(""),
@@ -47,47 +53,36 @@ def frames_compared(found: FrameDifferences) -> Markup:
     )  # fmt: skip
 
 
-def _packed(found: FrameDifferences, base: str, arm: str) -> dict[str, Any]:
-    nodes = found.nodes
-    return {
-        **named([printable(name) for name in found.names]),
-        "objects": [printable(name) for name in found.objects],
-        "sides": [{"name": base}, {"name": arm}],
-        "title": f"{arm} against {base}: CPU us per query",
-        "leastSamples": found.rule.least_samples,
-        "depth": nodes.depth,
-        "name": nodes.name,
-        "object": nodes.object,
-        "us": [nodes.before, nodes.after],
-        "half": nodes.half,
-        "samples": [nodes.samples_before, nodes.samples_after],
-        "different": nodes.different,
-    }
+def render_two(found: FrameDifferences, unit: str, title: str, notes: Sequence[str]) -> str:
+    """A page of two profiles that belong to no comparison. notes: what is to be known first"""
+    content = render("two_profiles.html", title=title, notes=notes, frames=frames_compared(found, unit))
+    return page(title, content)
 
 
-def _legend(found: FrameDifferences) -> list[str]:
-    rule, (base, arm) = found.rule, found.sides
-    effect = (
-        f"{100 * rule.session_effect:.1f} % are allowed for what sessions differ by: there are too few to tell "
-        f"({base.sessions} of {base.name}, {arm.sessions} of {arm.name})"
-        if rule.session_effect_assumed
-        else f"sessions ({base.sessions} and {arm.sessions}) differ by {100 * rule.session_effect:.1f} % of a cost"
-    )
-    smallest = (
-        "no frame was seen often enough" if rule.smallest_node is None else f"{rule.smallest_node:.3f} us per query"
-    )
+def _legend(found: FrameDifferences, unit: str) -> list[str]:
+    base, arm = found.sides
+    colour, *intervals = rule_words(found, unit)
     return [
-        f"A frame has colour where the interval of its difference leaves zero, all {rule.node_tests:,} frames at once "
-        f"({100 * rule.alpha:.0f} % for any colour at all where nothing differs), and both sides together have "
-        f"{rule.least_samples} samples or more. The smallest difference that could have colour: {smallest}.",
-        f"Width: the mean of both sides. Intervals: seconds within sessions; {effect}.",
-        f"Frames that {arm.name} has no more: {found.totals.vanished:.3f} us per query, "
+        colour,
+        " ".join(["Width: the mean of both sides.", *intervals]),
+        f"Frames that {arm.name} has no more: {found.totals.vanished:.3f} {unit}, "
         f"{found.totals.vanished_nodes:,} of them different; frames that {base.name} has not: "
-        f"{found.totals.new:.3f} us per query, {found.totals.new_nodes:,} of them different.",
+        f"{found.totals.new:.3f} {unit}, {found.totals.new_nodes:,} of them different.",
     ]
 
 
-def _functions(found: FrameDifferences, base: str, arm: str) -> Markup:
+def _data(found: FrameDifferences, unit: str) -> dict[str, Any]:
+    base, arm = (printable(side.name) for side in found.sides)
+    return {
+        **named([printable(name) for name in found.names]),
+        **packed(found, unit),
+        "title": f"{arm} against {base}: CPU, {unit}",
+        "depth": found.nodes.depth,
+        "name": found.nodes.name,
+    }
+
+
+def _functions(found: FrameDifferences, base: str, arm: str, unit: str) -> Markup:
     rows: list[list[str]] = []
     for one in found.functions:
         if not (one.total.different or one.own.different) or len(rows) == _FUNCTIONS:
@@ -102,9 +97,14 @@ def _functions(found: FrameDifferences, base: str, arm: str) -> Markup:
         return Markup("")
     heads = ("function", "", base, arm, "difference", "95 % of all at once", "n")
     smallest = found.rule.smallest_function
+    if found.rule.by == "share":
+        return table(
+            "Functions that differ", (*heads[:5], heads[6]), [[*row[:5], row[6]] for row in rows],
+            "numbers second-left places", f"{unit}, wherever it is called.",
+        )  # fmt: skip
     legend = (
-        f"us per query, wherever it is called; the interval holds for all {found.rule.function_tests:,} figures of "
-        f"functions at once. The smallest that could be here: {smallest or 0:.3f} us per query."
+        f"{unit}, wherever it is called; the interval holds for all {found.rule.function_tests:,} figures of "
+        f"functions at once. The smallest that could be here: {smallest or 0:.3f} {unit}."
     )
     return table("Functions that differ", heads, rows, "numbers second-left places", legend)
 

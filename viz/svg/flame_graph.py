@@ -10,7 +10,7 @@ The same stacks and options give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,12 +23,14 @@ from viz.flame.embedded import json_text, tree_columns
 from viz.flame.layout import layout
 from viz.flame.palette import THEMES, Theme, fills, variables
 from viz.flame.stacks import Stack
-from viz.flame.tree import FrameTree
+from viz.flame.tree import DrawnTree, FrameTree
 from viz.printable import printable
 from viz.svg.static import LEAST_PX, MARGIN, ROW, WIDTH, Key, draw_foot, draw_frames, draw_head
 from viz.weights import exact_weight, percentages, scaled_weight
 
-__all__ = ("FlamegraphOptions", "flamegraph", "write_flamegraph")
+__all__ = ("FlamegraphOptions", "drawing", "flamegraph", "write_flamegraph")
+
+_SCRIPTS = ("flame_core.js", "two_sides.js", "svg_flame_graph.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class FlamegraphOptions:
     categories:    (name, label) in the order of legend and colours; those met in the stacks are added.
                    A category without a stack stays in the legend with 0.00 %
     us_per_query:  CPU us of one query over the whole profile (cpuPer); gives each frame its us per query
+    notes:         below the frames: how the drawing is to be read
     width:         of the drawing in px; with scripts it takes the width of the window
     min_width_px:  frames narrower than this are not drawn; their weight stays in every total
     """
@@ -50,6 +53,7 @@ class FlamegraphOptions:
     unit: str = "ns"
     subtitle: str = ""
     warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
     categories: Sequence[tuple[str, str]] = ()
     us_per_query: float | None = None
     min_width_px: float = LEAST_PX
@@ -67,17 +71,37 @@ def flamegraph(stacks: Iterable[Stack], options: FlamegraphOptions) -> str:
     tree = FrameTree(stacks, tuple(labels))
     shares = percentages(tree.category_weights())
     keys = [Key(name, labels.get(name, ""), share) for name, share in zip(tree.categories, shares, strict=True)]
+    fills_of = partial(fills, tree.categories)
+    return drawing(tree, keys, options, "share of all:", partial(_hover, tree, options), fills_of)
+
+
+def drawing(
+    tree: DrawnTree,
+    keys: Sequence[Key],
+    options: FlamegraphOptions,
+    of_keys: str,
+    hover: Callable[[int], str],
+    fills_of: Callable[[Theme], Sequence[str]],
+    **more: object,
+) -> str:
+    """The text of the SVG file of a tree.
+
+    keys, of_keys: the legend, and what its figures are; hover: what is told of a node; fills_of: the colour of each
+    category in a theme; more: what else the script reads
+    """
     boxes, left_out = layout(tree, options.width - 2 * MARGIN, options.min_width_px)
     rows = 1 + max(tree.depth[box.node] for box in boxes)
     title, subtitle = printable(options.title), printable(options.subtitle)
     warnings = [printable(warning) for warning in options.warnings]
-    head, top = draw_head(title, subtitle, warnings, keys, options.width)
-    frames = draw_frames(tree, boxes, top + rows * ROW, partial(_hover, tree, options))
-    foot, height = draw_foot(tree, len(boxes), left_out, options.min_width_px, top + rows * ROW)
+    notes = [printable(note) for note in options.notes]
+    head, top = draw_head(title, subtitle, warnings, keys, options.width, of_keys)
+    frames = draw_frames(tree, boxes, top + rows * ROW, hover)
+    foot, height = draw_foot(tree, len(boxes), left_out, options.min_width_px, top + rows * ROW, notes, options.width)
     data = {
         "title": title,
         "subtitle": subtitle,
         "warnings": warnings,
+        **({"notes": notes} if notes else {}),
         "unit": printable(options.unit),
         "usPerQuery": options.us_per_query,
         "minWidth": options.min_width_px,
@@ -85,22 +109,25 @@ def flamegraph(stacks: Iterable[Stack], options: FlamegraphOptions) -> str:
         "margin": MARGIN,
         "categories": [[key.name, key.label, key.share] for key in keys],
         **tree_columns(tree),
+        **more,
     }
+    light, dark = (_colours(theme, fills_of(theme)) for theme in (THEMES["light"], THEMES["dark"]))
+    style = f"\n{light}\n{asset('svg_flame_graph.css')}@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
     return "\n".join(
         [
             '<?xml version="1.0" encoding="UTF-8"?>',
             f'<svg xmlns="http://www.w3.org/2000/svg" class="ioflame" version="1.1"'
             f' width="{options.width}" height="{height}" viewBox="0 0 {options.width} {height}">',
             f"<title>{escape(title)}</title>",
-            f"<style>{_style(tree.categories)}</style>",
+            f"<style>{style}</style>",
             '<rect class="page" width="100%" height="100%"/>',
             *head,
             '<g class="frames">',
             *frames,
             "</g>",
-            foot,
+            *foot,
             f'<script type="application/json" class="data">{json_text(data)}</script>',
-            f"<script><![CDATA[\n{asset('flame_core.js', 'svg_flame_graph.js')}]]></script>",
+            f"<script><![CDATA[\n{asset(*_SCRIPTS)}]]></script>",
             "</svg>\n",
         ]
     )
@@ -120,14 +147,9 @@ def _hover(tree: FrameTree, options: FlamegraphOptions, node: int) -> str:
     return "\n".join(lines)
 
 
-def _style(categories: Sequence[str]) -> str:
-    """svg_flame_graph.css with the colours of both themes; plain fills, for viewers that know no CSS variables."""
-    light, dark = (_colours(theme, categories) for theme in (THEMES["light"], THEMES["dark"]))
-    return f"\n{light}\n{asset('svg_flame_graph.css')}@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-
-
-def _colours(theme: Theme, categories: Sequence[str]) -> str:
+def _colours(theme: Theme, filled: Sequence[str]) -> str:
+    """Plain fills, for viewers that know no CSS variables."""
     lines = [f"svg.ioflame {{ {variables(theme)} }}"]
-    for index, fill in enumerate(fills(categories, theme)):
+    for index, fill in enumerate(filled):
         lines.append(f".c{index} {{ fill: {fill}; background: {fill}; }}")
     return "\n".join(lines)

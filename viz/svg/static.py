@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ground.text.columns import cells
 from viz.flame.layout import Box, fit, shorter_forms
-from viz.flame.tree import FrameTree
+from viz.flame.tree import DrawnTree
 from viz.svg.elements import element, label
 
 __all__ = (
@@ -40,17 +40,23 @@ _LINE = 18  # px, from one line of small text to the next
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A line of the legend; `share` is the printed percentage of all weight."""
+    """A line of the legend; `share` is the printed percentage of all weight, or another figure in `unit`."""
 
     name: str
     label: str
     share: str
+    unit: str = "%"
 
 
 def draw_head(
-    title: str, subtitle: str, warnings: Sequence[str], keys: Sequence[Key], width: int = WIDTH
+    title: str,
+    subtitle: str,
+    warnings: Sequence[str],
+    keys: Sequence[Key],
+    width: int = WIDTH,
+    of_keys: str = "share of all:",
 ) -> tuple[list[Markup], int]:
-    """Title, subtitle, warnings and legend; and where the frames may begin."""
+    """Title, subtitle, warnings and legend; and where the frames may begin. of_keys: what its figures are"""
     lines = [Markup('<g class="static">')]
     y = 26
     for part in _wrap(title, _TITLE_CHAR, width):
@@ -69,10 +75,10 @@ def draw_head(
             y += _LINE
         y += 8
     y += 6
-    lines.append(label("share of all:", MARGIN, y, "small quiet"))
+    lines.append(label(of_keys, MARGIN, y, "small quiet"))
     x = MARGIN + 88.0
     for index, key in enumerate(keys):
-        text = f"{key.name} {key.share} %"
+        text = f"{key.name} {key.share} {key.unit}"
         wide = 17 + cells(text) * _SMALL_CHAR + 16
         if x + wide > width - MARGIN and x > MARGIN:
             x, y = float(MARGIN), y + _LINE
@@ -83,7 +89,7 @@ def draw_head(
     return [*lines, Markup("</g>")], y + 14
 
 
-def draw_frames(tree: FrameTree, boxes: Iterable[Box], floor: int, hover: Callable[[int], str]) -> list[Markup]:
+def draw_frames(tree: DrawnTree, boxes: Iterable[Box], floor: int, hover: Callable[[int], str]) -> list[Markup]:
     """One group for each box, root at the bottom, on `floor`; `hover` gives the title of a node."""
     lines = []
     for box in boxes:
@@ -97,15 +103,25 @@ def draw_frames(tree: FrameTree, boxes: Iterable[Box], floor: int, hover: Callab
     return lines
 
 
-def draw_foot(tree: FrameTree, drawn: int, left_out: int, least: float, floor: int) -> tuple[Markup, int]:
-    """What was left out; and the height of the whole drawing."""
+def draw_foot(
+    tree: DrawnTree,
+    drawn: int,
+    left_out: int,
+    least: float,
+    floor: int,
+    notes: Sequence[str] = (),
+    width: int = WIDTH,
+) -> tuple[list[Markup], int]:
+    """What was left out, and what else is to be said; and the height of the whole drawing."""
     text = f"All {len(tree):,} frames are drawn."
     if drawn < len(tree):
         text = (
             f"{drawn:,} of {len(tree):,} frames are drawn. Those narrower than {least:g} px are not: "
             f"they hold {100 * left_out / tree.total:.2f} % of the weight, which stays in every total."
         )
-    return label(text, MARGIN, floor + 20, "static small quiet"), floor + 32
+    lines = [text, *(part for note in notes for part in _wrap(note, _SMALL_CHAR, width))]
+    labels = [label(line, MARGIN, floor + 20 + place * _LINE, "static small quiet") for place, line in enumerate(lines)]
+    return labels, floor + 32 + (len(lines) - 1) * _LINE
 
 
 def _wrap(text: str, char: float, width: int, indent: int = 0) -> list[str]:
