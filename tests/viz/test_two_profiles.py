@@ -182,7 +182,7 @@ def test_what_makes_no_sense_is_refused(
     monkeypatch.chdir(tmp_path)
     assert main(["flamegraph", *two, *words]) == EXIT_USAGE
     told = capsys.readouterr()
-    assert told.out == "" and says in told.err and "to mend:" in told.err
+    assert told.out == "" and says in told.err and "fix:" in told.err
     assert not list(tmp_path.glob("*.svg")) and not list(tmp_path.glob("*.html"))
 
 
