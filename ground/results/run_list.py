@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from ground.errors import IoflameError, UsageError
@@ -16,7 +15,7 @@ from ground.results.checks import Verdict
 from ground.results.comparison import Comparison, ComparisonRun
 from ground.results.files import Files
 from ground.results.pmp import read_pmp
-from ground.results.record import RunRecord
+from ground.results.record import RunRecord, created_at
 from ground.results.run import open_run
 from ground.results.verdicts import VERDICT, Verdicts
 from ground.system.atomic_files import read_json
@@ -163,6 +162,6 @@ def _of_name(name: str) -> str:
 def _order(run: ListedRun) -> float:
     # By the host's own clock where no zone is told, as names of directories are.
     try:
-        return datetime.fromisoformat(run.created).timestamp()
+        return created_at(run.created).timestamp()
     except (ValueError, OverflowError):
         return 0.0

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import timezone
 from pathlib import Path
 
 from folding.stackfold import categorised_profile
@@ -20,7 +19,7 @@ from ground.results.files import Files
 from ground.results.metrics import window_metrics
 from ground.results.off_cpu import read_wall_clock
 from ground.results.profile import Folded, read_profile
-from ground.results.record import Counters, RunRecord, Window
+from ground.results.record import Counters, RunRecord, Window, created_at
 from ground.results.run import Run, open_run
 from ground.results.store.database import RunTables
 from ground.results.store.ids import FrameTable
@@ -52,8 +51,7 @@ def run_name(created: str, what: str, *identity: object) -> str:
 def utc(created: str) -> str:
     """A time with its zone as the store keeps it: hosts of several zones are on one clock."""
     try:
-        # Python 3.10 reads +02:00 alone.
-        told = datetime.fromisoformat(re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", created))
+        told = created_at(created)
         told = told if told.tzinfo else told.replace(tzinfo=timezone.utc)
         return told.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
     except (ValueError, OverflowError) as error:

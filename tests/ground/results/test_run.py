@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ground.errors import MeasurementError, UsageError
 from ground.results.checks import Check, Verdict, render_checks, worst
 from ground.results.files import Files
-from ground.results.record import SCHEMA, RunRecord, Window
+from ground.results.record import SCHEMA, RunRecord, Window, created_at
 from ground.results.run import Run, check_writable, open_run
 from ground.text.columns import NO_BREAK, fold_line
 from ground.text.moving_line import fitted
@@ -102,3 +102,11 @@ def test_checks_print_one_line_each_with_their_command() -> None:
     assert lines == ["     ok  a       1", "   warn  longer  2; follows; -> do this"]
     assert worst(checks) is Verdict.WARN
     assert worst([]) is Verdict.OK
+
+
+def test_a_time_is_read_with_the_zone_that_records_have() -> None:
+    """`fromisoformat` of Python 3.10 takes +02:00 alone."""
+    zoned = created_at("2026-11-25T20:40:17+0200")
+    assert zoned == created_at("2026-11-25T18:40:17+00:00") and created_at("2026-11-25T20:40:17").tzinfo is None
+    with pytest.raises(ValueError, match="yesterday"):
+        created_at("yesterday")
