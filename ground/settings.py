@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 
-__all__ = ("FrontEnd", "Setting", "given", "worded", "worded_for")
+__all__ = ("FrontEnd", "Setting", "worded", "worded_for")
 
 
 class FrontEnd(Enum):
@@ -98,11 +98,6 @@ _OF_ATTACH = {
     Setting.OUT: "--out",
 }
 _PLACE = re.compile(r"\{([A-Z][A-Z_]+)(?:=([^}]*))?\}")
-
-
-def given(name: Setting | str, text: str) -> str:
-    """What was given, as it was: of a setting, or of an option that is none."""
-    return name.to(text) if isinstance(name, Setting) else f"{name}={text}"
 
 
 def worded(advice: str) -> str:

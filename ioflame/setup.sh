@@ -129,8 +129,10 @@ elsewhere() { # elsewhere PACKAGE...
       'dnf libelf-dev') package=elfutils-libelf-devel ;;
       'dnf pkg-config') package=pkgconf-pkg-config ;;
       *' zlib1g-dev') package=zlib-devel ;;
+      *' libelf-dev') package=libelf-devel ;;
+      *' libleveldb-dev') package=leveldb-devel ;;
+      *' libsnappy-dev') package=snappy-devel ;;
       *' liblmdb-dev') package=lmdb-devel ;;
-      *' lib'*-dev) package=${package%-dev}-devel package=${package/#libleveldb/leveldb} package=${package/#libsnappy/snappy} ;;
       # db_bench is in no package of theirs.
       *' rocksdb-tools') package= ;;
     esac

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from ground.errors import UsageError
-from ground.settings import Setting, given
+from ground.settings import Setting
 from ground.system.cpus import check_cpus
 from ground.text.units import parse_bytes, parse_count
 from ioflame.measure.options import ProfileOptions
@@ -105,12 +105,12 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         threads=number(Setting.THREADS, arguments.threads, int, 1, _MAX_THREADS),
         num_keys=_optional(Setting.NUM_KEYS, arguments.num_keys, parse_count, 1_000, 10**12),
         cache_size=_optional(Setting.CACHE_SIZE, arguments.cache_size, parse_bytes, 1 << 20, 1 << 50),
-        cache_type=_choice(Setting.CACHE_TYPE, arguments.cache_type or cache_types[0], cache_types),
+        cache_type=choice(Setting.CACHE_TYPE, arguments.cache_type or cache_types[0], cache_types),
         memory_limit=_optional(Setting.MEMORY_LIMIT, arguments.memory_limit, parse_bytes, 1 << 20, 1 << 50),
         duration=_optional(Setting.DURATION, arguments.duration, int, 1, 86_400),
         event=event_name(arguments.event),
         frequency=number(Setting.FREQ, arguments.freq, int, 1, _MAX_FREQUENCY),
-        callgraph=_choice(Setting.CALLGRAPH, arguments.callgraph, CALLGRAPHS),
+        callgraph=choice(Setting.CALLGRAPH, arguments.callgraph, CALLGRAPHS),
         out=Path(arguments.out).absolute(),
         quiet=arguments.quiet,
         allow_host_changes=arguments.allow_host_changes,
@@ -128,13 +128,11 @@ def number(name: Setting | str, text: str, parse: Callable[[str], int], least: i
     except ValueError as error:
         words = str(error) if parse is not int else f"{text!r} is not a whole number"
         raise UsageError(
-            f"{given(name, text)}: {words}", means="nothing was started", mend=given(name, f"<{least}..{most}>")
+            f"{name}={text}: {words}", means="nothing was started", mend=f"{name}=<{least}..{most}>"
         ) from None
     if not least <= value <= most:
         raise UsageError(
-            f"{given(name, text)} is out of range",
-            means="nothing was started",
-            mend=given(name, f"<{least}..{most}>"),
+            f"{name}={text} is out of range", means="nothing was started", mend=f"{name}=<{least}..{most}>"
         )
     return value
 
@@ -168,9 +166,10 @@ def collectors(text: str) -> tuple[str, ...] | None:
     return tuple(name for name in INSTRUMENTS if name in asked) if asked else None
 
 
-def _choice(name: Setting, text: str, known: tuple[str, ...]) -> str:
+def choice(name: Setting | str, text: str, known: Sequence[str]) -> str:
+    """One of `known`; UsageError, which calls it `name`, where it is none of them."""
     if text not in known:
-        raise UsageError(f"{name.to(text)} is not known", means="nothing was started", mend=name.to("|".join(known)))
+        raise UsageError(f"{name}={text} is not known", means="nothing was started", mend=f"{name}={'|'.join(known)}")
     return text
 
 

@@ -23,11 +23,11 @@ from ground.results.differences import Outcome
 from ground.results.metrics import DECIDING
 from ground.results.run import open_run
 from ground.results.verdicts import VERDICT
-from ground.settings import Setting, given
+from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.analysis.compare.runs import compare_runs
-from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.arguments import Commands, add_profile_arguments, choice, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
 from ioflame.measure.compare.arms import TWIN, resolve_arms
 from ioflame.measure.compare.conduct import conduct, planned, resumed
@@ -197,8 +197,8 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         arms=tuple(asked),
         factor=factor,
         null=bool(arguments.null),
-        schedule=_choice(Setting.SCHEDULE, arguments.schedule, _SCHEDULES),
-        tree=_choice("TREE", arguments.tree, ("shared", "own")),
+        schedule=arguments.schedule and choice(Setting.SCHEDULE, arguments.schedule, _SCHEDULES),
+        tree=arguments.tree and choice("TREE", arguments.tree, ("shared", "own")),
         delta=_part(arguments.delta),
         sessions=_whole(Setting.SESSIONS, arguments.sessions, 1, 16),
         blocks=_whole(Setting.BLOCKS, arguments.blocks, 1, 1000) if arguments.blocks else None,
@@ -257,17 +257,9 @@ def _with(arguments: argparse.Namespace, **changed: str) -> argparse.Namespace:
     return one
 
 
-def _choice(name: Setting | str, text: str, known: Sequence[str]) -> str:
-    if text and text not in known:
-        raise UsageError(
-            f"{given(name, text)} is not known", means="nothing was started", mend=given(name, "|".join(known))
-        )
-    return text
-
-
 def _whole(name: Setting | str, text: str, least: int, most: int) -> int:
     if not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= most:
-        raise UsageError(f"{given(name, text)} is no number from {least} to {most}", means="nothing was started")
+        raise UsageError(f"{name}={text} is no number from {least} to {most}", means="nothing was started")
     return int(text)
 
 

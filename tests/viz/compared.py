@@ -55,18 +55,23 @@ def frames(directory: Path, more: Mapping[str, int] | None = None, sessions: int
     return compare_frames(sides, directory / "frames.json")
 
 
+def sample_lines(of: str, stack: str, program: str) -> list[str]:
+    """One sample as perf script prints it. of: comm, process, CPU and time; stack: folded, `_[k]` marks the kernel"""
+    lines = [f"{of}:   1000000 cpu-clock: "]
+    for frame in reversed(stack.split(";")):
+        where = "[kernel.kallsyms]" if frame.endswith("_[k]") else program
+        lines.append(f"\t 401136 {frame.removesuffix('_[k]')} ({where})")
+    return [*lines, ""]
+
+
 def fold(rates: Mapping[str, int], dice: random.Random, profile: Path) -> None:
     """Five seconds of samples, so many a second but for chance."""
-    lines = []
+    lines: list[str] = []
     for second in range(5):
         for stack, rate in rates.items():
             seen = max(0, round(dice.gauss(rate, math.sqrt(rate))))
             for sample in range(seen):
-                lines.append(f"db_bench 1/1 [000] {second}.{sample:06}:   1000000 cpu-clock: ")
-                for frame in reversed(stack.split(";")):
-                    of = "[kernel.kallsyms]" if frame.endswith("_[k]") else "/a/libeng.so.1"
-                    lines.append(f"\t 401136 {frame.removesuffix('_[k]')} ({of})")
-                lines.append("")
+                lines += sample_lines(f"db_bench 1/1 [000] {second}.{sample:06}", stack, "/a/libeng.so.1")
     text = "\n".join([*lines, ""]).encode()
     run_stackfold(["--kernel", "--slice-ms", "1000", "-"], profile, "rocksdb", data=text).require("stackfold")
 

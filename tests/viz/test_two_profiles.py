@@ -20,6 +20,7 @@ from ioflame.cli import main
 from ioflame.present.two_profiles import compare_two
 from tests.folding.recordings import record
 from tests.programs import FRAMES, compiled
+from tests.viz.compared import sample_lines
 from tests.viz.test_report_command import profiled
 from viz.flame.difference import PER_QUERY, SHARE, DifferenceTree, rows_of
 from viz.svg.difference import difference_graph
@@ -37,11 +38,7 @@ def script(samples: Mapping[str, int], path: Path) -> str:
     lines = []
     for stack, count in samples.items():
         for place in range(count):
-            lines.append(f"prog 1/1 [000] {place // 1000}.{place % 1000:06}:   1000000 cpu-clock: ")
-            for frame in reversed(stack.split(";")):
-                of = "[kernel.kallsyms]" if frame.endswith("_[k]") else "/a/prog"
-                lines.append(f"\t 401136 {frame.removesuffix('_[k]')} ({of})")
-            lines.append("")
+            lines += sample_lines(f"prog 1/1 [000] {place // 1000}.{place % 1000:06}", stack, "/a/prog")
     path.write_text("\n".join([*lines, ""]))
     return str(path)
 

@@ -69,8 +69,9 @@ class DifferenceTree:
                 below[above[node]] += self.weight[node]
         if not self.weight[0]:
             raise MeasurementError("no stack with any weight: there is nothing to draw", means="both sides are empty")
-        kinds = _kinds(found, unit)
-        places = [_place(found, node) for node in range(len(self.depth))]
+        half = _largest(found) / 2
+        kinds = _kinds(found, f"{half:.3g} {unit}")
+        places = [_place(found, node, half) for node in range(len(self.depth))]
         counts = Counter(places)
         met = sorted({0, *counts})
         self.kinds = [(kinds[place], counts[place]) for place in met]
@@ -91,9 +92,9 @@ def _largest(found: FrameDifferences) -> float:
     return max((abs(after - before) for before, after, different in columns if different), default=0.0)
 
 
-def _kinds(found: FrameDifferences, unit: str) -> list[Kind]:
+def _kinds(found: FrameDifferences, half: str) -> list[Kind]:
+    """half: of the largest difference, with its unit"""
     base, arm = (printable(side.name) for side in found.sides)
-    half = f"{_largest(found) / 2:.3g} {unit}"
     some = [tuple(round(_GREY + (channel - _GREY) * _SOME) for channel in end) for end in (_MORE, _LESS)]
     return [
         Kind("no difference seen", "its interval holds zero, or there are too few samples", None),
@@ -106,8 +107,8 @@ def _kinds(found: FrameDifferences, unit: str) -> list[Kind]:
     ]
 
 
-def _place(found: FrameDifferences, node: int) -> int:
-    """Of a node's colour in `_kinds`."""
+def _place(found: FrameDifferences, node: int, half: float) -> int:
+    """Of a node's colour in `_kinds`; half: of the largest difference"""
     nodes = found.nodes
     if not nodes.different[node]:
         return 0
@@ -115,7 +116,7 @@ def _place(found: FrameDifferences, node: int) -> int:
     if seen != "both":
         return 5 if seen == "new" else 6
     delta = nodes.after[node] - nodes.before[node]
-    return (1 if delta > 0 else 3) + (abs(delta) >= _largest(found) / 2)
+    return (1 if delta > 0 else 3) + (abs(delta) >= half)
 
 
 def _seen(found: FrameDifferences, node: int) -> str:
