@@ -110,7 +110,7 @@ class Schedule(Windows):
         deadline = time.monotonic() + bound
         faults: list[int] = []
         before = self._probe.minor_faults()
-        missing = ["QPS was not flat"]
+        missing = ["QPS was still changing"]
         with self._reporter.stage("warm-up: until cache, page faults and QPS are steady", bound):
             while missing and time.monotonic() < deadline:
                 self._step()

@@ -27,7 +27,7 @@ def what_is_missing(rates: Sequence[int], faults: Sequence[int], read_bytes: int
     if read_bytes < CACHE_FILLS * cache_size:
         missing.append(f"the cache was filled {read_bytes / cache_size:.1f} times")
     if len(seconds) < _FLAT_SECONDS or _spread(seconds) > _FLAT_SPREAD:
-        missing.append("QPS was not flat")
+        missing.append("QPS was still changing")
     queries = sum(seconds)
     if len(faulted) < _FLAT_SECONDS or (sum(faulted) > _FAULTS_PER_QUERY * queries and _spread(faulted) > _FLAT_SPREAD):
         missing.append("page faults were not rare or steady")

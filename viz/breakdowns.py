@@ -51,7 +51,7 @@ def against_base(
             continue
         sides = ["-" if row.name in lacks[name] else f"{us:.3f}" for name, us in ((base, row.base), (build, row.arm))]
         change = f"{row.change:+.3f}"
-        interval, said = f"[{row.low:+.3f}, {row.high:+.3f}]", "seen" if row.seen else "none seen"
+        interval, said = f"[{row.low:+.3f}, {row.high:+.3f}]", "significant" if row.seen else "not significant"
         if sessions < 2:
             interval, said = "", "?"
         said = moved.get(row.name, said)

@@ -15,7 +15,7 @@ from viz.weights import percentages
 
 __all__ = ("baselines_table", "changes_table", "checks_tables", "profiles_legend", "shares_table", "writes_table")
 
-NO_DIFFERENCE = "none seen"
+NO_DIFFERENCE = "not significant"
 # Of the bytes read from the device; more is said beside the figure.
 _FOREIGN = 0.05
 
@@ -60,7 +60,7 @@ def changes_table(names: Sequence[str], pairs: Sequence[tuple[str, str, Mapping[
         "Differences between cells, % of the first",
         ("from", "to", *names),
         [[first, last, *(_change(changes.get(name)) for name in names)] for first, last, changes in pairs],
-        f"{NO_DIFFERENCE}: the 95 % interval of the difference holds zero; -: too few seconds for an interval; "
+        f"{NO_DIFFERENCE}: the 95 % interval of the difference includes zero; -: too few seconds for an interval; "
         "?: fio's own runs differ by as much, so it may be the device or the host and not the cell",
     )
 

@@ -31,7 +31,7 @@ class Spread:
     """
 
     about: str = ""
-    called: tuple[str, str] = ("quarter", "three quarters")
+    called: tuple[str, str] = ("25th percentile", "75th percentile")
     columns: tuple[str, str] = ("q1", "q3")
     explained: bool = False
     beside: str = "Where the CPU goes"
@@ -47,7 +47,7 @@ class ExperimentView:
     charted:           columns that have a chart
     relative:          tables against a base, by what they are of
     builds:            facts of each build, by name
-    amiss:             what failed; notes: what else has to be known
+    failed:            checks and steps that failed; notes: what else has to be known
     """
 
     title: str
@@ -64,6 +64,6 @@ class ExperimentView:
     breakdowns: Sequence[Breakdown] = ()
     runs: Sequence[MadeRun] = ()
     builds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    amiss: Sequence[str] = ()
+    failed: Sequence[str] = ()
     notes: Sequence[str] = ()
     cannot: str = ""

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ground.results.categories import Categories
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, WINDOW_COLUMNS_UNCOUNTED, metrics_of
 from ground.results.off_cpu import STATES, OffCpu, Thread, WallClock
-from ground.results.record import RunRecord
+from ground.results.record import ObserverCost, RunRecord
 
 __all__ = (
     "FIRST",
     "HEADLINE",
     "CannotBeError",
     "StateTime",
+    "cost_cells",
+    "engine_words",
     "interval_text",
     "left_out",
+    "other_words",
     "schedstat_is_above",
     "states_of_working",
+    "watching_words",
     "where_it_goes",
     "window_rows",
 )
@@ -26,6 +31,10 @@ __all__ = (
 # Figures that are shown of each run, with their forms; and those of them that are read first.
 HEADLINE = tuple((name, one.form_with_unit) for name, one in METRICS.items() if one.headline)
 FIRST = tuple(name for name, one in METRICS.items() if one.first)
+
+
+# Parts of `other` that are named.
+_PARTS_NAMED = 4
 
 
 class CannotBeError(Exception):
@@ -47,6 +56,39 @@ def where_it_goes(record: RunRecord) -> str:
     """The head of the tables of categories."""
     counted = record.target is None or bool(record.target.count)
     return "Where the CPU of one query goes" if counted else "Where the CPU goes"
+
+
+def engine_words(record: RunRecord) -> str:
+    """The build, and what makes it unfit to be measured."""
+    slow = " (assertions on: slower than a release build)" if record.tools.get("engine_assertions") == "yes" else ""
+    return record.build + slow
+
+
+def other_words(owner: Categories) -> str:
+    """What `other` mostly is, by the parts view; "" where it has no weight or that is not known."""
+    other = owner.rows[-1]
+    if not other.weight or not owner.other_parts:
+        return ""
+    named = ", ".join(
+        f"{part.label or part.name} {100 * part.weight / other.weight:.0f} %"
+        for part in owner.other_parts[:_PARTS_NAMED]
+    )
+    return f"other, {other.share:.1f} % of the CPU, is mostly: {named}"
+
+
+def watching_words(costs: Sequence[ObserverCost]) -> str:
+    """What watching did to QPS: a figure only where its interval leaves none."""
+    seen = [cost for cost in costs if not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high]
+    none = ", ".join(cost.kind for cost in costs if cost not in seen)
+    some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(cost_cells, seen))
+    return "QPS while watched: " + "; ".join(filter(None, [some, f"no measurable effect: {none}" if none else ""]))
+
+
+def cost_cells(cost: ObserverCost) -> list[str]:
+    """The observer, its effect on QPS, and the interval."""
+    ratio = cost.qps_ratio
+    percent = [f"{100 * (value - 1):+.1f}%" for value in (ratio.estimate, ratio.low, ratio.high)]
+    return [cost.kind, percent[0], f"{percent[1]} to {percent[2]}"]
 
 
 def interval_text(form: str, interval: Interval, between: str) -> str:

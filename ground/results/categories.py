@@ -9,7 +9,7 @@ from ground.results.files import Files
 from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
-__all__ = ("Categories", "Category", "OtherFrame", "read_categories", "views_in")
+__all__ = ("Categories", "Category", "OtherFrame", "OtherPart", "read_categories", "views_in")
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,21 @@ class OtherFrame:
 
 
 @dataclass(frozen=True)
+class OtherPart:
+    """What of `other` is in one row of the parts view."""
+
+    name: str
+    label: str
+    weight: int
+
+
+@dataclass(frozen=True)
 class Categories:
     """`categories.json`: a whole view of one profile, its rows in the rules' order, `other` last.
 
     rules_checked: engine versions the rules were checked with
     description: what the view tells, as its rules say it
+    other_parts: what `other` is by the parts view, the heaviest first; empty where the rules have no such view
     slices: the weight of each row, in the rows' order, in each second of the window; empty where it is not known
     """
 
@@ -54,6 +64,7 @@ class Categories:
     other_frames: list[OtherFrame]
     slices: list[list[int]] = field(default_factory=list)
     description: str = ""
+    other_parts: list[OtherPart] = field(default_factory=list)
 
 
 def read_categories(directory: Path, view: str = "owner") -> Categories:

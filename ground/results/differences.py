@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ground.results.metrics import METRICS
+
 __all__ = (
     "MARKS",
     "Agreement",
@@ -37,6 +39,11 @@ class Outcome(str, Enum):
     UNDECIDED = "undecided"
     NOT_COMPARABLE = "not comparable"
 
+
+# Minutes of measuring beyond which nobody waits for a verdict.
+_MOST_MINUTES = 480
+# As a share of the base.
+_WIDEST_BOUND = 0.2
 
 # One mark a cell; what bars a verdict leaves the cell as doubtful as one that is undecided.
 MARKS = {
@@ -150,12 +157,17 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        """One of the five, with what belongs to it: `same within 2 %`, `undecided (12 more blocks, about 5 min)`."""
+        """One of the five, with what belongs to it: `same within 2 %`, `undecided (12 more blocks, about 5 min)`.
+
+        What would take longer than a working day is not promised in minutes.
+        """
         if self.outcome is Outcome.SAME:
             return f"same within {percent(self.delta)}"
         if self.outcome is Outcome.NOT_COMPARABLE:
             return f"not comparable ({'; '.join(self.why)})"
         if self.outcome is Outcome.UNDECIDED:
+            if self.more_minutes is not None and self.more_minutes > _MOST_MINUTES:
+                return f"undecided ({'; '.join((*self.why, 'cannot be decided on this host today'))})"
             more = (
                 "" if self.more_blocks is None else f"{self.more_blocks} more blocks, about {self.more_minutes:.0f} min"
             )
@@ -164,10 +176,33 @@ class Decision:
 
     @property
     def bound(self) -> str:
-        """`no difference larger than 3.1 %`, which stands beside every verdict; "" where there is no interval."""
+        """`no difference larger than 3.1 %`; "" where there is no interval, or a bound so wide that it says nothing."""
         found = self.difference
+        if found is None or found.no_larger_than > _WIDEST_BOUND:
+            return ""
         # Rounded up: what is said to be the largest must not be too small.
-        return f"no difference larger than {percent(math.ceil(1000 * found.no_larger_than) / 1000)}" if found else ""
+        return f"no difference larger than {percent(math.ceil(1000 * found.no_larger_than) / 1000)}"
+
+    @property
+    def size(self) -> str:
+        """`48.6 % worse (8.7 to 103 %)` of what has a direction for sure, `+3.1 % (-0.2 to +6.4 %)` of the rest; "" where
+        there is no difference."""
+        found = self.difference
+        if found is None:
+            return ""
+        change, *ends = (100 * (value - 1) for value in (found.ratio, found.low, found.high))
+        if self.outcome not in (Outcome.REGRESSED, Outcome.IMPROVED):
+            return f"{change:+.1f} % ({ends[0]:+.1f} to {ends[1]:+.1f} %)"
+        least, most = sorted(map(abs, ends))
+        way = "worse" if self.outcome is Outcome.REGRESSED else "better"
+        return f"{abs(change):.1f} % {way} ({least:.1f} to {most:.1f} %)"
+
+    @property
+    def sentence(self) -> str:
+        """`CPU of a query (cpuPer) regressed: 48.6 % worse (8.7 to 103.0 %)`"""
+        title = METRICS[self.metric].title
+        named = f"{title} ({self.metric})" if title else self.metric
+        return f"{named} {self.verdict}" + (f": {self.size}" if self.size else "")
 
     @property
     def explained(self) -> str:

@@ -19,7 +19,7 @@ class Finding:
     us:    us per query, with its interval; n: samples or queries it rests on
     frame: the heaviest of the rule's frames, "" for a stage of the latency ladder
     do:    what changes it; source: why this is so
-    see:   the part of the report that shows it: `graph` or `waits`
+    see:   the part of the report that shows it: `graph`, `where`, `waits` or `time`
     """
 
     name: str

@@ -11,6 +11,7 @@ from ground.system.atomic_files import read_json
 __all__ = (
     "CLASSES",
     "FOLLOWED",
+    "PARTS",
     "REST",
     "STAGES",
     "Ladder",
@@ -48,6 +49,17 @@ STAGES: dict[str, Step] = {
     "sys_post": Step("thread runs", "read call returns", "pages released", "kernel"),
     "rdr_post": Step("read call returns", "file reader returns", "copy, statistics", "engine"),
     "get_post": Step("file reader returns", "query returns", "checksum, cache insert, search in block", "engine"),
+}
+
+# The stages as few parts that need no explanation, in the same order.
+PARTS: dict[str, tuple[str, ...]] = {
+    "engine, before the read": ("get_pre", "rdr_pre"),
+    "kernel, until the request is made": ("sys_pre",),
+    "storage device and its queue": ("queue", "device"),
+    "kernel, waking the thread": ("wake",),
+    "thread woken, waiting for its CPU": ("runq",),
+    "kernel, end of the read call": ("sys_post",),
+    "engine, after the read: checksum, cache, search": ("rdr_post", "get_post"),
 }
 
 # Share of others' reads above which diskstats' mean is not of these queries.

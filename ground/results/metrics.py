@@ -43,6 +43,7 @@ class Metric:
     of:         of a comparison: the figure of a window that it is made of, where that has another name
     covariate:  the figure of the same window whose part is taken out
     absent:     what it means where a window has the figure and another has not
+    title:      what an outsider calls it, of one that is shown of each run
     """
 
     name: str
@@ -57,6 +58,7 @@ class Metric:
     of: str = ""
     covariate: str = ""
     absent: str = "it was not measured"
+    title: str = ""
 
     @property
     def figure(self) -> str:
@@ -77,36 +79,47 @@ METRICS: Mapping[str, Metric] = {
     for one in (
         Metric(
             "qps", "queries a second, by the engine's own count", "queries", "seconds",
-            digits=0, higher_is_worse=False, headline=True, first=True,
+            digits=0, higher_is_worse=False, headline=True, first=True, title="queries a second",
         ),
         Metric(
             "iops", "storage reads a second, by the device's counter (everybody's reads)", "reads", "seconds",
-            digits=0, higher_is_worse=False, headline=True,
+            digits=0, higher_is_worse=False, headline=True, title="storage reads a second",
         ),
         Metric(
             "rx.lat", "us per query as the client sees it: threads * 1e6 / qps", "thread_us", "queries", "us",
-            headline=True, first=True,
+            headline=True, first=True, title="latency of a query",
         ),
         Metric(
             "io.lat", "us per storage read from its start to its end, by the device's counter (diskstats)",
-            "read_us", "reads", "us", headline=True, first=True,
+            "read_us", "reads", "us", headline=True, first=True, title="latency of a storage read",
         ),
-        Metric("usPer", "user CPU, us per query", "user_us", "queries", "us", headline=True),
-        Metric("syPer", "system CPU, us per query", "system_us", "queries", "us", headline=True),
+        Metric("usPer", "user CPU, us per query", "user_us", "queries", "us", headline=True, title="user CPU of a query"),
+        Metric(
+            "syPer", "system CPU, us per query", "system_us", "queries", "us", headline=True,
+            title="system CPU of a query",
+        ),
         Metric(
             "cpuPer",
             "usPer + syPer, us per query; by the scheduler's clock; where something writes: of the query threads",
-            "cpu_us", "queries", "us", headline=True, first=True,
+            "cpu_us", "queries", "us", headline=True, first=True, title="CPU of a query",
         ),
         Metric("usPerRead", "user CPU, us per storage read", "user_us", "reads", "us"),
         Metric("syPerRead", "system CPU, us per storage read", "system_us", "reads", "us"),
-        Metric("cpuPerRead", "CPU, us per storage read", "cpu_us", "reads", "us", headline=True),
-        Metric("readsPerQuery", "storage reads per query", "reads", "queries", digits=3, headline=True),
-        Metric("reqsz", "KiB per storage read", "read_kib", "reads", "KiB", headline=True),
+        Metric(
+            "cpuPerRead", "CPU, us per storage read", "cpu_us", "reads", "us", headline=True,
+            title="CPU of a storage read",
+        ),
+        Metric(
+            "readsPerQuery", "storage reads per query", "reads", "queries", digits=3, headline=True,
+            title="storage reads a query",
+        ),
+        Metric(
+            "reqsz", "KiB per storage read", "read_kib", "reads", "KiB", headline=True, title="size of a storage read",
+        ),
         Metric("csPer", "context switches of the process per query", "switches", "queries"),
         Metric(
             "cores", "CPU cores that the target used, by the scheduler's clock", "cpu_seconds", "seconds",
-            headline=True, first=True,
+            headline=True, first=True, title="CPU cores in use",
         ),
         Metric("stealPct", "CPU time the hypervisor gave to others, % of one CPU", "steal_percent_seconds", "seconds"),
         # Regression adjustment (CUPED, Deng and others 2013) by the device's counters of the very same windows. One

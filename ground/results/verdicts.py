@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ground.results.differences import Budget, Decision, PositionEffect
+from ground.results.metrics import DECIDING
 
 __all__ = ("VERDICT", "Apart", "ArmVerdict", "Comparability", "ComparedRuns", "Verdicts")
 
@@ -71,7 +72,7 @@ class ComparedRuns:
             return f"not comparable ({'; '.join(self.bars)})"
         return " | ".join(
             f"arm {number} against arm 1: "
-            + "; ".join(f"{name} {found[name].verdict}" for name in ("qps", "cpuPer") if name in found)
+            + "; ".join(found[name].sentence for name in DECIDING if name in found)
             for number, found in enumerate(self.decisions, 2)
         )
 

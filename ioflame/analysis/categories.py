@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from ioflame.analysis.bootstrap import share_intervals
 from ioflame.analysis.checks.stolen_time import widened
 
 __all__ = ("categories_of", "category_file")
+
+_OWNER, _PARTS = "owner", "parts"
 
 
 def category_file(
@@ -25,13 +28,14 @@ def category_file(
     """
     found = profile.views[view]
     rows = [dict(row) for row in found.report["rows"]]
+    report = {**found.report, "other_parts": _other_parts(profile, view)}
     for row in rows:
         row["us_per_query"], row["us_per_read"] = (us if us is None else us * row["share"] / 100 for us in cpu)
     total = found.report["total_weight"]
     if profile.slices is None:
         for row in rows:
             row["interval"] = widened(None, row["weight"], total, stolen)
-        return {**found.report, "rows": rows}
+        return {**report, "rows": rows}
     slices = [[0] * len(rows) for _ in range(max(profile.slices.slice, default=-1) + 1)]
     columns = profile.slices
     for place, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
@@ -39,7 +43,22 @@ def category_file(
     intervals = share_intervals([slices]) or [None] * len(rows)  # none without any weight
     for row, interval in zip(rows, intervals, strict=True):
         row["interval"] = widened(interval, row["weight"], total, stolen)
-    return {**found.report, "rows": rows, "slices": slices}
+    return {**report, "rows": rows, "slices": slices}
+
+
+def _other_parts(profile: Folded, view: str) -> list[dict[str, Any]]:
+    """`Categories.other_parts` of the owner view."""
+    if view != _OWNER or _PARTS not in profile.views:
+        return []
+    owners, parts = profile.views[view], profile.views[_PARTS]
+    other = len(owners.report["rows"]) - 1
+    weights: Counter[int] = Counter()
+    for owner, part, weight in zip(owners.row, parts.row, profile.stacks.weight, strict=True):
+        if owner == other:
+            weights[part] += weight
+    rows = parts.report["rows"]
+    named = ((rows[place], weight) for place, weight in weights.most_common() if weight)
+    return [{"name": row["name"], "label": row["label"], "weight": weight} for row, weight in named]
 
 
 def categories_of(table: dict[str, Any]) -> Categories:

@@ -161,10 +161,10 @@ def _change(a: Draws, b: Draws, of_fio: Sequence[float]) -> Change | None:
 
 
 def movement(first: Draws | None, last: Draws | None) -> str:
-    """`falls`, `rises`, `none seen`, or `-` where there are no intervals to tell by."""
+    """`falls`, `rises`, `not significant`, or `-` where there are no intervals to tell by."""
     change = None if first is None or last is None else first.change_to(last)
     if change is None:
         return "-"
     if not change.leaves_zero:
-        return "none seen"
+        return "not significant"
     return "falls" if change.estimate < 0 else "rises"

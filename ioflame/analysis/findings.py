@@ -4,7 +4,8 @@ A rule is data (`findings.toml`, and an engine's own). Its figure is us per quer
 share of the weight that its frames have in each second, by bootstrap over the seconds, times the CPU per query of the
 plain windows; of a stage of the ladder, its mean over the queries that were followed, +- 1.96 standard errors; of a
 wait, the share of the working threads' time that is in its states, by bootstrap over the threads, times their time per
-query. Nothing is said where the interval does not lie above what the rule calls worth saying.
+query; of the CPU of roles, their share of all CPU in each second; of stalls, their share of each window. Nothing is said
+where the interval does not lie above what the rule calls worth saying.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ground.results.ladder import Ladder, Rung
 from ground.results.metrics import cpu_profiled
 from ground.results.off_cpu import Thread
 from ground.results.profile import Folded, FoldedStack
-from ground.results.record import RunRecord
+from ground.results.record import RunRecord, Window
 from ground.results.states import MARKS
 from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
@@ -39,26 +40,30 @@ MOST = 7
 ENOUGH = 0.03
 # Fewer threads tell no interval of what a thread waits for.
 _FEWEST_THREADS = 3
+_FEWEST_WINDOWS = 5
 _GENERAL = Path(__file__).with_name("findings.toml")
 _KERNEL = "_[k]"
 _INLINED = "_[i]"
 _PLACE = re.compile(r"\{(\w+)\}")
-_FIGURES = ("us", "whole", "frame", "n")
+_FIGURES = ("us", "whole", "frame", "n", "more")
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sentence and when it is true; `findings.toml` says what each field is."""
 
     name: str
-    kind: Literal["leaf", "within", "stage", "wait"]
+    kind: Literal["leaf", "within", "category", "stage", "wait", "role", "stall"]
     least_us: float
     sentence: str
     do: str
     source: str
-    see: Literal["graph", "waits"]
+    see: Literal["graph", "where", "waits", "time"]
     frames: list[str] = msgspec.field(default_factory=list)
     kernel: bool | None = None
+    view: str = ""
+    categories: list[str] = msgspec.field(default_factory=list)
     stage: str = ""
+    roles: list[str] = msgspec.field(default_factory=list)
     states: list[str] = msgspec.field(default_factory=list)
     instead_of: list[str] = msgspec.field(default_factory=list)
 
@@ -89,8 +94,12 @@ def findings(
     ladder: Ladder | None = None,
     waits: Waits | None = None,
     advice: Mapping[str, str] | None = None,
+    series: Sequence[Window] = (),
 ) -> list[Finding]:
-    """At most `MOST`, by us per query. advice: the engine's own words in what changes a finding, by name"""
+    """At most `MOST`, by us per query.
+
+    advice: the engine's own words in what changes a finding, by name; series: the seconds of the run's windows
+    """
     cpu = cpu_profiled(record.metrics, record.profile.mode)[0] if record.profile is not None else None
     # Once for all rules: it builds every stack anew.
     stacks = list(profile.each_stack()) if profile is not None else []
@@ -99,43 +108,102 @@ def findings(
     replaced: set[str] = set()
     for general in rules:
         rule = msgspec.structs.replace(general, do=_advised(general.do, advice or {}))
-        if rule.kind == "stage":
-            one = _of_stage(rule, ladder) if ladder is not None else None
-        elif rule.kind == "wait":
-            one = _of_wait(rule, waits) if waits is not None else None
-        else:
-            one = _of_frames(rule, profile, stacks, cpu, stolen) if profile is not None and cpu is not None else None
+        one = None
+        match rule.kind:
+            case "stage" if ladder is not None:
+                one = _of_stage(rule, ladder)
+            case "wait" if waits is not None:
+                one = _of_wait(rule, waits)
+            case "role":
+                one = _of_roles(rule, record, series)
+            case "stall":
+                one = _of_stalls(rule, record)
+            case "leaf" | "within" if profile is not None and cpu is not None:
+                one = _of_stacks(rule, profile, _frames_of(rule, stacks), cpu, stolen)
+            case "category" if profile is not None and cpu is not None and rule.view in profile.views:
+                one = _of_stacks(rule, profile, _categories_of(rule, profile), cpu, stolen)
         if one is not None:
             found.append(one)
             replaced.update(rule.instead_of)
     return sorted((one for one in found if one.name not in replaced), key=lambda one: -one.us.estimate)[:MOST]
 
 
-def _of_frames(
-    rule: Rule, profile: Folded, stacks: Sequence[FoldedStack], cpu_us: float, stolen: int
-) -> Finding | None:
-    if profile.slices is None:
-        return None
+def _frames_of(rule: Rule, stacks: Sequence[FoldedStack]) -> list[str]:
+    """Of each stack the innermost frame that is one of the rule's; "" where none is."""
     matches = _matcher(rule)
-    by_frame: Counter[str] = Counter()
-    samples = 0
-    of_rule: list[bool] = []
+    found = []
     for stack in stacks:
         frames = stack.frames[-1:] if rule.kind == "leaf" else stack.frames
-        first = next((frame for frame in reversed(frames) if _fits(rule, frame) and matches(_bare(frame))), None)
-        of_rule.append(first is not None)
-        if first is not None:
-            by_frame[_bare(first)] += stack.weight
-            samples += stack.samples or 0
-    seconds = [[0, 0] for _ in range(max(profile.slices.slice, default=-1) + 1)]
+        first = next((frame for frame in reversed(frames) if _fits(rule, frame) and matches(_bare(frame))), "")
+        found.append(_bare(first))
+    return found
+
+
+def _categories_of(rule: Rule, profile: Folded) -> list[str]:
+    """Of each stack what its row of the rule's view is; "" where that is none of the rule's categories."""
+    view = profile.views[rule.view]
+    labels = [row["label"] if row["name"] in rule.categories else "" for row in view.report["rows"]]
+    return [labels[row] for row in view.row]
+
+
+def _of_stacks(
+    rule: Rule, profile: Folded, of_stack: Sequence[str], cpu_us: float, stolen: int
+) -> Finding | None:
+    """of_stack: what of the rule each stack has, "" for nothing."""
     columns = profile.slices
-    for second, stack_number, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
-        seconds[second][not of_rule[stack_number]] += weight
-    share = share_intervals([seconds])[0] if by_frame else None
-    share = widened(share, by_frame.total(), sum(profile.stacks.weight), stolen) if share is not None else None
+    if columns is None:
+        return None
+    by_name: Counter[str] = Counter()
+    samples = 0
+    for name, weight, counted in zip(of_stack, profile.stacks.weight, profile.stacks.samples, strict=True):
+        if name:
+            by_name[name] += weight
+            samples += counted
+    seconds = [[0, 0] for _ in range(max(columns.slice, default=-1) + 1)]
+    for second, stack, weight in zip(columns.slice, columns.stack, columns.weight, strict=True):
+        seconds[second][not of_stack[stack]] += weight
+    share = share_intervals([seconds])[0] if by_name else None
+    share = widened(share, by_name.total(), sum(profile.stacks.weight), stolen) if share is not None else None
     if share is None:
         return None
-    return _finding(rule, _scaled(share, cpu_us, samples), cpu_us, "us of CPU", by_frame.most_common(1)[0][0])
+    return _finding(rule, _scaled(share, cpu_us, samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0])
+
+
+def _of_roles(rule: Rule, record: RunRecord, series: Sequence[Window]) -> Finding | None:
+    """CPU of threads that serve no query, by the scheduler's clock; a run with queries by a role of their own has it."""
+    plain = [window for window in series if window.kind == "plain" and window.counters.roles]
+    seconds = []
+    for window in plain:
+        own = sum(counters.cpu_ns for role, counters in window.counters.roles.items() if role in rule.roles)
+        seconds.append([own, sum(counters.cpu_ns for counters in window.counters.roles.values()) - own])
+    queries = sum(window.counters.queries or 0.0 for window in plain)
+    if not queries or not any(own for own, _ in seconds):
+        return None
+    share = share_intervals([seconds])[0]
+    if share is None:
+        return None
+    whole = sum(map(sum, seconds)) / 1e3 / queries
+    return _finding(rule, _scaled(share, whole, len(plain)), whole, "us of CPU a query", "", _written(record))
+
+
+def _written(record: RunRecord) -> str:
+    """What was written to table files for each byte flushed, over all windows; "" where the engine does not say."""
+    flushed, written = (sum(w.engine.get(name, 0.0) for w in record.windows) for name in ("flushed_gb", "compacted_gb"))
+    return f": {written / flushed:.1f} bytes written to table files for each byte flushed" if flushed and written else ""
+
+
+def _of_stalls(rule: Rule, record: RunRecord) -> Finding | None:
+    """Time in which writes were held back, by the engine's own clock of stalls, window by window."""
+    windows = [w for w in record.windows if "stall_seconds" in w.engine and w.kind != "warm-up" and w.counters.queries]
+    rows = [[w.engine["stall_seconds"], w.seconds - w.engine["stall_seconds"]] for w in windows]
+    # The engine adds up the stalls of all its writers: of several at once they can be longer than the window.
+    if len(rows) < _FEWEST_WINDOWS or min(rest for _, rest in rows) < 0 or not any(stall for stall, _ in rows):
+        return None
+    share = share_draws([rows])[0].interval(_FEWEST_WINDOWS)
+    if share is None:
+        return None
+    whole = record.threads * 1e6 * sum(w.seconds for w in windows) / sum(w.counters.queries or 0.0 for w in windows)
+    return _finding(rule, _scaled(share, whole, len(rows)), whole, "us a query", "")
 
 
 def _of_stage(rule: Rule, ladder: Ladder) -> Finding | None:
@@ -197,12 +265,12 @@ def _mean_square_ns2(rung: Rung) -> float:
     return sum(((low + high) / 2) ** 2 * count for low, high, count in rung.buckets) / counted if counted else 0.0
 
 
-def _finding(rule: Rule, us: Interval, whole: float, unit: str, frame: str) -> Finding | None:
-    """None where it may be less than what is worth saying."""
+def _finding(rule: Rule, us: Interval, whole: float, unit: str, frame: str, more: str = "") -> Finding | None:
+    """None where it may be less than what is worth saying. more: what of a rule's own else is to be said"""
     if us.low <= min(rule.least_us, ENOUGH * whole):
         return None
     figures = [f"{value:.{1 if whole >= 10 else 2}f}" for value in (us.estimate, us.low, us.high, whole)]
-    words = {"us": "{} [{}, {}]".format(*figures), "whole": f"{figures[3]} {unit}", "frame": frame, "n": f"{us.n:,}"}
+    words = {"us": "{} [{}, {}]".format(*figures), "whole": f"{figures[3]} {unit}", "frame": frame, "n": f"{us.n:,}", "more": more}
     return Finding(rule.name, _filled(rule.sentence, words), us, frame, _filled(rule.do, words), rule.source, rule.see)
 
 

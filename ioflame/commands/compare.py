@@ -223,7 +223,7 @@ def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
     variables = [word for word in words[:-1] if _VARIABLE.match(word)]
     if not equals or not _NAME.fullmatch(name) or not words or len(variables) != len(words) - 1:
         raise UsageError(
-            f"--arm {text} is no arm",
+            f"--arm {text}: expected NAME=CLIENT",
             means="nothing was started",
             mend="--arm NAME=<a client>, or --arm 'NAME=VARIABLE=VALUE <a client>'",
         )

@@ -72,4 +72,4 @@ def _conduct(job: CellsJob, going: CellsRun, reporter: Reporter, store: str | No
         print(f"database:     {shown_path(job.directory(job.cells.cells[0]))}   (kept: the next run needs no load)")
     add_to_asked_store(store, going.directory, reporter)
     missed = any(one.holds is False for _, one in view.judged)
-    return EXIT_CHECK_FAILED if unfinished or missed or view.amiss else EXIT_OK
+    return EXIT_CHECK_FAILED if unfinished or missed or view.failed else EXIT_OK

@@ -88,7 +88,7 @@ def print_screen(run: Run) -> None:
     """What of a run is read first."""
     width = terminal_width(sys.stdout) or 100
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(screen(run, width, unicode))
+    print(screen(run, shown_command("show", run), width, unicode))
 
 
 def print_outcome(run: Run, verbose: bool) -> int:

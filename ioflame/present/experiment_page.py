@@ -95,7 +95,7 @@ def cells_view(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] |
         report_tsv=by.report_tsv,
         runs=list(_made(cells, going)),
         builds=compared.facts,
-        amiss=[*failed, *(f"{run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss)],
+        failed=[*failed, *(f"{run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss)],
         notes=compared.barred,
         cannot=cells.cannot,
     )

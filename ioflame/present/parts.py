@@ -30,9 +30,9 @@ from viz.terminal.summary import categories_table, render_screen, windows_table
 __all__ = ("PARTS", "latency_layers", "layers", "part_of", "parts_of", "screen")
 
 
-def screen(run: Run, width: int = 100, unicode: bool = True) -> str:
-    """What of a run is read first, on one screen."""
-    return render_screen(run.record, _categories(run), read_findings(run.directory), layers(run), width, unicode)
+def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
+    """What of a run is read first, on one screen. show: the command that prints the rest"""
+    return render_screen(run.record, _categories(run), read_findings(run.directory), layers(run), width, unicode, show)
 
 
 def layers(run: Run) -> str:

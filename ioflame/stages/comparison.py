@@ -26,7 +26,6 @@ __all__ = (
     "judge",
     "plans_of",
     "rule_of",
-    "size_of",
     "verdicts_of",
     "windows_of",
 )
@@ -167,22 +166,9 @@ def _sentence(record: Comparison, judged: Judged) -> str:
         return f"not comparable ({'; '.join(record.not_comparable)})"
     parts = []
     for one in judged.arms:
-        told = [
-            f"{name} {decision.verdict}" + (f", {size_of(decision)}" if decision.difference else "")
-            for name in DECIDING
-            if (decision := one.decisions.get(name)) is not None
-        ]
+        told = [one.decisions[name].sentence for name in DECIDING if name in one.decisions]
         parts.append(f"{one.arm} against {one.base}: {'; '.join(told) or 'undecided (nothing was measured)'}")
     return " | ".join(parts)
-
-
-def size_of(decision: Decision) -> str:
-    """`+3.1 % [+2.0, +4.2]`: the difference, with its interval at this look."""
-    found = decision.difference
-    if found is None:
-        return ""
-    ratio, low, high = (100 * (value - 1) for value in (found.ratio, found.low, found.high))
-    return f"{ratio:+.1f} % [{low:+.1f}, {high:+.1f}]"
 
 
 def _disturbed(record: Comparison) -> list[str]:

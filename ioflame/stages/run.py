@@ -112,7 +112,7 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)
     rules = read_rules(*rules_of(run).findings)
     advice = advice_of(engine, record.options) if engine is not None else service_advice(record.engine)
-    found = findings(rules, record, folded, ladder, _waits(run), advice)
+    found = findings(rules, record, folded, ladder, _waits(run), advice, run.series())
     write_json(run.path(Files.FINDINGS), Findings(found))
     return Analysed(whole, views, kinds, found)
 

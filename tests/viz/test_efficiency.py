@@ -118,10 +118,10 @@ def changes(view: ExperimentView) -> dict[str, str]:
 def test_cells_differ_in_nothing_where_their_difference_holds_zero(tmp_path: Path) -> None:
     first = cell(measured(8000, 20.0), fio_iops=STEADY)
     same = shown(tmp_path, readrandom=first, readrandom2=cell(measured(8001, 20.0), fio_iops=STEADY))
-    assert set(changes(same).values()) == {"none seen"}
+    assert set(changes(same).values()) == {"not significant"}
     faster = changes(shown(tmp_path, readrandom=first, readrandom2=cell(measured(8400, 18.0), fio_iops=STEADY)))
     # fio's own was the same in every run.
-    assert (faster["qps"], faster["cpuPer"], faster["io.lat"]) == ("+5.0", "-10.0", "none seen")
+    assert (faster["qps"], faster["cpuPer"], faster["io.lat"]) == ("+5.0", "-10.0", "not significant")
 
 
 def test_a_device_that_drifts_as_much_is_named_beside_the_difference(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_the_shares_of_all_repeats_are_pooled_and_add_up_to_the_cpu_of_a_query(t
     ("last", "outcomes", "moves"),
     [
         ((60, 0, 40), (True, True), ("falls", "rises")),
-        ((40, 20, 40), (None, None), ("none seen", "none seen")),
+        ((40, 20, 40), (None, None), ("not significant", "not significant")),
         ((10, 50, 40), (False, False), ("rises", "falls")),
     ],
 )

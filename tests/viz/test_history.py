@@ -35,7 +35,7 @@ def test_a_history_without_a_step_says_so() -> None:
     same = made(1, 1, 3, None)
     assert render_steps(same) == "no step in 2 series"
     page = render_history(same, "store")
-    assert "No step is seen" in text_of(page) and "40 versions, 1 tests, 1 hosts" in text_of(page)
+    assert "No step found" in text_of(page) and "40 versions, 1 tests, 1 hosts" in text_of(page)
     assert rows_of(page, "Noise")[1] == ["host0", "2026-01-01", "4", "1.50 %", "0.70 %", "+0.10 %", "+2.00 %"]
 
 

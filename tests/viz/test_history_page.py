@@ -53,7 +53,7 @@ def test_two_versions_beside_each_other_and_the_address_keeps_them(chromium_page
     assert costs[:4] == ["test0, host0: LRU", "1.50", "3.50", "+2.00"] and costs[5] == "seen"
     page.locator("[data-pair=version]").select_option("8.4.0")
     assert page.evaluate("location.hash") == "#base=8.4.0&version=8.4.0"
-    assert page.locator("[data-part=pair] tbody tr").first.inner_text().endswith("none seen")
+    assert page.locator("[data-part=pair] tbody tr").first.inner_text().endswith("not significant")
 
 
 def test_what_is_no_longer_measured_is_said(chromium_page: Opener) -> None:
@@ -79,7 +79,7 @@ def test_what_is_no_longer_measured_is_said(chromium_page: Opener) -> None:
 
 def test_where_nothing_changes_no_cell_has_colour(chromium_page: Opener) -> None:
     page = chromium_page.html(render_history(made(1, 1, 3, None), "store"))
-    assert "No step is seen" in page.locator(".verdict").inner_text()
+    assert "No step found" in page.locator(".verdict").inner_text()
     assert page.locator("td.warn, td.note, td b").count() == 0
 
 
@@ -101,7 +101,7 @@ def test_the_published_loss_of_fillseq_in_10_6_2_is_found(chromium_page: Opener,
     assert cli.main(["history", str(store.directory)]) == 0
     page = chromium_page.html((store.directory / "history.html").read_text())
     # One run a version is no verdict: marked, and without colour.
-    assert page.locator(".verdict").inner_text().startswith("No step is seen, 31 candidates")
+    assert page.locator(".verdict").inner_text().startswith("No step found, 31 possible steps")
     assert page.locator("td.warn, td.note").count() == 0
     cell = page.locator("tr", has_text="iobuf fillseq clang, c4a").first.locator("td b", has_text="0.60?")
     assert cell.count() == 1

@@ -369,7 +369,7 @@ def test_the_page_of_an_experiment_has_every_value_and_leads_to_its_runs() -> No
         rows[4][1] == "3.50 \u2013 4.50" and f'href="{RUN.replace(" ", "%20").replace(",", "%2C")}/report.html"' in told
     )
     assert rows_of(told, "What differs between them")[1:] == [["version", "7.8", "9.0"]]
-    same = replace(VIEW, builds={"a": {"lto": "no"}, "b": {"lto": "no"}}, amiss=["it failed"], judged=VIEW.judged[:1])
+    same = replace(VIEW, builds={"a": {"lto": "no"}, "b": {"lto": "no"}}, failed=["it failed"], judged=VIEW.judged[:1])
     assert "The same build under several names" in render_experiment(same)
     assert "streams: 1 failed" in text_of(render_experiment(same))
     assert "streams: 1 of 1 hold" in text_of(render_experiment(replace(VIEW, judged=VIEW.judged[:1])))

@@ -22,7 +22,7 @@
       const change = one.mean[y] - one.mean[x];
       const half = one.t * Math.hypot(one.error[x], one.error[y]);
       const seen = x !== y && Math.abs(change) > half;
-      const words = !seen ? "none seen" : !one.repeated ? "candidate" : change > 0 === one.worse ? "worse" : "better";
+      const words = !seen ? "not significant" : !one.repeated ? "candidate" : change > 0 === one.worse ? "worse" : "better";
       const interval = `[${percent(change - half)}, ${percent(change + half)}]`;
       rows.push([`${one.test}, ${one.host}`, one.metric, percent(change), interval, words]);
     }
@@ -43,7 +43,7 @@
           const t = data.t[Math.min(Math.min(n, n2) - 1, data.t.length) - 1];
           const half = t * Math.sqrt(sd ** 2 / n + sd2 ** 2 / n2);
           interval = `[${signed(change - half, 2)}, ${signed(change + half, 2)}]`;
-          words = Math.abs(change) > half ? "seen" : "none seen";
+          words = Math.abs(change) > half ? "significant" : "not significant";
         }
         rows.push([`${where}: ${name}`, us.toFixed(2), us2.toFixed(2), signed(change, 2), interval, words]);
       }

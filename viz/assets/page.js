@@ -29,8 +29,34 @@
     if (!link) return;
     event.preventDefault();
     const heading = document.getElementById(link.getAttribute("href").slice(1));
+    heading.closest("details")?.setAttribute("open", "");
     heading.scrollIntoView();
     heading.focus({ preventScroll: true });
+  });
+
+  // ---- rows by weight, or in the order of the published tables ------------------------------------------------
+  for (const button of document.querySelectorAll("[data-published]"))
+    button.addEventListener("click", () => {
+      const published = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(published));
+      const rows = [...by(button.closest("figure"), "tbody").querySelectorAll("tr[data-place]")];
+      const place = (row) => Number(row.dataset.place);
+      const share = (row) => Number(by(row, ".share span").textContent);
+      const other = Math.max(...rows.map(place)); // the last in both orders
+      const byShare = (a, b) => (place(a) === other) - (place(b) === other) || share(b) - share(a);
+      rows.sort(published ? (a, b) => place(a) - place(b) : byShare);
+      rows.reverse();
+      for (const row of rows) row.parentElement.prepend(row);
+    });
+
+  // ---- paper has no folds --------------------------------------------------------------------------------------
+  let unfolded = [];
+  window.addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details.folded:not([open])")];
+    for (const one of unfolded) one.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const one of unfolded) one.open = false;
   });
 
   // ---- the page ----------------------------------------------------------------------------------------------

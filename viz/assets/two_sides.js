@@ -17,7 +17,7 @@ function ioflameTwoSides(data) {
     if (data.different[i]) return `different${where}`;
     if (byShare) return "less than what has colour";
     return data.samples[0][i] + data.samples[1][i] < data.leastSamples
-      ? `too few samples to tell (${data.leastSamples} are needed)` : "none seen: the interval holds zero";
+      ? `too few samples to tell (${data.leastSamples} are needed)` : "not significant: the interval includes zero";
   }
   function rowsOf(i) {
     const [delta, half] = [deltaOf(i), data.half[i]];

@@ -97,7 +97,7 @@ def _kinds(found: FrameDifferences, half: str) -> list[Kind]:
     base, arm = (printable(side.name) for side in found.sides)
     some = [tuple(round(_GREY + (channel - _GREY) * _SOME) for channel in end) for end in (_MORE, _LESS)]
     return [
-        Kind("no difference seen", "its interval holds zero, or there are too few samples", None),
+        Kind("no significant difference", "its interval includes zero, or there are too few samples", None),
         Kind("more", f"costs more in {arm}, by less than {half}", some[0]),
         Kind("much more", f"costs more in {arm}, by {half} or more", _MORE),
         Kind("less", f"costs less in {arm}, by less than {half}", some[1]),
@@ -162,7 +162,7 @@ def rows_of(found: FrameDifferences, node: int, unit: str) -> list[tuple[str, st
     elif sum(counts) < rule.least_samples:
         told = f"too few samples to tell ({rule.least_samples} are needed)"
     else:
-        told = "none seen: the interval holds zero"
+        told = "not significant: the interval includes zero"
     return [
         (base, f"{before:.3f} {unit}{n[0]}"),
         (arm, f"{after:.3f} {unit}{n[1]}"),

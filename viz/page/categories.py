@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -47,11 +48,9 @@ def owner(view: RunView, hues: Sequence[int]) -> Markup:
         f"{', '.join(view.owner.rules_checked)}. {cost} {_interval_legend(view.owner)} Click a row to see only its "
         "stacks."
     )
-    places = list(enumerate(view.owner.rows))
-    if view.record.target is not None:  # it may read or write, or do both
-        legend += _without(view.owner)
-        places = [(place, row) for place, row in places if row.weight or place == len(places) - 1]
-    return _view(view, view.owner, "owner", legend, places, hues)
+    *named, other = enumerate(view.owner.rows)
+    places = [*sorted((entry for entry in named if entry[1].weight), key=lambda entry: -entry[1].weight), other]
+    return _view(view, view.owner, "owner", legend + _without(view.owner), places, hues)
 
 
 def _without(categories: Categories) -> str:
@@ -121,7 +120,7 @@ def _view(
         share = row.weight / categories.total_weight if categories.total_weight else 0.0
         measured.append((place, row, share, *_interval(row, share, n)))
     most = max((high if n else share for _, _, share, _, high in measured), default=1.0)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for place, row, share, low, high in measured:
         hue = None if hues is None else hues[place]
         bar = share_bar(share, (low, high) if n else None, most, "h0" if hue is None else hue_class(hue))
@@ -137,10 +136,17 @@ def _view(
              "figures": figures}
         )  # fmt: skip
     whole = 1.0 if categories.total_weight else 0.0
-    sums = [f"{100 * whole:.2f}", "", _us(whole, per_query), "", _us(whole, per_read), f"{n:,}" if n else "-"]
+    sums = ["", _us(whole, per_query), "", _us(whole, per_read), f"{n:,}" if n else "-"]
+    heads = ["95 %", "cores" if cores else "us/query", "95 %", "us/read", "n"]
+    # A column in which nothing was measured tells nothing.
+    kept = [place for place in range(len(heads)) if any(row["figures"][place] != "-" for row in rows)]
+    for row in rows:
+        row["figures"] = [row["figures"][place] for place in kept]
     unit = view.record.profile.unit if view.record.profile else "weight"
-    each = "cores" if cores else "us/query"
-    return render("categories.html", kind=kind, legend=legend, unit=unit, rows=rows, sums=sums, each=each)
+    return render(
+        "categories.html", kind=kind, legend=legend, heads=[kind, f"% of {unit}", *(heads[i] for i in kept)], rows=rows,
+        sums=[f"{100 * whole:.2f}", *(sums[i] for i in kept)], published=kind == "owner" and view.record.target is None,
+    )  # fmt: skip
 
 
 def _interval(row: Category, share: float, n: int) -> tuple[float, float]:

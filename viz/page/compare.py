@@ -44,16 +44,21 @@ class ComparisonView:
 def render_comparison(view: ComparisonView) -> str:
     """The page."""
     record, found = view.record, view.verdicts
-    sections = [("Figures", "figures", partial(_figures, view)), ("Block by block", "blocks", partial(_blocks, record))]
-    sections.append(("Where the difference is", "budget", partial(_budgets, view)))
+    sections = [
+        ("Figures", "", "figures", partial(_figures, view)),
+        ("Where the difference is", "", "budget", partial(_budgets, view)),
+    ]
     for one in found.arms:
         name = "Why, by frame" if len(found.arms) == 1 else f"Why, by frame: {one.arm}"
-        sections.append((name, f"frames-{one.arm}", partial(_frames, view, one.arm)))
+        sections.append((name, "", f"frames-{one.arm}", partial(_frames, view, one.arm)))
     sections += [
-        ("What differs", "differs", partial(_differs, record)),
-        ("Noise of this host", "noise", partial(_noise, view)),
+        ("Block by block", "every window", "blocks", partial(_blocks, record)),
+        ("What differs", "builds, settings, host", "differs", partial(_differs, record)),
+        ("Noise of this host", "what varies, controls, disturbed blocks", "noise", partial(_noise, view)),
     ]
-    made = [{"name": name, "place": place, "content": part(make)} for name, place, make in sections]
+    made = [
+        {"name": name, "about": about, "place": place, "content": part(make)} for name, about, place, make in sections
+    ]
     kind = "bad" if found.bars else _kind(found)
     title = f"{record.workload}: {', '.join(arm.name for arm in record.arms if not arm.twin_of)}"
     content = render(
@@ -65,7 +70,7 @@ def render_comparison(view: ComparisonView) -> str:
 
 def _kind(found: Verdicts) -> str:
     marks = {one.decisions[name].mark for one in found.arms for name in DECIDING if name in one.decisions}
-    return "warn" if "-" in marks else "note" if "?" in marks or not marks else "ok"
+    return "bad" if "-" in marks else "note" if "?" in marks or not marks else "ok"
 
 
 def _about(record: Comparison, found: Verdicts) -> str:
@@ -152,8 +157,8 @@ def _budgets(view: ComparisonView) -> Markup:
         base = "the rows add up" if budget.closes else "the rows do not add up to the total (off by more than 2 %)"
         legend = (
             f"us per query, of all seconds (the figures pair blocks); {base}. Intervals are of the change, hold for "
-            f"all rows at once with 95 %, and come from {budget.sessions} sessions. A change is seen where its "
-            "interval leaves zero."
+            f"all rows at once with 95 %, and come from {budget.sessions} sessions. A change is significant where "
+            "its interval leaves zero."
         )
         caption = f"{one.arm} - {one.base}, us per query"
         parts.append(table(caption, _heads(one.base, one.arm), _rows(budget.rows), "numbers noted", legend))
@@ -175,7 +180,7 @@ def _rows(rows: Sequence[BudgetRow]) -> list[list[str]]:
             f"{row.arm:.2f}",
             f"{row.change:+.2f}",
             f"[{row.low:+.2f}, {row.high:+.2f}]",
-            ("" if row.unit == "us/query" else f"{row.unit}; ") + ("seen" if row.seen else "none seen"),
+            ("" if row.unit == "us/query" else f"{row.unit}; ") + ("significant" if row.seen else "not significant"),
         ]
         for row in rows
     ]

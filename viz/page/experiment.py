@@ -46,7 +46,7 @@ def render_experiment(view: ExperimentView) -> str:
     ]
     kind, sentence = _verdict(view)
     content = render(
-        "compare.html", label="experiment", verdict=sentence, kind=kind, bars=[], notes=[*view.amiss, *view.notes],
+        "compare.html", label="experiment", verdict=sentence, kind=kind, bars=[], notes=[*view.failed, *view.notes],
         sections=made, about=f"{view.about}. {view.facts}",
     )  # fmt: skip
     return page(view.title, content)
@@ -58,8 +58,8 @@ def _verdict(view: ExperimentView) -> tuple[str, str]:
     missed = [what for what, one in view.judged if one.holds is False]
     left = outcomes.count(None)
     unjudged = f"; {left} not judged" * bool(left)
-    if view.amiss:
-        return "bad", f"{view.title}: {len(view.amiss)} failed" + f"; not as expected: {', '.join(missed)}" * bool(
+    if view.failed:
+        return "bad", f"{view.title}: {len(view.failed)} failed" + f"; not as expected: {', '.join(missed)}" * bool(
             missed
         )
     if missed:

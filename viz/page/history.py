@@ -55,9 +55,9 @@ def render_history(history: History, name: str) -> str:
 
 def _verdict(steps: int, candidates: int) -> tuple[str, str]:
     """The first line: its kind, and how many steps there are."""
-    sentence = f"{steps} step{'s' * (steps > 1)}" if steps else "No step is seen"
+    sentence = f"{steps} step{'s' * (steps > 1)}" if steps else "No step found"
     if candidates:
-        sentence += f", {candidates} candidate{'s' * (candidates > 1)} in series without repeats"
+        sentence += f", {candidates} possible step{'s' * (candidates > 1)} (one run each, unconfirmed)"
     return "warn" if steps else "note" if candidates else "ok", sentence
 
 

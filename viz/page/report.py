@@ -20,11 +20,12 @@ from viz.flame.stacks import Stack
 from viz.page.categories import further, leaf, matrix, operations, owner
 from viz.page.comparison import comparison
 from viz.page.document import page
+from viz.page.first_screen import first_screen
 from viz.page.flame_graphs import flame_data, flame_graphs, graphs, weighs
 from viz.page.rendering import part, render
 from viz.page.run_view import RunView
 from viz.page.timeline import timeline
-from viz.page.trust import trust, verdict
+from viz.page.trust import trust
 from viz.page.waits import waits
 from viz.page.what_ran import what_ran
 from viz.page.windows import windows
@@ -68,31 +69,40 @@ def render_stacks(
 
 
 def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
+    """name, about, place, content; about: what a section that is folded has, "" for one that is not."""
     record = view.record
     profile = _profile(view)
     hues = profile["hues"] if profile else hue_places([row.name for row in view.owner.rows] if view.owner else [])
     sections = (
-        ("What ran", "what", lambda: what_ran(view) + verdict(view, f"trust-{index}")),
+        ("The run at a glance", "", "first", lambda: first_screen(view, index, hues)),
+        ("Flame graph", "", "graph", lambda: graphs(profile, view.observed, view.title)),
         *_found(view, index),
-        (where_it_goes(record), "where", lambda: owner(view, hues) + operations(view)),
-        ("Flame graph", "graph", lambda: graphs(profile, view.observed, view.title)),
-        ("What the CPU was doing", "leaf", lambda: leaf(view) + matrix(view) + further(view)),
-        ("Where the rest of the time goes", "waits", lambda: waits(view.observed, record.metrics)),
         (
-            "Over time",
-            "time",
+            where_it_goes(record), "categories with intervals, and what ran at the bottom of the stacks", "where",
+            lambda: owner(view, hues) + operations(view) + leaf(view) + matrix(view) + further(view),
+        ),
+        (
+            "Where the rest of the time goes", "latency by stage, the device, waits, locks", "waits",
+            lambda: waits(view.observed, record.metrics),
+        ),
+        (
+            "Over time", "second by second, and each window", "time",
             lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns) + windows(record),
         ),
-        ("Can it be trusted?", "trust", lambda: trust(view)),
-    )
-    return [{"name": name, "place": f"{place}-{index}", "content": part(make)} for name, place, make in sections]
+        ("What ran", "build, database, host, how it was recorded, all figures", "what", lambda: what_ran(view)),
+        ("Can it be trusted?", "every check", "trust", lambda: trust(view)),
+    )  # fmt: skip
+    return [
+        {"name": name, "about": about, "place": f"{place}-{index}", "content": part(make)}
+        for name, about, place, make in sections
+    ]
 
 
-def _found(view: RunView, index: int) -> list[tuple[str, str, Callable[[], Markup]]]:
+def _found(view: RunView, index: int) -> list[tuple[str, str, str, Callable[[], Markup]]]:
     """What the run shows, in words; no section where nothing is worth a sentence."""
-    places = {"graph": f"graph-{index}", "waits": f"waits-{index}"}
+    places = {name: f"{name}-{index}" for name in ("graph", "where", "waits", "time")}
     make = partial(render, "found.html", findings=view.findings, places=places)
-    return [("What was found", "found", make)] if view.findings else []
+    return [("What was found", "each finding, what changes it, how sure", "found", make)] if view.findings else []
 
 
 def _profile(view: RunView) -> dict[str, Any] | None:

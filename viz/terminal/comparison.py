@@ -127,7 +127,7 @@ def _figures(decisions: Mapping[str, Decision]) -> Iterator[str]:
 
 def _budget(budget: Budget) -> Iterator[str]:
     for row in budget.rows:
-        seen = "" if row.seen else "  none seen"
+        seen = "" if row.seen else "  not significant"
         name = pad("  " * row.depth + row.name, 18)
         yield f"  {name}{row.base:9.2f} -> {row.arm:9.2f}  {row.change:+8.2f} [{row.low:+.2f}, {row.high:+.2f}]{seen}"
     if not budget.closes:

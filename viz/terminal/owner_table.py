@@ -22,6 +22,7 @@ __all__ = ("LEAST_WIDTH", "owner_table", "summary_block")
 LEAST_WIDTH = 20  # below this no row keeps both its name and its figure
 _BAR_LEAST, _BAR_MOST = 8, 40
 _NAME_LEAST = 6
+_LABEL_LEAST = 16
 _NOT_MEASURED = "-"
 
 
@@ -44,12 +45,14 @@ def owner_table(
     unicode: bool = True,
     view: str = "owner",
     cores: float | None = None,
+    labels: bool = False,
 ) -> str:
     """The categories of a view with their shares, which add up to exactly 100.00 as printed.
 
     view:     the head of the names
     unit:     of the weights that the shares are of (`ns`, `cycles`): the header names it
     legend:   explain each row below the table
+    labels:   say at the end of each row what it is, where there is room
     unicode:  bars of blocks; False gives plain ASCII
     cores:    CPUs in use by all rows together, to be shared out among them; None where that is not known
 
@@ -89,7 +92,10 @@ def owner_table(
         columns = [_Column("%", shares)]
     taken = sum(column.width + 2 for column in columns)
     name_width = min(longest, width - taken)
-    bar_room = min(_BAR_MOST, width - name_width - taken - 2)
+    room = width - name_width - taken - 2
+    bar_room = min(_BAR_MOST, room)
+    if labels and room >= _BAR_LEAST + _LABEL_LEAST:
+        bar_room = _BAR_LEAST
 
     top = max(weights)
     lines = [_row(view, [column.head for column in columns], columns, name_width)]
@@ -99,6 +105,8 @@ def owner_table(
         line = _row(name, [column.cells[index] for column in columns], columns, name_width)
         if bar_room >= _BAR_LEAST and index < len(rows) and top > 0:
             line += "  " + bar(weights[index] / top, bar_room, unicode)
+            if labels and room >= _BAR_LEAST + _LABEL_LEAST and (told := _plain(rows[index].label)):
+                line = pad(line, width - room + bar_room) + "  " + cut(told, room - bar_room - 2)
         lines.append(line)
     if legend:
         lines += ["", *_legend(rows, columns, unit, width, name_width)]

@@ -8,10 +8,20 @@ from ground.results.categories import Categories, Category
 from ground.results.checks import Check, Verdict, render_checks
 from ground.results.findings import Finding
 from ground.results.metrics import LEGEND, MODE_METRIC
-from ground.results.record import ObserverCost, RunRecord
+from ground.results.record import RunRecord
 from ground.system.host import describe_host
 from ground.text.columns import NO_BREAK, fold_line
-from viz.figures import FIRST, HEADLINE, interval_text, where_it_goes, window_rows
+from viz.figures import (
+    FIRST,
+    HEADLINE,
+    cost_cells,
+    engine_words,
+    interval_text,
+    other_words,
+    watching_words,
+    where_it_goes,
+    window_rows,
+)
 from viz.terminal.columns import aligned, folded
 from viz.terminal.owner_table import owner_table, summary_block
 
@@ -67,9 +77,12 @@ def render_screen(
     layers: str,
     width: int = 100,
     unicode: bool = True,
+    show: str = "ioflame show RUN",
 ) -> str:
     """One screen of a run, of at most `SCREEN` lines: what ran, what was found, the owner table, latencies, the cost of
-    watching, and the checks that are not ok. layers: the latency table, "" where it was not measured
+    watching, and the checks that are not ok.
+
+    layers: the latency table, "" where it was not measured; show: the command that prints the rest
 
     Where all of it is longer, warnings lose what they mean and then their values, and the last findings go; a line says
     so. What failed and what is missing stays whole.
@@ -81,23 +94,28 @@ def render_screen(
         head[0] += "\n" + fold_line(figures, width, 2)
     tables = []
     if record.profile is not None and categories is not None:
-        table = _table(record, categories, _owner_rows(record, categories), width, unicode, legend=False)
-        tables.append(f"{where_it_goes(record)}\n{table}")
+        *named, other = categories.rows
+        heaviest = [*sorted((row for row in named if row.weight), key=lambda row: -row.weight), other]
+        table = _table(record, categories, heaviest, width, unicode, legend=False, labels=True)
+        lines = [where_it_goes(record), table + _without(named, width)]
+        if words := other_words(categories):
+            lines.append(fold_line(f"  {words}", width, 4))
+        tables.append("\n".join(lines))
     if layers:
         tables.append("\n".join(line for line in layers.splitlines()[:_LAYERS] if line))
     if record.costs:
-        tables.append(fold_line(_costs(record.costs), width, 2))
+        tables.append(fold_line(watching_words(record.costs), width, 2))
     text = ""
     for shown, detail in ((len(findings), 2), (len(findings), 1), (5, 1), (3, 1), (3, 0), (2, 0), (1, 0)):
-        parts = [*head, *([found(findings, width, shown)] if findings else []), *tables]
-        parts += [_not_ok(record.checks, width, detail)] if record.checks else []
+        parts = [*head, *([found(findings, width, shown, show)] if findings else []), *tables]
+        parts += [_not_ok(record.checks, width, detail, show)] if record.checks else []
         text = folded("\n\n".join(parts), width) + "\n"
         if text.count("\n") <= SCREEN:
             break
     return text
 
 
-def _not_ok(checks: Sequence[Check], width: int, detail: int) -> str:
+def _not_ok(checks: Sequence[Check], width: int, detail: int, show: str) -> str:
     """Warnings, and how many others there are. detail: 2 with what each means, 1 with its value, 0 names alone"""
     warned = [check for check in checks if check.verdict is Verdict.WARN]
     count = sum(check.verdict in (Verdict.OK, Verdict.NOTE) for check in checks)
@@ -110,17 +128,19 @@ def _not_ok(checks: Sequence[Check], width: int, detail: int) -> str:
         lines = [
             fold_line(f"  warn  {c.name}: {c.value}{mean}", width, 8) for c, mean in zip(warned, means, strict=True)
         ]
-    more = "" if detail > 1 else "; what they mean: show RUN checks"
+    more = "" if detail > 1 else f"; what they mean: {show} checks"
     return "\n".join(["Checks", *lines, f"    ok  {count} others{more}"])
 
 
-def found(findings: Sequence[Finding], width: int, most: int | None = None) -> str:
+def found(
+    findings: Sequence[Finding], width: int, most: int | None = None, show: str = "ioflame show RUN"
+) -> str:
     """What a run shows, in words: the dearest first, each with what changes it; those beyond `most` are counted."""
     shown = findings[:most]
     told = [f"{one.sentence} -> {one.do}" if one.do else one.sentence for one in shown]
     lines = [fold_line(f"{place}. {line}", width, 3) for place, line in enumerate(told, start=1)]
     if len(shown) < len(findings):
-        lines.append(f"   {len(findings) - len(shown)} more: show RUN all")
+        lines.append(f"   {len(findings) - len(shown)} more: {show} all")
     return "\n".join(["What was found (us per query, 95 % interval)", *lines])
 
 
@@ -143,11 +163,8 @@ def _figure(record: RunRecord, name: str, form: str) -> str:
 
 def _head(record: RunRecord, width: int) -> list[str]:
     """What ran, the database, the host, the profile: an entry each, folded."""
-    build = record.build
-    if record.tools.get("engine_assertions") == "yes":
-        build += " (assertions on: slower than a release build)"
     where = f" on CPU {record.options['cpus']}" if "cpus" in record.options else ""
-    lines = [f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}{where}, {build}"]
+    lines = [f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}{where}, {engine_words(record)}"]
     if record.database.description is not None:
         lines.append(f"database: {record.database.description}")
     if record.host:
@@ -172,27 +189,13 @@ def windows_table(record: RunRecord, width: int) -> str:
         text += (
             "\n\nObservers: QPS in their window against the plain windows beside it, 95 % interval over the seconds\n"
         )
-        text += aligned([["window", "QPS", "interval"], *(_cost(cost) for cost in record.costs)], width)
+        text += aligned([["window", "QPS", "interval"], *map(cost_cells, record.costs)], width)
     if record.unobserved:
         text += "\n\nNot observed\n"
         text += "\n".join(
             f"  {lost.kind}: {lost.why}" + (f"\n    -> {lost.mend}" if lost.mend else "") for lost in record.unobserved
         )
     return text
-
-
-def _costs(costs: Sequence[ObserverCost]) -> str:
-    """What watching did to QPS: a figure only where its interval leaves none."""
-    seen = [cost for cost in costs if not cost.qps_ratio.low <= 1 <= cost.qps_ratio.high]
-    none = ", ".join(cost.kind for cost in costs if cost not in seen)
-    some = ", ".join(f"{kind} {qps} ({ends})" for kind, qps, ends in map(_cost, seen))
-    return "QPS while watched: " + "; ".join(filter(None, [some, f"no measurable effect: {none}" if none else ""]))
-
-
-def _cost(cost: ObserverCost) -> list[str]:
-    ratio = cost.qps_ratio
-    percent = [f"{100 * (value - 1):+.1f}%" for value in (ratio.estimate, ratio.low, ratio.high)]
-    return [cost.kind, percent[0], f"{percent[1]} .. {percent[2]}"]
 
 
 def categories_table(
@@ -223,12 +226,19 @@ def _owner_rows(record: RunRecord, categories: Categories) -> Sequence[Category]
 
 
 def _table(
-    record: RunRecord, categories: Categories, shown: Sequence[Category], width: int, unicode: bool, *, legend: bool
+    record: RunRecord,
+    categories: Categories,
+    shown: Sequence[Category],
+    width: int,
+    unicode: bool,
+    *,
+    legend: bool,
+    labels: bool = False,
 ) -> str:
     assert record.profile is not None
     return owner_table(
         shown, view=categories.view, unit=record.profile.unit, width=width, legend=legend, unicode=unicode,
-        cores=record.metrics.get("cores"),
+        cores=record.metrics.get("cores"), labels=labels,
     ).rstrip()  # fmt: skip
 
 
@@ -251,8 +261,10 @@ def _owner(record: RunRecord, categories: Categories, width: int, unicode: bool)
         width,
         2,
     )
+    if words := other_words(categories):
+        text += "\n" + fold_line(words, width, 2)
     if categories.other_frames and categories.total_weight:
-        text += "\n" + fold_line("other holds: " + _others(categories), width, 13)
+        text += "\n" + fold_line("its leaf frames: " + _others(categories), width, 2)
     return text
 
 

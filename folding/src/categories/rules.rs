@@ -274,7 +274,7 @@ impl View {
                 without: Patterns::with_named(&entry.without, named).map_err(at)?,
             });
         }
-        rows.push((OTHER.to_owned(), "no rule matched".to_owned()));
+        rows.push((OTHER.to_owned(), "code outside the categories".to_owned()));
         Ok(Self { description: file.description, walk: file.walk, rows, entries })
     }
 

@@ -106,9 +106,9 @@ def stolen_checks(
     whole = sum(row.weight for row in rows)
     bounds = ((row.name, *share_bounds(row.weight, whole, stolen)) for row in rows if row.weight)
     words = ", ".join(f"{name} {100 * low:.1f}..{100 * high:.1f} %" for name, low, high in bounds)
-    means = "which ones is not known"
+    means = "true shares are not known exactly"
     if words:
-        means += f": of what really ran a category is {words}, which the tables' intervals hold"
+        means += f": they lie between {words}; the intervals of the tables include this"
     if categories is not None and slices is not None:
         means += _quiet_shares(categories, quiet_slices(slices, series))
     yield Check(

@@ -25,7 +25,7 @@ def attach_checks(pid: int) -> list[Check]:
 def _grant(capability: str) -> str:
     """How a user is given one capability, for one command."""
     if os.geteuid() == 0:
-        return f"outside of a container that lacks it, or within: --cap-add={capability.upper()}"
+        return f"on the host, or in a container started with --cap-add={capability.upper()}"
     user = str(os.getuid())
     own = f"--reuid={user} --clear-groups --inh-caps=+{capability} --ambient-caps=+{capability}"
     return f"sudo setpriv {own} ioflame attach ..."

@@ -22,7 +22,7 @@ from ioflame.measure.compare.arms import resolve_arms
 from ioflame.measure.compare.conduct import conduct, planned
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.present.comparison_page import write_comparison_page
-from ioflame.stages.comparison import costs_of, judge, rule_of, size_of, verdicts_of, windows_of
+from ioflame.stages.comparison import costs_of, judge, rule_of, verdicts_of, windows_of
 
 __all__ = ("Compared", "check_symptom")
 
@@ -52,9 +52,9 @@ class Compared:
         decision = self._decision(going, sessions)
         found = decision.difference
         differs = decision.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
-        words = "; ".join(filter(None, [decision.verdict, size_of(decision), decision.bound]))
+        words = "; ".join(filter(None, [decision.verdict, decision.size, decision.bound]))
         sd = found.variances.session / math.sqrt(2) if found else 0.0
-        return Proof(differs, words, size_of(decision), sd, sessions)
+        return Proof(differs, words, decision.size, sd, sessions)
 
     def session(self, good: Path, candidate: Path, bad: Path, blocks: int) -> Measured:
         going = self._run([(_GOOD, good), (_CANDIDATE, candidate), (_BAD, bad)], 1, blocks)

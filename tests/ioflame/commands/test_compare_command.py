@@ -27,7 +27,7 @@ from tests.viz.runs import record
         (["--arm=a=sh", "--arm=a=true"], "of different names"),
         (["--arm=a=sh", "--arm=twin=true"], "none of them twin"),
         (["--arm=a=sh", "--arm=b=/no/such"], "DB_BENCH=/no/such does not exist"),
-        (["--arm=a=sh", "--arm=b=x y sh"], "is no arm"),
+        (["--arm=a=sh", "--arm=b=x y sh"], "expected NAME=CLIENT"),
         (["--arm=a=sh", "--arm=b='"], "No closing quotation"),
         (["--factor=cache_type=lru_cache"], "two or more values"),
         (["--factor=cache_type=lru_cache,none"], "CACHE_TYPE=none is not known"),

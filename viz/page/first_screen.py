@@ -1,0 +1,152 @@
+"""The first screen of a run: whether it can be used, what weighs most, what was run, and one query's CPU and latency.
+
+Everything else of the page tells more of the same and is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from ground.results.files import Files
+from ground.results.ladder import PARTS, Ladder
+from ground.results.metrics import METRICS
+from ground.results.off_cpu import STATES, WallClock
+from ground.system.host import describe_host
+from viz.figures import FIRST, HEADLINE, engine_words, interval_text, other_words, watching_words, where_it_goes
+from viz.page.rendering import render
+from viz.page.run_view import RunView
+from viz.page.trust import verdict
+from viz.svg.ladder import KINDS, kind_of
+from viz.svg.stacked_bar import BarPart, stacked_bar
+from viz.svg.thread_states import ON_CPU, STATE_HUES
+
+__all__ = ("first_screen",)
+
+# Of a bar; smaller parts are one.
+_LEAST_SHARE = 0.02
+_FOUND = 3
+
+
+class _Bar(NamedTuple):
+    """title: with the total; parts: from left to right; note: what has to be known of it, "" for nothing"""
+
+    title: str
+    parts: Sequence[BarPart]
+    unit: str
+    note: str
+
+
+def first_screen(view: RunView, index: int, hues: Sequence[int]) -> Markup:
+    """index: of the run on its page; hues: of the rows of its owner view"""
+    record = view.record
+    facts = [
+        f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}",
+        engine_words(record),
+        record.database.description or "",
+        describe_host(record.host) if record.host else "",
+    ]
+    places = {name: f"{name}-{index}" for name in ("graph", "where", "waits", "time")}
+    bars = [bar for bar in (_cpu(view, hues), _latency(view)) if bar is not None]
+    return render(
+        "first_screen.html", verdict=verdict(view, f"trust-{index}"), findings=view.findings[:_FOUND], places=places,
+        more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=_tiles(view), facts=[f for f in facts if f],
+        bars=[(bar, stacked_bar(bar.parts), _rows(bar)) for bar in bars],
+        watching=watching_words(record.costs) if record.costs else "", name=view.name,
+    )  # fmt: skip
+
+
+def _tiles(view: RunView) -> list[dict[str, str]]:
+    metrics, intervals = view.record.metrics, view.record.intervals
+    return [
+        {
+            "title": METRICS[name].title,
+            "name": name,
+            "figure": form.format(metrics[name]),
+            "interval": interval_text(form, intervals[name], " to ") if name in intervals else "",
+            "about": METRICS[name].legend,
+        }
+        for name, form in HEADLINE
+        if name in FIRST and name in metrics
+    ]
+
+
+def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
+    """The owner view, the heaviest first and `other` last, in us of a query; in cores or shares where queries are not
+    counted."""
+    if view.owner is None or not view.owner.total_weight:
+        return None
+    us, cores = view.cpu[0], view.record.metrics.get("cores")
+    whole, unit = (us, "us") if us is not None else (cores, "cores") if cores is not None else (100.0, "%")
+    *named, other = enumerate(view.owner.rows)
+    ordered = [*sorted(named, key=lambda entry: -entry[1].weight), other]
+    parts = [
+        BarPart(row.label or "not in any category", row.name, hues[place], whole * row.share / 100)
+        for place, row in ordered
+        if row.weight
+    ]
+    total = "" if unit == "%" else f": {_figure(whole)} {unit}"
+    return _Bar(where_it_goes(view.record) + total, _joined(parts), unit, other_words(view.owner))
+
+
+def _latency(view: RunView) -> _Bar | None:
+    """From the engine to the device by the ladder; by what threads waited for where no query was followed."""
+    ladder = view.observed.of(Files.LADDER, Ladder)
+    if ladder is not None and ladder.total.count and ladder.total.sum_ns:
+        return _by_stage(ladder)
+    clock = view.observed.of(Files.WALL_CLOCK, WallClock)
+    return _by_state(clock) if clock is not None and clock.queries and clock.elapsed_ns else None
+
+
+def _by_stage(ladder: Ladder) -> _Bar:
+    count = ladder.total.count
+    parts = []
+    for title, stages in PARTS.items():
+        us = sum(ladder.stage(stage).sum_ns for stage in stages) / count / 1e3
+        if us > 0:
+            parts.append(BarPart(title, "", KINDS[kind_of(stages[-1])][0], us))
+    of = "a query that reads once" if ladder.start == "query" else "a read call"
+    note = f"n {count:,}, traced: the probes take {ladder.probe_ns / 1e3:.2f} us of it"
+    return _Bar(f"How long {of} takes: {_figure(ladder.total.mean_ns / 1e3)} us", parts, "us", note)
+
+
+def _by_state(clock: WallClock) -> _Bar:
+    parts = []
+    for state, rows in groupby(sorted(clock.rows, key=lambda row: list(STATE_HUES).index(row.state)), lambda r: r.state):
+        us = sum(row.ns for row in rows) / 1e3 / (clock.queries or 1)
+        title = "on a CPU" if state == ON_CPU else STATES[state]
+        if us > 0:
+            parts.append(BarPart(title, state, STATE_HUES[state], us))
+    parts.sort(key=lambda part: -part.value)
+    whole = clock.elapsed_ns / 1e3 / (clock.queries or 1)
+    return _Bar(f"What the time of a query goes to: {_figure(whole)} us", _joined(parts), "us", "")
+
+
+def _joined(parts: Sequence[BarPart]) -> list[BarPart]:
+    """Those too small to be seen as one; a single one stays itself."""
+    least = _LEAST_SHARE * sum(part.value for part in parts)
+    small = [part for part in parts if part.value < least]
+    if len(small) < 2:
+        return list(parts)
+    names = ", ".join(part.name or part.title for part in small)
+    shown = [part for part in parts if part.value >= least]
+    return [*shown, BarPart(f"{len(small)} smaller ones: {names}", "", -1, sum(part.value for part in small))]
+
+
+def _rows(bar: _Bar) -> list[dict[str, object]]:
+    whole = sum(part.value for part in bar.parts)
+    return [
+        {
+            "title": part.title, "name": part.name, "hue": part.hue, "value": f"{_figure(part.value)} {bar.unit}",
+            "share": "" if bar.unit == "%" else f"{100 * part.value / whole:.0f} %",
+        }
+        for part in bar.parts
+    ]  # fmt: skip
+
+
+def _figure(value: float) -> str:
+    """Three digits: 104, 46.1, 2.42, 0.87."""
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
