@@ -52,7 +52,7 @@ def _hover_a_frame(page: Page) -> None:
 
 
 VIEWS = (
-    View("report-top", "run", ("header.top", "section:has(#what-0)", "section:has(#trust-0)"), height=980),
+    View("report-top", "run", ("header.top", "section:has(#first-0)"), height=980),
     View("flamegraph-light", "run", ("section:has(#graph-0) > .flame .head", ".box"), before=_hover_a_frame),
     View("flamegraph-dark", "run", ("section:has(#graph-0) > .flame .head", ".box"), "dark", "#colour=group"),
     View("categories", "run", ("section:has(#where-0)",)),
@@ -107,6 +107,10 @@ def picture(browser: Browser, view: View, address: str) -> Path:
     context = browser.new_context(viewport={"width": WIDTH, "height": 1600}, color_scheme=view.theme)
     page = context.new_page()
     page.goto(address + view.fragment)
+    unfold = "part => { const fold = document.querySelector(part).closest('details') ?? "
+    unfold += "document.querySelector(part).querySelector('details.folded'); if (fold) fold.open = true; }"
+    for part in view.parts:
+        page.evaluate(unfold, part)
     page.evaluate("part => document.querySelector(part).scrollIntoView()", view.parts[0])
     if view.before is not None:
         view.before(page)
@@ -136,7 +140,7 @@ def main() -> None:
     run, other, experiment, comparison = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
-    printed = screen(open_run(run), 100, unicode=True).strip("\n")
+    printed = screen(open_run(run), "ioflame show runs/latest", 100, unicode=True).strip("\n")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         made = {"run": run / "report.html", "experiment": experiment / "experiment.html"}
         pages = {name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal", "versions")}
