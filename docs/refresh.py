@@ -1,8 +1,9 @@
 """Takes finished runs over into the documentation: `docs/refresh.py RUN OTHER EXPERIMENT COMPARISON` (`make docs`).
 
-Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and what the run and the comparison
-printed between the markers of README.md. Everything is of RUN, which all observers watched; OTHER is what its report is
-put beside; EXPERIMENT and COMPARISON are directories of those. The picture of `versions` is of published figures.
+Writes docs/summary.txt, docs/flamegraph.svg and a picture of each view of the report; what the run printed between the
+markers of README.md, what the comparison printed between those of docs/comparing.md. Everything is of RUN, which all
+observers watched; OTHER is what its report is put beside; EXPERIMENT and COMPARISON are directories of those. The
+picture of `versions` is of published figures.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ioflame.present.parts import screen
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
+COMPARING = DOCS / "comparing.md"
 PUBLISHED = DOCS.parent / "tests" / "data" / "9-absolute.tsv"
 WIDTH = 1200  # px
 LARGEST = 150_000  # bytes of a picture
@@ -87,11 +89,11 @@ def terminal_page(printed: str) -> str:
     )
 
 
-def fill_in(name: str, printed: str) -> None:
-    """Between the markers of this name in the README."""
+def fill_in(page: Path, name: str, printed: str) -> None:
+    """Between the markers of this name in a page of the documentation."""
     marked = re.compile(rf"(<!-- {name}:begin[^\n]*\n).*?(<!-- {name}:end -->)", re.DOTALL)
-    filled = marked.sub(lambda found: f"{found[1]}```\n{printed}\n```\n{found[2]}", README.read_text(encoding="utf-8"))
-    README.write_text(filled, encoding="utf-8")
+    filled = marked.sub(lambda found: f"{found[1]}```\n{printed}\n```\n{found[2]}", page.read_text(encoding="utf-8"))
+    page.write_text(filled, encoding="utf-8")
 
 
 def shortened(compared: str) -> str:
@@ -160,9 +162,9 @@ def main() -> None:
     large = [path.name for path in taken if path.stat().st_size > LARGEST]
     if large:
         sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
-    fill_in("summary", printed)
+    fill_in(README, "summary", printed)
     compared = subprocess.run([ioflame, "compare", comparison], check=True, capture_output=True, text=True).stdout
-    fill_in("comparison", shortened(compared))
+    fill_in(COMPARING, "comparison", shortened(compared))
 
 
 if __name__ == "__main__":
