@@ -1,8 +1,9 @@
 """Takes finished runs over into the documentation: `docs/refresh.py RUN OTHER EXPERIMENT COMPARISON` (`make docs`).
 
-Writes docs/summary.txt, docs/flamegraph.svg, a picture of each view of the report, and what the run and the comparison
-printed between the markers of README.md. Everything is of RUN, which all observers watched; OTHER is what its report is
-put beside; EXPERIMENT and COMPARISON are directories of those. The picture of `versions` is of published figures.
+Writes docs/summary.txt, docs/flamegraph.svg and a picture of each view of the report; what the run printed between the
+markers of README.md, what the comparison printed between those of docs/comparing.md. Everything is of RUN, which all
+observers watched; OTHER is what its report is put beside; EXPERIMENT and COMPARISON are directories of those. The
+picture of `versions` is of published figures.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ioflame.present.parts import screen
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
+COMPARING = DOCS / "comparing.md"
 PUBLISHED = DOCS.parent / "tests" / "data" / "9-absolute.tsv"
 WIDTH = 1200  # px
 LARGEST = 150_000  # bytes of a picture
@@ -52,7 +54,7 @@ def _hover_a_frame(page: Page) -> None:
 
 
 VIEWS = (
-    View("report-top", "run", ("header.top", "section:has(#what-0)", "section:has(#trust-0)"), height=980),
+    View("report-top", "run", ("header.top", "section:has(#first-0)"), height=980),
     View("flamegraph-light", "run", ("section:has(#graph-0) > .flame .head", ".box"), before=_hover_a_frame),
     View("flamegraph-dark", "run", ("section:has(#graph-0) > .flame .head", ".box"), "dark", "#colour=group"),
     View("categories", "run", ("section:has(#where-0)",)),
@@ -87,11 +89,11 @@ def terminal_page(printed: str) -> str:
     )
 
 
-def fill_in(name: str, printed: str) -> None:
-    """Between the markers of this name in the README."""
+def fill_in(page: Path, name: str, printed: str) -> None:
+    """Between the markers of this name in a page of the documentation."""
     marked = re.compile(rf"(<!-- {name}:begin[^\n]*\n).*?(<!-- {name}:end -->)", re.DOTALL)
-    filled = marked.sub(lambda found: f"{found[1]}```\n{printed}\n```\n{found[2]}", README.read_text(encoding="utf-8"))
-    README.write_text(filled, encoding="utf-8")
+    filled = marked.sub(lambda found: f"{found[1]}```\n{printed}\n```\n{found[2]}", page.read_text(encoding="utf-8"))
+    page.write_text(filled, encoding="utf-8")
 
 
 def shortened(compared: str) -> str:
@@ -107,6 +109,10 @@ def picture(browser: Browser, view: View, address: str) -> Path:
     context = browser.new_context(viewport={"width": WIDTH, "height": 1600}, color_scheme=view.theme)
     page = context.new_page()
     page.goto(address + view.fragment)
+    unfold = "part => { const fold = document.querySelector(part).closest('details') ?? "
+    unfold += "document.querySelector(part).querySelector('details.folded'); if (fold) fold.open = true; }"
+    for part in view.parts:
+        page.evaluate(unfold, part)
     page.evaluate("part => document.querySelector(part).scrollIntoView()", view.parts[0])
     if view.before is not None:
         view.before(page)
@@ -136,7 +142,7 @@ def main() -> None:
     run, other, experiment, comparison = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
-    printed = screen(open_run(run), 100, unicode=True).strip("\n")
+    printed = screen(open_run(run), "ioflame show runs/latest", 100, unicode=True).strip("\n")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         made = {"run": run / "report.html", "experiment": experiment / "experiment.html"}
         pages = {name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal", "versions")}
@@ -156,9 +162,9 @@ def main() -> None:
     large = [path.name for path in taken if path.stat().st_size > LARGEST]
     if large:
         sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
-    fill_in("summary", printed)
+    fill_in(README, "summary", printed)
     compared = subprocess.run([ioflame, "compare", comparison], check=True, capture_output=True, text=True).stdout
-    fill_in("comparison", shortened(compared))
+    fill_in(COMPARING, "comparison", shortened(compared))
 
 
 if __name__ == "__main__":

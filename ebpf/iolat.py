@@ -133,7 +133,7 @@ _LOSSES = {
     "overflow": "longer than 137 s:",
     "missed": "events missed because the program was already running on that CPU:",
     "lost_process": "children that did not fit into the map of processes:",
-    "collided": "requests lost because another of the same block, or its end, was not told apart:",
+    "collided": "requests lost because another of the same block, or its end, could not be distinguished:",
 }
 
 

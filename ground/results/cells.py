@@ -114,7 +114,7 @@ class CellsRun(ResumableRun[CellsRecord]):
         if (directory / FORMER).is_file() and not cls.is_in(directory):
             raise UsageError(
                 f"{directory} was begun by an older ioflame, whose io-efficiency had no cells",
-                means="it cannot go on; the runs in it are read as any other: ioflame report|show DIRECTORY/RUN",
+                means="it cannot be resumed; the runs in it are read as any other: ioflame report|show DIRECTORY/RUN",
                 mend="leave --resume out",
             )
         return super().open(directory)

@@ -185,8 +185,10 @@ class Decision:
 
     @property
     def size(self) -> str:
-        """`48.6 % worse (8.7 to 103 %)` of what has a direction for sure, `+3.1 % (-0.2 to +6.4 %)` of the rest; "" where
-        there is no difference."""
+        """`48.6 % worse (8.7 to 103.0 %)` where the direction is sure, `+3.1 % (-0.2 to +6.4 %)` otherwise.
+
+        "" where there is no difference.
+        """
         found = self.difference
         if found is None:
             return ""

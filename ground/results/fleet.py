@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ground.results.interval import Interval
 
-__all__ = ("Away", "Change", "Part", "Watch")
+__all__ = ("Away", "FleetChange", "FleetPart", "Watch")
 
 
 @dataclass(frozen=True)
-class Change:
+class FleetChange:
     """base, arm: the mean over the hosts of each version; arm - base = within + mix; p: two-sided, of within"""
 
     base: float
@@ -36,7 +36,7 @@ class Away:
 
 
 @dataclass(frozen=True)
-class Part:
+class FleetPart:
     """kind: total, category or function; verdict: regressed, improved, moved, went away, mix or "" for nothing seen
 
     cores: of the arm's hosts, that the change within strata takes; None where no run knows how many it used
@@ -45,7 +45,7 @@ class Part:
 
     kind: str
     name: str
-    change: Change
+    change: FleetChange
     verdict: str
     cores: float | None
     away: Away | None = None
@@ -63,4 +63,4 @@ class Watch:
     strata: int
     days: int
     tested: int
-    parts: list[Part]
+    parts: list[FleetPart]

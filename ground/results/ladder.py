@@ -16,16 +16,16 @@ __all__ = (
     "STAGES",
     "Ladder",
     "LadderDevice",
+    "ProbedFunction",
     "Rung",
-    "Step",
+    "Stage",
     "Trap",
-    "Watched",
     "read_ladder",
 )
 
 
 @dataclass(frozen=True)
-class Step:
+class Stage:
     """A stage for people: what it is between, and what happens in it.
 
     where: `engine`, `kernel` or `device`: whose time it is
@@ -38,17 +38,17 @@ class Step:
 
 
 # In the order of a query's life.
-STAGES: dict[str, Step] = {
-    "get_pre": Step("query called", "file reader", "memtables, files, index, filter, block cache miss", "engine"),
-    "rdr_pre": Step("file reader", "read call", "aligned buffer, rate limiter", "engine"),
-    "sys_pre": Step("read call", "request begins", "file system, pages pinned, request made", "kernel"),
-    "queue": Step("request begins", "to the driver", "plug, IO scheduler", "device"),
-    "device": Step("to the driver", "request done", "the device, and its interrupt", "device"),
-    "wake": Step("request done", "waking begins", "end of the request, finding who waits", "kernel"),
-    "runq": Step("waking begins", "thread runs", "interrupt to its CPU, leaving idle, waiting for the CPU", "kernel"),
-    "sys_post": Step("thread runs", "read call returns", "pages released", "kernel"),
-    "rdr_post": Step("read call returns", "file reader returns", "copy, statistics", "engine"),
-    "get_post": Step("file reader returns", "query returns", "checksum, cache insert, search in block", "engine"),
+STAGES: dict[str, Stage] = {
+    "get_pre": Stage("query called", "file reader", "memtables, files, index, filter, block cache miss", "engine"),
+    "rdr_pre": Stage("file reader", "read call", "aligned buffer, rate limiter", "engine"),
+    "sys_pre": Stage("read call", "request begins", "file system, pages pinned, request made", "kernel"),
+    "queue": Stage("request begins", "to the driver", "plug, IO scheduler", "device"),
+    "device": Stage("to the driver", "request done", "the device, and its interrupt", "device"),
+    "wake": Stage("request done", "waking begins", "end of the request, finding who waits", "kernel"),
+    "runq": Stage("waking begins", "thread runs", "interrupt to its CPU, leaving idle, waiting for the CPU", "kernel"),
+    "sys_post": Stage("thread runs", "read call returns", "pages released", "kernel"),
+    "rdr_post": Stage("read call returns", "file reader returns", "copy, statistics", "engine"),
+    "get_post": Stage("file reader returns", "query returns", "checksum, cache insert, search in block", "engine"),
 }
 
 # The stages as few parts that need no explanation, in the same order.
@@ -94,7 +94,7 @@ class Trap:
 
 
 @dataclass(frozen=True)
-class Watched:
+class ProbedFunction:
     """A function with a probe, the file it was found in, and its calls in the trial before the window.
 
     stepped: its first instruction is single-stepped at each call, which in a VM can take longer than all the rest
@@ -167,8 +167,8 @@ class Ladder:
     sample: int
     start: str
     notes: list[str]
-    query: list[Watched]
-    reader: list[Watched]
+    query: list[ProbedFunction]
+    reader: list[ProbedFunction]
     uprobes: str | None
     trap: Trap | None
     queries: int
@@ -272,7 +272,7 @@ class Ladder:
         return 1 - inside * (self.device.reads - self.others_reads) / (self.device.read_ms * 1e6)
 
     @property
-    def stepped(self) -> list[Watched]:
+    def stepped(self) -> list[ProbedFunction]:
         """Functions whose entry is dear to trap."""
         return [watched for watched in (*self.query, *self.reader) if watched.stepped]
 

@@ -93,7 +93,9 @@ METRICS: Mapping[str, Metric] = {
             "io.lat", "us per storage read from its start to its end, by the device's counter (diskstats)",
             "read_us", "reads", "us", headline=True, first=True, title="latency of a storage read",
         ),
-        Metric("usPer", "user CPU, us per query", "user_us", "queries", "us", headline=True, title="user CPU of a query"),
+        Metric(
+            "usPer", "user CPU, us per query", "user_us", "queries", "us", headline=True, title="user CPU of a query",
+        ),
         Metric(
             "syPer", "system CPU, us per query", "system_us", "queries", "us", headline=True,
             title="system CPU of a query",

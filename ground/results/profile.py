@@ -21,13 +21,13 @@ from ground.system.atomic_files import read_json
 
 __all__ = (
     "OTHER",
-    "Comparison",
     "CutCopies",
-    "Difference",
+    "EventCheck",
     "FoldStats",
     "Folded",
     "FoldedStack",
     "Slices",
+    "SymbolDifference",
     "read_profile",
 )
 
@@ -73,7 +73,7 @@ class FoldStats:
 
 
 @dataclass(frozen=True)
-class Difference:
+class SymbolDifference:
     """A symbol whose self weight is not that of perf report, and why."""
 
     symbol: str
@@ -83,7 +83,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EventCheck:
     """An event of a recording as stackfold folds it and as perf report tells it; weights are sums of periods.
 
     symbols:     how many names either side knows; all nameless addresses are one
@@ -95,7 +95,7 @@ class Comparison:
     folded: int
     reported: int
     symbols: int
-    differences: list[Difference]
+    differences: list[SymbolDifference]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Checked:
 
     schema: int
     lost_samples: int
-    events: list[Comparison]
+    events: list[EventCheck]
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,7 @@ class ComparedRuns:
         if self.bars:
             return f"not comparable ({'; '.join(self.bars)})"
         return " | ".join(
-            f"arm {number} against arm 1: "
-            + "; ".join(found[name].sentence for name in DECIDING if name in found)
+            f"arm {number} against arm 1: " + "; ".join(found[name].sentence for name in DECIDING if name in found)
             for number, found in enumerate(self.decisions, 2)
         )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
-__all__ = ("Costs", "Found", "Observation", "Search", "Step")
+__all__ = ("Costs", "Found", "NextStep", "Observation", "Search")
 
 # Blocks of a session that may be asked for: more than these tell little more than another commit would.
 BLOCKS = (2, 4, 8)
@@ -44,7 +44,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """What is measured next: a candidate, and how many blocks."""
 
     candidate: int
@@ -142,13 +142,13 @@ class Search:
                 first = at + 1
         return groups
 
-    def next(self, costs: Costs) -> Step | None:
+    def next(self, costs: Costs) -> NextStep | None:
         """What tells most a second; None where no candidate is left that tells anything."""
         precision, ends, _ = self._sums()
         block = self.block_variance()
         change = abs(ends / precision) if precision else 0.0
         bad = list(accumulate(self.posterior()))
-        best: tuple[float, Step] | None = None
+        best: tuple[float, NextStep] | None = None
         for blocks in BLOCKS:
             apart = change / math.sqrt(1.5 * (block / blocks + self.session_variance))
             for candidate in range(1, self.last):
@@ -158,7 +158,7 @@ class Search:
                 seconds = costs.session + blocks * costs.block + costs.build(candidate)
                 gain = _information(round(share, 2), round(min(apart, _ALL_TOLD), 1)) / seconds
                 if best is None or gain > best[0]:
-                    best = (gain, Step(candidate, blocks))
+                    best = (gain, NextStep(candidate, blocks))
         return best[1] if best else None
 
 

@@ -10,7 +10,7 @@ from ground.results.differences import BudgetRow, Decision, RelativeTable
 from ioflame.analysis.compare.figures import ArmWindow, BlockLogs
 from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.compare.relative import relative_table
-from ioflame.analysis.compare.verdict import Costs, Rule, compare
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, compare
 
 __all__ = ("Round", "base_agrees", "moved_rows", "ratios", "summed_rows")
 
@@ -31,7 +31,7 @@ def ratios(
     decisions: dict[tuple[str, str], Decision | tuple[float, float]] = {}
     for row, rounds in rows.items():
         sessions = [[[ArmWindow(build, {metric: value}) for build, value in one]] for one in rounds]
-        rule = Rule(looks=(max(len(rounds), 2),))
+        rule = VerdictRule(looks=(max(len(rounds), 2),))
         for build in dict.fromkeys(build for one in rounds for build, _ in one if build != base):
             own = [one for one in sessions if {base, build} <= {window.arm for window in one[0]}]
             found = compare(own, base, build, rule, Costs(0.0, 0.0), bars=bars.get(build, ())).decisions.get(metric)

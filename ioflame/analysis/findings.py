@@ -4,8 +4,8 @@ A rule is data (`findings.toml`, and an engine's own). Its figure is us per quer
 share of the weight that its frames have in each second, by bootstrap over the seconds, times the CPU per query of the
 plain windows; of a stage of the ladder, its mean over the queries that were followed, +- 1.96 standard errors; of a
 wait, the share of the working threads' time that is in its states, by bootstrap over the threads, times their time per
-query; of the CPU of roles, their share of all CPU in each second; of stalls, their share of each window. Nothing is said
-where the interval does not lie above what the rule calls worth saying.
+query; of the CPU of roles, their share of all CPU in each second; of stalls, their share of each window. Nothing is
+said where the interval does not lie above what the rule calls worth saying.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ground.settings import worded
 from ioflame.analysis.bootstrap import share_draws, share_intervals
 from ioflame.analysis.checks.stolen_time import stolen_of, widened
 
-__all__ = ("MOST", "Rule", "Waits", "findings", "read_rules")
+__all__ = ("MOST", "FindingRule", "Waits", "findings", "read_rules")
 
 MOST = 7
 # A query that takes little has small parts worth saying: this share of the whole is enough, whatever `least_us` is.
@@ -48,7 +48,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 _FIGURES = ("us", "whole", "frame", "n", "more")
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FindingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sentence and when it is true; `findings.toml` says what each field is."""
 
     name: str
@@ -78,17 +78,17 @@ class Waits:
 
 
 class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    finding: list[Rule]
+    finding: list[FindingRule]
 
 
-def read_rules(*more: Path) -> list[Rule]:
+def read_rules(*more: Path) -> list[FindingRule]:
     """The rules of every engine, and those in `more`. ValueError where a file is none."""
     files = (_GENERAL, *more)
     return [rule for file in files for rule in msgspec.toml.decode(file.read_bytes(), type=_Rules).finding]
 
 
 def findings(
-    rules: Iterable[Rule],
+    rules: Iterable[FindingRule],
     record: RunRecord,
     profile: Folded | None = None,
     ladder: Ladder | None = None,
@@ -128,7 +128,7 @@ def findings(
     return sorted((one for one in found if one.name not in replaced), key=lambda one: -one.us.estimate)[:MOST]
 
 
-def _frames_of(rule: Rule, stacks: Sequence[FoldedStack]) -> list[str]:
+def _frames_of(rule: FindingRule, stacks: Sequence[FoldedStack]) -> list[str]:
     """Of each stack the innermost frame that is one of the rule's; "" where none is."""
     matches = _matcher(rule)
     found = []
@@ -139,7 +139,7 @@ def _frames_of(rule: Rule, stacks: Sequence[FoldedStack]) -> list[str]:
     return found
 
 
-def _categories_of(rule: Rule, profile: Folded) -> list[str]:
+def _categories_of(rule: FindingRule, profile: Folded) -> list[str]:
     """Of each stack what its row of the rule's view is; "" where that is none of the rule's categories."""
     view = profile.views[rule.view]
     labels = [row["label"] if row["name"] in rule.categories else "" for row in view.report["rows"]]
@@ -147,7 +147,7 @@ def _categories_of(rule: Rule, profile: Folded) -> list[str]:
 
 
 def _of_stacks(
-    rule: Rule, profile: Folded, of_stack: Sequence[str], cpu_us: float, stolen: int
+    rule: FindingRule, profile: Folded, of_stack: Sequence[str], cpu_us: float, stolen: int
 ) -> Finding | None:
     """of_stack: what of the rule each stack has, "" for nothing."""
     columns = profile.slices
@@ -169,8 +169,8 @@ def _of_stacks(
     return _finding(rule, _scaled(share, cpu_us, samples), cpu_us, "us of CPU", by_name.most_common(1)[0][0])
 
 
-def _of_roles(rule: Rule, record: RunRecord, series: Sequence[Window]) -> Finding | None:
-    """CPU of threads that serve no query, by the scheduler's clock; a run with queries by a role of their own has it."""
+def _of_roles(rule: FindingRule, record: RunRecord, series: Sequence[Window]) -> Finding | None:
+    """CPU of threads that serve no query, by the scheduler's clock; None where the run does not know the roles."""
     plain = [window for window in series if window.kind == "plain" and window.counters.roles]
     seconds = []
     for window in plain:
@@ -189,10 +189,12 @@ def _of_roles(rule: Rule, record: RunRecord, series: Sequence[Window]) -> Findin
 def _written(record: RunRecord) -> str:
     """What was written to table files for each byte flushed, over all windows; "" where the engine does not say."""
     flushed, written = (sum(w.engine.get(name, 0.0) for w in record.windows) for name in ("flushed_gb", "compacted_gb"))
-    return f": {written / flushed:.1f} bytes written to table files for each byte flushed" if flushed and written else ""
+    return (
+        f": {written / flushed:.1f} bytes written to table files for each byte flushed" if flushed and written else ""
+    )
 
 
-def _of_stalls(rule: Rule, record: RunRecord) -> Finding | None:
+def _of_stalls(rule: FindingRule, record: RunRecord) -> Finding | None:
     """Time in which writes were held back, by the engine's own clock of stalls, window by window."""
     windows = [w for w in record.windows if "stall_seconds" in w.engine and w.kind != "warm-up" and w.counters.queries]
     rows = [[w.engine["stall_seconds"], w.seconds - w.engine["stall_seconds"]] for w in windows]
@@ -206,7 +208,7 @@ def _of_stalls(rule: Rule, record: RunRecord) -> Finding | None:
     return _finding(rule, _scaled(share, whole, len(rows)), whole, "us a query", "")
 
 
-def _of_stage(rule: Rule, ladder: Ladder) -> Finding | None:
+def _of_stage(rule: FindingRule, ladder: Ladder) -> Finding | None:
     """A stage that a query has only where it slept for one read counts 0 for the others."""
     rung = ladder.stage(rule.stage)
     if not rung.count or not ladder.finished:
@@ -218,7 +220,7 @@ def _of_stage(rule: Rule, ladder: Ladder) -> Finding | None:
     return _finding(rule, us, ladder.query_ns / 1e3, "us a query", "")
 
 
-def _of_wait(rule: Rule, waits: Waits) -> Finding | None:
+def _of_wait(rule: FindingRule, waits: Waits) -> Finding | None:
     """Of the threads that are not idle. The frame is the innermost of the heaviest stacks that is none of the rule's
     frames and not the kernel's: whose lock it is."""
     working = [thread for thread in waits.serving if not thread.is_idle]
@@ -236,7 +238,7 @@ def _of_wait(rule: Rule, waits: Waits) -> Finding | None:
     return _finding(rule, _scaled(share, whole, len(working)), whole, "us a query", frame)
 
 
-def _waits_in(rule: Rule, waits: Waits, working: Sequence[Thread]) -> str:
+def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str:
     if waits.profile is None or not rule.frames:
         return ""
     tids, states = {thread.tid for thread in working}, {f"[{state}]" for state in rule.states}
@@ -250,7 +252,7 @@ def _waits_in(rule: Rule, waits: Waits, working: Sequence[Thread]) -> str:
     return by_frame.most_common(1)[0][0] if by_frame else ""
 
 
-def _matcher(rule: Rule) -> Callable[[str], re.Match[str] | None]:
+def _matcher(rule: FindingRule) -> Callable[[str], re.Match[str] | None]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in rule.frames)).fullmatch
 
 
@@ -265,12 +267,18 @@ def _mean_square_ns2(rung: Rung) -> float:
     return sum(((low + high) / 2) ** 2 * count for low, high, count in rung.buckets) / counted if counted else 0.0
 
 
-def _finding(rule: Rule, us: Interval, whole: float, unit: str, frame: str, more: str = "") -> Finding | None:
+def _finding(rule: FindingRule, us: Interval, whole: float, unit: str, frame: str, more: str = "") -> Finding | None:
     """None where it may be less than what is worth saying. more: what of a rule's own else is to be said"""
     if us.low <= min(rule.least_us, ENOUGH * whole):
         return None
     figures = [f"{value:.{1 if whole >= 10 else 2}f}" for value in (us.estimate, us.low, us.high, whole)]
-    words = {"us": "{} [{}, {}]".format(*figures), "whole": f"{figures[3]} {unit}", "frame": frame, "n": f"{us.n:,}", "more": more}
+    words = {
+        "us": "{} [{}, {}]".format(*figures),
+        "whole": f"{figures[3]} {unit}",
+        "frame": frame,
+        "n": f"{us.n:,}",
+        "more": more,
+    }
     return Finding(rule.name, _filled(rule.sentence, words), us, frame, _filled(rule.do, words), rule.source, rule.see)
 
 
@@ -285,7 +293,7 @@ def _advised(do: str, advice: Mapping[str, str]) -> str:
     return worded(_filled("; ".join(parts), advice))
 
 
-def _fits(rule: Rule, frame: str) -> bool:
+def _fits(rule: FindingRule, frame: str) -> bool:
     return rule.kernel is None or rule.kernel == frame.endswith(_KERNEL)
 
 

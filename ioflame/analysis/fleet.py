@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from ground.results.fleet import Away, Change, Part, Watch
+from ground.results.fleet import Away, FleetChange, FleetPart, Watch
 from ground.results.interval import Interval
 from ioflame.analysis.compare.verdict import discovery_bound
 from ioflame.analysis.quantiles import t_quantile, t_tail
@@ -60,7 +60,7 @@ class Hosts:
 _NOBODY = Hosts(0, 0.0, 0.0)
 
 
-def change_of(strata: Sequence[tuple[Hosts, Hosts]]) -> Change | None:
+def change_of(strata: Sequence[tuple[Hosts, Hosts]]) -> FleetChange | None:
     """Hosts of the base and of the arm by stratum. A stratum that only one of them has is mix.
 
     None where no stratum has both, or none two hosts of a version. Welch's t; a single host of a version in a stratum
@@ -96,7 +96,7 @@ def change_of(strata: Sequence[tuple[Hosts, Hosts]]) -> Change | None:
     p = t_tail(within / error, welch) if error else float(within == 0)
     hosts = sum(counts)
     half = t * math.sqrt(of_mix)
-    return Change(
+    return FleetChange(
         base, arm, Interval(within, within - t * error, within + t * error, hosts),
         Interval(mix + alone, mix + alone - half, mix + alone + half, hosts), p,
     )  # fmt: skip
@@ -127,7 +127,7 @@ def watch_of(rows: Sequence[Mapping[str, Any]], rate: float = _RATE) -> Watch | 
     ]
     cores = _cores(whole, changes[_TOTAL])
     parts = [
-        Part(*key, changes[key], "went away" if key in away else _verdict(key, changes[key], found, changes),
+        FleetPart(*key, changes[key], "went away" if key in away else _verdict(key, changes[key], found, changes),
              None if cores is None else changes[key].within.estimate * cores, away.get(key))
         for key in sorted(shown, key=lambda key: (_KINDS.index(key[0]), -abs(changes[key].within.estimate)))
     ]  # fmt: skip
@@ -150,7 +150,7 @@ def _by_stratum(rows: Sequence[Mapping[str, Any]]) -> dict[_Key, dict[str, list[
 
 def _changes(
     rows: Sequence[Mapping[str, Any]], sides: Mapping[_Key, Mapping[str, Sequence[Hosts]]]
-) -> dict[_Key, Change]:
+) -> dict[_Key, FleetChange]:
     """Of the parts that have samples enough, and hosts of both versions."""
     samples: dict[_Key, int] = defaultdict(int)
     for row in rows:
@@ -165,13 +165,13 @@ def _changes(
     }
 
 
-def _went_away(by_day: Mapping[str, Mapping[_Key, Change]], rate: float) -> dict[_Key, Away]:
+def _went_away(by_day: Mapping[str, Mapping[_Key, FleetChange]], rate: float) -> dict[_Key, Away]:
     """What was seen on some day, while the days after the last such day differ from those before and not from zero.
 
     Each day is tested by itself: a part's p is that of its clearest day times the number of its days. Hosts are the
     same ones on many days, so the error of a mean over days is taken to be that of one day.
     """
-    series: dict[_Key, dict[str, Change]] = defaultdict(dict)
+    series: dict[_Key, dict[str, FleetChange]] = defaultdict(dict)
     for day in sorted(by_day):
         for key, change in by_day[day].items():
             if key[0] in _TESTED:
@@ -212,7 +212,7 @@ def _mean(days: Sequence[Interval]) -> Interval:
     return Interval(estimate, estimate - half, estimate + half, max(one.n for one in days))
 
 
-def _verdict(key: _Key, change: Change, found: Set[_Key], changes: Mapping[_Key, Change]) -> str:
+def _verdict(key: _Key, change: FleetChange, found: Set[_Key], changes: Mapping[_Key, FleetChange]) -> str:
     kind, name = key
     differs = change.within.leaves_zero if kind == "total" else key in found
     if differs and kind == "function" and _moved(name, found, changes):
@@ -222,7 +222,7 @@ def _verdict(key: _Key, change: Change, found: Set[_Key], changes: Mapping[_Key,
     return "mix" if change.mix.leaves_zero else ""
 
 
-def _moved(name: str, found: Set[_Key], changes: Mapping[_Key, Change]) -> bool:
+def _moved(name: str, found: Set[_Key], changes: Mapping[_Key, FleetChange]) -> bool:
     """Whether the class of a function has both gains and losses, which cancel: then its code was split or joined."""
     of, within = name.rpartition("::")[0], changes.get(("class", name.rpartition("::")[0]))
     if not of or within is None or within.within.leaves_zero:
@@ -236,7 +236,7 @@ def _moved(name: str, found: Set[_Key], changes: Mapping[_Key, Change]) -> bool:
     return min(sizes) < 0 < max(sizes) and abs(within.within.estimate) < _CANCELS * largest
 
 
-def _cores(rows: Sequence[Mapping[str, Any]], total: Change) -> float | None:
+def _cores(rows: Sequence[Mapping[str, Any]], total: FleetChange) -> float | None:
     """The cores of the arm's hosts that a unit of the figure stands for."""
     used = [row["cores"] for row in rows if row["kind"] == "total" and row["is_arm"]]
     return sum(used) / total.arm if used and None not in used and total.arm else None

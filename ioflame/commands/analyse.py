@@ -17,6 +17,7 @@ from ground.errors import UsageError
 from ground.results.files import Files
 from ground.results.profile import mapped_objects
 from ground.results.run import open_run
+from ground.system.unpack import unpack_into
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import Commands
 from ioflame.commands.outcome import print_outcome
@@ -73,7 +74,7 @@ def _unpacked(archive: Path) -> Path:
                     means="nothing was unpacked",
                     mend=f"ioflame analyse {shlex.quote(str(place))}   (or move it away)",
                 )
-            packed.extractall(archive.parent, filter="data")
+            unpack_into(packed, archive.parent)
     except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
         raise UsageError(
             f"{archive} cannot be unpacked: {error}", means="it is no packed run, or was cut short"

@@ -67,7 +67,7 @@ def add_parser(commands: Commands) -> None:
     add(
         "--every",
         metavar="TIME",
-        help="again and again: 10m from start to start; SIGUSR1 keeps the last 15 minutes",
+        help="repeat every TIME, measured from start to start, such as 10m; SIGUSR1 keeps the last 15 minutes",
     )
     add("--for", dest="lasting", metavar="TIME", help="with --every: total length of all windows, instead of --seconds")
     add("--keep", default="7d", metavar="TIME", help="with --every: for how long runs are kept (default: 7d)")

@@ -57,7 +57,7 @@ def add_parser(commands: Commands) -> None:
     add("--sessions", type=int, default=16, metavar="N", help="at most, to prove that the ends differ (default: 16)")
     add("--blocks", type=int, metavar="N", help="of a session of that proof (default: 4)")
     add("--schedule", default="", metavar="NAME", help="frozen or process (default: by the workload)")
-    add("--resume", type=Path, metavar="DIR", help="go on with the search in DIR")
+    add("--resume", type=Path, metavar="DIR", help="resume the search in DIR")
     add_profile_arguments(parser)
     parser.set_defaults(run=run)
 

@@ -89,7 +89,7 @@ def add_parser(commands: Commands) -> None:
     add("--seed", metavar="N", help="of the order of everything (SEED; default: a new one)")
     add("--no-twin", action="store_true", help="without a second process of the base as a control")
     add("--plan", action="store_true", help="print what it will take; start nothing")
-    add("--resume", metavar="DIR", help="go on with the comparison in DIR (RESUME)")
+    add("--resume", metavar="DIR", help="resume the comparison in DIR (RESUME)")
     add("--fail-on", choices=("regressed",), help="exit code 1 where an arm regressed")
     add(
         "--table", choices=("tsv", "markdown"), help="ratios to the base as a table for other programs, or for an issue"
@@ -206,7 +206,7 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
     names = [arm.name for arm in asked]
     if len(names) < 2 or len(set(names)) < len(names) or TWIN in names:
         raise UsageError(
-            f"arms {', '.join(names)}: a comparison has two or more, of different names, none of them {TWIN}",
+            f"arms {', '.join(names)}: a comparison needs at least two arms with different names ({TWIN} is reserved)",
             means="nothing was started",
         )
     return CompareOptions(

@@ -32,7 +32,7 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser("experiment", help="run an experiment and print its tables", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="one of `ioflame list`, or a .toml file")
     add_repetition(parser)
-    parser.add_argument("--resume", metavar="DIR", help="go on with the experiment in DIR (RESUME)")
+    parser.add_argument("--resume", metavar="DIR", help="resume the experiment in DIR (RESUME)")
     add_profile_arguments(parser)
     parser.set_defaults(run=run)
 

@@ -34,10 +34,10 @@ def resumable(conduct: Callable[[], None], directory: Path, reporter: Reporter) 
         conduct()
     except KeyboardInterrupt:
         reporter.warn("interrupted; every process started here was stopped")
-        reporter.warn(f"to go on: the same command with {resume}")
+        reporter.warn(f"to resume: the same command with {resume}")
         return False
     except IoflameError:
-        reporter.warn(f"what is done is kept; go on by the same command with {resume}")
+        reporter.warn(f"what is done is kept; resume by the same command with {resume}")
         raise
     return True
 

@@ -40,7 +40,7 @@ from ioflame.measure.attach.continuous import (
 )
 from ioflame.store.add import add_to_store
 
-__all__ = ("Agent", "Service", "Turn", "read_agent", "run_agent", "turn_of")
+__all__ = ("Agent", "Turn", "WatchedService", "read_agent", "run_agent", "turn_of")
 
 # What `ioflame attach` is asked for where the service does not say.
 _ATTACH: Mapping[str, str | int | float | bool] = {"collect": "perf", "freq": 49}
@@ -55,7 +55,7 @@ _LATE_SECONDS = 10.0
 _RECORDER = "recorder"
 
 
-class Service(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class WatchedService(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """cgroup, container: what `ioflame attach` watches, or pprof: an address that hands out a profile; one of them
 
     version: as it is called in the store; version_command: prints it instead
@@ -85,7 +85,7 @@ class Agent(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     store: str
-    service: list[Service]
+    service: list[WatchedService]
     out: str = "runs"
     keep: str = "1d"
     every: str = "1h"
@@ -148,7 +148,7 @@ def _is_frequency(value: str | float) -> bool:
     return type(value) is not bool and str(value).isascii() and str(value).isdigit() and int(value) > 0
 
 
-def turn_of(service: Service, host: str, period: int, every: float) -> Turn:
+def turn_of(service: WatchedService, host: str, period: int, every: float) -> Turn:
     """When this host wakes in a period for the service, and whether it takes a profile: the same whenever it is asked.
 
     every: seconds of a period
@@ -243,7 +243,7 @@ class _Recorders:
             self.due[service.name] = now + parse_duration("recorder", service.recorder)
             self._record(service)
 
-    def _record(self, service: Service) -> None:
+    def _record(self, service: WatchedService) -> None:
         out = _out(self.agent, service) / _RECORDER
         try:
             _attached(service, service.recorder, out, self.children)
@@ -259,11 +259,11 @@ class _Recorders:
         tell_kept(kept, self.reporter)
 
 
-def _out(agent: Agent, service: Service) -> Path:
+def _out(agent: Agent, service: WatchedService) -> Path:
     return Path(agent.out) / service.name
 
 
-def _profile(agent: Agent, service: Service, host: str, rate: float, keep: float, children: Children) -> None:
+def _profile(agent: Agent, service: WatchedService, host: str, rate: float, keep: float, children: Children) -> None:
     """rate: the probability of a moment to be recorded, for each second that a profile records"""
     version = _version(service)
     said = {"test": service.name, "workload": service.name, "host": host} | ({"version": version} if version else {})
@@ -283,11 +283,11 @@ def _profile(agent: Agent, service: Service, host: str, rate: float, keep: float
         remove_old(out, _asked(service), keep)
 
 
-def _asked(service: Service) -> str:
+def _asked(service: WatchedService) -> str:
     return f"--cgroup {service.cgroup}" if service.cgroup else f"--container {service.container}"
 
 
-def _attached(service: Service, every: str, out: Path, children: Children) -> Path:
+def _attached(service: WatchedService, every: str, out: Path, children: Children) -> Path:
     """A run of `ioflame attach`, which is a process of its own; its directory. every: the time that a budget is of"""
     words = [*_asked(service).split(" ", 1), "--seconds", f"{service.seconds:g}", "--out", str(out), "--quiet"]
     given = {**_ATTACH, **({"per": every} if "budget" in service.attach else {}), **service.attach}
@@ -314,7 +314,7 @@ def _fetched(address: str) -> bytes:
         ) from None
 
 
-def _version(service: Service) -> str:
+def _version(service: WatchedService) -> str:
     if not service.version_command:
         return service.version
     done = capture(["sh", "-c", service.version_command], timeout=_VERSION_SECONDS).require("the version's command")

@@ -63,7 +63,7 @@ def _of_clients(engine: Engine, asked: str) -> dict[str, EngineBuild]:
         if name in found:
             raise UsageError(
                 f"{Setting.DB_BENCH.to(asked)}: two builds are called {name}",
-                means="their figures could not be told apart; nothing was started",
+                means="their figures could not be distinguished; nothing was started",
                 mend=Setting.DB_BENCH.to("gcc=<path>,clang=<path>   (names of your choice, the base first)"),
             )
         found[name] = build

@@ -11,13 +11,13 @@ from ground.results.benchmark_report import ReportRow, read_benchmark_reports
 from ground.results.cells import Heading, Value
 from ground.results.differences import Decision, RelativeTable
 from ioflame.analysis.compare.relative import relative_table
-from ioflame.analysis.compare.verdict import Costs, Rule, decide, unpaired
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, decide, unpaired
 from viz.experiment_view import ExperimentView
 
 __all__ = ("imported_view", "relative_qps")
 
 # Single runs, or a few of each: looked at once.
-_RULE = Rule(looks=(2,))
+_RULE = VerdictRule(looks=(2,))
 
 
 def imported_view(paths: Sequence[Path]) -> ExperimentView:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ground.results.comparison import Comparison, ComparisonRun
-from ground.results.differences import Decision, Outcome, PlanRow, Variances
+from ground.results.differences import Outcome, PlanRow, Variances
 from ground.results.metrics import DECIDING, window_metrics
 from ground.results.verdicts import VERDICT, ArmVerdict, Verdicts
 from ground.system.atomic_files import write_json
@@ -14,13 +14,12 @@ from ioflame.analysis.compare.figures import ArmWindow
 from ioflame.analysis.compare.figures import Session as Windows
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.compare.planning import plan_table
-from ioflame.analysis.compare.verdict import Comparison as Compared
-from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare
+from ioflame.analysis.compare.verdict import ArmsCompared, Costs, VerdictRule, among_arms, compare
 from ioflame.stages.comparison_budget import budget_of
 
 __all__ = (
     "Judged",
-    "Planned",
+    "PlannedComparison",
     "blocks_within",
     "costs_of",
     "judge",
@@ -40,8 +39,8 @@ _START_SECONDS = 15.0
 class Judged:
     """arms: every arm but base and twin, against the base"""
 
-    rule: Rule
-    arms: list[Compared]
+    rule: VerdictRule
+    arms: list[ArmsCompared]
 
     @property
     def decided(self) -> bool:
@@ -70,8 +69,8 @@ def judge(record: Comparison) -> Judged:
     return Judged(rule, [replace(one, decisions=kept) for one, kept in zip(found, together, strict=True)])
 
 
-def rule_of(record: Comparison) -> Rule:
-    return Rule(record.plan.delta, tuple(record.plan.looks))
+def rule_of(record: Comparison) -> VerdictRule:
+    return VerdictRule(record.plan.delta, tuple(record.plan.looks))
 
 
 def costs_of(record: Comparison) -> Costs:
@@ -109,7 +108,7 @@ def windows_of(record: Comparison) -> list[Windows]:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedComparison:
     """What it takes to see some differences in a figure. seen: the variances are this host's, not assumed ones."""
 
     metric: str
@@ -118,7 +117,7 @@ class Planned:
     rows: list[PlanRow]
 
 
-def plans_of(record: Comparison) -> list[Planned]:
+def plans_of(record: Comparison) -> list[PlannedComparison]:
     """By the variances of the sessions that are whole, of the twin where there is one; by assumed ones before."""
     costs, step = costs_of(record), sum(not arm.twin_of for arm in record.arms)
     found = judge(record).arms if record.whole_sessions() else []
@@ -129,7 +128,10 @@ def plans_of(record: Comparison) -> list[Planned]:
         if name in DECIDING and decision.difference is not None
     }
     variances = seen or dict.fromkeys(DECIDING[:1], ASSUMED)
-    return [Planned(name, one, bool(seen), plan_table(one, costs, block_step=step)) for name, one in variances.items()]
+    return [
+        PlannedComparison(name, one, bool(seen), plan_table(one, costs, block_step=step))
+        for name, one in variances.items()
+    ]
 
 
 def verdicts_of(going: ComparisonRun) -> Verdicts:

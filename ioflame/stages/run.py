@@ -20,7 +20,7 @@ from ground.results.ladder import read_ladder
 from ground.results.metrics import cpu_profiled, metrics_of
 from ground.results.off_cpu import read_off_cpu
 from ground.results.operations import Operation
-from ground.results.profile import Comparison, Folded, read_profile
+from ground.results.profile import EventCheck, Folded, read_profile
 from ground.results.record import ProfileFacts, Window
 from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, read_or_none
@@ -229,7 +229,7 @@ def _write_operations(run: Run, folded: Folded, plain: Sequence[Window]) -> list
     return found
 
 
-def _self_weight_check(comparison: Comparison) -> Check:
+def _self_weight_check(comparison: EventCheck) -> Check:
     differences = comparison.differences
     if not differences:
         return Check("self weight by symbol", Verdict.OK, f"equal to perf report for {comparison.symbols:,} symbols")

@@ -33,6 +33,14 @@ STUMBLED_OVER = (
     "was measured otherwise",
     "it said nothing",
     "nothing of it is restarted",
+    "which ones is not known",
+    "is no arm",
+    "No step is seen",
+    "QPS was not flat",
+    'no rule matched"',
+    "within: --cap-add",
+    "again and again: 10m",
+    "profiles stand apart",
     "of what it uses in so long",
 )
 _KINDS = (".py", ".rs", ".toml", ".html", ".js", ".sh", ".md", "Makefile")

@@ -20,7 +20,7 @@ from ground.results.record import Window
 from ground.results.verdicts import ArmVerdict, Verdicts
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget
 from ioflame.analysis.compare.figures import ArmWindow
-from ioflame.analysis.compare.verdict import Costs, Rule, compare
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, compare
 from tests.records import window
 from viz.page.compare import ComparisonView
 
@@ -121,7 +121,7 @@ def view(
         for session in made.sessions
     ]
     costs = Costs(20.0, 24.0)
-    found = compare(sessions, "A", "B", Rule(0.02, (4, 6)), costs, twin="A2", bars=made.not_comparable)
+    found = compare(sessions, "A", "B", VerdictRule(0.02, (4, 6)), costs, twin="A2", bars=made.not_comparable)
     told = ", ".join(f"{name} {found.decisions[name].verdict}" for name in ("qps", "cpuPer"))
     budget = latency_budget([_slices(session) for session in made.sessions], resamples=200)
     verdict = ArmVerdict("A", "B", dict(found.decisions), dict(found.twin), dict(found.position), budget)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, Request, sync_playwright
 
+from ground.system.unpack import unpack_into
+
 NpmPackage = Callable[[str, str, str], Path]
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = (
@@ -174,7 +176,7 @@ def npm_package(request: pytest.FixtureRequest) -> NpmPackage:
         assert base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() == sha512
         if not (kept / "package").exists():
             with tarfile.open(package) as archive:
-                archive.extractall(kept, filter="data")
+                unpack_into(archive, kept)
         return kept / "package"
 
     return unpack

@@ -288,7 +288,7 @@ def test_functions_are_listed_where_they_differ_and_matches_say_by_what() -> Non
     rows = rows_of(told, "Functions that differ")
     assert rows[1:] == [["Get", "total", "4.000", "6.000", "+2.000", "[+1.900, +2.100]", "200"]]
     assert rows_of(told, "Names that were matched")[1] == ["a", "b", "alias file", "taken for the same"]
-    levels = rows_of(told, "Not told apart: one side has no names there, or inlined what the other did not")
+    levels = rows_of(told, "Not matched: one side has no names there, or inlined what the other did not")
     assert [row[0] for row in levels] == ["below", "main"]
     assert "1.0 % are allowed for what sessions differ by" in text_of(told) and "no frame was seen often enough" in told
     assert "<b onclick" not in told

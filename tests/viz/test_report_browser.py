@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 from ground.results.checks import Check, Verdict
 from tests.viz.conftest import Opener
 from tests.viz.observers import observed
-from tests.viz.report_page import part, search
+from tests.viz.report_page import part, search, unfold
 from tests.viz.runs import FOUND, view
 from viz.page.report import render_report
 
@@ -22,21 +22,28 @@ pytestmark = pytest.mark.needs("chromium")
 
 @pytest.fixture
 def page(chromium_page: Opener) -> Page:
-    return chromium_page.html(render_report([view()]))
+    return unfold(chromium_page.html(render_report([view()])))
 
 
-def test_it_opens_with_what_ran_its_figures_and_its_checks(page: Page) -> None:
+def test_it_opens_with_one_screen_and_the_rest_is_folded(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([view()]))
     assert page.title() == "readrandom, 1 thread, rocksdb 7.8.3: run-a"
-    facts = page.locator(".facts:visible").inner_text()
+    ran = page.locator(".ran").inner_text()
     for words in ("assertions on", "1,000 keys", "2 x Model (VM)"):
-        assert words in facts
+        assert words in ran
     assert "10,000" in page.locator(".tiles:visible").inner_text()
-    page.get_by_text("More of what ran: how it was recorded, 3 more figures").click()
-    for words in ("cpu-clock, weights in ns", "vda", "no hardware counter"):
-        assert words in page.locator(".facts").last.inner_text()
-    verdict = page.locator("#what-0 ~ .banner")
+    verdict = page.locator("#first-0 ~ .banner")
     assert "Usable; read the warnings first. 1 warning (observer), 1 note, 1 ok." in verdict.inner_text()
-    verdict.get_by_role("link").click()
+    assert page.locator(".facts:visible").count() == 0
+    page.get_by_role("heading", name="What ran", exact=True).click()
+    for words in ("cpu-clock, weights in ns", "vda", "no hardware counter"):
+        assert words in page.locator(".facts:visible").inner_text()
+    assert page.locator("details.folded[open]").count() == 1
+
+
+def test_a_check_is_reached_from_the_verdict(chromium_page: Opener) -> None:
+    page = chromium_page.html(render_report([view()]))
+    page.locator("#first-0 ~ .banner").get_by_role("link").click()
     assert page.evaluate("document.activeElement.id") == "trust-0"
 
     def lights() -> list[str]:
@@ -45,7 +52,23 @@ def test_it_opens_with_what_ran_its_figures_and_its_checks(page: Page) -> None:
     assert lights() == ["\u25b2warning", "\u25cbnote"]
     page.get_by_text("1 check that is ok").click()
     assert lights() == ["\u25b2warning", "\u25cbnote", "\u2713ok"]
-    assert "not quite the same workload" in page.locator("#trust-0 ~ figure").inner_text()
+    assert "not quite the same workload" in page.locator("section:has(#trust-0) figure").first.inner_text()
+
+
+def test_rows_are_by_weight_or_in_the_published_order(page: Page) -> None:
+    def names() -> list[str]:
+        return page.locator("section:has(#where-0) figure").first.locator("tbody th").all_inner_texts()
+
+    def shares() -> list[float]:
+        rows = page.locator("section:has(#where-0) figure").first.locator(".share").all_inner_texts()
+        return [float(text) for text in rows][:-1]
+
+    by_weight = names()
+    assert shares() == sorted(shares(), reverse=True) and by_weight[-2:] == ["other", "all"]
+    page.get_by_role("button", name="published order").click()
+    assert names() == ["libc+k", "checksm", "bloom", "LRU", "other", "all"]
+    page.get_by_role("button", name="published order").click()
+    assert names() == by_weight
 
 
 def test_where_the_cpu_went_is_on_the_first_screen(chromium_page: Opener) -> None:
@@ -87,7 +110,7 @@ def test_a_bar_is_as_long_as_its_share_and_saves_with_its_table(page: Page) -> N
 def test_a_link_leads_to_its_section_and_leaves_the_graph_as_it_is(page: Page) -> None:
     search(page, "Bloom")
     before = page.url, part(page, "found")
-    for name in ("Over time", "Flame graph", "What ran"):
+    for name in ("Over time", "Flame graph", "Can it be trusted?"):
         page.get_by_role("link", name=name, exact=True).click()
         heading = page.get_by_role("heading", name=name, exact=True)
         top, seen = heading.bounding_box(), page.evaluate("innerHeight")

@@ -18,7 +18,7 @@ from ground.results.differences import (
     RelativeTable,
     Variances,
 )
-from ground.results.fleet import Away, Change, Part, Watch
+from ground.results.fleet import Away, FleetChange, FleetPart, Watch
 from ground.results.interval import Interval
 from ground.results.operations import Operation
 from ground.results.record import RoleCounters, Target
@@ -184,7 +184,7 @@ def test_runs_that_were_made_before_are_arms_in_the_order_given() -> None:
     )
     text = runs_text(["a", "b", "c"], found)
     assert text.startswith(
-        "arm 1: a, c\narm 2: b\n  differs: perf: 6.1 | 6.2\n  dwarf | fp: their profiles stand apart"
+        "arm 1: a, c\narm 2: b\n  differs: perf: 6.1 | 6.2\n  dwarf | fp: their profiles are shown separately"
     )
     assert "arm 2 against arm 1" in text and line(text, "-", "qps")
 
@@ -203,16 +203,16 @@ def test_scripts_for_benchmark_sh_read_our_columns() -> None:
 
 # ---- a fleet ---------------------------------------------------------------------------------------------------------
 def test_a_part_of_a_release_that_went_away_says_when() -> None:
-    def change(estimate: float) -> Change:
+    def change(estimate: float) -> FleetChange:
         of = Interval(estimate, estimate - 0.1, estimate + 0.1, 9)
-        return Change(20.0, 20.0 + estimate, of, Interval(0.01, 0, 0.02, 9), 0.001)
+        return FleetChange(20.0, 20.0 + estimate, of, Interval(0.01, 0, 0.02, 9), 0.001)
 
     seen = Interval(1.0, 0.9, 1.1, 9)
     parts = [
-        Part("total", "total", change(1.0), "regressed", 3.5),
-        Part("category", "LRU", change(0.5), "regressed", None),
-        Part("function", "f", change(0.2), "went away", None, Away("2026-01-01", "2026-01-03", 3, seen, seen)),
-        Part("category", "bloom", change(0.0), "", None),
+        FleetPart("total", "total", change(1.0), "regressed", 3.5),
+        FleetPart("category", "LRU", change(0.5), "regressed", None),
+        FleetPart("function", "f", change(0.2), "went away", None, Away("2026-01-01", "2026-01-03", 3, seen, seen)),
+        FleetPart("category", "bloom", change(0.0), "", None),
     ]
     text = render_watch(Watch("us/query", (12, 10), 4, 7, 1234, parts), "7.8", "7.9")
     assert text.startswith("12 hosts of 7.8, 10 of 7.9, 7 days on which both ran, 4 strata")

@@ -140,8 +140,8 @@ def _view(
     heads = ["95 %", "cores" if cores else "us/query", "95 %", "us/read", "n"]
     # A column in which nothing was measured tells nothing.
     kept = [place for place in range(len(heads)) if any(row["figures"][place] != "-" for row in rows)]
-    for row in rows:
-        row["figures"] = [row["figures"][place] for place in kept]
+    for shown in rows:
+        shown["figures"] = [shown["figures"][place] for place in kept]
     unit = view.record.profile.unit if view.record.profile else "weight"
     return render(
         "categories.html", kind=kind, legend=legend, heads=[kind, f"% of {unit}", *(heads[i] for i in kept)], rows=rows,

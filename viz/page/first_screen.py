@@ -115,7 +115,9 @@ def _by_stage(ladder: Ladder) -> _Bar:
 
 def _by_state(clock: WallClock) -> _Bar:
     parts = []
-    for state, rows in groupby(sorted(clock.rows, key=lambda row: list(STATE_HUES).index(row.state)), lambda r: r.state):
+    for state, rows in groupby(
+        sorted(clock.rows, key=lambda row: list(STATE_HUES).index(row.state)), lambda r: r.state
+    ):
         us = sum(row.ns for row in rows) / 1e3 / (clock.queries or 1)
         title = "on a CPU" if state == ON_CPU else STATES[state]
         if us > 0:

@@ -47,7 +47,7 @@ def frames_compared(found: FrameDifferences, unit: str = PER_QUERY) -> Markup:
             ),
             _functions(found, base, arm, unit),
             _matches(found),
-            table("Not told apart: one side has no names there, or inlined what the other did not", heads, levels,
+            table("Not matched: one side has no names there, or inlined what the other did not", heads, levels,
                   "numbers second-left") if levels else Markup(""),
         )
     )  # fmt: skip

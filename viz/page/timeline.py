@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ground.results.record import Window
 from viz.page.rendering import absent, plot_figure, render, table
-from viz.svg.timeline import Panel, Point, panels, points_of, second_of, time_plot
+from viz.svg.timeline import Point, TimePanel, panels, points_of, second_of, time_plot
 
 __all__ = ("timeline",)
 
@@ -55,7 +55,7 @@ def _span(window: Window, begun_ns: int) -> tuple[str, float, float]:
     return window.kind, second_of(window.start_ns, begun_ns), second_of(window.end_ns, begun_ns)
 
 
-def _table(drawn: Sequence[Panel], shaded: Sequence[tuple[str, float, float]]) -> Markup:
+def _table(drawn: Sequence[TimePanel], shaded: Sequence[tuple[str, float, float]]) -> Markup:
     """One row for each second of the axis: the mean of what covers its middle; `-` where nothing does."""
     columns = [(panel, one) for panel in drawn for one in panel.series]
     last = max((point.end for point in points_of(drawn)), default=0.0)

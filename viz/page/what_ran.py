@@ -49,6 +49,4 @@ def what_ran(view: RunView) -> Markup:
         for name, form in HEADLINE
         if name in metrics
     ]
-    return render(
-        "what_ran.html", facts=facts, tiles=tiles, scattered=any(tile["interval"] for tile in tiles)
-    )
+    return render("what_ran.html", facts=facts, tiles=tiles, scattered=any(tile["interval"] for tile in tiles))

@@ -11,7 +11,7 @@ from ground.results.record import Counters, Window
 from viz.svg.axes import nice_step
 from viz.svg.elements import element, label, plot
 
-__all__ = ("Panel", "Point", "Series", "panels", "points_of", "second_of", "time_plot")
+__all__ = ("Point", "TimePanel", "TimeSeries", "panels", "points_of", "second_of", "time_plot")
 
 _WIDTH, _PANEL = 1000, 118
 _LEFT, _RIGHT, _TOP, _GAP, _FOOT = 62, 76, 40, 26, 38
@@ -31,7 +31,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class TimeSeries:
     """name: as the legend says it; empty where a panel has one series alone. points: in order of time"""
 
     name: str
@@ -39,34 +39,34 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class TimePanel:
     """title: what and in which unit; form: of a value in the table"""
 
     title: str
     form: str
-    series: Sequence[Series]
+    series: Sequence[TimeSeries]
 
 
-def panels(rates: Sequence[int], slices: Sequence[Window], begun_ns: int | None) -> list[Panel]:
+def panels(rates: Sequence[int], slices: Sequence[Window], begun_ns: int | None) -> list[TimePanel]:
     """What is drawn. begun_ns: CLOCK_MONOTONIC of second 0, without which counters have no place on the axis."""
-    reported = Panel("QPS", ",.0f", [Series("", [Point(i, i + 1, rate) for i, rate in enumerate(rates)])])
+    reported = TimePanel("QPS", ",.0f", [TimeSeries("", [Point(i, i + 1, rate) for i, rate in enumerate(rates)])])
     if begun_ns is None:
         return [reported] if rates else []
 
-    def series(name: str, value: Callable[[Counters, float], float | None]) -> Series:
+    def series(name: str, value: Callable[[Counters, float], float | None]) -> TimeSeries:
         points = []
         for one in slices:
             figure = value(one.counters, one.seconds) if one.seconds > 0 else None
             if figure is not None:
                 points.append(Point(second_of(one.start_ns, begun_ns), second_of(one.end_ns, begun_ns), figure))
-        return Series(name, points)
+        return TimeSeries(name, points)
 
     found = [
-        reported if rates else Panel("QPS", ",.0f", [series("", _queries)]),
-        Panel("IOPS", ",.0f", [series("", lambda c, s: c.storage_reads / s)]),
-        Panel("CPU", ".3f", [series("user", lambda c, s: c.user_ns / 1e9 / s),
+        reported if rates else TimePanel("QPS", ",.0f", [series("", _queries)]),
+        TimePanel("IOPS", ",.0f", [series("", lambda c, s: c.storage_reads / s)]),
+        TimePanel("CPU", ".3f", [series("user", lambda c, s: c.user_ns / 1e9 / s),
                              series("system", lambda c, s: c.system_ns / 1e9 / s)]),
-        Panel("read latency, us", ",.1f", [series("", lambda c, _: _latency(c))]),
+        TimePanel("read latency, us", ",.1f", [series("", lambda c, _: _latency(c))]),
     ]  # fmt: skip
     return [panel for panel in found if any(one.points for one in panel.series)]
 
@@ -83,11 +83,13 @@ def second_of(moment_ns: int, begun_ns: int) -> float:
     return (moment_ns - begun_ns) / 1e9
 
 
-def points_of(drawn: Iterable[Panel]) -> Iterable[Point]:
+def points_of(drawn: Iterable[TimePanel]) -> Iterable[Point]:
     return (point for panel in drawn for one in panel.series for point in one.points)
 
 
-def time_plot(drawn: Sequence[Panel], shaded: Sequence[tuple[str, float, float]], whole: float, axis: str) -> Markup:
+def time_plot(
+    drawn: Sequence[TimePanel], shaded: Sequence[tuple[str, float, float]], whole: float, axis: str
+) -> Markup:
     """shaded: kind, begin and end of each window; whole: seconds of the axis; axis: what it counts"""
     wide = _WIDTH - _LEFT - _RIGHT
     whole = max(whole, 1.0)
@@ -122,7 +124,7 @@ def time_plot(drawn: Sequence[Panel], shaded: Sequence[tuple[str, float, float]]
     return plot(_WIDTH, bottom + _FOOT, f"by second: {'; '.join(map(_told, drawn))}", *parts)
 
 
-def _told(panel: Panel) -> str:
+def _told(panel: TimePanel) -> str:
     parts = []
     for one in panel.series:
         values = [point.value for point in one.points]
@@ -132,7 +134,7 @@ def _told(panel: Panel) -> str:
     return ", ".join(parts)
 
 
-def _panel(panel: Panel, top_edge: float, x: Callable[[float], float]) -> list[Markup]:
+def _panel(panel: TimePanel, top_edge: float, x: Callable[[float], float]) -> list[Markup]:
     top = nice_step(max((point.value for one in panel.series for point in one.points), default=0) or 1, _STEPS)
 
     def y(value: float) -> float:

@@ -63,7 +63,7 @@ def runs_text(names: Sequence[str], found: ComparedRuns, width: int | None = Non
     """Runs that were made before. names: of the runs, as they were given"""
     lines = [f"arm {n}: {', '.join(names[place] for place in arm)}" for n, arm in enumerate(found.arms, 1)]
     lines += _differing(found.differing, "differs")
-    lines += [f"  {found.heading}: their profiles stand apart"] if found.heading else []
+    lines += [f"  {found.heading}: their profiles are shown separately"] if found.heading else []
     for number, decisions in enumerate(found.decisions, 2):
         lines += ["", f"arm {number} against arm 1", *_figures(decisions)]
     return "\n".join(lines if width is None else [fold_line(line, width, 4) for line in lines])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ground.results.fleet import Part, Watch
+from ground.results.fleet import FleetPart, Watch
 from ground.results.interval import Interval
 from ground.text.columns import pad
 
@@ -27,7 +27,7 @@ def render_watch(watch: Watch, base: str, arm: str) -> str:
     return "\n".join(lines)
 
 
-def _lines(part: Part) -> list[str]:
+def _lines(part: FleetPart) -> list[str]:
     lines, gone = [_line(part)], part.away
     if gone is not None:
         when = f"{gone.first} to {gone.last}" if gone.last > gone.first else f"on {gone.last}"
@@ -36,7 +36,7 @@ def _lines(part: Part) -> list[str]:
     return lines
 
 
-def _line(part: Part) -> str:
+def _line(part: FleetPart) -> str:
     of = part.change
     cores = "" if part.cores is None else f"{part.cores:+.2f}"
     kind = "" if part.kind == "category" else f"  ({part.kind})"

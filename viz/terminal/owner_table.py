@@ -93,9 +93,8 @@ def owner_table(
     taken = sum(column.width + 2 for column in columns)
     name_width = min(longest, width - taken)
     room = width - name_width - taken - 2
-    bar_room = min(_BAR_MOST, room)
-    if labels and room >= _BAR_LEAST + _LABEL_LEAST:
-        bar_room = _BAR_LEAST
+    labels = labels and room >= _BAR_LEAST + _LABEL_LEAST
+    bar_room = _BAR_LEAST if labels else min(_BAR_MOST, room)
 
     top = max(weights)
     lines = [_row(view, [column.head for column in columns], columns, name_width)]
@@ -105,8 +104,8 @@ def owner_table(
         line = _row(name, [column.cells[index] for column in columns], columns, name_width)
         if bar_room >= _BAR_LEAST and index < len(rows) and top > 0:
             line += "  " + bar(weights[index] / top, bar_room, unicode)
-            if labels and room >= _BAR_LEAST + _LABEL_LEAST and (told := _plain(rows[index].label)):
-                line = pad(line, width - room + bar_room) + "  " + cut(told, room - bar_room - 2)
+            told = cut(_plain(rows[index].label), room - bar_room - 2) if labels else ""
+            line = pad(line, width - room + bar_room) + "  " + told
         lines.append(line)
     if legend:
         lines += ["", *_legend(rows, columns, unit, width, name_width)]

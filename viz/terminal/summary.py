@@ -132,9 +132,7 @@ def _not_ok(checks: Sequence[Check], width: int, detail: int, show: str) -> str:
     return "\n".join(["Checks", *lines, f"    ok  {count} others{more}"])
 
 
-def found(
-    findings: Sequence[Finding], width: int, most: int | None = None, show: str = "ioflame show RUN"
-) -> str:
+def found(findings: Sequence[Finding], width: int, most: int | None = None, show: str = "ioflame show RUN") -> str:
     """What a run shows, in words: the dearest first, each with what changes it; those beyond `most` are counted."""
     shown = findings[:most]
     told = [f"{one.sentence} -> {one.do}" if one.do else one.sentence for one in shown]

@@ -90,7 +90,7 @@ def _thread_check(record: RunRecord) -> Check:
         "the writer's thread",
         Verdict.OK if right else Verdict.FAILED,
         f"{calls[WRITER]:,} calls of write, the readers {calls[READER]:,}",
-        "" if right else "readers and the writer are not told apart: CPU per query is of both",
+        "" if right else "readers and the writer cannot be separated: CPU per query covers both",
     )
 
 

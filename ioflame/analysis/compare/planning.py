@@ -16,21 +16,21 @@ from statistics import NormalDist
 
 from ground.results.differences import Outcome, PlanRow, Variances
 from ioflame.analysis.compare.nested import SessionSums, difference
-from ioflame.analysis.compare.verdict import Costs, Rule, judged
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, judged
 from ioflame.analysis.quantiles import t_quantile
 
 __all__ = ("DELTAS", "plan", "plan_table")
 
 DELTAS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
 
-_LOOKS = Rule().looks
+_LOOKS = VerdictRule().looks
 _MOST_BLOCKS = 400
 _SIMULATED = 500
 _NORMAL = NormalDist()
 
 
 def plan(variances: Variances, costs: Costs, delta: float, *, power: float = 0.8, block_step: int = 2) -> PlanRow:
-    """The cheapest sessions and blocks that see `delta` with this power, under `Rule(delta)`.
+    """The cheapest sessions and blocks that see `delta` with this power, under `VerdictRule(delta)`.
 
     Each look keeps its 1 %, whether those after it are made or not: sessions may be added to a comparison that has
     been looked at, up to the last look of the rule.
@@ -43,7 +43,7 @@ def plan(variances: Variances, costs: Costs, delta: float, *, power: float = 0.8
     cheapest = sorted(within, key=lambda start: _minutes(costs, *start))[:2]
     rows = [_searched(variances, costs, delta, *start, power, block_step) for start in cheapest]
     best = min(rows, key=lambda row: (not row.reached, row.minutes if row.reached else -row.power))
-    same, _ = _outcomes(variances, Rule(delta), best.looks, best.blocks, 0.0)
+    same, _ = _outcomes(variances, VerdictRule(delta), best.looks, best.blocks, 0.0)
     return replace(best, power_same=same.count(Outcome.SAME) / _SIMULATED)
 
 
@@ -64,7 +64,7 @@ def _looks(sessions: int) -> tuple[int, ...]:
 
 def _closed_form(variances: Variances, delta: float, sessions: int, power: float, step: int) -> int:
     """Blocks a session of one look at the end, at the level of a look."""
-    needed = t_quantile(Rule(delta).confidence.differs, sessions - 1) + _NORMAL.inv_cdf(power)
+    needed = t_quantile(VerdictRule(delta).confidence.differs, sessions - 1) + _NORMAL.inv_cdf(power)
     room = sessions * (math.log1p(delta) / needed) ** 2 - variances.session**2
     return _MOST_BLOCKS if room <= 0 else _rounded(variances.block**2 / room, step)
 
@@ -106,7 +106,7 @@ def _searched(
 def _simulated(
     variances: Variances, costs: Costs, delta: float, looks: tuple[int, ...], blocks: int, power: float
 ) -> PlanRow:
-    seen, stopped = _outcomes(variances, Rule(delta), looks, blocks, math.log1p(delta))
+    seen, stopped = _outcomes(variances, VerdictRule(delta), looks, blocks, math.log1p(delta))
     share = seen.count(Outcome.REGRESSED) / _SIMULATED
     return PlanRow(
         delta=delta,
@@ -121,7 +121,7 @@ def _simulated(
 
 
 def _outcomes(
-    variances: Variances, rule: Rule, looks: Sequence[int], blocks: int, shift: float
+    variances: Variances, rule: VerdictRule, looks: Sequence[int], blocks: int, shift: float
 ) -> tuple[list[Outcome], list[int]]:
     """Simulated comparisons: how each ended, and after how many sessions. The same draws for every plan."""
     draw = random.Random(1)

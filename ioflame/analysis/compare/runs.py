@@ -11,7 +11,7 @@ from ground.results.metrics import COMPARED
 from ground.results.record import RunRecord
 from ground.results.verdicts import ComparedRuns
 from ioflame.analysis.compare.instruments import comparability
-from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, among_figures, decide, unpaired
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, among_arms, among_figures, decide, unpaired
 from ioflame.analysis.what_differs import barriers, differences
 
 __all__ = ("compare_runs",)
@@ -30,7 +30,7 @@ def compare_runs(records: Sequence[RunRecord], delta: float, factor: str = "") -
             arms.append([place])
         else:
             same.append(place)
-    rule = Rule(delta, looks=(1,))
+    rule = VerdictRule(delta, looks=(1,))
     found = differences(records)
     wanted = factor.replace("-", "_")
     bars = [f"{name} differs" for name in barriers(records) if not wanted or not name.lower().rstrip().endswith(wanted)]
@@ -44,7 +44,7 @@ def _alike(one: RunRecord, other: RunRecord) -> bool:
 
 
 def _decided(
-    records: Sequence[RunRecord], base: Sequence[int], arm: Sequence[int], rule: Rule, bars: Sequence[str]
+    records: Sequence[RunRecord], base: Sequence[int], arm: Sequence[int], rule: VerdictRule, bars: Sequence[str]
 ) -> dict[str, Decision]:
     found = {}
     for name in COMPARED:

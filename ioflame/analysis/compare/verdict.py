@@ -14,9 +14,9 @@ from ioflame.analysis.compare.nested import Confidence, difference, sums_of
 from ioflame.analysis.quantiles import t_quantile, t_tail
 
 __all__ = (
-    "Comparison",
+    "ArmsCompared",
     "Costs",
-    "Rule",
+    "VerdictRule",
     "among_arms",
     "among_figures",
     "compare",
@@ -29,7 +29,7 @@ __all__ = (
 
 
 @dataclass(frozen=True)
-class Rule:
+class VerdictRule:
     """Fixed before the first window, and kept with the result.
 
     delta: the smallest difference that matters, as a share (0.02)
@@ -61,7 +61,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArmsCompared:
     """Every figure of one arm against the base, and what was looked at before believing it.
 
     decisions: by metric, in the order of COMPARED; a figure that was not measured is absent
@@ -88,12 +88,12 @@ def compare(
     sessions: Sequence[Session],
     base: str,
     arm: str,
-    rule: Rule,
+    rule: VerdictRule,
     costs: Costs,
     *,
     twin: str | None = None,
     bars: Sequence[str] = (),
-) -> Comparison:
+) -> ArmsCompared:
     """Decides every figure, at the end of a whole session.
 
     bars: reasons of the caller's for `not comparable` (a setting that differs beside the factor, one artifact twice)
@@ -123,7 +123,7 @@ def compare(
         for metric in COMPARED
     }
     decisions = among_figures(dict(_decisions(windows, base, arm, rule, costs, of_figure)))
-    return Comparison(base, arm, decisions, twins, position, tuple(bars))
+    return ArmsCompared(base, arm, decisions, twins, position, tuple(bars))
 
 
 def _measured(sessions: Sequence[Session], base: str, arm: str) -> list[str]:
@@ -134,7 +134,7 @@ def _measured(sessions: Sequence[Session], base: str, arm: str) -> list[str]:
 
 
 def _decisions(
-    sessions: Sequence[Session], base: str, arm: str, rule: Rule, costs: Costs, bars: Mapping[str, Sequence[str]]
+    sessions: Sequence[Session], base: str, arm: str, rule: VerdictRule, costs: Costs, bars: Mapping[str, Sequence[str]]
 ) -> Iterable[tuple[str, Decision]]:
     places = max((len({w.arm for w in block}) for session in sessions for block in session), default=2)
     for name in _measured(sessions, base, arm):
@@ -157,7 +157,7 @@ def _decisions(
 def decide(
     metric: str,
     difference: Difference | None,
-    rule: Rule,
+    rule: VerdictRule,
     costs: Costs,
     *,
     base: str = "A",
@@ -188,7 +188,7 @@ def decide(
     return replace(made, why=(why,) if why else (), more_blocks=blocks, more_minutes=minutes)
 
 
-def judged(difference: Difference, rule: Rule, higher_is_worse: bool = True) -> Outcome:
+def judged(difference: Difference, rule: VerdictRule, higher_is_worse: bool = True) -> Outcome:
     """The rule itself: same, regressed, improved or undecided."""
     if 1 / (1 + rule.delta) <= difference.same_low and difference.same_high <= 1 + rule.delta:
         return Outcome.SAME
@@ -199,7 +199,7 @@ def judged(difference: Difference, rule: Rule, higher_is_worse: bool = True) -> 
     return Outcome.REGRESSED if higher_is_worse == (difference.log > 0) else Outcome.IMPROVED
 
 
-def _more(difference: Difference, rule: Rule) -> tuple[int, int]:
+def _more(difference: Difference, rule: VerdictRule) -> tuple[int, int]:
     """Sessions and blocks until a difference of delta, and that there is none, are seen with 80 % chance.
 
     By the variances seen; at least up to the next look.

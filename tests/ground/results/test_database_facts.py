@@ -12,13 +12,14 @@ from ground.errors import MeasurementError
 from ground.results.database_facts import DatabaseFacts
 from ground.results.files import Files
 from ground.results.run import Run, open_run
+from ground.system.unpack import unpack_into
 from tests.ground.results.test_older_runs import KEPT
 from tests.records import run_record
 
 
 def test_a_kept_record_is_written_as_it_was_read(tmp_path: Path) -> None:
     with tarfile.open(KEPT) as archive:
-        archive.extractall(tmp_path, filter="data")
+        unpack_into(archive, tmp_path)
     run = open_run(tmp_path / "run-0.1.0")
     before = json.loads(run.path(Files.RECORD).read_text(encoding="utf-8"))["database"]
     assert (run.record.database.num_keys, run.record.database.direct) == (1_000_000, True)

@@ -12,6 +12,7 @@ from ground.errors import EXIT_OK
 from ground.results.categories import read_categories
 from ground.results.profile import read_profile
 from ground.results.run import open_run
+from ground.system.unpack import unpack_into
 from ioflame.cli import main
 from tests.places import DATA
 
@@ -21,7 +22,7 @@ KEPT = DATA / "run-0.1.0.tar.xz"
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
     with tarfile.open(KEPT) as archive:
-        archive.extractall(tmp_path, filter="data")
+        unpack_into(archive, tmp_path)
     return tmp_path / "run-0.1.0"
 
 

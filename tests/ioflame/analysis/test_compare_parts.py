@@ -16,7 +16,7 @@ from ioflame.analysis.compare.linear import solve
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.compare.planning import DELTAS, plan
 from ioflame.analysis.compare.runs import compare_runs
-from ioflame.analysis.compare.verdict import Costs, Rule, decide, unpaired
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, decide, unpaired
 from tests.records import window
 from tests.viz.runs import record
 
@@ -52,7 +52,7 @@ def test_a_place_that_differs_by_less_than_matters_bars_nothing() -> None:
 
 def twin(ratio: float) -> Decision:
     sides = [[x * scale for x in (1.0, 1.001, 0.999, 1.0)] for scale in (100, 100 * ratio)]
-    rule = Rule(0.02, (1,))
+    rule = VerdictRule(0.02, (1,))
     return decide("qps", unpaired(sides[0], sides[1], rule.confidence), rule, Costs(60, 24))
 
 

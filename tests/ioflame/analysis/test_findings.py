@@ -10,13 +10,14 @@ from folding.stackfold import run_stackfold
 from ground.results.ladder import Ladder, Rung
 from ground.results.off_cpu import OffCpu, StackFacts, StateTotal, Thread
 from ground.results.profile import Folded, read_profile
-from ground.results.record import RunRecord
+from ground.results.record import RoleCounters, RunRecord, Window
 from ground.results.states import STATES
 from ground.settings import worded
 from ground.text.toml import tomllib
-from ioflame.analysis.findings import MOST, Rule, Waits, findings, read_rules
+from ioflame.analysis.findings import MOST, FindingRule, Waits, findings, read_rules
 from ioflame.stages.run import advice_of
 from tests.places import ROOT
+from tests.records import window
 from tests.viz.runs import record
 from viz.terminal.summary import found
 from workloads.registry import engine_named, engine_names, rules_named, service_advice, service_names
@@ -42,8 +43,11 @@ ENGINE = ("main", "rocksdb::DBImpl::Get", "rocksdb::Version::Get")
 SECONDS = 10
 
 
-def profile_of(tmp_path: Path, stacks: dict[tuple[str, ...], list[int]]) -> Folded:
-    """Folded by stackfold from perf script text: of each stack so many samples of 1 ms in each second."""
+def profile_of(tmp_path: Path, stacks: dict[tuple[str, ...], list[int]], rules: str = "") -> Folded:
+    """Folded by stackfold from perf script text: of each stack so many samples of 1 ms in each second.
+
+    rules: sort the stacks by all views of these
+    """
     text = []
     for frames, by_second in stacks.items():
         for second, samples in enumerate(by_second):
@@ -55,7 +59,15 @@ def profile_of(tmp_path: Path, stacks: dict[tuple[str, ...], list[int]]) -> Fold
                     text.append(f"\t{address} {name} ({dso})")
                 text.append("")
     path = tmp_path / "profile.json"
-    argv = ["--kernel", "--slice-ms", "1000", "--input-format", "perf-script", "-"]
+    argv = [
+        "--kernel",
+        "--slice-ms",
+        "1000",
+        "--input-format",
+        "perf-script",
+        *(["--rules", rules] if rules else []),
+        "-",
+    ]
     run_stackfold(argv, path, data="\n".join(text).encode()).require("stackfold")
     return read_profile(path)
 
@@ -86,6 +98,71 @@ def test_a_rule_holds_for_its_stack_and_not_for_the_engines(
     assert found.frame in [frame.removesuffix("_[k]") for frame in stack]
     assert "{" not in found.sentence + found.do
     assert findings(RULES, run, profile_of(tmp_path, {ENGINE: [100] * SECONDS})) == []
+
+
+# For each rule on categories: a stack whose frames the rules of RocksDB put there.
+OF_CATEGORIES = {
+    "block cache": ("main", "rocksdb::DBImpl::Get", "rocksdb::lru_cache::LRUCacheShard::Lookup"),
+    "write-ahead log": ("main", "rocksdb::DBImpl::WriteToWAL", "rocksdb::log::Writer::AddRecord"),
+    "memtable inserts": ("main", "rocksdb::WriteBatchInternal::InsertInto", "rocksdb::MemTable::Add"),
+}
+
+
+def test_every_rule_on_categories_has_a_stack_that_shows_it() -> None:
+    assert {rule.name for rule in RULES if rule.kind == "category"} == set(OF_CATEGORIES)
+
+
+@pytest.mark.parametrize(("name", "stack"), OF_CATEGORIES.items())
+def test_a_rule_holds_for_the_stacks_of_its_categories(
+    name: str, stack: tuple[str, ...], run: RunRecord, tmp_path: Path
+) -> None:
+    profile = profile_of(tmp_path, {stack: [20] * SECONDS, ENGINE: [80] * SECONDS}, rules_named("rocksdb").categories)
+    (found,) = findings(RULES, run, profile)
+    assert (found.name, found.us.n) == (name, 20 * SECONDS)
+    assert found.us.estimate == pytest.approx(10.0)
+    assert found.sentence.startswith("10.0 [10.0, 10.0] of 50.0 us of CPU are ") and "{" not in found.sentence
+    # A profile without that view has no such finding.
+    assert findings(RULES, run, profile_of(tmp_path, {stack: [20] * SECONDS, ENGINE: [80] * SECONDS})) == []
+
+
+def seconds_of_writing(compaction_ms: int, seconds: int = 20) -> list[Window]:
+    """Each second 1,000 writes at 300 us, and compaction of so many ms."""
+    roles = {"writer": role(300_000_000), "compaction": role(compaction_ms * 1_000_000), "flush": role(0)}
+    return [window("plain", 1, "", 100 + i, queries=1000, roles=roles) for i in range(seconds)]
+
+
+def role(cpu_ns: int) -> RoleCounters:
+    return RoleCounters(cpu_ns, 0, 0, 0)
+
+
+def test_flushes_and_compactions_are_told_with_what_they_rewrite(run: RunRecord) -> None:
+    written = {"flushed_gb": 0.5, "compacted_gb": 3.0}
+    run.windows = [window("plain", 20, "", 100, queries=20_000), window("perf", 20, "", 120, queries=20_000)]
+    for one in run.windows:
+        one.engine = dict(written)
+    (found,) = findings(RULES, run, series=seconds_of_writing(100))
+    assert found.name == "flushes and compactions" and found.us.estimate == pytest.approx(100.0)
+    assert found.sentence.startswith("100.0 [100.0, 100.0] of 400.0 us of CPU a query are flushes and compactions")
+    assert "6.0 bytes written to table files for each byte flushed" in found.sentence
+    assert findings(RULES, run, series=seconds_of_writing(0)) == []
+    assert findings(RULES, run, series=[]) == []
+
+
+@pytest.mark.parametrize(("stalled", "told"), ([(4.0,) * 6, True], [(0.0,) * 6, False], [(9.0,) * 6, False]))
+def test_stalls_are_a_share_of_each_window_and_no_more_than_it(
+    run: RunRecord, stalled: tuple[float, ...], told: bool
+) -> None:
+    """Windows of 8 s: stalls of 9 s are those of several writers, which no window's length can be compared with."""
+    run.windows = [window("plain", 8, "", 100 + 8 * i, queries=8000) for i in range(len(stalled))]
+    for one, seconds in zip(run.windows, stalled, strict=True):
+        one.engine = {"stall_seconds": seconds}
+    found = findings(RULES, run)
+    assert [one.name for one in found] == ["write stalls"] * told
+    if told:
+        assert found[0].us.estimate == pytest.approx(500.0) and found[0].us.n == 6
+        assert "max_background_jobs" not in found[0].do  # the engine's own words are given where it is known
+    run.windows = run.windows[:4]
+    assert findings(RULES, run) == []
 
 
 def test_nothing_is_said_of_what_may_be_chance(run: RunRecord, tmp_path: Path) -> None:
@@ -121,7 +198,7 @@ def ladder_of(stage: str, ns: list[int], others: int = 0) -> Ladder:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in read_rules() if rule.kind == "stage"], ids=lambda rule: rule.name)
-def test_a_stage_is_told_per_query_of_whatever_kind(rule: Rule, run: RunRecord) -> None:
+def test_a_stage_is_told_per_query_of_whatever_kind(rule: FindingRule, run: RunRecord) -> None:
     durations = [30_000 + 100 * (number % 21) for number in range(1000)]
     (found,) = findings(read_rules(), run, ladder=ladder_of(rule.stage, durations, others=1000))
     assert found.name == rule.name
@@ -170,7 +247,7 @@ def test_waits_for_a_cpu_and_for_locks_are_per_query_of_the_threads_at_work(run:
     # Four threads for a second, 1,000 queries: 4,000 us a query.
     assert (cpu.name, cpu.us.n) == ("more threads than CPUs", 4)
     assert cpu.us.estimate == pytest.approx(1600.0)
-    assert cpu.sentence.startswith("1600.0 [1600.0, 1600.0] of 4000.0 us a query a thread is runnable")
+    assert cpu.sentence.startswith("1600.0 [1600.0, 1600.0] of 4000.0 us a query are spent runnable")
     assert "4 threads are at work" in cpu.sentence
     assert locks.name == "locks"
     assert locks.us.estimate == pytest.approx(800.0)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ground.results.fleet import Change, Part
+from ground.results.fleet import FleetChange, FleetPart
 from ground.results.store.database import RunTables, Store
 from ground.results.store.ids import FrameTable
 from ioflame import cli
@@ -83,7 +83,7 @@ def simulated(dice: random.Random, slower: float, samples: float = SAMPLES_OF_HO
     return rows + [{**one, "kind": "total", "name": "all", "total": 100.0 * n, "squares": 1e4 * n} for n, one in whole]
 
 
-def told(rows: Sequence[Mapping[str, Any]]) -> dict[str, Part]:
+def told(rows: Sequence[Mapping[str, Any]]) -> dict[str, FleetPart]:
     found = watch_of(rows)
     assert found is not None and (found.hosts, found.strata) == ((400, 400), 2)
     return {part.name: part for part in found.parts}
@@ -313,4 +313,4 @@ def test_versions_that_no_day_or_stratum_shares_are_not_compared(
 
 def test_a_change_of_a_constant_has_no_interval() -> None:
     found = change_of([(hosts([2.0, 2.0]), hosts([2.0, 2.0]))])
-    assert isinstance(found, Change) and found.p == 1 and not found.within.leaves_zero
+    assert isinstance(found, FleetChange) and found.p == 1 and not found.within.leaves_zero

@@ -9,7 +9,7 @@ import pytest
 
 from ground.results.differences import Cell, Decision, RelativeTable
 from ioflame.analysis.compare.relative import agreement, cell_of, geometric_mean, relative_table
-from ioflame.analysis.compare.verdict import Costs, Rule, compare
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, compare
 from tests.ioflame.analysis.worlds import steady
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.relative import render_agreement, render_relative
@@ -18,7 +18,7 @@ COSTS = Costs(60, 24)
 
 
 def decided(ratio: float, noise: float = 0.004, sessions: int = 6, delta: float = 0.02) -> Decision:
-    return compare(steady(ratio, noise, sessions), "A", "B", Rule(delta), COSTS).decisions["qps"]
+    return compare(steady(ratio, noise, sessions), "A", "B", VerdictRule(delta), COSTS).decisions["qps"]
 
 
 def test_every_cell_is_the_hands_own_division() -> None:
@@ -94,7 +94,7 @@ def test_hosts_that_disagree_are_never_pooled() -> None:
 
 def test_hosts_that_agree_have_one_ratio_nearer_than_any_of_them() -> None:
     cells = {
-        f"h{i}": cell_of(compare(steady(0.95, 0.01, 6, seed=i), "A", "B", Rule(), COSTS).decisions["qps"])
+        f"h{i}": cell_of(compare(steady(0.95, 0.01, 6, seed=i), "A", "B", VerdictRule(), COSTS).decisions["qps"])
         for i in range(3)
     }
     found = agreement(cells, "qps", 0.02)

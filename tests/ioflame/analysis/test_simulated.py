@@ -13,7 +13,7 @@ import pytest
 from ground.results.differences import Outcome, Variances
 from ioflame.analysis.compare.figures import PLANNED
 from ioflame.analysis.compare.planning import plan
-from ioflame.analysis.compare.verdict import Costs, Rule, compare
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, compare
 from tests.ioflame.analysis.worlds import Device, World, autoregressive, compared, first_slot, heavy_tails, ramp, white
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ HOSTS = {
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_same_against_the_same_has_no_verdict(host: str) -> None:
     draw = Random(host)
-    found = [compared(HOSTS[host], Rule(0.02), draw, every_look=True) for _ in range(2000)]
+    found = [compared(HOSTS[host], VerdictRule(0.02), draw, every_look=True) for _ in range(2000)]
     wrong = sum(one.outcome in (Outcome.REGRESSED, Outcome.IMPROVED) for one in found) / len(found)
     covered = sum(one.covered for one in found) / len(found)
     print(f"{host}: false verdicts {100 * wrong:.1f} %, coverage over all looks {100 * covered:.1f} %")
@@ -44,7 +44,9 @@ def test_figures_that_are_only_looked_at_are_quiet_together() -> None:
     draw = Random(4)
     n = wrong = 200
     for _ in range(n):
-        decisions = compare(Device(0.1).sessions(draw, 6, 4), "A", "B", Rule(0.001, (6,)), Costs(60, 24)).decisions
+        decisions = compare(
+            Device(0.1).sessions(draw, 6, 4), "A", "B", VerdictRule(0.001, (6,)), Costs(60, 24)
+        ).decisions
         beside = [one.outcome for name, one in decisions.items() if name not in PLANNED]
         wrong -= not {Outcome.REGRESSED, Outcome.IMPROVED} & set(beside)
     print(f"a figure beside the planned ones has a false verdict in {100 * wrong / n:.1f} %")
@@ -67,7 +69,7 @@ def test_a_plan_sees_what_it_was_made_for(case: str) -> None:
     host = World(lambda draw, n: [draw.gauss(0, variances.block) for _ in range(n)], variances.session)
     world = World(host.windows, variances.session, math.log1p(delta), row.blocks)
     draw = Random(case)
-    found = [compared(world, Rule(delta), draw, looks=row.looks) for _ in range(1000)]
+    found = [compared(world, VerdictRule(delta), draw, looks=row.looks) for _ in range(1000)]
     power = sum(one.outcome is Outcome.REGRESSED for one in found) / len(found)
     same = sum(one.outcome is Outcome.SAME for one in found) / len(found)
     bias = sum(one.difference.log - world.truth for one in found) / len(found) / world.truth
@@ -92,7 +94,7 @@ def test_a_disk_that_wanders_is_taken_out_of_qps(device: Device) -> None:
     explained = 0.0
     n = 150
     for _ in range(n):
-        found = compare(device.sessions(draw, 4, 4), "A", "B", Rule(0.02), Costs(60, 24)).decisions
+        found = compare(device.sessions(draw, 4, 4), "A", "B", VerdictRule(0.02), Costs(60, 24)).decisions
         for name in widths:
             difference = found[name].difference
             assert difference is not None

@@ -13,7 +13,7 @@ from ground.results.metrics import COMPARED
 from ioflame.analysis.compare.figures import ArmWindow, Session, block_logs
 from ioflame.analysis.compare.nested import Confidence, difference, sign_flip_p, sums_of
 from ioflame.analysis.compare.planning import plan_table
-from ioflame.analysis.compare.verdict import Costs, Rule, among_arms, compare, decide, false_discovery, unpaired
+from ioflame.analysis.compare.verdict import Costs, VerdictRule, among_arms, compare, decide, false_discovery, unpaired
 from ioflame.analysis.quantiles import chi_squared_tail, t_quantile, t_tail
 from tests.ioflame.analysis.worlds import Device, steady
 
@@ -62,7 +62,7 @@ def test_the_values_beside_a_ratio_are_of_that_ratio() -> None:
             for one in blocks for block in one.split()
         ])  # fmt: skip
     made[1] = [*made[1], [ArmWindow("A", {"qps": 10.0})]]
-    decision = compare(made, "A", "B", Rule(), COSTS).decisions["qps"]
+    decision = compare(made, "A", "B", VerdictRule(), COSTS).decisions["qps"]
     assert decision.difference is not None and decision.difference.ratio < 1
     assert decision.base_value and decision.arm_value
     assert decision.arm_value / decision.base_value == pytest.approx(decision.difference.ratio)
@@ -73,7 +73,7 @@ def noisy(effect: float, noise: float, sessions: int, metric: str = "qps", seed:
 
 
 def verdict(sessions: list[Session], metric: str = "qps", delta: float = 0.02) -> str:
-    return compare(sessions, "A", "B", Rule(delta), COSTS).decisions[metric].verdict
+    return compare(sessions, "A", "B", VerdictRule(delta), COSTS).decisions[metric].verdict
 
 
 def test_the_five_verdicts_in_their_words() -> None:
@@ -81,7 +81,7 @@ def test_the_five_verdicts_in_their_words() -> None:
     assert verdict(noisy(0.05, 0.005, 8)) == "improved"
     assert verdict(noisy(0.0, 0.005, 8)) == "same within 2 %"
     assert verdict(noisy(0.0, 0.2, 4)).startswith("undecided (")
-    barred = compare(noisy(-0.05, 0.005, 8), "A", "B", Rule(), COSTS, bars=["another kernel"])
+    barred = compare(noisy(-0.05, 0.005, 8), "A", "B", VerdictRule(), COSTS, bars=["another kernel"])
     assert barred.decisions["qps"].verdict == "not comparable (another kernel)"
     # The numbers stand, whatever bars the verdict.
     assert barred.decisions["qps"].difference is not None
@@ -96,7 +96,7 @@ def test_more_is_worse_of_latency_and_cpu_and_better_of_qps() -> None:
 
 
 def test_a_difference_within_delta_is_the_same_and_still_printed() -> None:
-    decision = compare(noisy(0.01, 0.002, 8), "A", "B", Rule(0.02), COSTS).decisions["qps"]
+    decision = compare(noisy(0.01, 0.002, 8), "A", "B", VerdictRule(0.02), COSTS).decisions["qps"]
     assert decision.verdict == "same within 2 %"
     assert decision.difference is not None
     assert decision.difference.low > 1
@@ -104,7 +104,7 @@ def test_a_difference_within_delta_is_the_same_and_still_printed() -> None:
 
 
 def test_one_session_decides_nothing_however_quiet() -> None:
-    decision = compare(noisy(0.3, 0.0001, 1), "A", "B", Rule(), COSTS).decisions["qps"]
+    decision = compare(noisy(0.3, 0.0001, 1), "A", "B", VerdictRule(), COSTS).decisions["qps"]
     assert decision.verdict == "undecided (one session cannot say what the next would)"
     assert decision.bound == ""
     assert decision.base_value == pytest.approx(1, abs=0.01)
@@ -113,7 +113,7 @@ def test_one_session_decides_nothing_however_quiet() -> None:
 def test_sessions_that_disagree_widen_the_interval_and_blocks_alone_would_not() -> None:
     """Layout that favours one arm for a whole session: +-10 %, with blocks that agree to 0.1 %."""
     sessions = [noisy(effect, 0.001, 1, seed=i)[0] for i, effect in enumerate((0.1, -0.1, 0.1, -0.1, 0.1, -0.1))]
-    decision = compare(sessions, "A", "B", Rule(), COSTS).decisions["qps"]
+    decision = compare(sessions, "A", "B", VerdictRule(), COSTS).decisions["qps"]
     assert decision.outcome is Outcome.UNDECIDED
     assert decision.difference is not None
     assert decision.difference.variances.session == pytest.approx(0.11, abs=0.01)
@@ -149,7 +149,7 @@ def test_a_slow_first_place_costs_no_precision_and_bars_the_verdict() -> None:
             values = [math.exp(draw.gauss(0, 0.002)) * (0.8 if i == 0 else 1) for i in range(4)]
             session.append([ArmWindow(arm, {"qps": value}) for arm, value in zip(order, values, strict=True)])
         sessions.append(session)
-    found = compare(sessions, "A", "B", Rule(0.02), COSTS)
+    found = compare(sessions, "A", "B", VerdictRule(0.02), COSTS)
     decision = found.decisions["qps"]
     assert found.position["qps"].ratio == pytest.approx(math.sqrt(0.8), abs=0.003)
     assert decision.verdict == "not comparable (the first place in a block differs from the others by -11 %)"
@@ -166,7 +166,7 @@ def test_dropped_blocks_leave_no_place_in_the_difference() -> None:
         return [ArmWindow(arm, {"qps": value}) for arm, value in zip(order, values, strict=True)]
 
     sessions = [[block(order) for order in ("ABBA", "ABBA", "BAAB", "ABBA")[: 4 - i % 2]] for i in range(6)]
-    difference = compare(sessions, "A", "B", Rule(0.02), COSTS).decisions["qps"].difference
+    difference = compare(sessions, "A", "B", VerdictRule(0.02), COSTS).decisions["qps"].difference
     assert difference is not None
     assert difference.blocks == 21
     assert difference.low < 1 < difference.high
@@ -183,29 +183,31 @@ def test_a_twin_that_differs_bars_the_verdict() -> None:
         ]
 
     sessions = [session(i) for i in range(6)]
-    found = compare(sessions, "A", "B", Rule(0.02), COSTS, twin="A'")
+    found = compare(sessions, "A", "B", VerdictRule(0.02), COSTS, twin="A'")
     assert found.decisions["qps"].verdict == "not comparable (the twin of A differs from it by 3.9 %)"
     assert found.twin["qps"].outcome is Outcome.IMPROVED
-    assert compare(sessions, "A", "B", Rule(0.1), COSTS, twin="A'").decisions["qps"].verdict == "same within 10 %"
+    assert (
+        compare(sessions, "A", "B", VerdictRule(0.1), COSTS, twin="A'").decisions["qps"].verdict == "same within 10 %"
+    )
 
 
 def test_what_cannot_be_compared_says_why() -> None:
     good = {"qps": 9.0, "rx.lat": 100.0, "readsPerQuery": 1.0, "io.lat": 60.0}
     both = windows({"A": good, "B": {"qps": 10.0}}, "ABBA BAAB")
-    decisions = compare([both] * 4, "A", "B", Rule(), COSTS).decisions
+    decisions = compare([both] * 4, "A", "B", VerdictRule(), COSTS).decisions
     assert decisions["rx.lat"].verdict == "not comparable (B has a window without rx.lat: it was not measured)"
     overlapping = windows({"A": good, "B": good | {"io.lat": 160.0}}, "ABBA BAAB")
-    verdict = compare([overlapping] * 4, "A", "B", Rule(), COSTS).decisions["engine.lat"].verdict
+    verdict = compare([overlapping] * 4, "A", "B", VerdictRule(), COSTS).decisions["engine.lat"].verdict
     assert verdict == (
         "not comparable (B has a window without engine.lat: reads overlap: readsPerQuery x io.lat is above rx.lat)"
     )
     cached = windows({"A": {"qps": 9.0, "readsPerQuery": 0.0}, "B": {"qps": 9.0, "readsPerQuery": 0.0}}, "ABBA BAAB")
-    assert list(compare([cached] * 4, "A", "B", Rule(), COSTS).decisions) == ["qps"]
+    assert list(compare([cached] * 4, "A", "B", VerdictRule(), COSTS).decisions) == ["qps"]
 
 
 def test_undecided_names_its_price_and_a_noisier_figure_a_higher_one() -> None:
     quiet, loud = (
-        compare(noisy(0.0, noise, 4), "A", "B", Rule(0.02), COSTS).decisions["qps"] for noise in (0.03, 0.12)
+        compare(noisy(0.0, noise, 4), "A", "B", VerdictRule(0.02), COSTS).decisions["qps"] for noise in (0.03, 0.12)
     )
     assert quiet.more_blocks is not None
     assert loud.more_blocks is not None
@@ -217,11 +219,11 @@ def test_undecided_names_its_price_and_a_noisier_figure_a_higher_one() -> None:
 
 def test_chance_among_many_cells_is_no_difference() -> None:
     """A p of 0.04 over all looks stands alone; among twenty cells that see nothing it is what chance gives."""
-    difference = compare(noisy(0.05, 0.01, 4), "A", "B", Rule(), COSTS).decisions["qps"].difference
+    difference = compare(noisy(0.05, 0.01, 4), "A", "B", VerdictRule(), COSTS).decisions["qps"].difference
     assert difference is not None
 
     def cell(p: float, low: float) -> Decision:
-        return decide("qps", replace(difference, p=p, low=low, same_low=0.9, same_high=1.1), Rule(), COSTS)
+        return decide("qps", replace(difference, p=p, low=low, same_low=0.9, same_high=1.1), VerdictRule(), COSTS)
 
     lone, null, clear = cell(0.008, 1.01), cell(0.5, 0.9), cell(1e-6, 1.01)
     assert [one.outcome for one in false_discovery([lone])] == [Outcome.IMPROVED]
@@ -259,7 +261,7 @@ def test_smaller_differences_cost_more_minutes() -> None:
 
 
 def test_the_engine_shows_through_a_disk_that_wanders() -> None:
-    found = compare(Device(engine=1.1).sessions(Random(1), 8, 8), "A", "B", Rule(0.02), COSTS).decisions
+    found = compare(Device(engine=1.1).sessions(Random(1), 8, 8), "A", "B", VerdictRule(0.02), COSTS).decisions
     assert found["engine.lat"].verdict == "regressed"
     assert found["cpuPer"].verdict == "regressed"
     assert found["qps"].outcome is Outcome.UNDECIDED

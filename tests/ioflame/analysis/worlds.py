@@ -12,7 +12,7 @@ from ground.results.differences import Difference, Outcome
 from ioflame.analysis.compare.figures import ArmWindow, BlockLogs, Session
 from ioflame.analysis.compare.nested import SessionSums, difference, sums_of
 from ioflame.analysis.compare.order import session_orders
-from ioflame.analysis.compare.verdict import Rule, judged
+from ioflame.analysis.compare.verdict import VerdictRule, judged
 
 # ln of a figure in the windows of one session: what the host does to them, whichever arm they are of.
 Windows = Callable[[Random, int], list[float]]
@@ -85,7 +85,7 @@ class Comparison:
 
 
 def compared(
-    world: World, rule: Rule, draw: Random, *, looks: Sequence[int] = (), every_look: bool = False
+    world: World, rule: VerdictRule, draw: Random, *, looks: Sequence[int] = (), every_look: bool = False
 ) -> Comparison:
     """looks: where they are not all those of the rule; every_look: also after a verdict, for the coverage of all."""
     stream = world.sessions(draw)

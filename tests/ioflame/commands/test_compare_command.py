@@ -174,5 +174,5 @@ def test_runs_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     cycles = record(tools={"engine_artifact": "b"}, profile=replace(profile, event="cycles", unit="cycles"))
     assert main(["compare", directories[0], str(Run.create(tmp_path, cycles).directory)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "  two instruments: event cpu-clock, cycles; unit ns, cycles: their profiles stand apart" in lines
+    assert "  two instruments: event cpu-clock, cycles; unit ns, cycles: their profiles are shown separately" in lines
     assert "cpuPer undecided (one run a side: another would tell)" in lines[-1]

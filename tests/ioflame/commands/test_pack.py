@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ground.system.unpack import unpack_into
 from ioflame.cli import main
 from ioflame.commands import pack
 from tests.ioflame.store.stored import made_run
@@ -19,7 +20,7 @@ def test_a_run_directory_is_in_it_as_it_was(tmp_path: Path, capsys: pytest.Captu
     said = capsys.readouterr().out
     assert f"there:   ioflame analyse {out.name}" in said
     with tarfile.open(out) as archive:
-        archive.extractall(tmp_path / "there", filter="data")
+        unpack_into(archive, tmp_path / "there")
     there = tmp_path / "there" / run.directory.name
     for path in (path for path in run.directory.rglob("*") if path.is_file()):
         assert (there / path.relative_to(run.directory)).read_bytes() == path.read_bytes()

@@ -19,6 +19,7 @@ from ground.results.categories import read_categories
 from ground.results.files import Files
 from ground.results.operations import Operation
 from ground.system.atomic_files import write_json
+from ground.system.unpack import unpack_into
 from ground.text.tsv import Row, tsv
 from ioflame.cli import main
 from ioflame.present.parts import PARTS
@@ -31,7 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One that has every part."""
     base = tmp_path_factory.mktemp("shown")
     with tarfile.open(KEPT) as archive:
-        archive.extractall(base, filter="data")
+        unpack_into(archive, base)
     directory = base / "run-0.1.0"
     for name, result in results().items():
         if not (directory / name).exists():

@@ -14,6 +14,7 @@ from ground.results.io_latency import read_io_latency
 from ground.results.profile import read_profile
 from ground.results.record import Target
 from ground.results.run import Run, open_run
+from ground.system.unpack import unpack_into
 from ground.text.progress import Reporter
 from ioflame.instruments import INSTRUMENTS
 from ioflame.present.comparison_tables import tables_of as beside
@@ -38,7 +39,7 @@ from workloads.registry import engine_named, rules_named
 def older(tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp("older")
     with tarfile.open(KEPT) as archive:
-        archive.extractall(place, filter="data")
+        unpack_into(archive, place)
     return open_run(place / "run-0.1.0")
 
 
