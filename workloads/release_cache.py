@@ -79,9 +79,9 @@ class ReleaseCache:
         return self._whole(version)
 
     def _fetch(self, version: str, reporter: Reporter) -> None:
-        listed = self._releases.named(version)
+        listed, artifact = self._releases.named(version), self._releases.artifact_of(version)
         size = f", {listed.megabytes} MB" if listed else ""
-        with scratch_directory() as scratch, reporter.stage(f"fetch {self._releases.artifact_of(version)}{size}"):
+        with scratch_directory() as scratch, reporter.stage(f"fetch {artifact}{size}"):
             jar = fetched(self._releases, version, scratch)
             digest = file_sha256(jar)
             if listed is None:
@@ -92,10 +92,9 @@ class ReleaseCache:
                 raise HostError(
                     f"the jar of {version} has SHA-256 {digest}; the release has {listed.sha256}",
                     means="it is not the published file; nothing of it was kept",
-                    mend=f"rm -r ~/.m2/repository/{_maven_folder(self._releases.artifact_of(version))}   "
-                    f"(Maven's copy), then: {self._get(version)}",
+                    mend=shlex.join(["rm", "-r", _mavens_copy(artifact)]) + "; " + self._get(version),
                 )
-            self._keep(version, jar, digest, self._releases.artifact_of(version))
+            self._keep(version, jar, digest, artifact)
 
     def from_jar(self, jar: Path, reporter: Reporter) -> str:
         """Unpacks a jar that somebody fetched; the name of it in the cache: its version where it is a listed one's."""
@@ -179,11 +178,11 @@ class ReleaseCache:
         """UsageError where it is not there."""
         directory = self.place / name
         if "/" in name or name in ("", ".", "..") or not directory.is_dir():
-            there = ", ".join(path.name for path in sorted(self.place.glob("*"), key=lambda one: _order(one.name)))
+            there = sorted(self.place.glob("*"), key=lambda one: _order(one.name))
             raise UsageError(
                 f"{name} is not in the cache, {self.place}",
                 means="nothing was removed",
-                mend=f"one of: {there}" if there else "",
+                mend=f"one of: {', '.join(shlex.quote(path.name) for path in there)}" if there else "",
             )
         shutil.rmtree(directory)
 
@@ -197,9 +196,9 @@ def _source(record: CachedRelease, listed: Release | None) -> str:
     return record.version if listed else record.origin
 
 
-def _maven_folder(artifact: str) -> str:
+def _mavens_copy(artifact: str) -> str:
     group, name, version, *_ = artifact.split(":")
-    return f"{group.replace('.', '/')}/{name}/{version}"
+    return f"{Path.home()}/.m2/repository/{group.replace('.', '/')}/{name}/{version}"
 
 
 def _readable_sha256(jar: Path) -> str:

@@ -29,7 +29,7 @@ def fetched(releases: Releases, version: str, into: Path) -> Path:
     """
     artifact = releases.artifact_of(version)
     if shutil.which("mvn") is None:
-        raise _not_fetched(releases, version, "mvn is not installed", "sudo apt-get install maven; or, ")
+        raise _not_fetched(releases, version, "mvn is not installed (sudo apt-get install maven)")
     # A directory without a pom.xml of anybody. -U: Maven remembers what it once did not find.
     argv = ["env", "-C", str(into), *_command(artifact), "-B", "-U", f"-DoutputDirectory={into}"]
     done = capture(argv, timeout=_SECONDS)
@@ -41,7 +41,7 @@ def fetched(releases: Releases, version: str, into: Path) -> Path:
         raise UsageError(
             f"there is no {artifact}: Maven found none in its repositories",
             means="nothing was fetched or kept; not every version of the engine is published as such a jar",
-            mend=f"{releases.nearest(version)}{releases.listing}   (releases that are known to be there)",
+            mend=f"{releases.listing}   (releases that are known to be there)",
         )
     # The last words of a chain of causes say the most: `Unknown host`, `Connection refused`.
     said = [line.partition("[ERROR] ")[2] for line in words.splitlines() if "[ERROR] " in line]
@@ -53,15 +53,15 @@ def _command(artifact: str) -> list[str]:
     return ["mvn", "-q", "-C", "dependency:copy", f"-Dartifact={artifact}"]
 
 
-def _not_fetched(releases: Releases, version: str, why: str, first: str = "") -> HostError:
+def _not_fetched(releases: Releases, version: str, why: str) -> HostError:
     artifact = releases.artifact_of(version)
     _, name, _, packing, classifier = artifact.split(":")
     jar = f"{name}-{version}-{classifier}.{packing}"
     return HostError(
         f"{artifact} was not fetched: {why}",
         means="nothing was kept, nothing was started; what is in the cache needs no network",
-        mend=f"{first}on a host with Maven and a network: {shlex.join(_command(artifact))} -DoutputDirectory=.   "
-        f"and then here: {Setting.ROCKSDB.to(jar)}",
+        mend=f"on a host with Maven and a network: {shlex.join(_command(artifact))} -DoutputDirectory=.   "
+        f"and then here: {Setting.ROCKSDB.to(shlex.quote(jar))}",
     )
 
 

@@ -9,7 +9,6 @@ import msgspec
 
 from ground.errors import UsageError
 from ground.settings import Setting
-from ground.text.nearest import did_you_mean
 from ground.text.toml import tomllib
 
 __all__ = ("Release", "Releases", "read_releases", "version_number")
@@ -80,10 +79,6 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True):
     def listing(self) -> str:
         """The command that prints them."""
         return f"ioflame {self.name} list"
-
-    def nearest(self, version: str) -> str:
-        """`did you mean 10.4.2? `, or nothing."""
-        return did_you_mean(version, [one.version for one in self.release])
 
 
 def version_number(version: str) -> tuple[int, ...]:

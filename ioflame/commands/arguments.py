@@ -141,7 +141,7 @@ def _client_of_library(arguments: argparse.Namespace) -> str:
         raise UsageError(
             f"{Setting.ROCKSDB.to(','.join(arguments.rocksdb))} is opened by our own client; {other} is another one",
             means="nothing was started",
-            mend=f"leave one of {Setting.ROCKSDB} and {other} out",
+            mend=f"leave one of {Setting.ROCKSDB}, {Setting.DB_BENCH} and {Setting.CLIENT} out",
         )
     return OUR_CLIENT
 

@@ -125,7 +125,7 @@ def _releases(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
         raise UsageError(
             f"{Setting.ROCKSDB.to(found[0].what)} is one release",
             means="a search is between two or more",
-            mend=Setting.ROCKSDB.to(f"{found[0].what}..<a later one>"),
+            mend=Setting.ROCKSDB.to(f"{shlex.quote(found[0].what)}..<a later one>"),
         )
     return [one.name for one in found], [one.what for one in found]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,7 +86,7 @@ def _get(releases: Releases, arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"{one.what} is a library already; the cache holds releases and jars",
                 means="nothing was copied",
-                mend=f"ioflame profile --{releases.name} {one.what}",
+                mend=f"ioflame profile --{releases.name} {shlex.quote(one.what)}",
             )
         print(f"{one.name}: {library.path}")
     return EXIT_OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def build_of(engine: Engine, options: ProfileOptions, reporter: Reporter | None 
         raise UsageError(
             f"{Setting.ROCKSDB.to(options.library)}: {len(asked)} libraries; one is run here",
             means="nothing was started",
-            mend=f"{Setting.ROCKSDB.to(asked[0].what)}, or compare them: make compare ROCKSDB=..., ioflame compare",
+            mend=f"{Setting.ROCKSDB.to(shlex.quote(asked[0].what))}, or several: ioflame compare",
         )
     return _of_library(engine, asked[0].what, reporter)
 

@@ -168,7 +168,8 @@ fn symbol(library: Pointer, name: &str) -> Result<Pointer, Failure> {
 fn function(library: Pointer, name: &str, asked: Option<&Path>) -> Result<Pointer, Failure> {
     let found = symbol(library, name)?;
     if found.is_null() {
-        let file = asked.map_or_else(|| "the librocksdb.so here".to_owned(), |path| path.display().to_string());
+        let file =
+            asked.map_or_else(|| "the librocksdb.so here".to_owned(), |path| path.display().to_string());
         return Err(Failure::usage(format!("{file} has no {name}"))
             .meaning("it is not RocksDB, or older than 6.29; nothing was started")
             .mend("--library=<a librocksdb.so of RocksDB 6.29 or newer>"));

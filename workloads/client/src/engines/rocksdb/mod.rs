@@ -28,9 +28,11 @@ pub fn opening(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
     Ok(Box::new(move || {
         let api = Interface::load(options.library.as_deref())?;
         if multi_get && api.batched_multi_get_cf.is_none() {
-            return Err(Failure::usage("this RocksDB has no rocksdb_batched_multi_get_cf, which MultiGet needs")
-                .meaning("it is older than 7.3.1; nothing was started")
-                .mend("RocksDB 7.3.1 or newer, or a workload without MultiGet"));
+            return Err(Failure::usage(
+                "this RocksDB has no rocksdb_batched_multi_get_cf, which MultiGet needs",
+            )
+            .meaning("it is older than 7.3.1; nothing was started")
+            .mend("RocksDB 7.3.1 or newer, or a workload without MultiGet"));
         }
         check()?;
         Ok(Box::new(RocksDb::open(api, options)?))
@@ -307,17 +309,7 @@ impl Session for RocksDbSession<'_> {
         unsafe {
             let (keys, sizes) = (batch.keys.as_ptr(), batch.sizes.as_ptr());
             let (values, errors) = (batch.values.as_mut_ptr(), batch.errors.as_mut_ptr());
-            multi_get(
-                *db,
-                *reading,
-                *family,
-                batch.keys.len(),
-                keys,
-                sizes,
-                values,
-                errors,
-                false,
-            );
+            multi_get(*db, *reading, *family, batch.keys.len(), keys, sizes, values, errors, false);
             for (value, error) in batch.values.iter().zip(&batch.errors) {
                 if value.is_null() {
                     failed = failed.and(checked("multiget", *error, api.free));
