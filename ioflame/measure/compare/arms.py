@@ -54,16 +54,16 @@ def resolve_arms(options: CompareOptions, reporter: Reporter) -> list[PlannedArm
     The host is checked once, for the base.
     """
     engine = engine_named(options.base.options.engine, client=options.base.options.client)
-    for asked in options.arms:
-        # What is quickly seen to be wrong, before the host is looked at.
-        engine.find_binary(asked.options.db_bench)
-        _shape(asked)
     if any((asked.options.library is None) != (options.base.options.library is None) for asked in options.arms):
         raise UsageError(
             "some arms are libraries, which our client opens, and others are clients of their own",
             means="the difference would be the client's as well; nothing was started",
             mend="arms of one kind: releases and libraries, or builds of the same client",
         )
+    for asked in options.arms:
+        # What is quickly seen to be wrong, before the host is looked at.
+        engine.find_binary(asked.options.db_bench)
+        _shape(asked)
     base = resolve(options.base.options, reporter)
     arms = [_planned(asked, _with_arm(base, asked, reporter)) for asked in options.arms]
     if not options.null:
