@@ -31,7 +31,9 @@ def fetched(releases: Releases, version: str, into: Path) -> Path:
     if shutil.which("mvn") is None:
         raise _not_fetched(releases, version, "mvn is not installed (sudo apt-get install maven)")
     # A directory without a pom.xml of anybody. -U: Maven remembers what it once did not find.
-    argv = ["env", "-C", str(into), *_command(artifact), "-B", "-U", f"-DoutputDirectory={into}"]
+    # Without the file that a JVM keeps in /tmp for those who watch it.
+    options = f"MAVEN_OPTS={os.environ.get('MAVEN_OPTS', '')} -XX:-UsePerfData"
+    argv = ["env", "-C", str(into), options, *_command(artifact), "-B", "-U", f"-DoutputDirectory={into}"]
     done = capture(argv, timeout=_SECONDS)
     jars = list(into.glob("*.jar"))
     if done.returncode == 0 and len(jars) == 1:

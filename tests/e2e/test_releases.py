@@ -91,7 +91,7 @@ def test_two_libraries_are_arms_that_read_one_tree(
         (["--rocksdb=a={jar},b={copy}"], "arms a and b are the same artifact"),
         (["--arm=a={jar}", "--arm=b=db_bench"], "some arms are libraries"),
         (["--rocksdb={jar},{other}", "--workload=multireadrandom"], "has no MultiGet"),
-        (["--rocksdb={jar}"], "a comparison has two or more"),
+        (["--rocksdb={jar}"], "a comparison needs at least two arms"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
