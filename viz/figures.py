@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,14 +67,19 @@ def engine_words(record: RunRecord) -> str:
 
 def other_words(owner: Categories) -> str:
     """What `other` mostly is, by the parts view; "" where it has no weight or that is not known."""
-    other = owner.rows[-1]
-    if not other.weight or not owner.other_parts:
+    if not owner.rows or not owner.rows[-1].weight or not owner.other_parts:
         return ""
+    other = owner.rows[-1]
     named = ", ".join(
-        f"{part.label or part.name} {100 * part.weight / other.weight:.0f} %"
+        f"{_short(part.label) or part.name} {100 * part.weight / other.weight:.0f} %"
         for part in owner.other_parts[:_PARTS_NAMED]
     )
     return f"other, {other.share:.1f} % of the CPU, is mostly: {named}"
+
+
+def _short(label: str) -> str:
+    """Of what a category is, what comes before its details."""
+    return re.split("[:;,]", label)[0]
 
 
 def watching_words(costs: Sequence[ObserverCost]) -> str:

@@ -9,7 +9,11 @@ from ground.results.files import Files
 from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
-__all__ = ("Categories", "Category", "OtherFrame", "OtherPart", "read_categories", "views_in")
+__all__ = ("Categories", "Category", "OtherFrame", "OtherPart", "read_categories", "telling_view", "views_in")
+
+
+# Percent in `other` above which a view of reads is none of what ran.
+_UNKNOWN = 50
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,11 @@ class Categories:
 def read_categories(directory: Path, view: str = "owner") -> Categories:
     """A category view in a run directory; MeasurementError when it is missing or of another form."""
     return read_json(directory / Files.of_view(view), Categories)
+
+
+def telling_view(owner: Categories, writes: Categories | None) -> Categories:
+    """The view that is shown first: of what reads the owner view, of what writes the other, where there is one."""
+    return writes if writes is not None and owner.rows and owner.rows[-1].share > _UNKNOWN else owner
 
 
 def views_in(directory: Path) -> list[str]:

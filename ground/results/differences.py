@@ -214,8 +214,9 @@ class Decision:
 
     @property
     def told(self) -> str:
-        """All that is said beside the figure: the verdict, its bound, what was taken out."""
-        return "; ".join(part for part in (self.verdict, self.bound, self.explained) if part)
+        """What is said beside the figure: the verdict, its bound where no difference was found, what was taken out."""
+        decided = self.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)
+        return "; ".join(part for part in (self.verdict, "" if decided else self.bound, self.explained) if part)
 
 
 @dataclass(frozen=True)

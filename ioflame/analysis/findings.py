@@ -65,6 +65,7 @@ class FindingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     stage: str = ""
     roles: list[str] = msgspec.field(default_factory=list)
     states: list[str] = msgspec.field(default_factory=list)
+    places: list[str] = msgspec.field(default_factory=list)
     instead_of: list[str] = msgspec.field(default_factory=list)
 
 
@@ -130,7 +131,7 @@ def findings(
 
 def _frames_of(rule: FindingRule, stacks: Sequence[FoldedStack]) -> list[str]:
     """Of each stack the innermost frame that is one of the rule's; "" where none is."""
-    matches = _matcher(rule)
+    matches = _matcher(rule.frames)
     found = []
     for stack in stacks:
         frames = stack.frames[-1:] if rule.kind == "leaf" else stack.frames
@@ -235,6 +236,8 @@ def _of_wait(rule: FindingRule, waits: Waits) -> Finding | None:
         return None
     whole = sum(thread.life_ns for thread in working) / 1e3 / waits.queries
     frame = _waits_in(rule, waits, working)
+    if rule.places and not _matcher(rule.places)(frame):
+        return None
     return _finding(rule, _scaled(share, whole, len(working)), whole, "us a query", frame)
 
 
@@ -242,7 +245,7 @@ def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str
     if waits.profile is None or not rule.frames:
         return ""
     tids, states = {thread.tid for thread in working}, {f"[{state}]" for state in rule.states}
-    skipped = _matcher(rule)
+    skipped = _matcher(rule.frames)
     by_frame: Counter[str] = Counter()
     for stack in waits.profile.each_stack():
         if stack.state in states and stack.tid in tids:
@@ -252,8 +255,8 @@ def _waits_in(rule: FindingRule, waits: Waits, working: Sequence[Thread]) -> str
     return by_frame.most_common(1)[0][0] if by_frame else ""
 
 
-def _matcher(rule: FindingRule) -> Callable[[str], re.Match[str] | None]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in rule.frames)).fullmatch
+def _matcher(patterns: Sequence[str]) -> Callable[[str], re.Match[str] | None]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)).fullmatch
 
 
 def _scaled(share: Interval, whole: float, n: int) -> Interval:

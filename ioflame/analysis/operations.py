@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ground.results.categories import telling_view
 from ground.results.metrics import MODE_COUNTER
 from ground.results.operations import Operation
 from ground.results.profile import Folded
@@ -15,8 +16,6 @@ __all__ = ("OPERATIONS_VIEW", "operations_of")
 
 # The view of a service's rules whose rows are kinds of operation.
 OPERATIONS_VIEW = "operations"
-# Percent in `other`, above which a view is none of this kind.
-_UNKNOWN = 50
 
 
 def operations_of(folded: Folded, plain: Sequence[Window], mode: str, stolen: int = 0) -> list[Operation]:
@@ -42,9 +41,8 @@ def operations_of(folded: Folded, plain: Sequence[Window], mode: str, stolen: in
         if us is not None:
             own = folded.of_row(OPERATIONS_VIEW, row.name)
             table = categories_of(category_file(own, "owner", (us, None), stolen))
-            # An owner view of reads knows next to nothing of a write.
-            if table.rows[-1].share > _UNKNOWN and WRITES_VIEW in own.views:
-                table = categories_of(category_file(own, WRITES_VIEW, (us, None), stolen))
+            if WRITES_VIEW in own.views:
+                table = telling_view(table, categories_of(category_file(own, WRITES_VIEW, (us, None), stolen)))
         per_second = None if count is None else count / seconds
         cores = own_us / 1e6 / seconds
         found.append(Operation(row.name, row.label, row.share, row.samples, cores, row.interval, per_second, us, table))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ground.errors import UsageError
-from ground.results.categories import Categories, read_categories, views_in
+from ground.results.categories import Categories, read_categories, telling_view, views_in
 from ground.results.checks import render_checks
 from ground.results.files import Files
 from ground.results.findings import read_findings
@@ -15,6 +15,7 @@ from ground.results.io_latency import IoLatency, read_io_latency
 from ground.results.ladder import Ladder, read_ladder
 from ground.results.metrics import METRICS, WINDOW_COLUMNS, cpu_profiled, window_metrics
 from ground.results.operations import read_operations
+from ground.results.roles import WRITES_VIEW
 from ground.results.run import Run, read_or_none
 from ground.settings import Setting
 from ground.system.atomic_files import read_text
@@ -87,7 +88,13 @@ def _view_part(view: str) -> Part:
 
 
 def _categories(run: Run) -> Categories | None:
-    return read_categories(run.directory) if run.path(Files.CATEGORIES).exists() else None
+    """The view of the screen; None where there is no profile."""
+    if not run.path(Files.CATEGORIES).exists():
+        return None
+    owner = read_categories(run.directory)
+    if not run.path(Files.of_view(WRITES_VIEW)).exists():
+        return owner
+    return telling_view(owner, read_categories(run.directory, WRITES_VIEW))
 
 
 def _operations(run: Run) -> str:

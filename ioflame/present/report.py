@@ -8,12 +8,12 @@ from pathlib import Path
 from folding.frames import compare_frames
 from folding.stackfold import categorised_profile
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
-from ground.results.categories import Categories, read_categories
+from ground.results.categories import Categories, read_categories, telling_view
 from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.operations import read_operations
 from ground.results.profile import Folded
-from ground.results.roles import query_role
+from ground.results.roles import WRITES_VIEW, query_role
 from ground.results.run import Run, open_run
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
@@ -76,12 +76,12 @@ def _view(run: Run) -> RunView:
         return view
     try:
         profile = _of_queries(run, _profile(run, view.notes), view.notes)
-        view.stacks = stacks_of(profile, _OWNER)
-        view.leaf_of = {stack.frames: stack.category for stack in stacks_of(profile, _LEAF)}
         tables = {name: _categories(run, profile, name) for name in profile.views}
-        view.owner, view.leaf = tables[_OWNER], tables[_LEAF]
+        view.owner, view.leaf = telling_view(tables[_OWNER], tables.get(WRITES_VIEW)), tables[_LEAF]
+        view.stacks = stacks_of(profile, view.owner.view)
+        view.leaf_of = {stack.frames: stack.category for stack in stacks_of(profile, _LEAF)}
         view.operations = read_operations(run.directory)
-        view.further = {name: found for name, found in tables.items() if name not in (_OWNER, _LEAF)}
+        view.further = {name: found for name, found in tables.items() if name not in (view.owner.view, _LEAF)}
         total = sum(stack.weight for stack in view.stacks)
         if not total:
             view.notes.append(f"{Files.FOLDED} holds no stack with any weight.")

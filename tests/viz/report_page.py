@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-__all__ = ("boxes", "node", "part", "search", "unfold")
-
-
-def unfold(page: Page) -> Page:
-    """Opens every section."""
-    page.evaluate("() => { for (const fold of document.querySelectorAll('details.folded')) fold.open = true; }")
-    return page
+__all__ = ("boxes", "node", "part", "search")
 
 
 def part(page: Page, name: str) -> str:

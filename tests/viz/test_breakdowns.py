@@ -15,7 +15,7 @@ def test_a_row_that_one_engine_alone_has_is_no_change() -> None:
     lacks = {"leveldb": {"IBI:Sk"}, "rocksdb": {"decomp"}}
     table = against_base("", "leveldb", "rocksdb", rows, 3, {}, lacks)
     assert [list(line) for line in table.rows] == [
-        ["bloom", "0.400", "0.900", "+0.500", "[+0.400, +0.600]", "seen"],
+        ["bloom", "0.400", "0.900", "+0.500", "[+0.400, +0.600]", "significant"],
         ["IBI:Sk", "-", "0.600", "-", "", "no such row"],
         ["decomp", "0.800", "-", "-", "", "no such row"],
     ]

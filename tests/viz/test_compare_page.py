@@ -56,7 +56,7 @@ def test_the_verdict_comes_first(chromium_page: Opener, slower: Made) -> None:
     assert slower.view.verdicts.arms[0].decisions["qps"].outcome is Outcome.REGRESSED
     heads = page.locator("h2").all_inner_texts()
     assert heads == [
-        "Figures", "Block by block", "Where the difference is", "Why, by frame", "What differs", "Noise of this host",
+        "Figures", "Where the difference is", "Why, by frame", "Block by block", "What differs", "Noise of this host",
     ]  # fmt: skip
 
 
@@ -174,4 +174,4 @@ def test_what_bars_the_verdict_is_said_first(chromium_page: Opener, tmp_path: Pa
     page: Page = chromium_page.html(render_comparison(barred))
     assert "not comparable (another kernel" in page.locator(".verdict").inner_text()
     assert page.locator(".verdict.bad").count() == 1
-    assert "Also different" in page.locator("#differs ~ .banner").inner_text()
+    assert "Also different" in page.locator("section:has(#differs) .banner").inner_text()

@@ -50,7 +50,7 @@ def test_two_versions_beside_each_other_and_the_address_keeps_them(chromium_page
     assert first[:2] == ["test0, host0", "qps"] and first[4] == "worse"
     assert -12 < float(first[2].replace("\u2212", "-").removesuffix(" %")) < -8
     costs = page.locator("[data-part=pair] table").nth(1).locator("tbody tr").first.inner_text().split("\t")
-    assert costs[:4] == ["test0, host0: LRU", "1.50", "3.50", "+2.00"] and costs[5] == "seen"
+    assert costs[:4] == ["test0, host0: LRU", "1.50", "3.50", "+2.00"] and costs[5] == "significant"
     page.locator("[data-pair=version]").select_option("8.4.0")
     assert page.evaluate("location.hash") == "#base=8.4.0&version=8.4.0"
     assert page.locator("[data-part=pair] tbody tr").first.inner_text().endswith("not significant")

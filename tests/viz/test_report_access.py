@@ -83,7 +83,7 @@ def test_what_is_read_aloud(chromium_page: Opener) -> None:
     )
     assert page.get_by_role("button", name="libc+k").count() >= 2
     headings = page.get_by_role("heading", level=2).all_inner_texts()
-    assert headings[0] == "What ran" and headings[-1] == "Can it be trusted?" and len(headings) == 7
+    assert headings[0] == "The run at a glance" and headings[-1] == "Can it be trusted?" and len(headings) == 7
 
 
 def test_every_control_is_reached_by_tab(chromium_page: Opener) -> None:

@@ -38,7 +38,7 @@ def test_a_cost_has_a_figure_only_where_its_interval_leaves_none() -> None:
         ObserverCost("null", Interval(1.02, 0.99, 1.05, 12)),
     ]
     line = next(line for line in shown(costs, []).splitlines() if line.startswith("QPS while watched"))
-    assert line == "QPS while watched: perf -3.0% (-5.0% .. -1.0%); no measurable effect: pmp, null"
+    assert line == "QPS while watched: perf -3.0% (-5.0% to -1.0%); no measurable effect: pmp, null"
     assert "QPS while watched" not in shown([], [])
 
 
@@ -48,7 +48,7 @@ def test_checks_that_are_ok_are_a_number_and_the_others_a_line_each() -> None:
     assert checks == ["  warn  b: 2; so much", "    ok  2 others"]
     assert shown([], some[:1]).rstrip().endswith("ok  all 1")
     failed = shown([], [Check("d", Verdict.FAILED, "4", "do not")])
-    assert failed.index("DO NOT USE THIS RUN") < failed.index("What was found")
+    assert failed.index("Do not use this run") < failed.index("What was found")
 
 
 def test_it_stays_one_screen_whatever_was_found_and_warned_of() -> None:
@@ -62,14 +62,14 @@ def test_it_stays_one_screen_whatever_was_found_and_warned_of() -> None:
         screen = render_screen(made, view().owner, findings, layers, 100, unicode=True)
         assert screen.count("\n") <= SCREEN
         assert all(f"check {n}" in screen for n in range(9))
-        assert "it means much" not in screen and "what they mean: show RUN checks" in screen
+        assert "it means much" not in screen and "what they mean: ioflame show RUN checks" in screen
         assert f"\n{least}. " in screen
-    assert "finding 2" in screen and "finding 6" not in screen and "4 more: show RUN all" in screen
+    assert "finding 2" in screen and "finding 6" not in screen and "4 more: ioflame show RUN all" in screen
     # Findings of four lines each, as those are that say what a host can do.
     long = [replace(one, do="what changes it " * 16) for one in many]
     screen = render_screen(made, view().owner, long, layers, 100, unicode=True)
     assert screen.count("\n") <= SCREEN
-    assert "\n1. " in screen and "\n3. " not in screen and "more: show RUN all" in screen
+    assert "\n1. " in screen and "\n3. " not in screen and "more: ioflame show RUN all" in screen
 
 
 def test_the_page_lists_findings_with_the_place_that_shows_them() -> None:

@@ -61,12 +61,14 @@ def cells_record() -> CellsRecord:
     return CellsRecord("streams", "2026-01-01", 2_000_000, {}, {"cpus": "2", "cpu": "Model"}, tools, runs)
 
 
-def test_a_table_of_cells_has_values_quarters_and_what_was_published() -> None:
+def test_a_table_of_cells_has_values_quartiles_and_what_was_published() -> None:
     text = render_cells(cells_record(), WHOLE, ["what else is told"])
     assert line(text, "asc.1") == ["1.00", "inf", "1"]
     assert line(text, "asc.2,", "old") == ["4.00", "-", "5", "4.200"]
-    ends = [words for words in map(str.split, text.splitlines()) if words[:1] in (["quarter"], ["three"])]
-    assert ends == [["quarter"], ["three", "quarters"], ["quarter", "3.50"], ["three", "quarters", "4.50"]]
+    ends = [words for words in map(str.split, text.splitlines()) if words[:1] in (["25th"], ["75th"])]
+    assert ends == [
+        ["25th", "percentile"], ["75th", "percentile"], ["25th", "percentile", "3.50"], ["75th", "percentile", "4.50"],
+    ]  # fmt: skip
     assert "what else is told" in text and "What this cannot show: 100M rows" in text
 
 
@@ -155,7 +157,7 @@ def test_a_comparison_has_its_figures_its_twin_and_its_budget() -> None:
     assert line(text, "?", "io.lat") == ["-", "->", "90.00", "not", "comparable", "(another", "disk)"]
     assert "qps varies: sessions 0.1 %, blocks 2 %, windows 3 %" in text
     assert "twin against A: the same client" in text
-    assert line(text, "LRU")[-2:] == ["none", "seen"] and line(text, "unaccounted")[:2] == ["-1.00", "->"]
+    assert line(text, "LRU")[-2:] == ["not", "significant"] and line(text, "unaccounted")[:2] == ["-1.00", "->"]
     assert "the parts do not add up to the total" in text and "below zero" in text
 
 

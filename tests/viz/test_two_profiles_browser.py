@@ -38,7 +38,7 @@ def test_a_drawing_has_colour_for_what_is_new_and_vanished(chromium_page: Opener
     assert fill(page, "lookup") == fill(page, "crc") == grey
     assert fill(page, "verify") == "rgb(230, 110, 30)" and fill(page, "log") == "rgb(70, 140, 225)"
     keys = [key.inner_text() for key in page.locator(".legend button").all()]
-    assert keys == ["no difference seen\n7", "new in b.txt\n1", "vanished in b.txt\n1"]
+    assert keys == ["no significant difference\n7", "new in b.txt\n1", "vanished in b.txt\n1"]
     assert page.locator(".legend .of").inner_text() == "frames:"
     page = chromium_page(drawn(tmp_path, "svg", same=True), dark=dark)
     assert {fill(page, name) for name in ("main", "get", "lookup", "block", "crc", "log")} == {grey}

@@ -55,7 +55,7 @@
     const made = [table("Figures", ["test, host", "figure", "change", "95 %", ""], figures(a, b))];
     const costs = categories(a, b);
     // What is seen, and the largest of the rest.
-    const shown = costs.filter((row, k) => k < 12 || row[5] === "seen").slice(0, 40);
+    const shown = costs.filter((row, k) => k < 12 || row[5] === "significant").slice(0, 40);
     const caption = `CPU us per query: ${shown.length} of ${costs.length} categories, the largest changes`;
     if (costs.length) made.push(table(caption, ["category", a, b, "change", "95 %", ""], shown));
     by(holder, "[data-part=pair]").replaceChildren(...made);

@@ -30,7 +30,7 @@ _INTERVAL = (
 
 def owner(view: RunView, hues: Sequence[int]) -> Markup:
     """Table of the owner view."""
-    if view.owner is None:
+    if view.owner is None or not view.owner.rows:
         return absent("No owner view: this run has no categories.")
     if view.record.target is not None and view.cpu[0] is None:
         cost = (
@@ -42,9 +42,11 @@ def owner(view: RunView, hues: Sequence[int]) -> Markup:
     else:
         metric = MODE_METRIC[view.record.profile.mode]
         cost = f"us/query and us/read: share of weight in the perf window x {metric} of the plain windows."
-    rule = "the first known frame from the root owns all below it"
+    rule = view.owner.description
+    if view.record.target is None and view.owner.view == "owner":
+        rule = "the first known frame from the root owns all below it"
     legend = (
-        f"Owner view: {rule if view.record.target is None else view.owner.description}. Rules checked with "
+        f"{view.owner.view} view: {rule}. Rules checked with "
         f"{', '.join(view.owner.rules_checked)}. {cost} {_interval_legend(view.owner)} Click a row to see only its "
         "stacks."
     )
@@ -144,8 +146,10 @@ def _view(
         shown["figures"] = [shown["figures"][place] for place in kept]
     unit = view.record.profile.unit if view.record.profile else "weight"
     return render(
-        "categories.html", kind=kind, legend=legend, heads=[kind, f"% of {unit}", *(heads[i] for i in kept)], rows=rows,
-        sums=[f"{100 * whole:.2f}", *(sums[i] for i in kept)], published=kind == "owner" and view.record.target is None,
+        "categories.html", kind=kind, legend=legend, rows=rows,
+        heads=[categories.view if kind == "owner" else kind, f"% of {unit}", *(heads[i] for i in kept)],
+        sums=[f"{100 * whole:.2f}", *(sums[i] for i in kept)],
+        published=kind == categories.view == "owner" and view.record.target is None,
     )  # fmt: skip
 
 

@@ -75,9 +75,9 @@ def _tiles(view: RunView) -> list[dict[str, str]]:
 
 
 def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:
-    """The owner view, the heaviest first and `other` last, in us of a query; in cores or shares where queries are not
-    counted."""
-    if view.owner is None or not view.owner.total_weight:
+    """The owner view, the heaviest first and `other` last, in us of a query; in cores or shares where queries
+    are not counted."""
+    if view.owner is None or not view.owner.rows or not view.owner.total_weight:
         return None
     us, cores = view.cpu[0], view.record.metrics.get("cores")
     whole, unit = (us, "us") if us is not None else (cores, "cores") if cores is not None else (100.0, "%")

@@ -95,7 +95,8 @@ def by_state(stacks: Iterable[OffStack], idle: Container[int]) -> list[Stack]:
 class RunView:
     """All that a page shows of one run.
 
-    stacks:   with their owner category, and with threads and objects where known
+    owner:    the owner view, or the writes view where that one knows more of what ran (`telling_view`)
+    stacks:   with their category of it, and with threads and objects where known
     leaf_of:  the leaf category of each stack, empty without a leaf view
     further:  the other views of the engine's rules, by name
     operations: the CPU by kind of operation, where the rules tell kinds apart

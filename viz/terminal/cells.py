@@ -38,14 +38,14 @@ def render_cells(record: CellsRecord, view: ExperimentView, further: Sequence[st
     verdicts = {True: "passed", False: "failed", None: "not judged"}
     holds = [f"  {verdicts[one.holds]}: {what} ({one.why})" for what, one in view.judged]
     lacking = [f"  {run.cell}: {run.why}" for run in record.runs if run.status == "left out"]
-    failed = [f"  {run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss]
+    checks = [f"  {run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss]
     parts = [
         f"{record.name}: {view.about}\n{view.facts}",
         aligned(table, width) + "\n" + legend,
         *further,
         *(["Cells that are left out\n" + "\n".join(dict.fromkeys(lacking))] if lacking else []),
         *(["Cells that failed\n" + "\n".join(failed)] if failed else []),
-        *(["Checks that failed\n" + "\n".join(failed)] if failed else []),
+        *(["Checks that failed\n" + "\n".join(checks)] if checks else []),
         "What is expected\n" + "\n".join(holds),
         f"What this cannot show: {view.cannot}",
     ]  # fmt: skip

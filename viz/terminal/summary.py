@@ -146,7 +146,7 @@ def _warnings(record: RunRecord, width: int) -> list[str]:
     parts = []
     failed = [check for check in record.checks if check.verdict is Verdict.FAILED]
     if failed:
-        parts.append("DO NOT USE THIS RUN: a check failed\n" + render_checks(failed, width))
+        parts.append("Do not use this run: a check failed\n" + render_checks(failed, width))
     if record.missing:
         parts.append("Missing from this run:\n" + "\n".join(f"  {what}" for what in record.missing))
     return parts

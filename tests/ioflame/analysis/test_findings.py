@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -222,7 +223,9 @@ def test_a_few_queries_that_differ_much_say_nothing(run: RunRecord) -> None:
 LOCKED = ("start_thread", "rocksdb::LRUCacheShard::Lookup", "__GI___lll_lock_wait", "futex_wait", "[lock]")
 
 
-def waits_of(off_ms: list[dict[str, int]], tmp_path: Path, queries: float = 1000) -> Waits:
+def waits_of(
+    off_ms: list[dict[str, int]], tmp_path: Path, queries: float = 1000, locked: Sequence[str] = LOCKED
+) -> Waits:
     """Threads that lived for a second each and took turns often; the stacks of those in a lock, on thread 1."""
     threads = [
         Thread(tid, "db_bench", 0, 10**9, False, False, 10**9 - sum(off.values()) * 10**6, None,
@@ -232,7 +235,7 @@ def waits_of(off_ms: list[dict[str, int]], tmp_path: Path, queries: float = 1000
     totals = {state: StateTotal(0, 0) for state in STATES}
     off = OffCpu("co-re", 1, 0, 10**9, None, False, totals, threads, StackFacts(1, 0, 0, 0), {}, True)
     path = tmp_path / "offcpu.profile.json"
-    text = ["db_bench 1/1 1.000000: 7 off:", *(f"\t401000 {frame} (/usr/bin/x)" for frame in reversed(LOCKED)), "", ""]
+    text = ["db_bench 1/1 1.000000: 7 off:", *(f"\t401000 {frame} (/usr/bin/x)" for frame in reversed(locked)), "", ""]
     argv = ["--kernel", "--states", ",".join(f"[{state}]" for state in STATES), "--input-format", "perf-script", "-"]
     run_stackfold(argv, path, data="\n".join(text).encode()).require("stackfold")
     return Waits(off.threads, read_profile(path), queries)
@@ -252,6 +255,13 @@ def test_waits_for_a_cpu_and_for_locks_are_per_query_of_the_threads_at_work(run:
     assert locks.name == "locks"
     assert locks.us.estimate == pytest.approx(800.0)
     assert locks.frame == "rocksdb::LRUCacheShard::Lookup" and locks.frame in locks.sentence
+
+
+def test_the_lock_of_the_block_cache_is_told_in_the_place_of_locks(run: RunRecord, tmp_path: Path) -> None:
+    locked = [frame.replace("LRUCacheShard", "lru_cache::LRUCacheShard") for frame in LOCKED]
+    assert locked != list(LOCKED)
+    (found,) = findings(RULES, run, waits=waits_of([{"lock": 200}] * 4, tmp_path, locked=locked))
+    assert found.name == "lock of the block cache" and found.frame == "rocksdb::lru_cache::LRUCacheShard::Lookup"
 
 
 def test_waits_of_one_thread_of_many_or_of_two_threads_are_no_finding(run: RunRecord, tmp_path: Path) -> None:
@@ -319,10 +329,13 @@ def test_a_rule_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
         read_rules(bad)
 
 
+_NAMED_BY = {"stage": "stage", "wait": "states", "category": "categories", "role": "roles", "stall": "source"}
+
+
 def test_each_rule_says_what_it_is_of_and_what_changes_it() -> None:
     files = [ROOT / "ioflame" / "analysis" / "findings.toml", *rules_named("rocksdb").findings]
     for rule in (rule for file in files for rule in tomllib.loads(file.read_text(encoding="utf-8"))["finding"]):
         assert "{us} of {whole}" in rule["sentence"], rule["name"]
         assert rule["do"] and rule["source"], rule["name"]
-        named_by = {"stage": "stage", "wait": "states"}.get(rule["kind"], "frames")
+        named_by = _NAMED_BY.get(rule["kind"], "frames")
         assert rule.get(named_by), rule["name"]

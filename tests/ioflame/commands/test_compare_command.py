@@ -23,9 +23,9 @@ from tests.viz.runs import record
     [
         ([], "a comparison is of --arm NAME=BIN"),
         (["--null=sh", "--factor=threads=1,2"], "a comparison is of --arm NAME=BIN"),
-        (["--arm=a=sh"], "has two or more"),
-        (["--arm=a=sh", "--arm=a=true"], "of different names"),
-        (["--arm=a=sh", "--arm=twin=true"], "none of them twin"),
+        (["--arm=a=sh"], "at least two arms"),
+        (["--arm=a=sh", "--arm=a=true"], "with different names"),
+        (["--arm=a=sh", "--arm=twin=true"], "twin is reserved"),
         (["--arm=a=sh", "--arm=b=/no/such"], "DB_BENCH=/no/such does not exist"),
         (["--arm=a=sh", "--arm=b=x y sh"], "expected NAME=CLIENT"),
         (["--arm=a=sh", "--arm=b='"], "No closing quotation"),
@@ -77,7 +77,7 @@ def test_a_finished_one_is_read_again(
     going = comparison(tmp_path, of_b)
     assert main(["compare", str(going.directory), "--fail-on", "regressed"]) == code
     printed = capsys.readouterr().out
-    assert f"cpuPer {outcome}" in printed.splitlines()[-1]
+    assert f"(cpuPer) {outcome}" in printed.splitlines()[-1]
     assert main(["compare", str(going.directory), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     numbers = {round(abs(n), 2) for n in numbers_in(found)} | {round(abs(100 * (n - 1)), 1) for n in numbers_in(found)}
@@ -161,10 +161,10 @@ def test_runs_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["compare", *directories]) == 0
     printed = capsys.readouterr().out
     assert "differs: engine_artifact: a | a | a | b | b | b" in printed
-    assert "cpuPer regressed" in printed.splitlines()[-1]
+    assert "(cpuPer) regressed" in printed.splitlines()[-1]
     # One a side: the figures, and no verdict.
     assert main(["compare", directories[0], directories[3]]) == 0
-    assert "cpuPer undecided (one run a side: another would tell)" in capsys.readouterr().out.splitlines()[-1]
+    assert "(cpuPer) undecided (one run a side: another would tell)" in capsys.readouterr().out.splitlines()[-1]
     other = Run.create(tmp_path, replace(record(tools={"engine_artifact": "a"}), threads=4))
     assert main(["compare", directories[0], str(other.directory)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "not comparable (threads differs)"
@@ -175,4 +175,4 @@ def test_runs_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["compare", directories[0], str(Run.create(tmp_path, cycles).directory)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "  two instruments: event cpu-clock, cycles; unit ns, cycles: their profiles are shown separately" in lines
-    assert "cpuPer undecided (one run a side: another would tell)" in lines[-1]
+    assert "(cpuPer) undecided (one run a side: another would tell)" in lines[-1]
