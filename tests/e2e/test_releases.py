@@ -123,6 +123,61 @@ def test_a_workload_that_makes_its_database_is_compared(
     assert logs and all("kLZ4Compression" not in log for log in logs)
 
 
+OWN = """
+about = "Gets of two libraries"
+shows = "that cells are run with each, on trees that both can read"
+cannot = "anything: windows of a second"
+steps = ["load", "settle", "readrandom"]
+same = []
+[scale.smoke]
+about = "seconds"
+num_keys = 50_000
+duration = 1
+warmup = 1
+collect = []
+[[cells]]
+name = "byrx"
+configuration = "byrx"
+[[columns]]
+name = "gets"
+about = "Gets a second"
+part = ["readrandom.qps"]
+metric = "qps"
+[[holds]]
+what = "some are answered"
+proof = "within"
+column = "gets"
+low = 1.0
+high = 1e9
+[curve]
+source = "nobody"
+relative.byrx.gets = { "7.8.3" = 1.0 }
+"""
+
+
+def test_an_experiment_runs_each_library_beside_what_was_published(
+    ioflame: Ioflame, jar: Path, other: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    words = [
+        "--scale=smoke",
+        f"--rocksdb=a={jar},b={other}",
+        f"--db-dir={tmp_path / 'db'}",
+        f"--out={tmp_path / 'out'}",
+    ]
+    code, out, err = ioflame.run("experiment", tmp_path / "own.toml", *words)
+    assert code == 0, err + out
+    # How long it takes is said first; the base is run once more at the end.
+    assert "steps, about" in err.partition("run 1 of 3")[0]
+    (going,) = (tmp_path / "out").glob("*-own")
+    builds = json.loads((going / "cells.json").read_text())["builds"]
+    assert list(builds) == ["a", "b"] and builds["b"]["engine_library"] == str(other)
+    assert "byrx: beside the published relative rates" in out and "published: nobody" in out
+    # Of one round there is no interval.
+    (row,) = [line for line in out.splitlines() if "gets" in line and "cannot be told" in line]
+    assert {"b", "7.8.3"} <= set(row.split())
+
+
 @pytest.mark.needs("maven")
 def test_a_release_is_fetched_once_and_reads_and_is_read(
     ioflame: Ioflame, cache: Path, small: list[str], tmp_path: Path
