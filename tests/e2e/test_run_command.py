@@ -5,7 +5,6 @@ One command with three benchmarks is shared by most tests here; another by those
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
@@ -72,7 +71,7 @@ def bench(place: Path, benchmarks: str, *more: str) -> list[str]:
 def three(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """Load, write and read with a writer beside: in one command, which knows nothing of ioflame."""
     place = tmp_path_factory.mktemp("three")
-    words = bench(place, "fillseq,stats,overwrite,readwhilewriting", "--duration=16", "--threads=2")
+    words = bench(place, "fillseq,stats,overwrite,readwhilewriting", "--duration=24", "--threads=2")
     words += ["--write_buffer_size=4194304", "--use_direct_reads", "--benchmark_write_rate_limit=4000000"]
     return ended(place, "nice", "-n", "0", *words)
 
@@ -96,7 +95,11 @@ def test_each_benchmark_that_lives_long_enough_is_a_run_with_a_line_of_the_table
         assert run.path(Files.REPORT).exists() and run.path(Files.SUMMARY).exists()
         assert re.search(rf"^\S+-{name}-t2 +[\d,]+ ", three.err, re.MULTILINE), three.err
     overwrite = three.runs["overwrite"].record
-    assert [w.kind for w in overwrite.windows if w.kind != "plain"] == ["warm-up", "perf", "iolat", "offcpu"]
+    # On a host where what watches takes long to start, the last have no window; which is said.
+    kinds, notes = [w.kind for w in overwrite.windows], overwrite.target.notes if overwrite.target is not None else []
+    assert kinds[:4] == ["warm-up", "plain", "perf", "plain"]
+    missing = [kind for kind in ("iolat", "offcpu") if kind not in kinds]
+    assert bool(missing) == any(f"too short for {', '.join(missing)}:" in note for note in notes)
     assert not [check for check in overwrite.checks if check.verdict is Verdict.FAILED]
     assert (three.home.directory.parent / "latest").resolve() == three.runs["readwhilewriting"].directory
 
@@ -287,9 +290,11 @@ def test_a_report_of_garbage_is_said_and_the_rest_is_measured(ioflame: Ioflame, 
     until(lambda: any(tmp_path.glob("runs/*/*overwrite*")), spoiled)
     with (tmp_path / "own.csv").open("ab") as report:
         report.write(b"\xff\xfe garbage\n")
-    _, err = spoiled.communicate(timeout=180)
+        report.flush()
+        # It stays open until the end: whoever closes a report ends its benchmark.
+        _, err = spoiled.communicate(timeout=180)
     assert spoiled.returncode == 1, err
     run = open_run((tmp_path / "runs" / "latest").resolve())
     failed = [check for check in run.record.checks if check.verdict is Verdict.FAILED]
     assert any("without a number of interval_qps" in check.value for check in failed), failed
-    assert os.path.exists(run.path(Files.REPORT))  # noqa: PTH110
+    assert run.path(Files.REPORT).exists()

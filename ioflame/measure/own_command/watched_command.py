@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shutil
 import signal
 import time
@@ -134,7 +135,7 @@ class WatchedCommand:
         command, child = self._options.command, self._child
         assert child is not None
         end = f"{command.program} ended with {child.describe_end()} after {seconds:.1f} s"
-        if self._home.record.left_out:
+        if self._home.record.left_out or (self._phases is not None and self._phases.ended):
             why = "no benchmark lived long enough for a window: a longer --duration, or a larger --num"
         elif clients.unreadable:
             why = "it ran as another user, and may not be looked into: sudo ioflame run -- the same command"
@@ -277,7 +278,7 @@ class WatchedCommand:
         if watched.job.probes and not windows.ended:
             watched.count_calls(max(whole / 30, 1.0))
         plan = WindowPlan(options.attach.collect, whole)
-        while not windows.ended and (following := plan.next(stretch.left() - END_SECONDS)) is not None:
+        while not windows.ended and (following := plan.next(stretch.left() - END_SECONDS, _waiting())) is not None:
             kind, seconds = following
             if kind == PLAIN:
                 watched.plain(seconds)
@@ -304,6 +305,11 @@ class WatchedCommand:
         self._reporter.warn(f"{name} {why}: it has no windows")
         self._home.record.left_out.append(f"{name}: {why}")
         self._home.save()
+
+
+def _waiting() -> float:
+    """Threads that want to run, for each CPU, in the last minute."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def _name(named: Sequence[str], number: int) -> str:

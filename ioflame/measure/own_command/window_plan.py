@@ -12,8 +12,10 @@ __all__ = ("END_SECONDS", "LEAST_SECONDS", "PLAIN", "WindowPlan", "warm_up_secon
 PLAIN = "plain"
 # The shortest window that is worth having.
 LEAST_SECONDS = 1.0
-# To start and to end what watches in a window, beside the window.
+# To start and to end what watches in a window, beside the window, where nobody else wants the CPUs.
 _OPENING_SECONDS = 1.5
+# However busy a host is: a window that is cut short is better than none.
+_MOST_WAITING = 3.0
 # A report by second ends up to a second before its benchmark, and we see it up to a second late.
 END_SECONDS = 2.5
 # Of the whole time, and its bounds in s.
@@ -41,15 +43,19 @@ class WindowPlan:
     def __post_init__(self) -> None:
         self._pending = [PLAIN, *(kind for name in self.collect for kind in (name, PLAIN))]
 
-    def next(self, available: float) -> tuple[str, float] | None:
+    def next(self, available: float, waiting: float = 1.0) -> tuple[str, float] | None:
         """Kind and length of the next window; None where there is none, or no time for one.
 
         available: seconds until the end, by what is known of it now; infinite where nothing is
+        waiting:   threads that want to run, for each CPU: what watches takes so much longer to start and to end
         """
         while self._pending:
             observers = [kind for kind in self._pending if kind != PLAIN]
             shares = sum(map(_share, self._pending))
-            part = min(self.total, available - _OPENING_SECONDS * len(observers)) / shares
+            part = (
+                min(self.total, available - _OPENING_SECONDS * min(max(waiting, 1.0), _MOST_WAITING) * len(observers))
+                / shares
+            )
             if part >= LEAST_SECONDS or (part > 0 and self.total / shares < LEAST_SECONDS):
                 kind = self._pending.pop(0)
                 seconds = part * _share(kind)

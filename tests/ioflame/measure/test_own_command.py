@@ -161,6 +161,12 @@ def test_what_does_not_fit_is_left_out_the_last_first() -> None:
     assert taken(none, 0.5) == [] and none.left_out == list(DEFAULT)
 
 
+def test_where_others_want_the_cpus_what_watches_is_given_longer_to_start() -> None:
+    quiet, busy = WindowPlan(DEFAULT, 600.0), WindowPlan(DEFAULT, 600.0)
+    assert quiet.next(20.0, 0.5) == ("plain", pytest.approx((20 - 4.5) / 10))
+    assert busy.next(20.0, 3.0) == ("plain", pytest.approx((20 - 9) / 8)) and busy.left_out == ["offcpu"]
+
+
 def test_what_ends_before_it_was_expected_to_leaves_the_rest_out() -> None:
     plan = WindowPlan(DEFAULT, 60.0)
     assert plan.next(math.inf) is not None
