@@ -130,7 +130,7 @@ def test_of_writes_the_tables_name_the_log_flushes_and_compactions(three: Ended)
     assert sum(rows.values()) == pytest.approx(100, abs=0.01)
     assert run.record.target is not None
     assert len(run.record.target.groups["writer"]) == 2 and run.record.target.groups["flush"]
-    assert "of" in run.record.build and run.record.database.description is not None
+    assert run.record.build.startswith("rocksdb ") and run.record.database.description is not None
     assert "O_DIRECT" in run.record.database.description
 
 
@@ -143,8 +143,11 @@ def test_readers_and_the_writer_are_told_apart_and_counted_apart(three: Ended) -
     assert {"get", "write"} <= kinds.keys()
     plain = [window for window in run.record.windows if window.kind == "plain"]
     writes = sum(window.counters.operations["write"] for window in plain)
-    # The writer is held to 4 MB of keys and values a second, of 116 bytes each.
-    assert writes / sum(window.seconds for window in plain) == pytest.approx(4_000_000 / 116, rel=0.05)
+    # The report counts both, db_bench's closing line the readers alone.
+    report = (three.home.directory / "db_bench.report.csv").read_text(encoding="ascii").splitlines()[1:]
+    reads, every = three.closing["readwhilewriting"][1], sum(int(line.split(",")[1]) for line in report)
+    rate = (every - reads) / len(report)
+    assert 0.6 * rate < writes / sum(window.seconds for window in plain) < 1.4 * rate
 
 
 @contextmanager

@@ -152,6 +152,8 @@ def watching(
             yield Watching(job, run, windows, children, cost, used, mapped)
             windows.settle()
         finally:
+            if part.goes_on is not None:
+                part.goes_on()  # what an interrupt leaves has the queries that were told since the last look
             record.windows = windows.windows()
             run.save_series(windows.series())
             _note_target(job, record.target, probe, windows, part.ended)
