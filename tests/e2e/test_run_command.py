@@ -5,13 +5,16 @@ One command with three benchmarks is shared by most tests here; another by those
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import re
+import select
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from ground.results.files import Files
 from ground.results.operations import read_operations
 from ground.results.run import Run, open_run
 from tests.conftest import Ioflame
+from tests.places import ROOT
 from tests.until import until
 
 pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re")]
@@ -150,7 +154,7 @@ def test_readers_and_the_writer_are_told_apart_and_counted_apart(three: Ended) -
     assert 0.6 * rate < writes / sum(window.seconds for window in plain) < 1.4 * rate
 
 
-@contextmanager
+@contextlib.contextmanager
 def script_of(place: Path, text: str) -> Iterator[Path]:
     path = place / "bench.sh"
     path.write_text(f"#!/bin/bash\ncd {shlex.quote(str(place))}\n{text}")
@@ -231,6 +235,31 @@ def test_an_interrupt_reaches_the_command_and_what_ignores_it_is_killed(ioflame:
     code, _, err = interrupted(ioflame, tmp_path / "b", "trap '' INT TERM HUP; touch ready; while :; do :; done")
     assert code == 130 and "did not end within 10 s, and was killed" in err
     assert list((tmp_path / "b" / "runs").iterdir()) == []
+
+
+def typed(place: Path, script: str, keys: bytes, shown: bytes) -> tuple[int, bytes]:
+    """`ioflame run` of a script on a terminal of its own, where keys are pressed once `shown` is to be seen."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        argv = [sys.executable, "-m", "ioflame.cli", "run", "--out", str(place), "--", "bash", "-c", script]
+        os.execv(sys.executable, argv)
+    seen, pressed = b"", False
+    with contextlib.suppress(OSError):  # at its end
+        while select.select([terminal], [], [], 120)[0] and (more := os.read(terminal, 4096)):
+            seen += more
+            if shown in seen and not pressed:
+                pressed = True
+                os.write(terminal, keys)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen
+
+
+def test_a_command_may_read_from_the_terminal_and_ctrl_c_reaches_it(tmp_path: Path) -> None:
+    code, seen = typed(tmp_path, "echo ask; read -r word; echo got $word; exit 7", b"word\n", b"ask")
+    assert code == 7 and b"got word" in seen
+    code, seen = typed(tmp_path, "trap 'echo caught; exit 9' INT; echo loop; while :; do :; done", b"\x03", b"loop")
+    assert code == 130 and b"caught" in seen
 
 
 @pytest.mark.alone

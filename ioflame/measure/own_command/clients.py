@@ -8,6 +8,7 @@ import time
 from collectors.rocksdb_clients import open_database
 from ground.errors import UsageError
 from ground.system.descendants import descendants
+from ground.system.foreground import Foreground
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child
 from ioflame.measure.attach.benchmarks import bench_of
@@ -35,6 +36,7 @@ class Clients:
         self._given: set[int] = set()
         self._begun = time.monotonic()
         self._own: HeldProcess | None = _held(child.pid)
+        self._terminal = Foreground(child.pid)
         self.unreadable: set[int] = set()
         self.left: list[int] = []
 
@@ -42,6 +44,7 @@ class Clients:
         """Waits for the next; None once the command has ended, and what it left behind is none, or does not end."""
         ended_at: float | None = None
         while self._child.running:
+            self._terminal.lend_if_asked()
             below = descendants([self._child.supervisor])[1:]
             for process in map(_held, [pid for pid in below if pid not in self._given] if not self._whole else []):
                 if process is not None and self._is_client(process):
@@ -59,6 +62,10 @@ class Clients:
                 return None
             time.sleep(_LOOK_SECONDS)
         return None
+
+    def close(self) -> None:
+        """The command has ended: the terminal is ours again."""
+        self._terminal.take_back()
 
     def _is_due(self) -> bool:
         """Whether the command's own process is to be watched, as no client was found."""

@@ -112,6 +112,7 @@ class WatchedCommand:
                 raise
             finally:
                 self.code = child.stop()
+                clients.close()
                 self._home.record.end = child.describe_end()
                 self._home.save()
             self._tell_unwatched(clients, time.monotonic() - started)
