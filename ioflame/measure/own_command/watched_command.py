@@ -135,7 +135,7 @@ class WatchedCommand:
             return
         command, child = self._options.command, self._child
         assert child is not None
-        end = f"{command.program} ended with {child.describe_end()} after {seconds:.1f} s"
+        end = f"{command.program}: {child.describe_end()} after {seconds:.1f} s"
         if self._home.record.left_out or (self._phases is not None and self._phases.ended):
             why = "no benchmark lived long enough for a window: a longer --duration, or a larger --num"
         elif clients.unreadable:
@@ -144,6 +144,8 @@ class WatchedCommand:
             why = "none of its processes had a RocksDB database or a report open; --whole watches all that it starts"
         elif command.bench is not None:
             why = "it ended before its first query"
+        elif self.code:
+            why = "it failed before a window fitted"
         else:
             why = "there was nothing to be watched for so short a time: --whole watches from its start"
         self._reporter.warn(f"{end}; nothing was measured: {why}")

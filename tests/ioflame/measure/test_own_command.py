@@ -163,8 +163,9 @@ def test_what_does_not_fit_is_left_out_the_last_first() -> None:
 
 def test_where_others_want_the_cpus_what_watches_is_given_longer_to_start() -> None:
     quiet, busy = WindowPlan(DEFAULT, 600.0), WindowPlan(DEFAULT, 600.0)
-    assert quiet.next(20.0, 0.5) == ("plain", pytest.approx((20 - 4.5) / 10))
-    assert busy.next(20.0, 3.0) == ("plain", pytest.approx((20 - 9) / 8)) and busy.left_out == ["offcpu"]
+    first, later = quiet.next(20.0, 0.5), busy.next(20.0, 3.0)
+    assert first is not None and first[1] == pytest.approx((20 - 3 * 1.5) / 10) and not quiet.left_out
+    assert later is not None and later[1] == pytest.approx((20 - 2 * 4.5) / 8) and busy.left_out == ["offcpu"]
 
 
 def test_what_ends_before_it_was_expected_to_leaves_the_rest_out() -> None:
@@ -242,9 +243,9 @@ def watched(out: Path, *argv: str) -> WatchedCommand:
 @pytest.mark.parametrize(
     ("script", "code", "says"),
     [
-        ("exit 7", 7, "ended with exit code 7"),
+        ("exit 7", 7, "bash: exit code 7 after"),
         ("exit 0", 0, "none of its processes had a RocksDB database or a report open"),
-        ("kill -9 $$", -9, "ended with killed by SIGKILL"),
+        ("kill -9 $$", -9, "bash: killed by SIGKILL after"),
         ("sleep 600 >/dev/null 2>&1 & exit 3", 3, "runs on: it is ended now, as nothing that was started here is left"),
     ],
 )
