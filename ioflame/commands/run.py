@@ -135,10 +135,12 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
             "--count and --count-symbol each count the queries", means="nothing was started", mend="one of them"
         )
     if arguments.seconds is not None and not LEAST_SECONDS <= arguments.seconds <= _MOST_SECONDS:
+        least = f"{LEAST_SECONDS:g}"
         raise UsageError(
-            f"--seconds {arguments.seconds:g} is out of range", means="nothing was started",
-            mend=f"--seconds <{LEAST_SECONDS:g}..86400>",
-        )  # fmt: skip
+            f"--seconds {arguments.seconds:g} is out of range",
+            means="nothing was started",
+            mend=f"--seconds <{least}..86400>",
+        )
     if arguments.warm_up is not None and not 0 <= arguments.warm_up <= _MOST_SECONDS:
         raise UsageError(
             f"--warm-up {arguments.warm_up:g} is out of range", means="nothing was started", mend="--warm-up <0..86400>"

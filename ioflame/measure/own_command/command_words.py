@@ -140,17 +140,22 @@ def _check_program(name: str) -> None:
     path = Path(name)
     if "/" in name and path.is_file():
         raise UsageError(
-            f"{name} may not be executed", means="nothing was started", mend=f"chmod +x {name}, or: bash {name}"
+            f"{name} may not be executed",
+            means="nothing was started",
+            mend=f"{shlex.join(['chmod', '+x', name])}, or: {shlex.join(['bash', name])}",
         )
     if "/" in name:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, beside)
         what = f"{name} is a directory" if path.is_dir() else f"{name}: there is no such file"
-        raise UsageError(what, means="nothing was started", mend=f"{near}ls {path.parent}")
-    known = [one for one in ("db_bench", "bash", "sh", "taskset", "numactl") if shutil.which(one)]
-    here = f"./{name}" if path.is_file() and os.access(path, os.X_OK) else f"type -a {name}"
+        near = did_you_mean(path.name, beside).strip()
+        raise UsageError(
+            f"{what}; {near}" if near else what,
+            means="nothing was started",
+            mend=shlex.join(["ls", str(path.parent)]),
+        )
+    here = path.is_file() and os.access(path, os.X_OK)
     raise UsageError(
         f"{name}: there is no such command on PATH",
         means="nothing was started",
-        mend=f"{did_you_mean(name, known)}{here}",
+        mend=shlex.join([f"./{name}"]) if here else shlex.join(["type", "-a", name]),
     )
