@@ -52,21 +52,25 @@ class WindowPlan:
         while self._pending:
             observers = [kind for kind in self._pending if kind != PLAIN]
             shares = sum(map(_share, self._pending))
-            part = (
-                min(self.total, available - _OPENING_SECONDS * min(max(waiting, 1.0), _MOST_WAITING) * len(observers))
-                / shares
-            )
+            opening = _OPENING_SECONDS * min(max(waiting, 1.0), _MOST_WAITING) * len(observers)
+            part = min(self.total, available - opening) / shares
             if part >= LEAST_SECONDS or (part > 0 and self.total / shares < LEAST_SECONDS):
-                kind = self._pending.pop(0)
-                seconds = part * _share(kind)
-                self.total -= seconds
-                return kind, seconds
+                return self._take(part * _share(self._pending[0]))
+            plain = self._pending.count(PLAIN) * LEAST_SECONDS
+            spare = min(self.total, available - _OPENING_SECONDS) - plain
+            if len(observers) == 1 and spare >= LEAST_SECONDS:
+                # The only one that is left gets what the shortest plain windows beside it leave.
+                return self._take(LEAST_SECONDS if self._pending[0] == PLAIN else spare)
             if not observers:
                 break
             self._drop_last()
         self.left_out += [kind for kind in self._pending if kind != PLAIN]
         self._pending.clear()
         return None
+
+    def _take(self, seconds: float) -> tuple[str, float]:
+        self.total -= seconds
+        return self._pending.pop(0), seconds
 
     def stop(self) -> None:
         """What was watched has ended: all that is left has no window."""

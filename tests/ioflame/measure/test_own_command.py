@@ -155,6 +155,8 @@ def test_what_does_not_fit_is_left_out_the_last_first() -> None:
     windows = taken(plan, 8.0)
     assert [kind for kind, _ in windows] == ["plain", "perf", "plain"] and plan.left_out == ["iolat", "offcpu"]
     assert all(seconds >= 1.0 for _, seconds in windows)
+    tight = WindowPlan(DEFAULT, 600.0)
+    assert taken(tight, 6.0, 1.5) == [("plain", 1.0), ("perf", pytest.approx(2.5)), ("plain", 1.0)]
     short = WindowPlan(DEFAULT, 600.0)
     assert [kind for kind, _ in taken(short, 3.0)] == ["plain"] and short.left_out == list(DEFAULT)
     none = WindowPlan(DEFAULT, 600.0)
