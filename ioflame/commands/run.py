@@ -34,10 +34,11 @@ from ioflame.measure.attach.job import AttachOptions
 from ioflame.measure.own_command.added_words import added_words
 from ioflame.measure.own_command.command_words import StartedCommand, checked_command
 from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
+from ioflame.present.rules_check import own_rules
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from viz.terminal.runs import render_runs
-from workloads.registry import service_names
+from workloads.registry import service_named, service_names
 
 __all__ = ("add_parser", "run")
 
@@ -146,6 +147,17 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
             f"--warm-up {arguments.warm_up:g} is out of range", means="nothing was started", mend="--warm-up <0..86400>"
         )
     asked = collectors(arguments.collect)
+    # They are read again for each benchmark, when it is too late to refuse them.
+    if arguments.engine is not None:
+        service_named(arguments.engine)
+    if arguments.rules is not None:
+        own_rules(arguments.rules)
+    if arguments.device is not None and not arguments.device.is_dir():
+        raise UsageError(
+            f"--device {arguments.device}: there is no such directory",
+            means="nothing was started",
+            mend="--device <a directory>",
+        )
     return AttachOptions(
         pids=[],
         group=None,

@@ -108,6 +108,9 @@ def test_which_ioflame_it_is_names_its_commit_where_that_is_known(capsys: pytest
         (["--count", "echo 1", "--count-symbol", "f", "--", "true"], "each count the queries"),
         (["--collect", "perf,x", "--", "true"], "--collect=perf,x: x is not known"),
         (["--", "/no/such/command"], "/no/such/command: there is no such file"),
+        (["--engine", "none", "--", "true"], "--engine none: nothing is known of such a service"),
+        (["--rules", "/no/such.toml", "--", "true"], "/no/such.toml"),
+        (["--device", "/no/such", "--", "true"], "--device /no/such: there is no such directory"),
         (["--count", "echo no", "--", "true"], "the count failed: the count printed 'no'"),
     ],
 )
