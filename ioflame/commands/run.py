@@ -107,7 +107,9 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
         stackfold_binary()
         plan = plan_recording(attach.event, attach.frequency, attach.callgraph)
         home = CommandRun.create(attach.out, command.program, __version__, list(command.argv))
-        added, report = added_words(command, home, reporter, untouched=arguments.untouched, counted=count is not None)
+        # Of all of a command together nothing is counted by the report of one benchmark.
+        untouched, counted = arguments.untouched or arguments.whole, count is not None or arguments.whole
+        added, report = added_words(command, home, reporter, untouched=untouched, counted=counted)
         options = CommandOptions(
             command, added, report, arguments.seconds, arguments.warm_up, arguments.whole, count, attach
         )

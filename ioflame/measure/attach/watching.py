@@ -186,7 +186,8 @@ def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, windows
     told.groups = windows.groups()
     told.ended_lost, told.ignoring = probe.lost, probe.ignoring
     failed = {kind: count.failed for kind, count in job.options.counts.items() if count.failed}
-    told.count_failed = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
+    counted = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
+    told.count_failed = counted or told.count_failed
     told.notes = list(_what_happened(job, ended if windows.ended else ""))
 
 

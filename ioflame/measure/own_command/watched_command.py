@@ -154,8 +154,8 @@ class WatchedCommand:
         """All of a client's life. What cannot be watched is told, and lives on."""
         try:
             target = Target([process.pid], started=True)
-            bench = bench_of(process)
-            if bench is not None and bench.report is not None and not self._options.whole:
+            bench = bench_of(process) if not self._options.whole else None
+            if bench is not None and bench.report is not None:
                 self._watch_benchmarks(process, target, bench)
             else:
                 self._watch_whole(process, target, bench)
