@@ -17,7 +17,8 @@ OF_EXPERIMENT := REPEATS RESUME
 OF_IO_EFFICIENCY := USERS $(OF_EXPERIMENT)
 # Two clients are A, the base, and B; or a setting has values: FACTOR=cache_type=lru_cache,...
 OF_COMPARE := FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME
-OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_IO_EFFICIENCY) $(OF_COMPARE) EXPERIMENT A B)
+OF_RUN := CMD COLLECT EVENT FREQ OUT STORE
+OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) EXPERIMENT A B)
 USERS ?= 1 2
 
 # Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
@@ -50,7 +51,7 @@ $(error $(refusal))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev dist profile io-efficiency experiment compare doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev dist profile run io-efficiency experiment compare doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -61,6 +62,7 @@ help: ## list the targets
 	@echo "$(OF_PROFILE)" | fold -s -w 80 | sed 's/^/    /; s/ $$//'
 	@echo "  and of io-efficiency: $(OF_IO_EFFICIENCY); of experiment: EXPERIMENT $(OF_EXPERIMENT)"
 	@echo "  and of compare: A B $(OF_COMPARE)"
+	@echo "  and of run: $(OF_RUN)"
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
@@ -76,6 +78,9 @@ dist: setup ## a wheel, and an archive for servers without compiler or pip
 
 profile: setup ## run a workload, profile it, print where its CPU goes
 	@$(BIN)/ioflame profile $(PROFILE_OPTIONS)
+
+run: setup ## CMD='./db_bench --flags', or a script: started as it is, profiled
+	@$(BIN)/ioflame run $(call options,$(filter-out CMD,$(OF_RUN))) -- $(call quoted,CMD)
 
 io-efficiency: setup ## fio against RocksDB: IO efficiency, CPU per read
 	@$(BIN)/ioflame experiment io-efficiency $(PROFILE_OPTIONS) $(call options,$(OF_IO_EFFICIENCY))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from collectors.counters import Snapshot
-from collectors.counts import QueryCount
+from collectors.counts import Counted
 from collectors.target_counters import TargetProbe
-from collectors.windows import SLICE_NS, Windows
-from ground.results.record import Window
+from collectors.windows import SLICE_NS, Edge, Windows
+from ground.results.record import CUT, Window
 from ground.system.own_cpu import own_cpu_seconds
 from ground.text.progress import Reporter
 
@@ -22,6 +22,10 @@ _LIMIT_SECONDS = 1.0
 _LOOKING = 1 / 500
 
 
+# A report by second may take so long to say what was finished at an edge, on a host whose CPUs are stolen.
+_SETTLE_SECONDS = 4.0
+
+
 class AttachedWindows(Windows):
     """ended: whether all of the target has; a window that it ended in is as long as it lived.
 
@@ -31,10 +35,23 @@ class AttachedWindows(Windows):
     rate:  queries a second, where they were counted for a while and not window by window
     """
 
-    def __init__(self, probe: TargetProbe, counts: Mapping[str, QueryCount], reporter: Reporter) -> None:
+    def __init__(
+        self,
+        probe: TargetProbe,
+        counts: Mapping[str, Counted],
+        reporter: Reporter,
+        goes_on: Callable[[], bool] | None = None,
+        roles: Mapping[int, str] | None = None,
+    ) -> None:
+        """goes_on: whether the part of its life that is watched, one benchmark of several, does; asked at each step
+
+        roles: of those of its threads whose names do not tell what they do, by tid
+        """
         super().__init__(reporter)
         self._probe = probe
         self._counts = counts
+        self._goes_on = goes_on
+        self._roles = roles or {}
         self.ended = False
         self.limit: float | None = None
         self.over_limit = False
@@ -48,11 +65,42 @@ class AttachedWindows(Windows):
 
     def _step(self, at_most: float) -> bool:
         time.sleep(min(_POLL_SECONDS, at_most))
-        self.ended = self.ended or not self._probe.target.alive
+        self.ended = self.ended or not self._probe.target.alive or not (self._goes_on is None or self._goes_on())
         if self.limit is not None and time.monotonic() - self._looked >= _LIMIT_SECONDS:
             self._looked = time.monotonic()
             self.over_limit = own_cpu_seconds() >= self.limit
         return not self.ended and not self.over_limit
+
+    def warm_up(self, seconds: float, note: str) -> None:
+        """A stretch before the first window, which counts for nothing. note: why it ends when it does"""
+        with self._reporter.stage("warm-up", seconds):
+            first = self._snapshot()
+            end = first.at_ns + int(seconds * 1e9)
+            while (left := end - time.monotonic_ns()) > 0 and self._step(left / 1e9):
+                pass
+            self._edges.append(("warm-up", first, self._snapshot(), note))
+
+    def settle(self) -> None:
+        """Waits until every count says what was finished at the last edge, where it may still come to that; and cuts
+        what no count will ever say: of a benchmark that ended, what came after the last line of its report."""
+        if self._goes_on is None or not self._edges:
+            return
+        last = self._edges[-1][2].at_ns
+        deadline = last / 1e9 + _SETTLE_SECONDS
+        while not self.ended and self._counts and self._finished_at(last) is None and time.monotonic() < deadline:
+            self._step(_POLL_SECONDS)
+        if self._counts and not any(count.failed for count in self._counts.values()):
+            self._edges = [edge for edge in map(self._as_counted, self._edges) if edge is not None]
+            self._slices = [one for one in self._slices if self._finished_at(one[2].at_ns) is not None]
+
+    def _as_counted(self, edge: Edge) -> Edge | None:
+        """Up to the last second whose queries are known; None where there is none."""
+        kind, first, last, note = edge
+        if kind == "warm-up" or self._finished_at(last.at_ns) is not None:
+            return edge
+        within = [one[2] for one in self._slices if one[0] == kind and first.at_ns <= one[1].at_ns < last.at_ns]
+        counted = [one for one in within if self._finished_at(one.at_ns) is not None]
+        return (kind, first, counted[-1], f"{note}{CUT}") if counted else None
 
     def _window(self, kind: str, seconds: float) -> None:
         self.over_limit = False
@@ -88,7 +136,15 @@ class AttachedWindows(Windows):
         return found
 
     def _roles_in(self, snapshot: Snapshot) -> Mapping[int, str]:
-        return snapshot.names()
+        return {**snapshot.names(), **{tid: role for tid, role in self._roles.items() if tid in snapshot.tasks}}
+
+    def groups(self) -> dict[str, list[int]]:
+        """The tids of each group of threads, all that were seen."""
+        found: dict[str, list[int]] = {}
+        for name, tids in self._probe.groups().items():
+            for tid in tids:
+                found.setdefault(self._roles.get(tid, name), []).append(tid)
+        return found
 
     def _between(self, kind: str, first: Snapshot, last: Snapshot, note: str = "") -> Window:
         window = super()._between(kind, first, last, note)

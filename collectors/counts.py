@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ground.errors import MeasurementError, UsageError
 from ground.system.http_answer import http_answer
@@ -17,7 +17,7 @@ from ground.system.repeated_command import RepeatedCommand
 if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
-__all__ = ("Count", "QueryCount", "command_count", "prometheus_count")
+__all__ = ("Count", "Counted", "QueryCount", "command_count", "prometheus_count")
 
 # A counter that takes longer to ask for holds up the window that it is asked in.
 _ANSWER_SECONDS = 5.0
@@ -37,6 +37,24 @@ class Count:
     what: str
     read: Callable[[], float]
     lag: float = 0.0
+
+
+class Counted(Protocol):
+    """What knows how many queries were finished at a moment.
+
+    count:  what is asked; failed: why it counts no more; "" as long as it does
+    """
+
+    count: Count
+
+    @property
+    def failed(self) -> str: ...
+
+    def ask(self) -> None:
+        """Takes in what it says now; `failed` says where it says nothing."""
+
+    def at(self, moment_ns: int) -> float | None:
+        """Queries finished at a moment (CLOCK_MONOTONIC); None where that is not known, or not yet."""
 
 
 def command_count(command: str, children: Children, lag: float = 0.0) -> Count:

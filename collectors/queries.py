@@ -37,7 +37,8 @@ class QueryReport:
         except FileNotFoundError:
             return
         lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
-        if len(lines) == self._lines:
+        # Fewer: somebody has begun it anew, and it tells another count.
+        if len(lines) <= self._lines:
             return
         self._rates += self._parse("".join([lines[0], *lines[max(self._lines, 1) :]]))
         self._lines = len(lines)
@@ -52,7 +53,7 @@ class QueryReport:
         moment of the one before it, a second too early."""
         while True:
             written = self.path.stat().st_mtime_ns
-            text = self.path.read_text(encoding="utf-8")
+            text = self.path.read_text(encoding="utf-8", errors="replace")
             if self.path.stat().st_mtime_ns == written:
                 return written, text
 

@@ -11,9 +11,12 @@ from ground.results.record import Window
 from ground.system.observer import Observer, attached
 from ground.text.progress import Reporter
 
-__all__ = ("SLICE_NS", "Windows")
+__all__ = ("SLICE_NS", "Edge", "Windows")
 
 SLICE_NS = 1_000_000_000
+
+# A window: its kind, the counters at both ends, and how it ended.
+Edge = tuple[str, Snapshot, Snapshot, str]
 
 
 class Windows(abc.ABC):
@@ -22,7 +25,7 @@ class Windows(abc.ABC):
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
         self._slice_ns = SLICE_NS
-        self._edges: list[tuple[str, Snapshot, Snapshot, str]] = []
+        self._edges: list[Edge] = []
         self._slices: list[tuple[str, Snapshot, Snapshot]] = []
 
     @abc.abstractmethod

@@ -24,6 +24,7 @@ _ABOUT = """ioflame: where does the CPU of one RocksDB read go, and what does it
 examples:
   ioflame doctor                               what can be measured here?
   ioflame profile --scale smoke                run readrandom, profile it, a minute
+  ioflame run -- ./db_bench --my --flags       your own command or script: the same answer
   ioflame attach --pid 4711 --seconds 60       a service that runs: the same answer
   ioflame runs                                 what was measured so far, a line a run
   ioflame show runs/latest waits               a part of a finished run, in the terminal
@@ -48,7 +49,7 @@ _COMMAND = "COMMAND"
 
 # What the commands are for; a new one is listed here, and is in the module of its name in `ioflame.commands`.
 _GROUPS = {
-    "measure": ("profile", "attach", "agent", "experiment", "ebpf", "pmp"),
+    "measure": ("profile", "run", "attach", "agent", "experiment", "ebpf", "pmp"),
     "look": ("runs", "show", "flamegraph", "analyse", "pack", "rules"),
     "compare": ("compare", "bisect", "report", "store", "history"),
     "set up": ("doctor", "list", "explain", "rocksdb"),

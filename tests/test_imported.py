@@ -33,7 +33,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ground.results.store.spark": _STORE,
     "ground.system.supervisor": _STARTS,
     "ioflame.measure.attach.conduct": _STARTS,
-    "ioflame.measure.attach.job": _STARTS,
     "ioflame.measure.attach.rights": _STARTS,
     "ioflame.measure.baseline": _DATABASE,
     "ioflame.measure.builds": _DATABASE,

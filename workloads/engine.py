@@ -326,7 +326,7 @@ class Engine(abc.ABC):
     def parse_report(self, text: str) -> list[int]:
         """Queries of each second, of a report whose last line is whole; MeasurementError for one of another form."""
         rates = []
-        for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
+        for row in csv.DictReader(text[: text.rfind("\n") + 1].replace("\0", "?").splitlines()):
             try:
                 rates.append(int(row[self.report_column]))
             except (KeyError, TypeError, ValueError):

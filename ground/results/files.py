@@ -9,6 +9,7 @@ class Files:
     """Fixed names; `of_view` gives those of the category views. The engine names its client's log and report."""
 
     RECORD = "run.json"
+    COMMAND = "command.json"
     RULES = "rules.toml"
     SALT = "redact.json"
     MAPPED = "mapped"

@@ -241,14 +241,15 @@ def window_metrics(windows: Iterable[Window], threads: int) -> dict[str, float]:
 
 
 def metrics_of(record: RunRecord, windows: Iterable[Window]) -> dict[str, float]:
-    """`window_metrics` of a run. Of a target that was attached to the cores too, and no latency: how many of its
-    threads send queries is not known. Where nothing counts its queries, the figures that are none of them."""
+    """`window_metrics` of a run. Of a target that was attached to the cores too, and no latency where it is not known
+    how many of its threads send queries. Where nothing counts its queries, the figures that are none of them."""
     if record.target is None:
         return window_metrics(windows, record.threads)
     windows = list(windows)
     sums = sums_of(windows, record.threads)
     metrics = window_metrics(windows, record.threads) if record.target.count else _without_queries(sums)
-    metrics.pop("rx.lat", None)
+    if not record.target.clients:
+        metrics.pop("rx.lat", None)
     if ended_seconds(windows) > MOST_ENDED * sums["cpu_seconds"]:
         metrics.pop("csPer", None)  # the kernel keeps no sum of switches
     own = sum(window.counters.process_read_bytes for window in windows)

@@ -11,6 +11,7 @@ from ground.results.database_facts import DatabaseFacts
 from ground.results.interval import Interval
 
 __all__ = (
+    "CUT",
     "ENDED",
     "SCHEMA",
     "Command",
@@ -33,6 +34,9 @@ SCHEMA = 1
 
 # The group of a target's CPU that is in the kernel's sums alone: its threads and processes ended after the last look.
 ENDED = "ended between two looks"
+
+# The note of a window that is cut where the count of a benchmark that ended does: observers went on for up to 2 s.
+CUT = "up to the last line of the report before the benchmark ended"
 
 # The role of commands that ran after the last window.
 ANALYSIS = "analysis"
@@ -281,6 +285,7 @@ class Target:
     count_failed: why it tells them no more; "" where it did to the end
     count_lag: how old its answers may be, s
     count_sampled: one rate, counted once for a while, stands for all windows
+    clients:  threads that send its queries, as its command line says; 0 where that is not known
     notes:    what happened to the target meanwhile, and is neither's fault
     off_cpu_pid: the process that the off-CPU window is of, 0 without one
     names:    what keeps frames of it from having names
@@ -304,6 +309,7 @@ class Target:
     ended_lost: int = 0
     ignoring: list[int] = field(default_factory=list)
     count_sampled: bool = False
+    clients: int = 0
 
 
 @dataclass

@@ -66,15 +66,16 @@ class Run:
             return []
         return read_json(path, list[Window], "a series of windows")
 
-    def point_latest(self) -> None:
-        """Lets `OUT/latest` point to this run; left alone where `latest` is not a link of ours."""
-        link = self.directory.parent / "latest"
+    def point_latest(self, out: Path | None = None) -> None:
+        """Lets `OUT/latest` point to this run, which is in or below OUT; left alone where `latest` is not a link of
+        ours."""
+        link = (out or self.directory.parent) / "latest"
         if link.exists() and not link.is_symlink():
             return
         partial = link.with_name(f"latest.{os.getpid()}")
         try:
             partial.unlink(missing_ok=True)
-            partial.symlink_to(self.directory.name)
+            partial.symlink_to(self.directory.relative_to(link.parent))
             partial.replace(link)
         except OSError as error:
             raise error_of_system(error, link) from None

@@ -12,6 +12,7 @@ from ground.errors import IoflameError, UsageError
 from ground.results.bisect import BisectRun
 from ground.results.cells import CellsRun
 from ground.results.checks import Verdict
+from ground.results.command_run import CommandRun
 from ground.results.comparison import Comparison, ComparisonRun
 from ground.results.files import Files
 from ground.results.pmp import read_pmp
@@ -30,7 +31,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class ListedRun:
-    """kind: profile, attach, comparison, experiment, bisect, pmp, or unreadable, and then `verdict` says why
+    """kind: profile, attach, command, comparison, experiment, bisect, pmp, or unreadable, and then `verdict` says why
 
     created: ISO 8601, with its zone where the record has one
     qps, us_per_query: of one workload; None where several were measured, or no queries were counted
@@ -96,7 +97,21 @@ def _read(directory: Path) -> ListedRun | None:
         counts = Counter(run.status for run in cells.runs)
         told = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
         return ListedRun(name, cells.created, "experiment", cells.name, f"of {len(cells.runs)} cell runs: {told}")
+    if CommandRun.is_in(directory):
+        return _of_command(name, CommandRun.open(directory))
     return _of_windows(directory)
+
+
+def _of_command(name: str, command: CommandRun) -> ListedRun:
+    """A command of the user's: the figures of its only benchmark, or how many there are."""
+    record = command.record
+    runs = [one for run in record.runs if (one := _listed(command.directory / run)) is not None]
+    one = runs[0] if len(runs) == 1 else None
+    told = f"{len(runs)} runs: {shlex.join(['ioflame', 'runs', str(command.directory)])}"
+    return ListedRun(
+        name, record.created, "command", shlex.join(record.argv), one.verdict if one is not None else told,
+        one.qps if one is not None else None, one.us_per_query if one is not None else None,
+    )  # fmt: skip
 
 
 def _of_windows(directory: Path) -> ListedRun | None:
@@ -117,6 +132,8 @@ def _of_record(name: str, record: RunRecord) -> ListedRun:
     kind, what = "profile", [record.workload, record.build]
     if record.target is not None:
         kind, what = "attach", [record.target.program or record.target.asked, record.build]
+        if "command" in record.options:
+            kind, what = "command", [record.workload, record.build]
     what += [record.options[key] for key in _SETTINGS if record.options.get(key)]
     metrics = record.metrics
     return ListedRun(

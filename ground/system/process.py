@@ -23,11 +23,12 @@ from typing import IO, Any, TypeVar
 
 from ground.errors import HostError, MeasurementError, UsageError
 from ground.system import supervisor
-from ground.system.descendants import descendants
+from ground.system.pulse import Pulse
 
 __all__ = ("OWN_GROUP", "Child", "Children", "Output", "capture", "inherited", "interruptible", "tool_path")
 
 _T = TypeVar("_T")
+_Stream = IO[bytes] | int | None
 
 # For Popen: Ctrl-C reaches us alone. Python 3.10 has no `process_group`, and a new session would be scheduled apart.
 OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
@@ -155,13 +156,14 @@ def capture(argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) 
 class Child:
     """A process of ours with all below it, started by `Children.start`, stopped through its supervisor.
 
-    pid: of the command itself
+    pid: of the command itself; supervisor: of the process above it, whose child whatever outlives the command becomes
     """
 
     def __init__(self, name: str, argv: Sequence[str], process: subprocess.Popen[bytes], pid: int) -> None:
         self.name = name
         self.argv = list(argv)
         self.pid = pid
+        self.supervisor = process.pid
         self._process = process
         self.started = time.time()
         self.ended: float | None = None
@@ -184,7 +186,7 @@ class Child:
         quiet: it is not waited for any longer once it has shown no life for so many seconds
         """
         deadline = time.monotonic() + timeout
-        pulse = _Pulse(self.pid)
+        pulse = Pulse(self.pid)
         while (left := deadline - time.monotonic()) > 0 and self.running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(left if quiet is None else min(left, _LOOK_SECONDS))
@@ -196,7 +198,7 @@ class Child:
         """True once there is something to read, or the end of file; False after `timeout` seconds, or `quiet` ones in
         which it has shown no life."""
         deadline = time.monotonic() + timeout
-        pulse = _Pulse(self.pid)
+        pulse = Pulse(self.pid)
         while (left := deadline - time.monotonic()) > 0:
             if select.select([descriptor], [], [], min(left, _LOOK_SECONDS))[0]:
                 return True
@@ -230,35 +232,6 @@ class Child:
         return f"exit code {code}"
 
 
-class _Pulse:
-    """Whether a process, or one below it, runs on a CPU now and then, as whatever works does.
-
-    What hangs does not: it is stopped, deadlocked, or waits for a dead disk.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._ran = -1
-        self._at = 0.0
-
-    def quiet_seconds(self) -> float:
-        """Since the last call before which it had run; 0 at the first."""
-        ran, now = sum(map(_ran_ns, descendants([self._pid]))), time.monotonic()
-        if ran != self._ran:
-            self._ran, self._at = ran, now
-        return now - self._at
-
-
-def _ran_ns(pid: int) -> int:
-    """What all its threads have been on a CPU, to the ns: far finer than the ticks of /proc/PID/stat."""
-    ran = 0
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                ran += int((task / "schedstat").read_text(encoding="ascii").split()[0])
-    return ran
-
-
 class Children:
     """The children of one job; leaving the `with` block stops those that still run, the newest first.
 
@@ -285,6 +258,7 @@ class Children:
         stop_signal: signal.Signals = signal.SIGTERM,
         pass_fds: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
+        inherits: bool = False,
     ) -> Child:
         """Starts a process and knows it from then on: no signal comes in between.
 
@@ -293,12 +267,15 @@ class Children:
         stderr:      the file its standard error goes to (None: with stdout)
         stop_signal: what asks it to end and keep its work (SIGINT for perf and bpftrace, SIGTERM otherwise)
         environment: more variables
+        inherits:    a command of the user's: it has our standard streams and our environment, and neither is changed
         """
         with contextlib.ExitStack() as files:
             out = files.enter_context(stdout.open("wb")) if stdout else subprocess.DEVNULL
             err = files.enter_context(stderr.open("wb")) if stderr else subprocess.STDOUT
+            streams = (subprocess.DEVNULL, out, err) if not inherits else (None, None, None)
+            own = _environment(environment) if not inherits else None
             with _deferred_interrupts():
-                child = _supervised(name, argv, out, err, stop_signal, pass_fds, environment, self.cpu_limit)
+                child = _supervised(name, argv, streams, stop_signal, pass_fds, own, self.cpu_limit)
                 self._children.append(child)
         return child
 
@@ -318,8 +295,7 @@ class Children:
 def _supervised(
     name: str,
     argv: Sequence[str],
-    out: IO[bytes] | int,
-    err: IO[bytes] | int,
+    streams: tuple[_Stream, _Stream, _Stream],
     stop: signal.Signals,
     fds: Sequence[int],
     environment: Mapping[str, str] | None,
@@ -334,10 +310,10 @@ def _supervised(
         os.lseek(command, 0, os.SEEK_SET)
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", supervisor.__file__, *told],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env=_environment(environment),
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            env=environment,
             **OWN_GROUP,
             pass_fds=(*fds, *_inherited.get(), command, ready_write),
         )

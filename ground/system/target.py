@@ -26,15 +26,17 @@ class Target:
     """The processes that were named, or are in a control group, with their children: those they have and will have.
 
     A process is held on to from when it is first seen (`HeldProcess`), so that another one that gets its number later
-    is not taken for it. We and what we start are no part of a target.
+    is not taken for it. We and what we start are no part of a target, but a command that we were given to start.
     """
 
-    def __init__(self, pids: Sequence[int], group: Path | None = None) -> None:
+    def __init__(self, pids: Sequence[int], group: Path | None = None, *, started: bool = False) -> None:
         """pids: refused (UsageError) where one does not run, is a kernel thread, or is watched by another ioflame
 
-        group: a directory of a control group, instead of pids
+        group:   a directory of a control group, instead of pids
+        started: they are of a command that we have started for the user, and what is below them is part of the target
         """
         self._group = group
+        self._started = started
         self._held: dict[int, HeldProcess] = {}
         self._programs: dict[int, str] = {}
         self._claims: list[socket.socket] = []
@@ -58,7 +60,7 @@ class Target:
     def look(self) -> None:
         """Takes in who has begun and who has ended since the last look."""
         for pid in self._listed() - self._held.keys():
-            if is_below(pid, os.getpid()):
+            if not self._started and is_below(pid, os.getpid()):
                 continue  # we, where we were started below it or in its group
             with contextlib.suppress(UsageError):  # it has ended meanwhile
                 self._hold(pid)

@@ -32,15 +32,16 @@ class Reporter:
 
     quiet: print nothing but warnings
     keep:  a stage that is over leaves a line with how long it took
+    moves: the line moves on a terminal; not where others write to it meanwhile
     """
 
-    def __init__(self, *, quiet: bool = False, keep: bool = True) -> None:
+    def __init__(self, *, quiet: bool = False, keep: bool = True, moves: bool = True) -> None:
         self._quiet = quiet
         self._keep = keep
         self._started = time.monotonic()
         self._stream = steering_stderr()
         self._live = None
-        if self._stream.isatty() and not quiet:
+        if self._stream.isatty() and not quiet and moves:
             # rich takes 50 ms of CPU to import: only where somebody looks on.
             from ground.text.moving_line import MovingLine
 

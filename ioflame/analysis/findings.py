@@ -52,7 +52,7 @@ class FindingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A sentence and when it is true; `findings.toml` says what each field is."""
 
     name: str
-    kind: Literal["leaf", "within", "category", "stage", "wait", "role", "stall"]
+    kind: Literal["leaf", "within", "category", "stage", "wait", "role", "held_back"]
     least_us: float
     sentence: str
     do: str
@@ -117,7 +117,7 @@ def findings(
                 one = _of_wait(rule, waits)
             case "role":
                 one = _of_roles(rule, record, series)
-            case "stall":
+            case "held_back":
                 one = _of_stalls(rule, record)
             case "leaf" | "within" if profile is not None and cpu is not None:
                 one = _of_stacks(rule, profile, _frames_of(rule, stacks), cpu, stolen)

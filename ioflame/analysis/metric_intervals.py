@@ -7,7 +7,7 @@ from functools import partial
 
 from ground.results.interval import Interval
 from ground.results.metrics import METRICS, MODE_COUNTER, few_reads, metrics_of, ratio_of, sums_of
-from ground.results.record import ProfileFacts, RunRecord, Window
+from ground.results.record import CUT, ProfileFacts, RunRecord, Window
 from ioflame.analysis.bootstrap import Draws, Resamples
 
 __all__ = ("figures", "intervals_of", "metric_intervals", "slice_columns", "weight_by_time")
@@ -21,7 +21,9 @@ def weight_by_time(profile: ProfileFacts, windows: Iterable[Window]) -> tuple[fl
 
     A weight in ns is a part of that time; a weight in cycles is the clock's rate. None where it is neither.
     """
-    counted = [w.counters for w in windows if w.kind == "perf"]
+    recorded = [window for window in windows if window.kind == "perf"]
+    # Of a window that was cut, perf recorded more than its counters count.
+    counted = [window.counters for window in recorded if CUT not in window.note]
     cpu_ns = sum(getattr(counters, MODE_COUNTER[profile.mode]) for counters in counted)
     ratio = profile.weight / cpu_ns if cpu_ns else None
     return (ratio if profile.unit == "ns" else None), (ratio if profile.unit == "cycles" else None)
@@ -44,7 +46,8 @@ def intervals_of(record: RunRecord, series: Sequence[Window]) -> dict[str, Inter
     found = metric_intervals(series, record.threads)
     if record.target is None:
         return found
-    found.pop("rx.lat", None)
+    if not record.target.clients:
+        found.pop("rx.lat", None)
     slices = [{"us": w.seconds * 1e6, "cpu_us": w.counters.cpu_ns / 1e3} for w in series if w.kind == "plain"]
     cores = Resamples([slices]).median(lambda sums: sums["cpu_us"] / sums["us"]).interval() if slices else None
     known = metrics_of(record, [window for window in series if window.kind == "plain"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from ground.text.progress import Reporter
 from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
 from ioflame.instruments import INSTRUMENTS
+from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
 from ioflame.measure.attach.conduct import LEAST_SECONDS, attach
 from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
 from ioflame.measure.attach.job import AttachOptions, new_record, resolve
 from ioflame.measure.attach.redact import forget_abandoned
+from ioflame.measure.attach.watching import WHOLE, Part
 from workloads.registry import service_named, service_names
 
 __all__ = ("add_parser", "run")
@@ -37,11 +40,13 @@ _EXAMPLES = """examples:
   ioflame attach --pid 4711 --collect perf,pmp        what watches; what stops threads only where it is named
 
 WHAT THE SERVICE NOTICES
-  By default nothing stops a thread, copies a stack or sits in its code: perf samples at 49 Hz, eBPF programs count at
-  requests of the device and at context switches. What our processes took of CPU is printed beside what the service
-  took; --budget 0.5% ends windows before they take more.
+  By default nothing stops a thread, copies a stack or sits in its code: perf samples at 49 Hz (999 of a db_bench), eBPF
+  programs count at requests of the device and at context switches. What our processes took of CPU is printed beside
+  what the service took; --budget 0.5% ends windows before they take more.
 """
 
+# Samples a second and CPU of a service, which has others to serve.
+_FREQUENCY = 49
 # By default: what neither stops threads nor sits in the target's own code.
 _BY_DEFAULT = tuple(name for name, one in INSTRUMENTS.items() if one.by_default)
 _MOST_SECONDS = 86_400.0
@@ -88,7 +93,8 @@ def add_parser(commands: Commands) -> None:
     known, default = " ".join(INSTRUMENTS), " ".join(_BY_DEFAULT)
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
     add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
-    add("--freq", default="49", metavar="HZ", help="samples a second and CPU (default: 49)")
+    rates = f"{_FREQUENCY} of a service, {BENCHMARK_FREQUENCY} of a db_bench"
+    add("--freq", metavar="HZ", help=f"samples a second and CPU (default: {rates})")
     add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
     add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")
     add("--budget", metavar="PERCENT", help="CPU that we may use, of the target's: 0.5%%")
@@ -122,12 +128,37 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
             return EXIT_OK
         for directory in forget_abandoned(options.out):
             reporter.warn(f"{directory}: killed before its names were hashed (--redact); what held any is removed")
-        job = resolve(options, Target(options.pids, options.group), reporter)
-        made = Run.create(options.out, new_record(job))
-        attached = partial(attach, job, made, reporter, unlimited)
+        target = Target(options.pids, options.group)
+        bench = running_benchmark(target.processes) if options.group is None else None
+        part = WHOLE
+        if bench is not None:
+            options, part = _of_benchmark(options, bench, arguments, reporter)
+        job = resolve(options, target, reporter)
+        record = new_record(job)
+        if bench is not None and not options.redact:
+            bench.describe(record, options.counts)
+        made = Run.create(options.out, record)
+        attached = partial(attach, job, made, reporter, unlimited, part)
         if not measured(attached, made, reporter, "nothing of ours is left in the target"):
             return EXIT_INTERRUPTED
     return print_outcome(made, arguments.verbose)
+
+
+def _of_benchmark(
+    options: AttachOptions, bench: Benchmark, arguments: argparse.Namespace, reporter: Reporter
+) -> tuple[AttachOptions, Part]:
+    """What a db_bench tells by itself of how it is watched, where nothing else was asked for."""
+    if arguments.freq is None:
+        options = replace(options, frequency=BENCHMARK_FREQUENCY)
+    if options.counts or options.symbol is not None:
+        return options, WHOLE
+    if bench.phase is None:
+        reporter.warn(bench.without_count)
+        return options, WHOLE
+    roles = bench.roles
+    options = replace(options, counts=bench.counts(roles))
+    reporter.line(f"queries are counted by {bench.phase.count.what}")
+    return options, bench.part(roles)
 
 
 def _bounded(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[str]:
@@ -187,7 +218,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         counts={kind: QueryCount(count) for kind, count in _counts(arguments, counting).items()},
         symbol=arguments.count_symbol,
         event=event_name(arguments.event),
-        frequency=number(Setting.FREQ, arguments.freq, int, 1, 20_000),
+        frequency=number(Setting.FREQ, arguments.freq or str(_FREQUENCY), int, 1, 20_000),
         callgraph=arguments.callgraph,
         collect=asked or _BY_DEFAULT,
         asked_to_collect=asked is not None,

@@ -50,6 +50,16 @@ def test_bars_are_as_long_as_their_values_and_whiskers_end_where_intervals_do() 
     assert number((mark.get("d") or "").split()[0][1:]) == pytest.approx(begin + wide, abs=0.1)
 
 
+def test_a_bar_that_would_leave_the_others_no_length_is_cut_and_says_so() -> None:
+    values = [2.0, 4.0, 3.0, 806.9]
+    made = bars_plot([Bar(str(value), value) for value in values], "words", 1)
+    *others, huge = [number(bar.get("width")) for bar in drawn(made, "rect", "segment")]
+    assert others[0] == pytest.approx(others[1] / 2, abs=0.1) and huge > others[1] > huge / 2
+    assert len(drawn(made, "path", "cut")) == 1 and text_of(made).count("806.9 (cut)") == 1
+    whole = bars_plot([Bar("a", 2.0), Bar("b", 18.0), Bar("c", 3.0)], "words", 1)
+    assert not drawn(whole, "path", "cut") and "cut" not in text_of(whole)
+
+
 def test_a_bar_that_cannot_be_drawn_is_a_word() -> None:
     made = bars_plot([Bar("gone", None), Bar("endless", math.inf), Bar("x" * 40, 1.0)], "words", 0)
     assert len(drawn(made, "rect", "segment")) == 1

@@ -137,7 +137,7 @@ def _blocks(record: Comparison) -> Markup:
             continue
         legend = (
             "A dot is a window, against the mean of the base's windows of its block. Left: in the order of time, lines "
-            "part the sessions. Right: by the place in the block; a place that differs for every arm is no arm's doing."
+            "part the sessions. Right: by the place in the block, whose effect every arm shows."
         )
         hues = list(enumerate(names))
         plot = blocks_plot(dots, names, metric)

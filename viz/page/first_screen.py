@@ -45,7 +45,7 @@ def first_screen(view: RunView, index: int, hues: Sequence[int]) -> Markup:
     record = view.record
     facts = [
         f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}",
-        engine_words(record),
+        engine_words(record) + (f", symbols: {symbols}" if (symbols := record.tools.get("engine_symbols")) else ""),
         record.database.description or "",
         describe_host(record.host) if record.host else "",
     ]

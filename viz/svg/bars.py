@@ -16,6 +16,8 @@ __all__ = ("Bar", "bars_plot")
 _WIDTH, _ROW, _TOP, _FOOT, _RIGHT = 520, 22, 6, 22, 92
 # Of small text, px a letter at most.
 _LETTER, _LONGEST = 6.4, 24
+# A bar so many times as long as the next is cut.
+_MANY_TIMES = 10
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,10 @@ class Bar:
 
 
 def bars_plot(bars: Sequence[Bar], words: str, digits: int) -> Markup:
-    """From 0; what is not measured, or infinite, is a word in the place of its bar."""
+    """From 0; what is not measured, or infinite, is a word in the place of its bar. A bar many times as long as every
+    other is cut, and says so."""
     known = [v for bar in bars for v in (bar.value, bar.high, bar.published) if v is not None and math.isfinite(v)]
-    most = max([v for v in known if v > 0], default=1.0) * 1.04
+    most = _axis_end(sorted(v for v in known if v > 0))
     names = [bar.name if len(bar.name) <= _LONGEST else bar.name[: _LONGEST - 1] + "\u2026" for bar in bars]
     left = 12 + _LETTER * max(map(len, names))
     height = _TOP + _ROW * len(bars) + _FOOT
@@ -55,6 +58,9 @@ def bars_plot(bars: Sequence[Bar], words: str, digits: int) -> Markup:
             size = {"x": left, "y": top + 4, "width": max(x(bar.value) - left, 0.5), "height": _ROW - 8}
             drawn = element("rect", element("title", "\n".join(told)), class_="segment h0", **size)
             parts.append(drawn)
+            if bar.value > most:
+                end = x(bar.value)
+                parts.append(path("cut", f"M{end - 16:.1f} {top + _ROW - 2}l6 {4 - _ROW}m4 0l-6 {_ROW - 4}"))
         if bar.low is not None and bar.high is not None and math.isfinite(bar.high):
             low, high = x(bar.low), x(bar.high)
             ends = f"M{low:.1f} {middle - 4}v8M{low:.1f} {middle}H{high:.1f}M{high:.1f} {middle - 4}v8"
@@ -62,8 +68,16 @@ def bars_plot(bars: Sequence[Bar], words: str, digits: int) -> Markup:
         if bar.published is not None and math.isfinite(bar.published):
             at = x(bar.published)
             parts.append(path("over", f"M{at:.1f} {top + 2}v{_ROW - 4}"))
-        parts.append(label(_number(bar.value, digits), _WIDTH - _RIGHT + 8, middle + 4, "tick"))
+        cut = " (cut)" if bar.value is not None and most < bar.value < math.inf else ""
+        parts.append(label(_number(bar.value, digits) + cut, _WIDTH - _RIGHT + 8, middle + 4, "tick"))
     return plot(_WIDTH, height, words, *parts)
+
+
+def _axis_end(values: Sequence[float]) -> float:
+    """Of positive values, the smallest first. Where one alone would leave the others no length, it does not count."""
+    if len(values) > 2 and values[-1] > _MANY_TIMES * values[-2]:
+        values = [*values[:-1], values[-2] * 1.5]
+    return max(values, default=1.0) * 1.04
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.counters import Device, device_of
-from collectors.counts import QueryCount
+from collectors.counts import Counted
 from collectors.perf import Plan, perf_version, plan_recording, system_wide
 from collectors.symbol_count import probes_of
 from folding.stackfold import stackfold_binary
@@ -63,7 +63,7 @@ class AttachOptions:
     seconds: float
     engine: str | None
     rules: Path | None
-    counts: Mapping[str, QueryCount]
+    counts: Mapping[str, Counted]
     symbol: str | None
     event: str
     frequency: int
@@ -119,8 +119,8 @@ class AttachJob:
         return path if self.redaction is None else self.redaction.file(path)
 
 
-def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> AttachJob:
-    """The job; before anything is attached or written."""
+def resolve(options: AttachOptions, target: Target, reporter: Reporter, planned: Plan | None = None) -> AttachJob:
+    """The job; before anything is attached or written. planned: how perf records, where that was tried already"""
     target.check_readable()
     check_writable(options.out)
     stackfold_binary()
@@ -135,7 +135,7 @@ def resolve(options: AttachOptions, target: Target, reporter: Reporter) -> Attac
         service = service_named(engine)
         rules = service_rules(engine) if options.rules is None else own_rules(options.rules)
         _check_kinds(options.counts, rules)
-        plan = plan_recording(options.event, options.frequency, options.callgraph)
+        plan = planned or plan_recording(options.event, options.frequency, options.callgraph)
         threads = sum(len(process.threads()) for process in target.processes)
         if plan.scope == "process" and (reason := _not_by_process(options, threads)):
             plan = system_wide(plan, reason)

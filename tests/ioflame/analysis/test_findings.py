@@ -329,7 +329,7 @@ def test_a_rule_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
         read_rules(bad)
 
 
-_NAMED_BY = {"stage": "stage", "wait": "states", "category": "categories", "role": "roles", "stall": "source"}
+_NAMED_BY = {"stage": "stage", "wait": "states", "category": "categories", "role": "roles", "held_back": "source"}
 
 
 def test_each_rule_says_what_it_is_of_and_what_changes_it() -> None:

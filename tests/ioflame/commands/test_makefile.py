@@ -80,6 +80,12 @@ def test_a_value_from_the_command_line_or_the_environment_arrives_unchanged(plac
         assert f"--db-bench={value}" in arguments(place / "called-ioflame")
 
 
+@pytest.mark.parametrize("value", VALUES)
+def test_a_command_line_arrives_in_one_word_behind_its_options(place: Path, value: str) -> None:
+    make(place, "run", f"CMD={value}", "STORE=a store")
+    assert arguments(place / "called-ioflame") == ["run", "--store=a store", "--", value]
+
+
 def test_every_option_of_a_command_is_a_variable_of_its_target(place: Path) -> None:
     def options(add: Callable[[argparse.ArgumentParser], None]) -> list[str]:
         parser = argparse.ArgumentParser(add_help=False)

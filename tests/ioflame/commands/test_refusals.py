@@ -96,3 +96,26 @@ def test_which_ioflame_it_is_names_its_commit_where_that_is_known(capsys: pytest
     assert ended.value.code in (None, EXIT_OK) and capsys.readouterr().out == f"ioflame {version()}\n"
     number, _, commit = version().partition(" ")
     assert number.count(".") == 2 and (not commit or (commit.startswith("(") and commit.endswith(")")))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "no command was given"),
+        (["--seconds", "1", "--", "true"], "--seconds 1 is out of range"),
+        (["--warm-up", "-1", "--", "true"], "--warm-up -1 is out of range"),
+        (["--freq", "0", "--", "true"], "--freq=0 is out of range"),
+        (["--count", "echo 1", "--count-symbol", "f", "--", "true"], "each count the queries"),
+        (["--collect", "perf,x", "--", "true"], "--collect=perf,x: x is not known"),
+        (["--", "/no/such/command"], "/no/such/command: there is no such file"),
+        (["--engine", "none", "--", "true"], "--engine none: nothing is known of such a service"),
+        (["--rules", "/no/such.toml", "--", "true"], "/no/such.toml"),
+        (["--device", "/no/such", "--", "true"], "--device /no/such: there is no such directory"),
+        (["--count", "echo no", "--", "true"], "the count failed: the count printed 'no'"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_not_started(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], says: str
+) -> None:
+    assert says in refused(capsys, ["run", "--out", str(tmp_path / "runs"), *words])
+    assert not (tmp_path / "runs").exists()

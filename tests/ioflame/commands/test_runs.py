@@ -11,6 +11,7 @@ from ground.errors import EXIT_OK
 from ground.results.bisect import BisectRecord, BisectRun
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
 from ground.results.checks import Check, Verdict
+from ground.results.command_run import CommandRun
 from ground.results.files import Files
 from ground.results.record import Target
 from ground.results.run import Run
@@ -126,3 +127,25 @@ def test_stacks_of_a_process_are_a_run(tmp_path: Path, capsys: pytest.CaptureFix
     (row,) = rows_of(capsys, tmp_path)
     assert (row["kind"], row["created"]) == ("pmp", "2026-11-20T10:10:10")
     assert f"{pmp().samples:,} samples" == row["verdict"] and f"process {pmp().pid}" in str(row["what"])
+
+
+def test_a_command_is_listed_with_the_figures_of_its_only_run_or_with_how_many_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["./db_bench", "--benchmarks=fillseq,readrandom"]
+    home = CommandRun.create(tmp_path, "db_bench", "0", argv)
+    target = Target("./db_bench", "db_bench", [7])
+    for name, us in (("fillseq", 5.5), ("readrandom", 31.5)):
+        own = record(workload=name, target=target, options={"command": "./db_bench"}, metrics={"cpuPer": us}, checks=[])
+        run = Run.create(home.directory, own)
+        home.record.runs.append(run.directory.name)
+        home.save()
+        run.point_latest(tmp_path)
+        (one,) = rows_of(capsys, tmp_path)
+        told = "ok" if name == "fillseq" else f"2 runs: ioflame runs {home.directory}"
+        assert (one["kind"], one["what"], one["verdict"]) == ("command", " ".join(argv), told)
+        assert one["us_per_query"] == (us if name == "fillseq" else None)
+        assert (tmp_path / "latest").resolve() == run.directory
+    inner = rows_of(capsys, home.directory)
+    assert sorted(str(row["what"]).split(",")[0] for row in inner) == ["fillseq", "readrandom"]
+    assert {row["kind"] for row in inner} == {"command"}

@@ -1,0 +1,222 @@
+"""`ioflame run -- COMMAND`: your own command line, started as it is and watched while it runs.
+
+Its output, its input and its exit code stay its own: what ioflame says goes to standard error. Each db_bench in it, and
+each benchmark of a db_bench, is a run of its own. docs/running.md tells more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from collectors.counts import QueryCount, command_count
+from collectors.perf import plan_recording
+from folding.stackfold import stackfold_binary
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
+from ground.results.checks import Verdict, worst
+from ground.results.command_run import CommandRun
+from ground.results.run import Run, check_writable
+from ground.results.run_list import list_runs
+from ground.settings import FrontEnd, Setting, worded_for
+from ground.system.process import Children, interruptible
+from ground.text.progress import Reporter, shown_path, terminal_width
+from ioflame import __version__
+from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
+from ioflame.commands.outcome import add_to_asked_store, check_store, print_outcome, shown_command
+from ioflame.instruments import INSTRUMENTS
+from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY
+from ioflame.measure.attach.conduct import LEAST_SECONDS
+from ioflame.measure.attach.job import AttachOptions
+from ioflame.measure.own_command.added_words import added_words
+from ioflame.measure.own_command.command_words import StartedCommand, checked_command
+from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
+from ioflame.present.rules_check import own_rules
+from ioflame.present.run import write_pages
+from ioflame.stages.run import analyse
+from viz.terminal.runs import render_runs
+from workloads.registry import service_named, service_names
+
+__all__ = ("add_parser", "run")
+
+_EXAMPLES = """examples:
+  ioflame run -- ./db_bench --benchmarks=readrandom --use_existing_db --duration=60 --db=/mnt/db
+  ioflame run -- taskset -c 0-3 ./db_bench --benchmarks=fillseq,readrandom,overwrite
+                                                  three benchmarks: three runs, and a table of them
+  ioflame run -- bash benchmark.sh readwhilewriting   each db_bench that the script starts
+  ioflame run --untouched -- ./db_bench ...           no flag is added to the command
+  ioflame run --count 'CMD' -- ./my_program           any program; us per query by a number that CMD prints
+"""
+_BY_DEFAULT = tuple(name for name, one in INSTRUMENTS.items() if one.by_default)
+_MOST_SECONDS = 86_400.0
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="your own db_bench, script or program: started as it is, watched, profiled",
+        description=_EXAMPLES + "\n" + (__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="ioflame run [options] -- COMMAND [ARGUMENT ...]",
+    )
+    add = parser.add_argument
+    add("--seconds", type=float, metavar="S", help="all windows together (default: --duration of db_bench, else 60)")
+    add("--warm-up", type=float, metavar="S", help="before the first window (default: a tenth of the time)")
+    add("--untouched", action="store_true", help="add no flag to the command; what is lost is said")
+    add("--whole", action="store_true", help="watch the command with all that it starts, from its start, as one run")
+    known, default = " ".join(INSTRUMENTS), " ".join(_BY_DEFAULT)
+    add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
+    add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
+    add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
+    add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
+    default_rate = str(BENCHMARK_FREQUENCY)
+    add("--freq", default=default_rate, metavar="HZ", help=f"samples a second and CPU (default: {default_rate})")
+    add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
+    add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")
+    add("--engine", metavar="NAME", help=f"whose rules: {', '.join(service_names())} (default: what its files tell)")
+    add("--rules", type=Path, metavar="FILE", help="categories of your own, instead")
+    add("--store", metavar="DIR", help="add what was measured to the store in DIR (`ioflame store --help`)")
+    add("--out", default="runs", metavar="DIR", help="where run directories go (default: runs)")
+    add("-v", "--verbose", action="store_true", help="print the whole summary, not one screen of it")
+    add("-q", "--quiet", action="store_true", help="no progress, only results and warnings")
+    add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="with its arguments, behind --")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code of the command; 1 where it was 0 and a check failed, or nothing was measured."""
+    # Standard output is the command's.
+    with worded_for(FrontEnd.ATTACH), contextlib.redirect_stdout(sys.stderr):
+        return _run(arguments, Reporter(quiet=arguments.quiet, moves=False))
+
+
+def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
+    command = checked_command(arguments.command)
+    check_store(arguments.store)
+    with interruptible(), Children() as counting:
+        attach = _attach_options(arguments, command)
+        count = QueryCount(command_count(arguments.count, counting)) if arguments.count else None
+        if count is not None:
+            count.ask()
+            if count.failed:
+                raise UsageError(f"the count failed: {count.failed}", means="nothing was started")
+        check_writable(attach.out)
+        stackfold_binary()
+        plan = plan_recording(attach.event, attach.frequency, attach.callgraph)
+        home = CommandRun.create(attach.out, command.program, __version__, list(command.argv))
+        # Of all of a command together nothing is counted by the report of one benchmark.
+        untouched, counted = arguments.untouched or arguments.whole, count is not None or arguments.whole
+        added, report = added_words(command, home, reporter, untouched=untouched, counted=counted)
+        options = CommandOptions(
+            command, added, report, arguments.seconds, arguments.warm_up, arguments.whole, count, attach
+        )
+        watched = WatchedCommand(options, home, plan, reporter)
+        try:
+            watched.start_and_watch()
+        except KeyboardInterrupt:
+            _tell_interrupted(watched, reporter)
+            return EXIT_INTERRUPTED
+        finally:
+            if not watched.runs:
+                shutil.rmtree(home.directory)
+        failed = _analyse(watched, home, reporter) or watched.failed or not watched.runs
+        code = max(_print(watched, home, arguments), EXIT_CHECK_FAILED if failed else EXIT_OK)
+        for one in watched.runs:
+            add_to_asked_store(arguments.store, one.directory, reporter)
+    assert watched.code is not None
+    own = watched.code if watched.code >= 0 else 128 - watched.code
+    return own or code
+
+
+def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> AttachOptions:
+    """What all that is watched has in common. UsageError for a value that makes no sense."""
+    if arguments.count and arguments.count_symbol:
+        raise UsageError(
+            "--count and --count-symbol each count the queries", means="nothing was started", mend="one of them"
+        )
+    if arguments.seconds is not None and not LEAST_SECONDS <= arguments.seconds <= _MOST_SECONDS:
+        least = f"{LEAST_SECONDS:g}"
+        raise UsageError(
+            f"--seconds {arguments.seconds:g} is out of range",
+            means="nothing was started",
+            mend=f"--seconds <{least}..86400>",
+        )
+    if arguments.warm_up is not None and not 0 <= arguments.warm_up <= _MOST_SECONDS:
+        raise UsageError(
+            f"--warm-up {arguments.warm_up:g} is out of range", means="nothing was started", mend="--warm-up <0..86400>"
+        )
+    asked = collectors(arguments.collect)
+    # They are read again for each benchmark, when it is too late to refuse them.
+    if arguments.engine is not None:
+        service_named(arguments.engine)
+    if arguments.rules is not None:
+        own_rules(arguments.rules)
+    if arguments.device is not None and not arguments.device.is_dir():
+        raise UsageError(
+            f"--device {arguments.device}: there is no such directory",
+            means="nothing was started",
+            mend="--device <a directory>",
+        )
+    return AttachOptions(
+        pids=[],
+        group=None,
+        asked=shlex.join(command.argv),
+        seconds=0.0,
+        engine=arguments.engine,
+        rules=arguments.rules,
+        counts={},
+        symbol=arguments.count_symbol,
+        event=event_name(arguments.event),
+        frequency=number(Setting.FREQ, arguments.freq, int, 1, 20_000),
+        callgraph=arguments.callgraph,
+        collect=asked or _BY_DEFAULT,
+        asked_to_collect=asked is not None,
+        device=arguments.device,
+        budget=None,
+        period=0.0,
+        redact=False,
+        out=Path(arguments.out).absolute(),
+        quiet=arguments.quiet,
+    )
+
+
+def _analyse(watched: WatchedCommand, home: CommandRun, reporter: Reporter) -> bool:
+    """Once the command has ended, so that nothing of it is disturbed. Whether one of them failed."""
+    failed = False
+    for one in watched.runs:
+        try:
+            write_pages(one, analyse(one, reporter), reporter)
+        except IoflameError as error:
+            failed = True
+            reporter.warn(f"{one.directory.name}: {error}")
+        one.point_latest()
+        one.point_latest(home.directory.parent)
+    return failed
+
+
+def _print(watched: WatchedCommand, home: CommandRun, arguments: argparse.Namespace) -> int:
+    """One run as a profile is; several as a table. The worst of their exit codes."""
+    if len(watched.runs) == 1:
+        return print_outcome(watched.runs[0], arguments.verbose)
+    code = EXIT_OK
+    if watched.runs:
+        print(render_runs(list_runs(home.directory), terminal_width(sys.stdout)))
+        print(f"runs:         {shown_path(home.directory)}")
+        print(f"next:         {shown_command('show', watched.runs[-1])}   (the last one)")
+        code = max(EXIT_CHECK_FAILED * _is_failed(one) for one in watched.runs)
+    return code
+
+
+def _is_failed(one: Run) -> bool:
+    return bool(one.record.missing) or worst(one.record.checks) is Verdict.FAILED
+
+
+def _tell_interrupted(watched: WatchedCommand, reporter: Reporter) -> None:
+    reporter.warn(
+        "interrupted; nothing that the command started is left" + ("" if watched.runs else ", nothing was kept")
+    )
+    for one in watched.runs:
+        reporter.warn(f"to fold what was recorded: {shown_command('analyse', one)}")

@@ -1,0 +1,147 @@
+"""A db_bench that is watched: what its command line and its report tell, so that nothing of it has to be guessed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from collectors.counts import Count, Counted, QueryCount
+from collectors.report_phases import QueriesBesideWriter, ReportedPhase, ReportPhases
+from collectors.rocksdb_clients import argv_of, has_open, open_database, own_threads, place_of, version_in
+from ground.errors import MeasurementError
+from ground.results.record import RunRecord
+from ground.results.roles import READER, WRITER
+from ground.system.held_process import HeldProcess
+from ground.system.proc_stat import named_fields
+from ioflame.measure.attach.watching import WHOLE, Part
+from workloads.engines.rocksdb.command_line import BenchCommand, bench_command
+from workloads.registry import DEFAULT_ENGINE, engine_named
+
+__all__ = ("BENCHMARK_FREQUENCY", "Benchmark", "bench_of", "phases_of", "running_benchmark")
+
+# A benchmark is there to be measured: samples a second and CPU, as of a profile.
+BENCHMARK_FREQUENCY = 999
+# A function that runs once a query, by the kind of query.
+_SYMBOLS = {
+    "get": "rocksdb::DBImpl::GetImpl",
+    "multiget": "rocksdb::DBImpl::MultiGet",
+    "iterate": "rocksdb::DBIter::Seek",
+    "write": "rocksdb::DBImpl::WriteImpl",
+}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a db_bench is at.
+
+    name:  of the benchmark; "" where several are asked for, and it is not known which of them runs
+    phase: what its report says of it; None without a report
+    """
+
+    process: HeldProcess
+    command: BenchCommand
+    name: str
+    phase: ReportedPhase | None
+
+    @property
+    def roles(self) -> dict[int, str]:
+        """Of its own threads, by tid: they all bear its name. To be asked once they have started."""
+        clients, beside = self.command.clients(self.name), self.command.has_writer(self.name)
+        own = own_threads(self.process)
+        if not self.name or len(own) < clients + beside:
+            return {}
+        started = own[-(clients + beside) :]
+        found = dict.fromkeys(started, WRITER if self.command.writes(self.name) else READER)
+        return {**found, started[0]: WRITER} if beside else found
+
+    def counts(self, roles: Mapping[int, str]) -> dict[str, Counted]:
+        """By kind of operation, where a writer's are told from the queries; "" for all together."""
+        phase = self.phase
+        if phase is None:
+            return {}
+        kind = self.command.kind(self.name)
+        writers = [tid for tid, role in roles.items() if role == WRITER]
+        if self.command.has_writer(self.name) and kind and len(writers) == 1 and self.command.writes_its_log:
+            writer = QueryCount(_calls_of_write(self.process, writers[0]))
+            return {kind: QueriesBesideWriter(phase, writer), "write": writer}
+        return {"": phase}
+
+    def part(self, roles: Mapping[int, str]) -> Part:
+        if self.phase is None:
+            return WHOLE
+        phase = self.phase
+        ended = f"{self.name or 'the benchmark'} ended while it was watched"
+        return Part(lambda: phase.going, roles, ended)
+
+    @property
+    def without_count(self) -> str:
+        """What gives us per query of a db_bench that writes no report."""
+        symbol = _SYMBOLS.get(self.command.kind(self.name), _SYMBOLS["get"])
+        why = "that is at no benchmark" if self.command.report is not None else "without a report"
+        return (
+            f"process {self.process.pid} is a db_bench {why}, so its queries are not counted: "
+            f"--count-symbol {symbol} counts them now; next time start it with --report_interval_seconds=1"
+        )
+
+    def describe(self, record: RunRecord, kinds: Iterable[str]) -> None:
+        """Into the record of its run, before anything is measured. kinds: of operations that are counted"""
+        command = self.command
+        if self.name:
+            record.workload = self.name
+        record.threads = command.clients(self.name)
+        assert record.target is not None
+        if list(kinds) == [""] and self.name and not command.has_company(self.name):
+            record.target.clients = record.threads
+        database = open_database(self.process) or command.database
+        if database is not None:
+            read = "O_DIRECT" if command.direct_reads else "buffered reads"
+            record.database.description = f"{database}, {read}; {record.database.description}"
+            if version := version_in(database):
+                record.tools["engine"] = version
+        for name in ("num", "cache_size", "value_size", "duration", "benchmarks"):
+            if name in command.flags:
+                record.options[name] = command.flags[name]
+
+
+def _calls_of_write(process: HeldProcess, tid: int) -> Count:
+    """A writer's operations: each of them is a call of write, to the log."""
+
+    known: list[float] = []
+
+    def read() -> float:
+        # It ends with its benchmark: what it had done until then stays.
+        with contextlib.suppress(OSError, KeyError):
+            known[:] = [float(named_fields(process.path(f"task/{tid}/io"))["syscw"])]
+        if not known:
+            raise MeasurementError(f"what thread {tid} has written is not known: /proc/{process.pid}/task/{tid}/io")
+        return known[0]
+
+    return Count(f"calls of write of thread {tid}, each a write to the log", read)
+
+
+def bench_of(process: HeldProcess) -> BenchCommand | None:
+    """The command line of a db_bench that has its database or its report open; None for any other process."""
+    command = bench_command(argv_of(process), place_of(process))
+    if command is None or not (has_open(process, command.report) or open_database(process) is not None):
+        return None
+    return command
+
+
+def phases_of(process: HeldProcess, command: BenchCommand) -> ReportPhases | None:
+    """Its benchmarks from now on; None where it writes no report."""
+    if command.report is None:
+        return None
+    parse = engine_named(DEFAULT_ENGINE).parse_report
+    return ReportPhases(command.report, parse, command.interval, process.pid)
+
+
+def running_benchmark(processes: Iterable[HeldProcess]) -> Benchmark | None:
+    """What the only db_bench among processes is at; None where there is none, or several."""
+    found = [(process, command) for process in processes if (command := bench_of(process)) is not None]
+    if len(found) != 1:
+        return None
+    process, command = found[0]
+    phases = phases_of(process, command)
+    named = command.benchmarks
+    return Benchmark(process, command, named[0] if len(set(named)) == 1 else "", phases.next() if phases else None)

@@ -1,0 +1,205 @@
+"""What watches a target, window by window, and what its record says of it: for attach, and for commands we start."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from collectors.attached import AttachedWindows
+from collectors.mapped_files import MappedFiles
+from collectors.symbol_count import calls_in
+from collectors.target_counters import TargetProbe
+from ground.errors import IoflameError
+from ground.results.files import Files
+from ground.results.record import OwnCost, Unobserved
+from ground.results.record import Target as TargetRecord
+from ground.results.run import Run
+from ground.system.atomic_files import write_whole
+from ground.system.held_process import HeldProcess
+from ground.system.own_cpu import own_cpu_seconds
+from ground.system.process import Children
+from ground.text.progress import Reporter
+from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments.instrument import Watched
+from ioflame.measure.attach.budget import LARGER, check_left, runaway_error, runaway_limit
+from ioflame.measure.attach.job import AttachJob
+from ioflame.measure.attach.redact import hide_in_record, hide_waits, without_words
+from ioflame.measure.recorded import commands_of, recorded
+from workloads.registry import ladder_symbols
+from workloads.service import rules_text
+
+__all__ = ("WHOLE", "Part", "Watching", "watching")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a target's life that is watched alone, such as one benchmark of several.
+
+    goes_on: whether it does; called more than once a second
+    roles:   of threads whose names do not tell them, by tid
+    ended:   in words, what it means that it does not
+    """
+
+    goes_on: Callable[[], bool] | None = None
+    roles: Mapping[int, str] | None = None
+    ended: str = "it ended while it was watched"
+
+
+WHOLE = Part()
+
+
+@dataclass
+class Watching:
+    """used: seconds of CPU that we have used so far"""
+
+    job: AttachJob
+    run: Run
+    windows: AttachedWindows
+    children: Children
+    cost: OwnCost
+    used: Callable[[], float]
+    _mapped: MappedFiles
+
+    def plain(self, seconds: float) -> None:
+        before = self.used()
+        self.windows.plain(seconds)
+        self.cost.seconds["plain"] = self.cost.seconds.get("plain", 0.0) + self.used() - before
+
+    def keep_names(self) -> None:
+        """Copies what the target has mapped and nobody could read later."""
+        self._mapped.keep(_busiest_first(self.windows, self.job))
+
+    def observed(self, name: str, seconds: float, left: float = math.inf) -> None:
+        """left: CPU seconds that the observer may take"""
+        before = self.used()
+        self._observe(name, seconds, left)
+        self.keep_names()
+        self.cost.seconds[name] = self.used() - before
+
+    def count_calls(self, seconds: float) -> None:
+        """Counts the calls of `options.symbol` for so long, and takes their rate for that of all windows."""
+        before = self.used()
+        told, job = self.run.record.target, self.job
+        assert told is not None
+        try:
+            path = self.run.path(Files.CALL_COUNT)
+            calls = calls_in(self.children, job.probes, job.target.running, seconds, path)
+        except IoflameError as error:
+            told.count, told.count_failed = f"calls of {job.options.symbol}", error.what
+        else:
+            self.windows.rate, told.count_sampled = calls / seconds, True
+            told.count = f"{calls:,} calls of {job.options.symbol} in {seconds:g} s, taken for the rate of all windows"
+        self.cost.seconds["count"] = self.used() - before
+
+    def _observe(self, name: str, seconds: float, left: float) -> None:
+        """The window of one observer. Where it fails the others go on without it; that the target ends meanwhile is
+        no failure of it."""
+        job, windows, run, children = self.job, self.windows, self.run, self.children
+        pids = job.target.running
+        instrument = INSTRUMENTS[name]
+        if instrument.one_process:
+            pids = [_busiest(windows, job)]
+        watched = Watched(run, children, pids, job.plan, job.device, ladder_symbols(), ladder_sample=8)
+        cost, before, started = self.cost, self.used(), len(list(children))
+        windows.limit = None if math.isinf(left) else before + left
+        children.cpu_limit = runaway_limit(left)
+        try:
+            check_left(cost, left)
+            windows.observed(instrument.observer(watched), seconds)
+            if windows.over_limit:
+                cost.cut.append(f"{name} after {windows.windows()[-1].seconds:.1f} of {seconds:.1f} s")
+        except IoflameError as error:
+            failed = runaway_error(list(children)[started:], self.used() - before, left) or error
+            if failed is error and error.mend != LARGER and job.redaction is not None:
+                failed = without_words(name, error, job.redaction)
+            if not windows.ended:
+                asked = job.options.asked_to_collect and failed.mend != LARGER
+                run.record.unobserved.append(Unobserved(name, failed.what, failed.mend, asked))
+        finally:
+            windows.limit = children.cpu_limit = None
+
+
+@contextlib.contextmanager
+def watching(
+    job: AttachJob,
+    run: Run,
+    reporter: Reporter,
+    part: Part = WHOLE,
+    unlimited: str = "",
+    besides: tuple[int, ...] = (),
+) -> Iterator[Watching]:
+    """Within, windows are measured; then their record is written, whatever ended them.
+
+    unlimited: why our processes are in no control group that bounds their CPU; "" where they are
+    besides:   children of ours that are not ours to count: a command of the user's
+    """
+    record = run.record
+    assert record.target is not None
+    write_whole(run.path(Files.RULES), rules_text(job.rules).encode())
+
+    def used() -> float:
+        return own_cpu_seconds(besides)
+
+    with recorded(run, Children()) as children:
+        probe = TargetProbe(job.target, job.device, job.group_of)
+        windows = AttachedWindows(probe, job.options.counts, reporter, part.goes_on, part.roles)
+        mapped = MappedFiles(run.path(Files.MAPPED))
+        cost = OwnCost({"start": used()}, 0.0, job.options.budget, unlimited, job.options.period)
+        record.target.cost = cost
+        try:
+            yield Watching(job, run, windows, children, cost, used, mapped)
+            windows.settle()
+        finally:
+            if part.goes_on is not None:
+                part.goes_on()  # what an interrupt leaves has the queries that were told since the last look
+            record.windows = windows.windows()
+            run.save_series(windows.series())
+            _note_target(job, record.target, probe, windows, part.ended)
+            cost.target_seconds = sum(window.counters.cpu_ns for window in record.windows) / 1e9
+            record.target.names = list(mapped.checks())
+            record.commands = commands_of(children)
+            if job.redaction is not None:
+                hide_in_record(job, run, job.redaction)
+                hide_waits(run, job.redaction)
+            run.save()
+        record.missing.clear()
+
+
+def _busiest_first(windows: AttachedWindows, job: AttachJob) -> list[HeldProcess]:
+    """Those that run, by the CPU that they used so far."""
+    used = windows.cpu_by_process()
+    running = [process for process in job.target.processes if process.alive]
+    return sorted(running, key=lambda process: -used.get(process.pid, 0))
+
+
+def _busiest(windows: AttachedWindows, job: AttachJob) -> int:
+    """What looks at one process at a time looks at this one."""
+    return next((process.pid for process in _busiest_first(windows, job)), job.target.pids[0])
+
+
+def _note_target(job: AttachJob, told: TargetRecord, probe: TargetProbe, windows: AttachedWindows, ended: str) -> None:
+    """Into the record: who was seen, and what became of them."""
+    # No sample of a number tells whose it was.
+    told.pids = [pid for pid in job.target.pids if pid not in job.target.reused]
+    told.groups = windows.groups()
+    told.ended_lost, told.ignoring = probe.lost, probe.ignoring
+    failed = {kind: count.failed for kind, count in job.options.counts.items() if count.failed}
+    counted = "; ".join(f"{kind}: {why}" if kind else why for kind, why in failed.items())
+    told.count_failed = counted or told.count_failed
+    told.notes = list(_what_happened(job, ended if windows.ended else ""))
+
+
+def _what_happened(job: AttachJob, ended: str) -> Iterator[str]:
+    target = job.target
+    if ended:
+        yield ended
+    for pid, (before, after) in target.became.items():
+        yield f"process {pid} executed another program meanwhile: {before} became {after}"
+    for pid in target.reused:
+        yield f"process {pid} ended, and another one got its number: no samples of either are shown"
+    if target.group_gone:
+        yield "its control group was removed; the processes that were in it were watched on"
+    if target.stopped:
+        yield f"somebody stopped it meanwhile (state T): process {', '.join(map(str, sorted(target.stopped)))}"

@@ -1,0 +1,46 @@
+"""What a db_bench is given beside its own flags, so that its queries can be counted; and what is lost without."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ground.results.command_run import CommandRun
+from ground.text.progress import Reporter
+from ioflame.measure.own_command.command_words import StartedCommand
+
+__all__ = ("added_words",)
+
+_REPORT = "db_bench.report.csv"
+
+
+def added_words(
+    command: StartedCommand, home: CommandRun, reporter: Reporter, *, untouched: bool, counted: bool
+) -> tuple[Sequence[str], Path | None]:
+    """The words, and the report that db_bench will write: ours, or its own. Both are told.
+
+    counted: something else counts its queries
+    """
+    bench = command.bench
+    if bench is None:
+        return [], None
+    report = home.directory / _REPORT
+    missing = bench.missing(report)
+    if command.as_user:
+        missing = [word for word in missing if not word.startswith("--report")]
+    if "report_file" in bench.flags:
+        report = bench.place / bench.flags["report_file"]
+    counts = bench.report is not None or not (untouched or command.as_user)
+    if not counts and not counted:
+        why = "--untouched" if untouched else "db_bench runs as another user, who may not write where runs are kept"
+        reporter.warn(
+            f"{why}: it writes no report, so its queries are not counted: there are shares, cores and us per storage "
+            "read, and benchmarks of one command are not told apart; --count-symbol FUNCTION counts its calls"
+        )
+    if untouched or not missing:
+        return [], bench.report
+    reporter.line(f"added to the command: {shlex.join(missing)}   (--untouched adds nothing)")
+    home.record.added = list(missing)
+    home.save()
+    return missing, bench.report or (report if counts else None)

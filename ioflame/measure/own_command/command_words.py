@@ -1,0 +1,161 @@
+"""The user's words: which program they start behind sudo, taskset and the like, and what has to be added to them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ground.errors import UsageError
+from ground.text.nearest import did_you_mean
+from workloads.engines.rocksdb.command_line import BenchCommand, bench_command
+
+__all__ = ("StartedCommand", "checked_command", "program_place")
+
+# Programs that start another one, which their words name; of their options those that take a word of their own.
+_STARTERS = {
+    "sudo": "CDghpRrTtUu", "doas": "Cu", "taskset": "", "numactl": "CNimpP", "env": "CSu", "nice": "n", "time": "fo",
+    "ionice": "cnpPu", "chrt": "TPDp", "stdbuf": "ioe", "setsid": "", "nohup": "", "timeout": "ks", "prlimit": "p",
+    "setarch": "", "cgexec": "g", "runuser": "u", "setpriv": "", "systemd-run": "pGu", "strace": "eopPsS",
+}  # fmt: skip
+# Of these the first words are values and no program: a mask, a priority, a time.
+_VALUES_FIRST = {"taskset": 1, "chrt": 1, "timeout": 1}
+# They run a program as somebody else, who cannot write where we do: always, or where a user is named.
+_OTHER_USERS = {"runuser", "setpriv", "systemd-run"}
+_OF_A_USER = re.compile(r"-\w*u.*|--user(=.*)?")
+_NODES = re.compile(r"[\d,+!-]+|all|same")
+_INTERPRETERS = re.compile(
+    r"(ba|da|z|k|fi|a)?sh|python[\d.]*|perl[\d.]*|ruby[\d.]*|g?make|ninja|xargs|parallel|node|tclsh"
+)
+
+
+@dataclass(frozen=True)
+class StartedCommand:
+    """argv: as it was given; place: of the program in it, behind what starts it
+
+    bench:   what it says to db_bench; None where it starts no db_bench itself
+    script:  it is a script, or what runs one: others work, and it waits for them
+    as_user: it may run as somebody else
+    """
+
+    argv: Sequence[str]
+    place: int
+    bench: BenchCommand | None
+    script: bool
+    as_user: bool
+
+    @property
+    def program(self) -> str:
+        """Its name, without the directory."""
+        return Path(self.argv[self.place]).name
+
+
+def checked_command(words: Sequence[str]) -> StartedCommand:
+    """UsageError where there is no program of that name, or it may not be executed."""
+    argv = _split(list(words[1:] if words[:1] == ["--"] else words))
+    if not argv:
+        raise UsageError(
+            "no command was given",
+            means="nothing was started",
+            mend="ioflame run -- ./db_bench --benchmarks=readrandom --use_existing_db",
+        )
+    _check_program(argv[0])
+    place = program_place(argv)
+    starters = {Path(word).name for word in argv[:place]}
+    named_user = bool({"sudo", "doas"} & starters) and any(map(_OF_A_USER.fullmatch, argv[:place]))
+    program = shutil.which(argv[place]) or argv[place]
+    script = bool(_INTERPRETERS.fullmatch(Path(program).name)) or _head(program).startswith(b"#!")
+    bench = bench_command(argv[place:], Path.cwd())
+    named = "db_bench" in Path(program).name
+    # A script's --benchmarks is its own business, unless it stands for db_bench.
+    if bench is not None and not named and (script or _head(program) != b"\x7fELF"):
+        bench = None
+    return StartedCommand(argv, place, bench, script and bench is None, named_user or bool(starters & _OTHER_USERS))
+
+
+def _split(argv: list[str]) -> list[str]:
+    """A command line in one word, as make has it, in its words; variables before it are set by env."""
+    if len(argv) != 1 or not re.search(r"\s", argv[0]) or Path(argv[0]).exists():
+        return argv
+    try:
+        words = shlex.split(argv[0])
+    except ValueError as error:
+        raise UsageError(
+            f"{argv[0]}: {error}", means="nothing was started", mend="ioflame run -- and each word by itself"
+        ) from None
+    return ["env", *words] if words and re.match(r"\w+=", words[0]) else words
+
+
+def program_place(argv: Sequence[str]) -> int:
+    """Where in a command line the program stands that does the work, behind those that only start it."""
+    place = 0
+    while place < len(argv) and (takes := _STARTERS.get(Path(argv[place]).name)) is not None:
+        found = _behind(argv, place, takes)
+        if found >= len(argv):
+            break
+        place = found
+    return place
+
+
+def _behind(argv: Sequence[str], place: int, takes: str) -> int:
+    """The place of what a starter starts. takes: its options that take a word"""
+    values = _VALUES_FIRST.get(Path(argv[place]).name, 0)
+    place += 1
+    while place < len(argv):
+        word = argv[place]
+        if word == "--":
+            return place + 1
+        if word.startswith("-") and len(word) > 1:
+            place += 2 if len(word) == 2 and word[1] in takes else 1
+            # `numactl --cpunodebind 0`
+            if word.startswith("--") and place < len(argv) and _NODES.fullmatch(argv[place]):
+                place += 1
+            continue
+        if re.fullmatch(r"\w+=.*", word, re.DOTALL):  # of env, and of sudo
+            place += 1
+            continue
+        if values:
+            values -= 1
+            place += 1
+            continue
+        return place
+    return place
+
+
+def _head(program: str) -> bytes:
+    try:
+        with Path(program).open("rb") as file:
+            return file.read(4)
+    except OSError:
+        return b""
+
+
+def _check_program(name: str) -> None:
+    if shutil.which(name) is not None:
+        return
+    path = Path(name)
+    if "/" in name and path.is_file():
+        raise UsageError(
+            f"{name} may not be executed",
+            means="nothing was started",
+            mend=f"{shlex.join(['chmod', '+x', name])}, or: {shlex.join(['bash', name])}",
+        )
+    if "/" in name:
+        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        what = f"{name} is a directory" if path.is_dir() else f"{name}: there is no such file"
+        near = did_you_mean(path.name, beside).strip()
+        raise UsageError(
+            f"{what}; {near}" if near else what,
+            means="nothing was started",
+            mend=shlex.join(["ls", str(path.parent)]),
+        )
+    here = path.is_file() and os.access(path, os.X_OK)
+    raise UsageError(
+        f"{name}: there is no such command on PATH",
+        means="nothing was started",
+        mend=shlex.join([f"./{name}"]) if here else shlex.join(["type", "-a", name]),
+    )

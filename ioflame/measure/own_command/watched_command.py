@@ -1,0 +1,331 @@
+"""A command of the user's, started as it is: each benchmark of it is watched while it runs, and analysed afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from collectors.counts import Counted
+from collectors.perf import Plan
+from collectors.report_phases import ReportedPhase, ReportPhases
+from collectors.rocksdb_clients import open_database
+from ground.errors import IoflameError
+from ground.results.command_run import CommandRun
+from ground.results.run import Run
+from ground.system.held_process import HeldProcess
+from ground.system.process import Child, Children
+from ground.system.target import Target
+from ground.text.progress import Reporter
+from ioflame.measure.attach.benchmarks import Benchmark, bench_of, phases_of
+from ioflame.measure.attach.job import AttachOptions, new_record, resolve
+from ioflame.measure.attach.watching import WHOLE, Watching, watching
+from ioflame.measure.own_command.clients import Clients
+from ioflame.measure.own_command.command_words import StartedCommand
+from ioflame.measure.own_command.window_plan import END_SECONDS, PLAIN, WindowPlan, warm_up_seconds
+from workloads.engines.rocksdb.command_line import BenchCommand
+from workloads.registry import DEFAULT_ENGINE, engine_named
+
+__all__ = ("CommandOptions", "WatchedCommand")
+
+_LOOK_SECONDS = 0.05
+# All windows together, where neither an option nor the benchmark's own duration says it; and the most by the latter.
+_DEFAULT_SECONDS, _MOST_SECONDS = 60.0, 600.0
+_NO_GROUP = "it would hold the command as well"
+
+
+@dataclass(frozen=True)
+class CommandOptions:
+    """The options of `ioflame run`, checked.
+
+    command: as it was given; added: words that are added to it; report: where those let db_bench report to
+    seconds: total length of all windows; None: as long as a benchmark says, or a minute
+    warm_up: s before the first window; None: a tenth of what is known of its length
+    whole:   watch all of it, and look for no client
+    count:   what else tells the number of queries; symbol: or a function that runs once a query
+    attach:  what is common to all that is watched; its target, seconds and counts are not read
+    """
+
+    command: StartedCommand
+    added: Sequence[str]
+    report: Path | None
+    seconds: float | None
+    warm_up: float | None
+    whole: bool
+    count: Counted | None
+    attach: AttachOptions
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """What is watched as one run: of `process`, called `name`.
+
+    bench: where it is a db_bench's; left: seconds until its end, infinite where that is not known
+    """
+
+    process: HeldProcess
+    target: Target
+    name: str
+    bench: Benchmark | None
+    left: Callable[[], float]
+
+
+class WatchedCommand:
+    """runs: what was watched so far, in its order; code: exit code of the command, None as long as it runs"""
+
+    def __init__(self, options: CommandOptions, home: CommandRun, plan: Plan, reporter: Reporter) -> None:
+        self._options, self._home, self._plan, self._reporter = options, home, plan, reporter
+        self.runs: list[Run] = []
+        self.code: int | None = None
+        self.failed = False
+        self._phases: ReportPhases | None = None
+        self._child: Child | None = None
+
+    def start_and_watch(self) -> None:
+        """Until the command has ended, and all that it started. An interrupt is passed on to it, and goes on from here
+        once nothing of it is left."""
+        options = self._options
+        if options.report is not None:
+            parse = engine_named(DEFAULT_ENGINE).parse_report
+            interval = options.command.bench.interval if options.command.bench is not None else 0
+            self._phases = ReportPhases(options.report, parse, max(interval, 1))
+        argv = [*options.command.argv, *options.added]
+        with Children() as children:
+            started = time.monotonic()
+            self._child = child = children.start(
+                options.command.program, argv, stop_signal=signal.SIGINT, inherits=True
+            )
+            clients = Clients(child, options.command, whole=options.whole)
+            try:
+                while (process := clients.next()) is not None:
+                    self._watch(process)
+                if clients.left:
+                    self._end_left(child, clients.left)
+            except KeyboardInterrupt:
+                self._interrupt(child)
+                raise
+            finally:
+                self.code = child.stop()
+                clients.close()
+                self._home.record.end = child.describe_end()
+                self._home.save()
+            self._tell_unwatched(clients, time.monotonic() - started)
+
+    def _interrupt(self, child: Child) -> None:
+        self._reporter.warn(f"interrupted: {child.name} is sent SIGINT, as a terminal does")
+        if child.stop() == -signal.SIGKILL:
+            self._reporter.warn(f"{child.name} did not end within 10 s, and was killed with all that it had started")
+
+    def _end_left(self, child: Child, left: Sequence[int]) -> None:
+        numbers = ", ".join(map(str, left))
+        self._reporter.warn(
+            f"{child.name} has ended, but process {numbers} that it started runs on: it is ended now, as nothing that "
+            "was started here is left behind; of a daemon: start it yourself, then ioflame attach --pid PID"
+        )
+
+    def _tell_unwatched(self, clients: Clients, seconds: float) -> None:
+        """Why there is no run, where there is none."""
+        if self.runs or self.failed:
+            return
+        command, child = self._options.command, self._child
+        assert child is not None
+        end = f"{command.program}: {child.describe_end()} after {seconds:.1f} s"
+        if self._home.record.left_out or (self._phases is not None and self._phases.ended):
+            why = "no benchmark lived long enough for a window: a longer --duration, or a larger --num"
+        elif clients.unreadable:
+            why = "it ran as another user, and may not be looked into: sudo ioflame run -- the same command"
+        elif command.script:
+            why = "none of its processes had a RocksDB database or a report open; --whole watches all that it starts"
+        elif command.bench is not None:
+            why = "it ended before its first query"
+        elif self.code:
+            why = "it failed before a window fitted"
+        else:
+            why = "there was nothing to be watched for so short a time: --whole watches from its start"
+        self._reporter.warn(f"{end}; nothing was measured: {why}")
+
+    def _watch(self, process: HeldProcess) -> None:
+        """All of a client's life. What cannot be watched is told, and lives on."""
+        try:
+            target = Target([process.pid], started=True)
+            bench = bench_of(process) if not self._options.whole else None
+            if bench is not None and bench.report is not None:
+                self._watch_benchmarks(process, target, bench)
+            else:
+                self._watch_whole(process, target, bench)
+        except IoflameError as error:
+            # Of one that has just ended it is told elsewhere that nothing was measured.
+            self.failed = self.failed or process.alive
+            if process.alive:
+                self._reporter.warn(f"process {process.pid} is not watched: {error}")
+        while process.alive:
+            time.sleep(_LOOK_SECONDS)
+
+    def _watch_benchmarks(self, process: HeldProcess, target: Target, bench: BenchCommand) -> None:
+        own = self._phases if self._phases is not None and self._phases.path == bench.report else None
+        phases = own or phases_of(process, bench)
+        assert phases is not None
+        named, seen = bench.benchmarks, set()
+        while process.alive:
+            phase = phases.next()
+            if phase is None:
+                time.sleep(_LOOK_SECONDS)
+                continue
+            seen.add(phase.number)
+            self._watch_benchmark(process, target, bench, _name(named, phase.number), phase)
+        for number in sorted(set(range(phases.ended)) - seen):
+            self._leave_out(_name(named, number), "ended before it was seen")
+
+    def _watch_benchmark(
+        self, process: HeldProcess, target: Target, bench: BenchCommand, name: str, phase: ReportedPhase
+    ) -> None:
+        # With its first line all of its threads have started, and its rate is known.
+        while phase.going and not phase.report.rates and not phase.failed:
+            time.sleep(_LOOK_SECONDS)
+        if not phase.going:
+            self._leave_out(name, "ended within its first second")
+            return
+
+        def left() -> float:
+            return _seconds_left(bench, name, phase)
+
+        self._measure(_Stretch(process, target, name, Benchmark(process, bench, name, phase), left))
+
+    def _watch_whole(self, process: HeldProcess, target: Target, command: BenchCommand | None) -> None:
+        begun = time.monotonic()
+        bench, name, left = None, self._options.command.program, lambda: math.inf
+        if command is not None:
+            names = command.benchmarks
+            bench = Benchmark(process, command, names[0] if len(names) == 1 else "", None)
+            name = bench.name or "+".join(names) or Path(command.program).name
+            if self._options.count is None and self._options.attach.symbol is None:
+                self._reporter.warn(bench.without_count)
+            seconds = command.seconds(bench.name)
+            if seconds is not None:
+                left = lambda: begun + seconds - time.monotonic()  # noqa: E731
+        self._measure(_Stretch(process, target, name, bench, left))
+
+    def _measure(self, stretch: _Stretch) -> None:
+        """A run of its own, where a window fits."""
+        options, bench = self._options, stretch.bench
+        roles = bench.roles if bench is not None else {}
+        counts = self._counts(bench, roles)
+        part = bench.part(roles) if bench is not None else WHOLE
+        whole = self._whole(stretch)
+        known = open_database(stretch.process) is not None or bench is not None
+        attach = replace(
+            options.attach,
+            pids=[stretch.process.pid],
+            seconds=whole,
+            period=whole,
+            counts=counts,
+            engine=options.attach.engine or (DEFAULT_ENGINE if known else None),
+            out=self._home.directory,
+        )
+        job = resolve(attach, stretch.target, self._reporter, self._plan)
+        record = new_record(job)
+        record.workload = "".join(c if c.isalnum() or c in "-_.+" else "_" for c in stretch.name)
+        record.options = {"command": attach.asked, **{k: v for k, v in record.options.items() if k != "attach"}}
+        if bench is not None:
+            bench.describe(record, counts)
+        run = Run.create(self._home.directory, record)
+        assert self._child is not None
+        try:
+            with watching(job, run, self._reporter, part, _NO_GROUP, (self._child.supervisor,)) as watched:
+                left_out = self._windows(watched, stretch, whole)
+        finally:
+            kept = any(window.kind == PLAIN for window in run.record.windows)
+            if kept:
+                self.runs.append(run)
+                self._home.record.runs.append(run.directory.name)
+                self._home.save()
+            else:
+                shutil.rmtree(run.directory)
+        if kept:
+            self._note(run, stretch, left_out)
+        else:
+            self._leave_out(stretch.name, "ended before its first window did")
+
+    def _whole(self, stretch: _Stretch) -> float:
+        """Length of all its windows, s."""
+        if self._options.seconds is not None:
+            return self._options.seconds
+        bench, left = stretch.bench, stretch.left()
+        lasting = bench is not None and bench.command.seconds(bench.name) is not None
+        most = _MOST_SECONDS if lasting else _DEFAULT_SECONDS
+        if left > most and math.isfinite(left):
+            self._reporter.line(f"all windows take {most:.0f} of the {left:.0f} s that it has left; --seconds sets it")
+        return min(left, most)
+
+    def _counts(self, bench: Benchmark | None, roles: Mapping[int, str]) -> dict[str, Counted]:
+        if self._options.count is not None:
+            return {"": self._options.count}
+        counts = bench.counts(roles) if bench is not None and self._options.attach.symbol is None else {}
+        for count in counts.values():
+            count.ask()
+        return counts if not any(count.failed for count in counts.values()) else {}
+
+    def _windows(self, watched: Watching, stretch: _Stretch, whole: float) -> list[str]:
+        """Warm-up, and as many windows as fit; what had none."""
+        options, windows = self._options, watched.windows
+        watched.run.record.missing[:] = [f"plain and {', '.join(options.attach.collect)} windows"]
+        watched.keep_names()
+        warm_up = options.warm_up if options.warm_up is not None else warm_up_seconds(whole)
+        windows.warm_up(warm_up, "as --warm-up says" if options.warm_up is not None else "a tenth of the time")
+        if watched.job.probes and not windows.ended:
+            watched.count_calls(max(whole / 30, 1.0))
+        plan = WindowPlan(options.attach.collect, whole)
+        while not windows.ended and (following := plan.next(stretch.left() - END_SECONDS, _waiting())) is not None:
+            kind, seconds = following
+            if kind == PLAIN:
+                watched.plain(seconds)
+            else:
+                watched.observed(kind, seconds)
+        plan.stop()
+        return plan.left_out
+
+    def _note(self, run: Run, stretch: _Stretch, left_out: Sequence[str]) -> None:
+        """Into its record: what had no window, and what could not be counted."""
+        told = run.record.target
+        assert told is not None
+        if left_out:
+            told.notes.append(
+                f"{stretch.name} was too short for {', '.join(left_out)}: a longer --duration, a larger --num, or "
+                "fewer of --collect"
+            )
+        phase = stretch.bench.phase if stretch.bench is not None else None
+        if phase is not None and phase.failed and not told.count:
+            told.notes.append(f"queries are not counted: {phase.failed}")
+        run.save()
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self._reporter.warn(f"{name} {why}: it has no windows")
+        self._home.record.left_out.append(f"{name}: {why}")
+        self._home.save()
+
+
+def _waiting() -> float:
+    """Threads that want to run, for each CPU, in the last minute."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
+def _name(named: Sequence[str], number: int) -> str:
+    return named[number] if number < len(named) else f"benchmark-{number + 1}"
+
+
+def _seconds_left(bench: BenchCommand, name: str, phase: ReportedPhase) -> float:
+    """Until a benchmark ends: by its duration, or by its number of operations at its rate of now."""
+    with contextlib.suppress(ZeroDivisionError):
+        seconds = bench.seconds(name)
+        if seconds is None:
+            return max((bench.operations(name) - phase.operations) / phase.rate, 0.0)
+        begun = phase.report.started_ns
+        done = (time.monotonic_ns() - begun) / 1e9 if begun is not None else len(phase.report.rates) * bench.interval
+        return seconds - done
+    return math.inf

@@ -1,0 +1,332 @@
+"""A command of the user's, started by `ioflame run`: its output and exit code are its own; each benchmark is a run.
+
+One command with three benchmarks is shared by most tests here; another by those of a script.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ground.results.categories import read_categories
+from ground.results.checks import Verdict
+from ground.results.command_run import CommandRun
+from ground.results.files import Files
+from ground.results.operations import read_operations
+from ground.results.run import Run, open_run
+from tests.conftest import Ioflame
+from tests.places import ROOT
+from tests.until import until
+
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench", "co-re")]
+
+KEYS = 400_000
+# `overwrite    :  4.1 micros/op 241234 ops/sec 10.0 seconds 2412340 operations;`
+_CLOSING = re.compile(r"^(\w+)\s*:\s+[\d.]+ micros/op (\d+) ops/sec [\d.]+ seconds (\d+) operations;", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What `ioflame run` ended with, what it printed, and what it left in `home`."""
+
+    code: int
+    out: str
+    err: str
+    home: CommandRun
+    runs: dict[str, Run]
+
+    @property
+    def closing(self) -> dict[str, tuple[int, int]]:
+        """Of each benchmark operations a second and in all, as db_bench itself says them."""
+        return {name: (int(rate), int(done)) for name, rate, done in _CLOSING.findall(self.out)}
+
+
+def ended(place: Path, *words: str, options: tuple[str, ...] = ()) -> Ended:
+    code, out, err = Ioflame().run("run", "--out", place / "runs", *options, "--", *words)
+    (home,) = (CommandRun.open(path) for path in (place / "runs").iterdir() if not path.is_symlink())
+    runs = [open_run(home.directory / name) for name in home.record.runs]
+    return Ended(code, out, err, home, {run.record.workload: run for run in runs})
+
+
+def bench(place: Path, benchmarks: str, *more: str) -> list[str]:
+    return [
+        "db_bench",
+        f"--benchmarks={benchmarks}",
+        f"--db={place}/db",
+        f"--num={KEYS}",
+        "--compression_type=none",
+        *more,
+    ]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """Load, write and read with a writer beside: in one command, which knows nothing of ioflame."""
+    place = tmp_path_factory.mktemp("three")
+    words = bench(place, "fillseq,stats,overwrite,readwhilewriting", "--duration=24", "--threads=2")
+    words += ["--write_buffer_size=4194304", "--use_direct_reads", "--benchmark_write_rate_limit=4000000"]
+    return ended(place, "nice", "-n", "0", *words)
+
+
+@pytest.mark.alone
+def test_what_it_prints_and_returns_is_its_own(three: Ended) -> None:
+    assert three.code == 0, three.err
+    assert set(three.closing) == {"fillseq", "overwrite", "readwhilewriting"}
+    assert "P99" in three.out, "--histogram was added"
+    assert "Checks" not in three.out and "ioflame" not in three.out
+    assert "added to the command: --report_file=" in three.err
+    assert three.home.record.end == "exit code 0"
+
+
+@pytest.mark.alone
+def test_each_benchmark_that_lives_long_enough_is_a_run_with_a_line_of_the_table(three: Ended) -> None:
+    assert {"overwrite", "readwhilewriting"} <= three.runs.keys() <= {"fillseq", "overwrite", "readwhilewriting"}
+    if "fillseq" not in three.runs:
+        assert any(line.startswith("fillseq: ended") for line in three.home.record.left_out)
+    for name, run in three.runs.items():
+        assert run.path(Files.REPORT).exists() and run.path(Files.SUMMARY).exists()
+        assert re.search(rf"^\S+-{name}-t2 +[\d,]+ ", three.err, re.MULTILINE), three.err
+    overwrite = three.runs["overwrite"].record
+    # On a host where what watches takes long to start, the last have no window; which is said.
+    kinds, notes = [w.kind for w in overwrite.windows], overwrite.target.notes if overwrite.target is not None else []
+    assert kinds[:4] == ["warm-up", "plain", "perf", "plain"]
+    missing = [kind for kind in ("iolat", "offcpu") if kind not in kinds]
+    assert bool(missing) == any(f"too short for {', '.join(missing)}:" in note for note in notes)
+    assert not [check for check in overwrite.checks if check.verdict is Verdict.FAILED]
+    assert (three.home.directory.parent / "latest").resolve() == three.runs["readwhilewriting"].directory
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("name", ["overwrite", "readwhilewriting"])
+def test_its_windows_are_a_part_of_what_db_bench_counts(three: Ended, name: str) -> None:
+    run = three.runs[name]
+    windows = [window for window in run.record.windows if window.kind != "warm-up"]
+    queries = [window.counters.queries or 0.0 for window in windows]
+    assert all(queries)
+    # db_bench's closing line of a benchmark with a writer is of its readers.
+    counted = [w.counters.operations.get("get", w.counters.queries or 0.0) for w in windows]
+    assert 0.2 * three.closing[name][1] < sum(counted) <= three.closing[name][1]
+    metrics = run.record.metrics
+    assert metrics["cpuPer"] * metrics["qps"] == pytest.approx(metrics["cores"] * 1e6, rel=1e-6)
+    assert ("rx.lat" in metrics) == (name == "overwrite"), "of readers and a writer together there is none"
+    for window in windows:
+        groups = window.counters.groups
+        assert sum(own.cpu_ns for own in groups.values()) == window.counters.cpu_ns
+
+
+@pytest.mark.alone
+def test_of_writes_the_tables_name_the_log_flushes_and_compactions(three: Ended) -> None:
+    run = three.runs["overwrite"]
+    rows = {row.name: row.share for row in read_categories(run.directory).rows}
+    assert all(rows[name] > 0 for name in ("WAL", "memtable insert", "flush", "compaction")), rows
+    assert sum(rows.values()) == pytest.approx(100, abs=0.01)
+    assert run.record.target is not None
+    assert len(run.record.target.groups["writer"]) == 2 and run.record.target.groups["flush"]
+    assert run.record.build.startswith("rocksdb ") and run.record.database.description is not None
+    assert "O_DIRECT" in run.record.database.description
+
+
+@pytest.mark.alone
+def test_readers_and_the_writer_are_told_apart_and_counted_apart(three: Ended) -> None:
+    run = three.runs["readwhilewriting"]
+    assert run.record.target is not None
+    assert {name: len(run.record.target.groups[name]) for name in ("reader", "writer")} == {"reader": 2, "writer": 1}
+    kinds = {one.name: one for one in read_operations(run.directory)}
+    assert {"get", "write"} <= kinds.keys()
+    plain = [window for window in run.record.windows if window.kind == "plain"]
+    writes = sum(window.counters.operations["write"] for window in plain)
+    # The report counts both, db_bench's closing line the readers alone.
+    report = (three.home.directory / "db_bench.report.csv").read_text(encoding="ascii").splitlines()[1:]
+    reads, every = three.closing["readwhilewriting"][1], sum(int(line.split(",")[1]) for line in report)
+    rate = (every - reads) / len(report)
+    assert 0.6 * rate < writes / sum(window.seconds for window in plain) < 1.4 * rate
+
+
+@contextlib.contextmanager
+def script_of(place: Path, text: str) -> Iterator[Path]:
+    path = place / "bench.sh"
+    path.write_text(f"#!/bin/bash\ncd {shlex.quote(str(place))}\n{text}")
+    path.chmod(0o755)
+    yield path
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """A script that starts one db_bench after the other, one of them without a report, and fails."""
+    place = tmp_path_factory.mktemp("scripted")
+    report = ["--report_interval_seconds=1", "--report_file=own.csv"]
+    load = shlex.join(bench(place, "fillseq"))
+    reads = shlex.join(bench(place, "readrandom", "--use_existing_db", "--duration=12", *report))
+    silent = shlex.join(bench(place, "overwrite", "--use_existing_db", "--duration=12"))
+    with script_of(
+        place, f"{load} >/dev/null 2>&1\n{reads} >reads.log\n{silent} >writes.log\necho done\nexit 3\n"
+    ) as path:
+        return ended(place, "bash", str(path), options=("--collect=perf",))
+
+
+@pytest.mark.alone
+def test_each_db_bench_of_a_script_is_a_run_and_the_script_is_left_alone(scripted: Ended) -> None:
+    assert (scripted.code, scripted.out) == (3, "done\n"), scripted.err
+    assert {"readrandom", "overwrite"} <= scripted.runs.keys()
+    assert (
+        "is a db_bench without a report" in scripted.err and "--count-symbol rocksdb::DBImpl::WriteImpl" in scripted.err
+    )
+    assert "qps" in scripted.runs["readrandom"].record.metrics
+    assert "qps" not in scripted.runs["overwrite"].record.metrics
+    assert scripted.runs["overwrite"].record.metrics["cores"] > 0
+
+
+@pytest.mark.alone
+def test_attach_knows_a_db_bench_that_runs(tmp_path: Path, ioflame: Ioflame) -> None:
+    load = subprocess.run(bench(tmp_path, "fillseq"), capture_output=True, check=True)
+    assert load.returncode == 0
+    report = tmp_path / "own.csv"
+    more = (
+        "--use_existing_db",
+        "--duration=120",
+        "--threads=2",
+        "--report_interval_seconds=1",
+        f"--report_file={report}",
+    )
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(bench(tmp_path, "readrandom", *more), **pipes) as process:  # type: ignore[call-overload]
+        until(lambda: report.exists() and report.read_text(encoding="ascii").count("\n") >= 2, process)
+        words = ("--pid", str(process.pid), "--seconds=8", "--collect=perf", "--out", str(tmp_path / "runs"))
+        code, out, err = ioflame.run("attach", *words)
+        process.kill()
+    run = open_run((tmp_path / "runs" / "latest").resolve())
+    assert code == 0, err + out
+    assert f"queries are counted by the report {report}" in err
+    assert (run.record.workload, run.record.threads) == ("readrandom", 2)
+    assert run.record.profile is not None and run.record.profile.frequency == 999
+    assert {"qps", "cpuPer", "rx.lat"} <= run.record.metrics.keys()
+    seconds = [int(line.split(",")[1]) for line in report.read_text(encoding="ascii").splitlines()[2:]]
+    assert min(seconds) <= run.record.metrics["qps"] <= max(seconds)
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+def interrupted(ioflame: Ioflame, place: Path, script: str) -> tuple[int, str, str]:
+    """A script that says `ready` is running when ioflame gets SIGINT."""
+    place.mkdir(exist_ok=True)
+    watching = ioflame.start("run", "--out", place / "runs", "--", "bash", "-c", f"cd {place}; {script}")
+    until((place / "ready").exists, watching)
+    watching.send_signal(signal.SIGINT)
+    out, err = watching.communicate(timeout=120)
+    return watching.returncode, out, err
+
+
+def test_an_interrupt_reaches_the_command_and_what_ignores_it_is_killed(ioflame: Ioflame, tmp_path: Path) -> None:
+    code, out, err = interrupted(
+        ioflame, tmp_path / "a", "trap 'echo caught; exit 9' INT; touch ready; while :; do :; done"
+    )
+    assert (code, out) == (130, "caught\n") and "is sent SIGINT" in err
+    code, _, err = interrupted(ioflame, tmp_path / "b", "trap '' INT TERM HUP; touch ready; while :; do :; done")
+    assert code == 130 and "did not end within 10 s, and was killed" in err
+    assert list((tmp_path / "b" / "runs").iterdir()) == []
+
+
+def typed(place: Path, script: str, keys: bytes, shown: bytes) -> tuple[int, bytes]:
+    """`ioflame run` of a script on a terminal of its own, where keys are pressed once `shown` is to be seen."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        argv = [sys.executable, "-m", "ioflame.cli", "run", "--out", str(place), "--", "bash", "-c", script]
+        os.execv(sys.executable, argv)
+    seen, pressed = b"", False
+    with contextlib.suppress(OSError):  # at its end
+        while select.select([terminal], [], [], 120)[0] and (more := os.read(terminal, 4096)):
+            seen += more
+            if shown in seen and not pressed:
+                pressed = True
+                os.write(terminal, keys)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen
+
+
+def test_a_command_may_read_from_the_terminal_and_ctrl_c_reaches_it(tmp_path: Path) -> None:
+    code, seen = typed(tmp_path, "echo ask; read -r word; echo got $word; exit 7", b"word\n", b"ask")
+    assert code == 7 and b"got word" in seen
+    code, seen = typed(tmp_path, "trap 'echo caught; exit 9' INT; echo loop; while :; do :; done", b"\x03", b"loop")
+    assert code == 130 and b"caught" in seen
+
+
+@pytest.mark.alone
+def test_an_interrupt_within_a_window_keeps_what_was_recorded(ioflame: Ioflame, tmp_path: Path) -> None:
+    words = bench(tmp_path, "fillseq,readrandom", "--duration=300")
+    watching = ioflame.start("run", "--out", tmp_path / "runs", "--", *words)
+    until(
+        lambda: any(path.stat().st_size > 100_000 for path in tmp_path.glob(f"runs/*/*readrandom*/{Files.PERF_DATA}")),
+        watching,
+    )
+    watching.send_signal(signal.SIGTERM)
+    _, err = watching.communicate(timeout=120)
+    assert watching.returncode == 130 and "to fold what was recorded: " in err
+    (kept,) = tmp_path.glob("runs/*/*readrandom*")
+    assert ioflame.run("analyse", kept)[0] in (0, 1)
+    assert open_run(kept).record.metrics["qps"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (
+            ["db_bench", "--benchmarks=fillseq", "--num=10", "--no_such_flag=1"],
+            1,
+            "nothing was measured: it ended before its first query",
+        ),
+        (["db_bench", "--benchmarks=fillseq", "--num=10"], 1, "nothing was measured: no benchmark lived long enough"),
+        (["taskset", "-c", "0", "db_bench", "--benchmarks=nosuch", "--num=10"], 1, "it ended before its first query"),
+        (["env", "A=1", "time", "db_bench", "--benchmarks=fillseq", "--num=10"], 1, "no benchmark lived long enough"),
+    ],
+)
+def test_what_ends_at_once_says_so_and_leaves_nothing(
+    ioflame: Ioflame, tmp_path: Path, words: list[str], code: int, says: str
+) -> None:
+    (tmp_path / "db").mkdir()
+    found, _, err = ioflame.run("run", "--out", tmp_path / "runs", "--", *words, f"--db={tmp_path}/db")
+    assert found == code and says in err, err
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.alone
+def test_a_program_that_is_no_db_bench_has_shares_and_is_counted_by_a_command(ioflame: Ioflame, tmp_path: Path) -> None:
+    burn = "import time\nend = time.monotonic() + 14\nn = 0\nwhile time.monotonic() < end: n += 1"
+    program = Path(sys.executable).resolve()
+    words = ("--seconds=6", "--collect=perf", "--count=cut -d' ' -f1 /proc/uptime", "--out", str(tmp_path), "--whole")
+    code, _, err = ioflame.run("run", *words, "--", str(program), "-c", burn)
+    assert code == 0, err
+    run = open_run((tmp_path / "latest").resolve())
+    # It is counted by the clock: one a second.
+    assert run.record.metrics["qps"] == pytest.approx(1, rel=0.2)
+    assert run.record.metrics["cores"] > 0.3
+
+
+@pytest.mark.alone
+def test_a_report_of_garbage_is_said_and_the_rest_is_measured(ioflame: Ioflame, tmp_path: Path) -> None:
+    """Something else writes into the report of a db_bench that runs."""
+    words = bench(tmp_path, "fillseq,overwrite", "--duration=14", "--report_interval_seconds=1")
+    words.append(f"--report_file={tmp_path}/own.csv")
+    spoiled = ioflame.start("run", "--collect=perf", "--out", tmp_path / "runs", "--", *words)
+    until(lambda: any(tmp_path.glob("runs/*/*overwrite*")), spoiled)
+    with (tmp_path / "own.csv").open("ab") as report:
+        report.write(b"\xff\xfe garbage\n")
+        report.flush()
+        # It stays open until the end: whoever closes a report ends its benchmark.
+        _, err = spoiled.communicate(timeout=180)
+    assert spoiled.returncode == 1, err
+    run = open_run((tmp_path / "runs" / "latest").resolve())
+    failed = [check for check in run.record.checks if check.verdict is Verdict.FAILED]
+    assert any("without a number of interval_qps" in check.value for check in failed), failed
+    assert run.path(Files.REPORT).exists()

@@ -1,0 +1,269 @@
+"""A command of the user's: which program it starts, what is added to it, and which windows fit."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collectors.perf import Plan
+from ground.errors import UsageError
+from ground.results.command_run import CommandRun
+from ground.system.descendants import descendants
+from ground.system.process import Children
+from ground.text.progress import Reporter
+from ioflame.measure.attach.benchmarks import bench_of, running_benchmark
+from ioflame.measure.attach.job import AttachOptions
+from ioflame.measure.attach.watching import WHOLE
+from ioflame.measure.own_command.added_words import added_words
+from ioflame.measure.own_command.clients import Clients
+from ioflame.measure.own_command.command_words import checked_command, program_place
+from ioflame.measure.own_command.watched_command import CommandOptions, WatchedCommand
+from ioflame.measure.own_command.window_plan import WindowPlan, warm_up_seconds
+from tests.until import until
+
+DEFAULT = ("perf", "iolat", "offcpu")
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("./db_bench --threads=2", "./db_bench"),
+        ("taskset -c 0,1 ./db_bench", "./db_bench"),
+        ("taskset 0x3 ./db_bench -x 1", "./db_bench"),
+        ("sudo -E -u me env A=1 B=2 nice -n 5 ./db_bench", "./db_bench"),
+        ("sudo A=1 ./db_bench", "./db_bench"),
+        ("numactl -C 0 --membind=0 ./db_bench", "./db_bench"),
+        ("numactl --cpunodebind 0 --interleave all ./db_bench", "./db_bench"),
+        ("/usr/bin/time -f %e -o out ./db_bench", "./db_bench"),
+        ("timeout -s KILL 10 ./db_bench", "./db_bench"),
+        ("chrt -f 10 ./db_bench", "./db_bench"),
+        ("nice -5 -- ./db_bench", "./db_bench"),
+        ("bash benchmark.sh taskset", "bash"),
+        ("env", "env"),
+    ],
+)
+def test_the_program_is_found_behind_what_starts_it(words: str, program: str) -> None:
+    argv = words.split()
+    assert argv[program_place(argv)] == program
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Something called db_bench, as a script that starts the real one is."""
+    path = tmp_path / "db_bench"
+    path.write_text("#!/bin/sh\nexec true\n")
+    path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def test_what_a_command_is_decides_what_is_waited_for(bench: Path) -> None:
+    direct = checked_command(["--", "nice", "-n", "1", str(bench), "--benchmarks=readrandom"])
+    assert direct.bench is not None and not direct.script and direct.program == "db_bench"
+    script = checked_command(["bash", "benchmark.sh", "--benchmarks=readrandom"])
+    assert script.bench is None and script.script, "the flags of a script are its own business"
+    program = checked_command(["sleep", "1"])
+    assert program.bench is None and not program.script and not program.as_user
+    assert checked_command(["env", "--", str(bench)]).bench is not None
+
+
+def test_make_hands_over_a_command_line_in_one_word(bench: Path) -> None:
+    words = checked_command([f"A='x y' {bench} --benchmarks=readrandom --db='/my db'"])
+    assert list(words.argv) == ["env", "A=x y", str(bench), "--benchmarks=readrandom", "--db=/my db"]
+    assert words.bench is not None
+    with pytest.raises(UsageError, match="No closing quotation"):
+        checked_command(["sleep 'x"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "no command was given"),
+        (["--"], "no command was given"),
+        (["./no_such"], "there is no such file"),
+        (["no-such-command-at-all"], "there is no such command on PATH"),
+        (["./plain"], "may not be executed"),
+        (["./directory"], "is a directory"),
+    ],
+)
+def test_what_cannot_be_started_is_refused_with_what_to_type(bench: Path, words: list[str], says: str) -> None:
+    (bench.parent / "plain").touch()
+    (bench.parent / "directory").mkdir()
+    with pytest.raises(UsageError) as refused:
+        checked_command(words)
+    assert says in refused.value.what and refused.value.mend
+
+
+def test_what_is_added_is_said_and_kept(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = checked_command([str(bench), "--benchmarks=readrandom", "--report_file=own.csv"])
+    home = CommandRun.create(bench.parent / "runs", command.program, "0", list(command.argv))
+    added, report = added_words(command, home, Reporter(), untouched=False, counted=False)
+    assert added == ["--report_interval_seconds=1", "--histogram"] and report == bench.parent / "own.csv"
+    assert "added to the command: --report_interval_seconds=1 --histogram" in capsys.readouterr().err
+    assert CommandRun.open(home.directory).record.added == added
+    nothing, report = added_words(command, home, Reporter(), untouched=True, counted=False)
+    assert (nothing, report) == ([], None)
+    assert "--untouched: it writes no report, so its queries are not counted" in capsys.readouterr().err
+    assert added_words(checked_command(["true"]), home, Reporter(), untouched=False, counted=False) == ([], None)
+
+
+def test_under_another_user_no_report_is_added_that_it_could_not_write(
+    bench: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (bench.parent / "sudo").symlink_to(shutil.which("env") or "/usr/bin/env")
+    monkeypatch.setenv("PATH", f"{bench.parent}:/usr/bin:/bin")
+    home = CommandRun.create(bench.parent / "runs", "db_bench", "0", [])
+    root = checked_command(["sudo", str(bench), "--benchmarks=readrandom"])
+    assert added_words(root, home, Reporter(), untouched=False, counted=False)[1] is not None
+    other = checked_command(["sudo", "-u", "nobody", str(bench), "--benchmarks=readrandom"])
+    assert added_words(other, home, Reporter(), untouched=False, counted=False) == (["--histogram"], None)
+    assert "may not write where runs are kept" in capsys.readouterr().err
+
+
+# ---- which windows fit -----------------------------------------------------------------------------------------------
+def taken(plan: WindowPlan, available: float, opening: float = 0.0) -> list[tuple[str, float]]:
+    """All windows of a stretch of so many seconds. opening: s that starting and ending each observer really takes"""
+    found = []
+    while (following := plan.next(available)) is not None:
+        found.append(following)
+        available -= following[1] + (opening if following[0] != "plain" else 0)
+    return found
+
+
+def test_with_time_enough_windows_alternate_and_share_it_out() -> None:
+    windows = taken(WindowPlan(DEFAULT, 60.0), math.inf)
+    assert [kind for kind, _ in windows] == ["plain", "perf", "plain", "iolat", "plain", "offcpu", "plain"]
+    assert sum(seconds for _, seconds in windows) == pytest.approx(60)
+    assert windows[1][1] == pytest.approx(4 * windows[0][1])
+
+
+@pytest.mark.parametrize("opening", [0.0, 1.0, 1.5])
+def test_windows_end_before_their_benchmark_does(opening: float) -> None:
+    plan = WindowPlan(DEFAULT, 600.0)
+    windows = taken(plan, 25.0, opening)
+    assert len(windows) == 7 and not plan.left_out
+    assert sum(seconds for _, seconds in windows) + 3 * opening <= 25.0 + 1e-9
+
+
+def test_what_does_not_fit_is_left_out_the_last_first() -> None:
+    plan = WindowPlan(DEFAULT, 600.0)
+    windows = taken(plan, 8.0)
+    assert [kind for kind, _ in windows] == ["plain", "perf", "plain"] and plan.left_out == ["iolat", "offcpu"]
+    assert all(seconds >= 1.0 for _, seconds in windows)
+    tight = WindowPlan(DEFAULT, 600.0)
+    assert taken(tight, 6.0, 1.5) == [("plain", 1.0), ("perf", pytest.approx(2.5)), ("plain", 1.0)]
+    short = WindowPlan(DEFAULT, 600.0)
+    assert [kind for kind, _ in taken(short, 3.0)] == ["plain"] and short.left_out == list(DEFAULT)
+    none = WindowPlan(DEFAULT, 600.0)
+    assert taken(none, 0.5) == [] and none.left_out == list(DEFAULT)
+
+
+def test_where_others_want_the_cpus_what_watches_is_given_longer_to_start() -> None:
+    quiet, busy = WindowPlan(DEFAULT, 600.0), WindowPlan(DEFAULT, 600.0)
+    first, later = quiet.next(20.0, 0.5), busy.next(20.0, 3.0)
+    assert first is not None and first[1] == pytest.approx((20 - 3 * 1.5) / 10) and not quiet.left_out
+    assert later is not None and later[1] == pytest.approx((20 - 2 * 4.5) / 8) and busy.left_out == ["offcpu"]
+
+
+def test_what_ends_before_it_was_expected_to_leaves_the_rest_out() -> None:
+    plan = WindowPlan(DEFAULT, 60.0)
+    assert plan.next(math.inf) is not None
+    plan.stop()
+    assert plan.next(math.inf) is None and plan.left_out == list(DEFAULT)
+
+
+def test_short_windows_that_were_asked_for_are_made() -> None:
+    assert len(taken(WindowPlan(DEFAULT, 5.0), math.inf)) == 7
+
+
+def test_a_warm_up_is_a_tenth_within_bounds() -> None:
+    assert [warm_up_seconds(whole) for whole in (2, 60, 3600)] == [1, 6, 30]
+
+
+# ---- what is watched -------------------------------------------------------------------------------------------------
+def test_a_client_is_whoever_has_a_database_open_and_the_rest_is_left_behind(tmp_path: Path) -> None:
+    """A script starts one that has a database open, leaves a sleeper behind, and ends."""
+    for name in ("OPTIONS-000007", "LOCK"):
+        (tmp_path / name).touch()
+    holds = (
+        f"import sys; held = open({str(tmp_path / 'LOCK')!r}); open({str(tmp_path / 'held')!r}, 'w'); sys.stdin.read()"
+    )
+    script = f'sleep 600 & mkfifo {tmp_path}/end; {sys.executable} -c "{holds}" <{tmp_path}/end; exit 5'
+    with Children() as children:
+        child = children.start("script", ["bash", "-c", script])
+        clients = Clients(child, checked_command(["bash", "-c", script]), whole=False)
+        process = None
+        with subprocess.Popen(
+            ["sh", "-c", f"until [ -p {tmp_path}/end ]; do :; done; exec sleep 600 >{tmp_path}/end"]
+        ) as held:
+            process = clients.next()
+            assert process is not None and (tmp_path / "held").exists()
+            assert bench_of(process) is None and running_benchmark([process]) is None
+            held.kill()
+        assert clients.next() is None
+        assert len(clients.left) == 1 and clients.left[0] in descendants([child.supervisor])
+        assert child.stop() == 5
+    until(lambda: not Path(f"/proc/{clients.left[0]}").exists())
+
+
+def test_a_program_without_a_database_is_watched_itself() -> None:
+    with Children() as children:
+        child = children.start("sleep", ["sleep", "600"])
+        process = Clients(child, checked_command(["sleep", "600"]), whole=False).next()
+        assert process is not None and process.pid == child.pid
+        whole = Clients(child, checked_command(["bash", "-c", ":"]), whole=True).next()
+        assert whole is not None and whole.pid == child.pid
+        child.stop()
+        assert Clients(child, checked_command(["sleep", "600"]), whole=False).next() is None
+
+
+# ---- how a command ends ----------------------------------------------------------------------------------------------
+PLAN = Plan("cpu-clock", 999, "system", "fp", ())
+
+
+def watched(out: Path, *argv: str) -> WatchedCommand:
+    """A command that has ended, with nothing in it to be watched."""
+    command = checked_command(list(argv))
+    attach = AttachOptions(
+        pids=[], group=None, asked="", seconds=0.0, engine=None, rules=None, counts={}, symbol=None, event="auto",
+        frequency=999, callgraph="fp", collect=(), asked_to_collect=False, device=None, budget=None, period=0.0,
+        redact=False, out=out, quiet=True,
+    )  # fmt: skip
+    home = CommandRun.create(out, command.program, "0", list(command.argv))
+    options = CommandOptions(command, [], None, None, None, False, None, attach)
+    found = WatchedCommand(options, home, PLAN, Reporter(quiet=True))
+    found.start_and_watch()
+    assert CommandRun.open(home.directory).record.end
+    return found
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "says"),
+    [
+        ("exit 7", 7, "bash: exit code 7 after"),
+        ("exit 0", 0, "none of its processes had a RocksDB database or a report open"),
+        ("kill -9 $$", -9, "bash: killed by SIGKILL after"),
+        ("sleep 600 >/dev/null 2>&1 & exit 3", 3, "runs on: it is ended now, as nothing that was started here is left"),
+    ],
+)
+def test_a_command_ends_as_it_does_and_what_could_not_be_measured_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], script: str, code: int, says: str
+) -> None:
+    found = watched(tmp_path, "bash", "-c", script)
+    assert (found.code, found.runs) == (code, []) and WHOLE.goes_on is None
+    assert says in capfd.readouterr().err
+
+
+def test_its_streams_and_its_environment_are_ours(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("MINE", "a b")
+    watched(tmp_path, "sh", "-c", 'echo "$LC_ALL $MINE ${PERF_CONFIG-unset}"; echo to stderr >&2')
+    out, err = capfd.readouterr()
+    assert out == "C.UTF-8 a b unset\n" and err.startswith("to stderr\n")

@@ -1,0 +1,190 @@
+"""A command line of db_bench: what of it has to be known to watch a db_bench that is started with it.
+
+By tools/db_bench_tool.cc, 7.8 to 11: gflags' forms of a flag, benchmarks that write no report, those that end by their
+number of operations alone.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ("BenchCommand", "bench_command", "given_flags")
+
+# Not started as a benchmark: they print, or work on the database, and write no report.
+_NO_REPORT = {
+    "compactall", "compact0", "compact1", "waitforcompaction", "flush", "block_cache_entry_stats",
+    "cache_report_problems", "stats", "resetstats", "verify", "levelstats", "memstats", "sstables", "stats_history",
+}  # fmt: skip
+# They make a database of their own, and are skipped where an existing one is to be used.
+_FRESH = re.compile(r"fill(?!seekseq).*|randomreplacekeys|timeseries")
+# One thread beside those that --threads says, which writes; it is started first.
+_WITH_WRITER = re.compile(r"\w+while(writing|merging)")
+# They end after a number of operations, whatever --duration says.
+_BY_NUMBER = re.compile(
+    r"fillseq.*|fillbatch|filluniquerandom.*|fillanddelete.*|readseq|readreverse|readto\w+|deleteseq|compact"
+)
+_WRITES = re.compile(r"fill.*|overwrite|deleteseq|deleterandom|mergerandom")
+_SINGLE_THREAD = re.compile(r"filluniquerandom.*|fillseqdeterministic|fillanddelete.*|readtocache")
+# A hundredth or a thousandth of the keys.
+_FEWER = {"fill100K": 1000, "fillsync": 1000}
+# What of a benchmark's operations are, as the rules of operations call it; others do several, or nothing of these.
+_KINDS = (
+    (re.compile(r"multiread.*"), "multiget"),
+    (re.compile(r"read(random(?!writer|merger)|missing|while).*"), "get"),
+    (re.compile(r"(seekrandom|newiterator|multiscan|readseq|readreverse).*"), "iterate"),
+)
+_REPEATED = re.compile(r"([XW])(\d+)")
+_DEFAULT_NUM = 1_000_000
+_MOST_FLAGFILES = 4
+
+
+@dataclass(frozen=True)
+class BenchCommand:
+    """program: as it was called; flags: by name, without dashes; place: its working directory"""
+
+    program: str
+    flags: Mapping[str, str]
+    place: Path
+
+    @property
+    def benchmarks(self) -> list[str]:
+        """Those that write a report, in their order, each as often as it is repeated; empty where none is named."""
+        found = []
+        for word in self.flags.get("benchmarks", "").split(","):
+            name, _, more = word.strip().partition("[")
+            skipped = bool(_FRESH.fullmatch(name)) and self._is_set("use_existing_db")
+            if not name or name in _NO_REPORT or skipped:
+                continue
+            repeats = dict(_REPEATED.findall(more))
+            found += [name] * (int(repeats.get("W", 0)) + max(int(repeats.get("X", 1)), 1))
+        return found
+
+    @property
+    def threads(self) -> int:
+        return self._number("threads", 1)
+
+    def clients(self, benchmark: str) -> int:
+        """Threads that send the queries of a benchmark; a writer beside them is none of these."""
+        return 1 if _SINGLE_THREAD.fullmatch(benchmark) else self.threads
+
+    def has_writer(self, benchmark: str) -> bool:
+        """Whether one more thread writes beside its queries."""
+        return bool(_WITH_WRITER.fullmatch(benchmark))
+
+    def has_company(self, benchmark: str) -> bool:
+        """Whether one more thread does anything else beside its queries."""
+        return "while" in benchmark
+
+    def writes(self, benchmark: str) -> bool:
+        """Whether its queries are writes."""
+        return bool(_WRITES.fullmatch(benchmark))
+
+    def kind(self, benchmark: str) -> str:
+        """What its queries are, as the rules of operations call it; "" where they are of several kinds."""
+        if self.writes(benchmark):
+            return "write"
+        return next((kind for pattern, kind in _KINDS if pattern.fullmatch(benchmark)), "")
+
+    @property
+    def writes_its_log(self) -> bool:
+        """Whether each write is one call of write, to the log: then a writer's calls count its operations."""
+        return not (self._is_set("disable_wal") or self._is_set("manual_wal_flush"))
+
+    def seconds(self, benchmark: str) -> float | None:
+        """How long it was asked to run; None where its number of operations ends it."""
+        seconds = self._number("duration", 0)
+        return float(seconds) if seconds > 0 and not _BY_NUMBER.fullmatch(benchmark) else None
+
+    def operations(self, benchmark: str) -> int:
+        """After how many operations of all its threads it ends, where no duration ends it."""
+        keys = self._number("num", _DEFAULT_NUM)
+        own = self._number("writes" if self.writes(benchmark) else "reads", -1)
+        each = own if own >= 0 else keys // _FEWER.get(benchmark, 1)
+        return each * self.clients(benchmark)
+
+    @property
+    def report(self) -> Path | None:
+        """The file that gets a line of finished operations each interval; None without one."""
+        if self.interval <= 0:
+            return None
+        return self.place / self.flags.get("report_file", "report.csv")
+
+    @property
+    def interval(self) -> int:
+        """Seconds between two lines of the report; 0 without one."""
+        return self._number("report_interval_seconds", 0)
+
+    @property
+    def database(self) -> Path | None:
+        return self.place / self.flags["db"] if "db" in self.flags else None
+
+    @property
+    def direct_reads(self) -> bool:
+        return self._is_set("use_direct_reads")
+
+    def missing(self, report: Path) -> list[str]:
+        """Words to be added to the command line, so that its queries are counted and their latencies printed."""
+        words = []
+        if "report_interval_seconds" not in self.flags:
+            if "report_file" not in self.flags:
+                words.append(f"--report_file={report}")
+            words.append("--report_interval_seconds=1")
+        if "histogram" not in self.flags:
+            words.append("--histogram")
+        return words
+
+    def _is_set(self, name: str) -> bool:
+        return self.flags.get(name, "false").lower() in ("true", "t", "1", "yes", "y")
+
+    def _number(self, name: str, otherwise: int) -> int:
+        try:
+            return int(self.flags[name])
+        except (KeyError, ValueError):
+            return otherwise
+
+
+def bench_command(argv: Sequence[str], place: Path) -> BenchCommand | None:
+    """None where it is no db_bench's: neither is it called so, nor has it a flag --benchmarks. place: where it runs"""
+    if not argv:
+        return None
+    flags = given_flags(argv[1:], place)
+    if "benchmarks" not in flags and "db_bench" not in Path(argv[0]).name:
+        return None
+    return BenchCommand(argv[0], flags, place)
+
+
+def given_flags(words: Sequence[str], place: Path) -> dict[str, str]:
+    """--name=value, -name value, --name and --noname as gflags reads them, and those in files of --flagfile; the last
+    of a name counts."""
+    return dict(_flags(words, place, _MOST_FLAGFILES))
+
+
+def _flags(words: Sequence[str], place: Path, files: int) -> Iterator[tuple[str, str]]:
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        matched = re.fullmatch(r"--?([A-Za-z]\w*)(?:=(.*))?", word, re.DOTALL)
+        if matched is None:
+            continue
+        name, value = matched[1], matched[2]
+        if value is None and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        if name == "flagfile" and value:
+            if files:
+                yield from _flags(_words_of(place / value), place, files - 1)
+        elif value is None and name.startswith("no") and len(name) > 2:
+            yield name[2:], "false"
+        else:
+            yield name, "true" if value is None else value
+
+
+def _words_of(file: Path) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [word for line in lines if line.lstrip().startswith("-") for word in shlex.split(line)[:1]]
