@@ -48,6 +48,7 @@ class Setting(Enum):
     SCALE = "SCALE"
     CONFIG = "CONFIG"
     DB_BENCH = "DB_BENCH"
+    ROCKSDB = "ROCKSDB"
     DB_DIR = "DB_DIR"
     THREADS = "THREADS"
     CPUS = "CPUS"

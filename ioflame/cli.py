@@ -52,7 +52,7 @@ _GROUPS = {
     "measure": ("profile", "run", "attach", "agent", "experiment", "ebpf", "pmp"),
     "look": ("runs", "show", "flamegraph", "analyse", "pack", "rules"),
     "compare": ("compare", "bisect", "report", "store", "history"),
-    "set up": ("doctor", "list", "explain"),
+    "set up": ("doctor", "list", "explain", "rocksdb"),
 }
 _MODULES = {"list": "catalogue", "explain": "catalogue"}
 

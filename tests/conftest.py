@@ -85,6 +85,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "debuginfod": lambda: shutil.which("debuginfod") is not None and shutil.which("debuginfod-find") is not None,
     "unshare": lambda: _runs("unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"),
     "set_tid": lambda: os.geteuid() == 0 and sys.platform == "linux",
+    "maven": lambda: shutil.which("mvn") is not None,
     "spark": lambda: importlib.util.find_spec("pyspark") is not None and _runs("java", "-XX:-UsePerfData", "-version"),
     "zram": lambda: os.access("/sys/class/zram-control/hot_add", os.R_OK),
     "memory_group": _makes_memory_groups,

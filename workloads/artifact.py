@@ -29,6 +29,7 @@ _LARGEST_DEBUG = 1 << 30
 # Symbols that only one allocator defines.
 _ALLOCATORS = {b"\0je_malloc\0": "jemalloc", b"\0tc_malloc\0": "tcmalloc", b"\0mi_malloc\0": "mimalloc"}
 _ALLOCATOR_FILE = re.compile(r"lib(jemalloc|tcmalloc|mimalloc)")
+_NOTES = ("$", "Copyright")
 # Switches that say where it was built and not how.
 _PLACES = re.compile(r" -f(?:debug|macro|file|canon)-prefix-map=\S+| -(?:isystem|I|iquote) ?\S+")
 
@@ -52,6 +53,7 @@ def artifact_facts(build: EngineBuild) -> dict[str, str]:
     return {
         "engine_artifact": hashlib.sha256(whole.encode()).hexdigest()[:16],
         **facts,
+        **build.released,
         "engine_frame_pointers": kept,
     }
 
@@ -67,7 +69,8 @@ def build_facts(path: Path) -> dict[str, str]:
     with contextlib.suppress(OSError, ELFError, DWARFError), path.open("rb") as file:
         elf = ELFFile(file)
         comment, switches = _data(elf, ".comment"), _data(elf, ".GCC.command.line")
-        compiler = ", ".join(dict.fromkeys(word for word in _words(comment) if word))
+        # Libraries that are linked in leave other notes there.
+        compiler = ", ".join(dict.fromkeys(word for word in _words(comment) if not word.startswith(_NOTES)))
         flags = " ".join(dict.fromkeys(_words(switches)))
         names = _data(elf, ".strtab") + _data(elf, ".dynstr")
         if b".lto_priv" in names:

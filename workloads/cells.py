@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from workloads.curves import Curve
+from workloads.releases import version_number
 from workloads.steps import DatabaseShape
 
 __all__ = (
@@ -213,7 +214,7 @@ class ComparedEngine(msgspec.Struct, frozen=True, kw_only=True):
 class Cells(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment of cells as its file has it.
 
-    cannot:  what it does not show on a small machine
+    cannot:  what it does not show on a small machine; curve: what was published of versions
     factors: whose combinations are cells before those in `cells`
     rows:    the steps that are rows of the table, each of every cell, as `cell: step`; none where a cell is a row
     same:    facts of builds without which a difference between two of them says nothing of what is compared
@@ -237,6 +238,7 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
     engines: dict[str, ComparedEngine] = {}
     steps: list[str] = []
     layout: Layout = Layout()
+    curve: Curve | None = None
     name: str = ""
 
     def table_rows(self) -> list[CellRow]:
@@ -376,8 +378,7 @@ class CellRow:
 
 def older(version: str, than: str) -> bool:
     """True where a version comes before another, number by number."""
-    a, b = ([int(number) for number in re.findall(r"\d+", text)] for text in (version, than))
-    return a < b
+    return version_number(version) < version_number(than)
 
 
 def _combined(factors: Sequence[Factor]) -> Iterator[Cell]:
@@ -394,6 +395,5 @@ def _combined(factors: Sequence[Factor]) -> Iterator[Cell]:
 _NONE = msgspec.structs.asdict(Cell(name=""))
 
 
-def _parts(num_keys: int) -> Mapping[str, int]:
-    """`{keys_2}`, `{keys_8}` ...: the number of keys over so many."""
+def _parts(num_keys: int) -> Mapping[str, int]:  # `{keys_2}`, `{keys_8}` ...: the number of keys over so many
     return {f"keys_{parts}": num_keys // parts for parts in (2, 4, 8, 16, 32, 64)}

@@ -22,7 +22,8 @@ def build_checks(engine: Engine, build: EngineBuild) -> Iterator[Check]:
     """What follows from the way the benchmark client was built."""
     client = engine.about.client
     yield Check(client, Verdict.OK, f"{build.path}, {engine.about.title} {build.version}")
-    own = Setting.DB_BENCH.to(f"<your own release build: {engine.about.release_build}>")
+    setting = Setting.ROCKSDB if build.library else Setting.DB_BENCH
+    own = setting.to(f"<your own release build: {engine.about.release_build}>")
     if build.assertions:
         yield Check(
             f"{client} assertions",

@@ -285,8 +285,9 @@ class Database:
         """The command line of a step or workload on this database. run: further `StepParameters`"""
         parameters = StepParameters(
             self.shape, self.directory, seeds.threads - self._writers(step), seeds.first, self._cache_size,
-            flags=self._flags, known_flags=self._build.flags, **run,
+            flags=self._flags, known_flags=self._build.flags, library=self._build.library, **run,
         )  # fmt: skip
+        self._engine.refuse_lacking(self._build, step)
         return self._engine.command(self._build.path, step, parameters)
 
     def _step(
@@ -306,7 +307,7 @@ class Database:
 
     def _complaints(self, text: str) -> list[str]:
         """Lines in which the client complains; a path that it prints is no complaint, whatever it is called."""
-        paths = "|".join(re.escape(str(path)) for path in (self.directory, self._build.path))
+        paths = "|".join(re.escape(str(path)) for path in (self.directory, self._build.path, self._build.code))
         path = re.compile(rf"(?:{paths})(?![\w-])")
         return [line for line in text.splitlines() if _COMPLAINT.search(path.sub("", line))]
 

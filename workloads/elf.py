@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+import os
 import re
+import struct
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-__all__ = ("asserts", "frame_pointer_share", "symbol_kind")
+__all__ = ("asserts", "exports", "frame_pointer_share", "symbol_kind", "why_not_loadable")
 
 # How a function that keeps a frame pointer begins, after an optional landing pad (endbr64 / bti c).
 _PROLOGUES = {
     "EM_X86_64": (b"\x55\x48\x89\xe5", b"\xf3\x0f\x1e\xfa"),  # push %rbp; mov %rsp,%rbp
     "EM_AARCH64": (b"\xfd\x7b", b"\x5f\x24\x03\xd5"),  # stp x29, x30, [sp, #imm]!
 }
+
+# By what the kernel calls the machine.
+_MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
+
+
+def why_not_loadable(path: Path) -> str:
+    """Why a file is no library of this machine, as the end of a sentence; "" where it is one.
+
+    A loader maps a file that was cut short and dies of the page that is not there.
+    """
+    if not path.is_file():
+        return "is a directory" if path.is_dir() else "does not exist"
+    try:
+        with path.open("rb") as file:
+            return _of_another_kind(ELFFile(file), path.stat().st_size)
+    except (ELFError, struct.error, KeyError, TypeError):
+        return "is no whole ELF file"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _of_another_kind(elf: ELFFile, size: int) -> str:
+    header, machine = elf.header, _MACHINES.get(os.uname().machine, "")
+    if header["e_type"] != "ET_DYN":
+        return "is no shared library"
+    if header["e_machine"] != machine:
+        return f"is a library for {header['e_machine']}; this host is {machine or os.uname().machine}"
+    ends = [segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments()]
+    end = max(*ends, header["e_shoff"] + header["e_shentsize"] * header["e_shnum"])
+    return f"is cut short: {size} bytes of {end}" if end > size else ""
+
+
+def exports(path: Path, prefix: str) -> bool:
+    """Whether a library exports a function whose symbol begins so."""
+    try:
+        with path.open("rb") as file:
+            table = ELFFile(file).get_section_by_name(".dynsym")
+            return isinstance(table, SymbolTableSection) and any(
+                symbol.name.startswith(prefix) and symbol["st_shndx"] != "SHN_UNDEF" for symbol in table.iter_symbols()
+            )
+    except (OSError, ELFError):
+        return False
 
 
 def symbol_kind(path: Path) -> str:

@@ -14,9 +14,9 @@ import inspect
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,37 +24,15 @@ from ground.errors import HostError, MeasurementError, UsageError
 from ground.settings import Setting
 from ground.system.binaries import built_binary
 from ground.text.toml import tomllib
+from workloads.build import EngineBuild
 from workloads.definitions import check_definition
+from workloads.releases import Releases, read_releases
 from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
 
+if TYPE_CHECKING:
+    from workloads.libraries import Library
+
 __all__ = ("OUR_CLIENT", "About", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree")
-
-
-@dataclass(frozen=True)
-class EngineBuild:
-    """A benchmark binary as found.
-
-    version:        the engine's own (`7.8.3`)
-    assertions:     it was built with assertions and says it is slow
-    symbols:        `debug info`, `symbol table` or `exported names only`
-    frame_pointers: share of functions that set one up, 0..1; None where the code could not be read
-    code:           the file that holds the engine's code: the binary, or its shared library
-    warnings:       its own other warnings, word for word
-    flags:          names of the flags it accepts, by its own --help; None where it refuses what it does not know
-    hardware:       what it says of the CPU's help, in its own words
-    left_out:       flags of ours that it does not get, each with why that changes nothing
-    """
-
-    path: Path
-    version: str
-    assertions: bool
-    symbols: str
-    frame_pointers: float | None
-    code: Path
-    warnings: tuple[str, ...]
-    flags: frozenset[str] | None
-    left_out: Mapping[str, str]
-    hardware: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -231,6 +209,7 @@ class Engine(abc.ABC):
                 block_align=bool(data.get("block_align", True)),
                 direct=bool({**self._definitions["common"], **flags}.get(self.about.direct_flag, False)),
                 cached_by_engine=data.get("cache") == "all",
+                compression=str(data.get("compression", "")),
             )
         return found
 
@@ -262,6 +241,7 @@ class Engine(abc.ABC):
         return [
             str(binary),
             *([f"--engine={self.name}"] if self.by_our_client else []),
+            *([f"--library={parameters.library}"] if parameters.library else []),
             f"--benchmarks={definition['benchmarks']}",
             *(f"--{name}={_flag_value(value, values)}" for name, value in flags.items()),
         ]
@@ -275,6 +255,29 @@ class Engine(abc.ABC):
                 mend=f"{Setting.DB_BENCH.to('<a version that has it>')}, or take it out of "
                 f"{shlex.quote(str(self.file('engine.toml')))}, or list it there as [optional]",
             )
+
+    def refuse_lacking(self, build: EngineBuild, step: str) -> None:
+        """UsageError where a step needs a function that the build does not have."""
+        for benchmark in self.step(step).benchmarks.split(","):
+            for lacking, since in build.lacks.items():
+                if benchmark.startswith(lacking):
+                    raise UsageError(
+                        f"{self.about.title} {build.version} has no MultiGet in its C interface, which {step} needs: "
+                        f"it came with {since}",
+                        means="nothing was started",
+                        mend=f"{Setting.ROCKSDB.to(f'<{since} or newer>')}, or another {Setting.WORKLOAD}",
+                    )
+
+    def releases(self) -> Releases:
+        """Those that can be had without a build; UsageError where there are none of this engine."""
+        found = read_releases(self.file("releases.toml"))
+        if found is None:
+            raise UsageError(
+                f"{Setting.ROCKSDB} names a library of another engine than {Setting.ENGINE.to(self.name)}",
+                means="nothing was started",
+                mend=f"leave {Setting.ROCKSDB} or {Setting.ENGINE} out",
+            )
+        return found
 
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
         """What {name} in a flag of `engine.toml` stands for."""
@@ -302,6 +305,10 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def inspect(self, binary: Path) -> EngineBuild:
         """Runs a one-operation job and reads the ELF files. HostError when it does not run at all."""
+
+    def inspect_library(self, binary: Path, library: Library) -> EngineBuild:
+        """The same of our client with a library that it is told to open."""
+        raise UsageError(f"{library.path}: {binary.name} opens no library of {self.about.title}")
 
     @abc.abstractmethod
     def parse_tree(self, log: str) -> Tree:

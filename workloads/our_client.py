@@ -8,36 +8,56 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ground.errors import HostError
+from ground.errors import EXIT_USAGE, HostError, IoflameError, UsageError
 from ground.results.checks import Check, Verdict
 from ground.settings import Setting
 from ground.system.binaries import built_binary
-from ground.system.process import capture
+from ground.system.process import Output, capture
 from ground.system.scratch import scratch_directory
 from workloads.elf import asserts, frame_pointer_share, symbol_kind
 from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
+from workloads.libraries import Library
 
 __all__ = ("client_checks", "inspected", "lines_of", "result_of", "totals_of")
 
 # What it drives to see what it costs itself.
 _NO_ENGINE = "nothing"
+# Before its words on what failed.
+_PREFIX = "ioflame-client: error: "
 
 
-def inspected(engine: Engine, binary: Path, functions: str = "") -> EngineBuild:
+def inspected(
+    engine: Engine, binary: Path, functions: str = "", library: Library | None = None,
+    hardware: Callable[[str], Mapping[str, str]] = lambda _: {},
+) -> EngineBuild:  # fmt: skip
     """What the client says of an engine, by a database of one key. HostError, with its words, where it does not run.
 
     functions: how the engine's symbols begin, where its code is part of the client
+    library:   that has the engine's code; UsageError where it has not
+    hardware:  what the engine's own log says of the CPU's help
     """
     fill = engine.step("load").benchmarks.partition(",")[0]
     with scratch_directory() as scratch:
-        argv = [str(binary), f"--engine={engine.name}", f"--benchmarks={fill}", "--num=1", f"--db={scratch}/db"]
+        opened = [f"--library={library.path}"] if library else []
+        argv = [
+            str(binary),
+            f"--engine={engine.name}",
+            *opened,
+            f"--benchmarks={fill}",
+            "--num=1",
+            f"--db={scratch}/db",
+        ]
         done = capture(argv, timeout=60)
+        own_log = scratch / "db" / engine.own_log
+        said = hardware(own_log.read_text(encoding="utf-8", errors="replace")) if own_log.is_file() else {}
     about = next(iter(lines_of(done.text, "about")), None)
     if done.returncode != 0 or about is None:
+        if library is not None:
+            raise _not_opened(engine, library, done)
         words, _, mend = done.errors.strip().partition("\n  fix: ")
         raise HostError(
             f"{binary} does not run {engine.about.title}: {words or f'exit code {done.returncode}, without a word'}",
@@ -55,6 +75,22 @@ def inspected(engine: Engine, binary: Path, functions: str = "") -> EngineBuild:
         warnings=(),
         flags=None,
         left_out={},
+        hardware=said,
+        library=library.path if library else None,
+        released=library.facts if library else {},
+    )
+
+
+def _not_opened(engine: Engine, library: Library, done: Output) -> IoflameError:
+    """Why a library does not run, in the client's words: it is another's, or this host cannot load it."""
+    text = done.errors.strip().removeprefix(_PREFIX)
+    what, _, rest = text.partition("\n  meaning: ")
+    means, _, mend = rest.partition("\n  fix: ")
+    kind = UsageError if done.returncode == EXIT_USAGE else HostError
+    return kind(
+        what.replace("--library=", "") or f"{library.path}: the client ended with exit code {done.returncode}",
+        means=means or f"it does not run as {engine.about.title}",
+        mend=mend.replace("--library", str(Setting.ROCKSDB)) or shlex.join(done.argv),
     )
 
 

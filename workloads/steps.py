@@ -97,6 +97,7 @@ class Configuration:
     block_align:   blocks are aligned to their size on disk
     direct:        reads bypass the page cache
     cached_by_engine: the block cache is to hold all data
+    compression:   of its database; "" for the usual
     """
 
     name: str
@@ -105,6 +106,7 @@ class Configuration:
     block_align: bool
     direct: bool
     cached_by_engine: bool
+    compression: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class StepParameters:
 
     known_flags: what the client accepts; None where it was not asked
     cache_type: of the block cache, as the engine calls it; "" for the default
+    library: with the engine's code, that our client is told to open
     """
 
     shape: DatabaseShape
@@ -125,3 +128,4 @@ class StepParameters:
     flags: Mapping[str, object] = field(default_factory=dict)
     known_flags: frozenset[str] | None = None
     cache_type: str = ""
+    library: Path | None = None

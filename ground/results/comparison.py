@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ground.results.compilers import compilers_apart
 from ground.results.files import Files
 from ground.results.record import Window
 from ground.results.resumable import ResumableRun
@@ -218,6 +219,16 @@ class Comparison:
             for name, values in self.differing.items()
             if not (of_build(name, values) if self.factor.is_build else name.startswith(_OF_A_SETTING))
         }
+
+    @property
+    def compilers(self) -> str:
+        """A sentence where versions are compared that different compilers built; else ""."""
+        if not self.factor.is_build:
+            return ""
+        identities = {arm.name: arm.identity for arm in self.arms if not arm.twin_of}
+        return compilers_apart(
+            {name: (one.get("engine", ""), one.get("engine_compiler", "")) for name, one in identities.items()}
+        )
 
     def arm(self, name: str) -> Arm:
         """KeyError where there is none of that name."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Window
-from ground.results.roles import query_role
+from ground.results.roles import OTHER, READER, WRITER, query_role
 
 __all__ = (
     "COMPARED",
@@ -105,6 +105,10 @@ METRICS: Mapping[str, Metric] = {
             "usPer + syPer, us per query; by the scheduler's clock; where something writes: of the query threads",
             "cpu_us", "queries", "us", headline=True, first=True, title="CPU of a query",
         ),
+        Metric(
+            "bgPer", "CPU of flushes and compactions, us per query; where something writes", "background_us", "queries",
+            "us", absent="nothing was flushed or compacted in it",
+        ),
         Metric("usPerRead", "user CPU, us per storage read", "user_us", "reads", "us"),
         Metric("syPerRead", "system CPU, us per storage read", "system_us", "reads", "us"),
         Metric(
@@ -147,7 +151,7 @@ WINDOW_COLUMNS_UNCOUNTED = ("cores", "iops", "io.lat", "cpuPerRead")
 # What a comparison looks at, in its order.
 COMPARED: Mapping[str, Metric] = {
     name: METRICS[name]
-    for name in ("qps", "qps.adj", "rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "readsPerQuery")
+    for name in ("qps", "qps.adj", "rx.lat", "engine.lat", "cpuPer", "usPer", "syPer", "bgPer", "readsPerQuery")
 }
 # The user's question and the engine's: a comparison is done when both are decided.
 DECIDING = ("qps", "cpuPer")
@@ -177,6 +181,10 @@ def query_cpu(counters: Counters) -> Counters | RoleCounters:
     return counters.roles[query_role(counters.roles)] if counters.roles else counters
 
 
+def _background_ns(counters: Counters) -> int:
+    return sum(own.cpu_ns for role, own in counters.roles.items() if role not in (READER, WRITER, OTHER))
+
+
 def sums_of(windows: Iterable[Window], threads: int) -> dict[str, float]:
     """What windows add up to: seconds, counts, and times in the unit that a sum's name ends in."""
     windows = list(windows)
@@ -195,6 +203,7 @@ def sums_of(windows: Iterable[Window], threads: int) -> dict[str, float]:
         "cpu_us": total(lambda of: query_cpu(of).cpu_ns) / 1e3,
         "user_us": total(lambda of: query_cpu(of).user_ns) / 1e3,
         "system_us": total(lambda of: query_cpu(of).system_ns) / 1e3,
+        "background_us": total(_background_ns) / 1e3,
         "cpu_seconds": total(lambda of: of.cpu_ns) / 1e9,
         "switches": total(lambda of: of.voluntary_switches + of.involuntary_switches),
         "steal_percent_seconds": total(lambda of: of.steal_ns) / 1e7,
@@ -224,7 +233,10 @@ def window_metrics(windows: Iterable[Window], threads: int) -> dict[str, float]:
     return {
         name: ratio_of(name, sums)
         for name, one in METRICS.items()
-        if one.part and name != "cores" and not (few and one.per == "reads")
+        if one.part
+        and name != "cores"
+        and not (few and one.per == "reads")
+        and not (name == "bgPer" and not sums["background_us"])
     }
 
 

@@ -16,7 +16,8 @@ __all__ = ("barriers", "differences")
 _MUST_AGREE = ("workload", "engine", "threads")
 _SETTING = "setting "
 _NO_SETTING = (
-    "--seed", "--db", "--wal_dir", "--report_file", "--duration", "--pid", "--output", "--stats", "--samples",
+    "--seed", "--db", "--wal_dir", "--library", "--report_file", "--duration", "--pid", "--output", "--stats",
+    "--samples",
 )  # fmt: skip
 _OWN = ("directory", "out", "quiet")  # where a run was kept says nothing about it
 # Paths of the client: beside its SHA-256 they say nothing about it either.

@@ -12,6 +12,7 @@ from ground.settings import Setting
 from ground.system.cpus import check_cpus
 from ground.text.units import parse_bytes, parse_count
 from ioflame.measure.options import ProfileOptions
+from workloads.engine import OUR_CLIENT
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (
@@ -45,6 +46,14 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         help="how the database reads (CONFIG; default: the engine's first: iodir; `ioflame list`)",
     )
     add("--db-bench", metavar="PATH", help="any build of db_bench (DB_BENCH; default: the one on PATH)")
+    add(
+        "--rocksdb",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="a release (10.4.2), a librocksdb.so or a .jar, or NAME= before it, instead of a db_bench; "
+        "several to compare, A..B for a range (ROCKSDB; `ioflame rocksdb list`)",
+    )
     add("--db-dir", metavar="DIR", help="the database's directory (DB_DIR; default: db/<engine>-<keys>)")
     add("--threads", default="1", metavar="N", help="reading threads (THREADS; default: 1)")
     add("--cpus", metavar="LIST", help="hold the workload on these, e.g. 0-3,8 (CPUS; default: the scheduler's choice)")
@@ -93,7 +102,9 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
 
 def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
     """The checked options. UsageError for a value that makes no sense."""
-    engine = engine_named(arguments.engine, client=arguments.client)
+    library = ",".join(arguments.rocksdb) or None
+    client = _client_of_library(arguments) if library else arguments.client
+    engine = engine_named(arguments.engine, client=client)
     cache_types = engine.about.cache_types
     return ProfileOptions(
         workload=arguments.workload or next(iter(engine.workloads())),
@@ -116,9 +127,23 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         allow_host_changes=arguments.allow_host_changes,
         collect=collectors(arguments.collect),
         cpus=check_cpus(arguments.cpus) if arguments.cpus else None,
-        client=arguments.client or None,
+        client=client or None,
+        library=library,
         ladder_sample=number(Setting.LADDER_SAMPLE, arguments.ladder_sample, int, 1, 1_000_000),
     )
+
+
+def _client_of_library(arguments: argparse.Namespace) -> str:
+    """The client that opens a library. UsageError where another client was asked for."""
+    engine_named(arguments.engine).releases()
+    if arguments.db_bench or arguments.client not in (None, "", OUR_CLIENT):
+        other = Setting.DB_BENCH.to(arguments.db_bench) if arguments.db_bench else Setting.CLIENT.to(arguments.client)
+        raise UsageError(
+            f"{Setting.ROCKSDB.to(','.join(arguments.rocksdb))} is opened by our own client; {other} is another one",
+            means="nothing was started",
+            mend=f"leave one of {Setting.ROCKSDB}, {Setting.DB_BENCH} and {Setting.CLIENT} out",
+        )
+    return OUR_CLIENT
 
 
 def number(name: Setting | str, text: str, parse: Callable[[str], int], least: int, most: int) -> int:

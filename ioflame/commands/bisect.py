@@ -16,6 +16,7 @@ from pathlib import Path
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.bisect import BisectRecord, BisectRun
 from ground.results.comparison import BUILD
+from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path
 from ioflame import __version__
@@ -25,12 +26,15 @@ from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
 from ioflame.measure.bisect.compared import Compared, check_symptom
 from ioflame.measure.bisect.conduct import search
 from ioflame.measure.compare.options import AskedArm, CompareOptions
+from workloads.libraries import asked_libraries
+from workloads.registry import engine_named
 
 __all__ = ("add_parser", "run")
 
 _EXAMPLES = """examples:
   ioflame bisect --repo ~/rocksdb --good v10.5.5 --bad v10.6.2 \\
       --build 'make -j2 DEBUG_LEVEL=0 db_bench' --binary db_bench --workload fillseq
+  ioflame bisect --rocksdb 9.10.0..10.10.1 --symptom cpuPer  releases, without a build
   ioflame bisect --arms list.txt --symptom category:LRU      NAME=BIN a line, the good end first
 """
 
@@ -93,16 +97,17 @@ def _record(arguments: argparse.Namespace) -> BisectRecord:
     """UsageError for what makes no sense."""
     symptom = check_symptom(arguments.symptom)
     of_git = [arguments.repo, arguments.good, arguments.bad, arguments.build, arguments.binary]
-    if bool(arguments.arms) == any(of_git) or (not arguments.arms and not all(of_git)):
+    given = bool(arguments.arms) + bool(arguments.rocksdb) + any(of_git)
+    if given != 1 or (any(of_git) and not all(of_git)):
         raise UsageError(
-            "bisect needs --repo, --good, --bad, --build and --binary, or --arms",
+            f"bisect needs --repo, --good, --bad, --build and --binary, or --arms, or a range of {Setting.ROCKSDB}",
             means="nothing was started",
             mend="ioflame bisect --help",
         )
     created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     options = {"workload": str(arguments.workload), "config": str(arguments.config), "threads": arguments.threads}
-    if arguments.arms:
-        names, binaries = listed_arms(arguments.arms)
+    if arguments.arms or arguments.rocksdb:
+        names, binaries = listed_arms(arguments.arms) if arguments.arms else _releases(arguments)
         record = BisectRecord(__version__, created, symptom, names, binaries, options=options)
         record.binaries = {str(place): binary for place, binary in enumerate(binaries)}
         return record
@@ -111,6 +116,18 @@ def _record(arguments: argparse.Namespace) -> BisectRecord:
     return BisectRecord(
         __version__, created, symptom, names, titles, str(repository), arguments.build, arguments.binary, options
     )
+
+
+def _releases(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Names and releases, the good end first."""
+    found = asked_libraries(engine_named(arguments.engine).releases(), arguments.rocksdb)
+    if len(found) < 2:
+        raise UsageError(
+            f"{Setting.ROCKSDB.to(found[0].what)} is one release",
+            means="a search is between two or more",
+            mend=Setting.ROCKSDB.to(f"{shlex.quote(found[0].what)}..<a later one>"),
+        )
+    return [one.name for one in found], [one.what for one in found]
 
 
 def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
@@ -130,7 +147,11 @@ def _resumed(directory: Path, now: BisectRecord) -> BisectRun:
 def _asked(arguments: argparse.Namespace) -> Callable[[str, Path], AskedArm]:
     def arm(name: str, binary: Path) -> AskedArm:
         one = copy.copy(arguments)
-        vars(one).update(db_bench=str(binary), collect=arguments.collect or "perf")
+        vars(one).update(collect=arguments.collect or "perf")
+        if arguments.rocksdb:
+            one.rocksdb = [str(binary)]
+        else:
+            one.db_bench = str(binary)
         return AskedArm(name, str(binary), profile_options(one))
 
     return arm

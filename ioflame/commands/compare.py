@@ -1,8 +1,9 @@
 """`ioflame compare`: is B slower than A, by how much, and is it real? Arms are run in turns, block by block.
 
-An arm is a client (`--arm NAME=BIN`, with variables of its own before it: `--arm 'slow=LD_PRELOAD=/x.so db_bench'`),
-or a value of one setting (`--factor cache_type=lru_cache,hyper_clock_cache`). The first is the base. Everything else is
-alike; what is not is printed, and bars the verdict.
+An arm is a release or a library (`--rocksdb 9.10.0,10.4.2`), a client (`--arm NAME=BIN`, with variables of its own
+before it: `--arm 'slow=LD_PRELOAD=/x.so db_bench'`), or a value of one setting (`--factor
+cache_type=lru_cache,hyper_clock_cache`). The first is the base. Everything else is alike; what is not is printed, and
+bars the verdict.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -38,6 +40,9 @@ from ioflame.stages.comparison import plans_of, verdicts_of
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.relative import render_agreement, render_relative
+from workloads.libraries import asked_libraries, names_a_library
+from workloads.registry import engine_named
+from workloads.releases import read_releases
 
 __all__ = ("add_parser", "run")
 
@@ -49,6 +54,7 @@ _OPTIONS = ("threads", "cpus", "cache_size", "cache_type", "config")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _EXAMPLES = """examples:
   ioflame compare --arm 10.5=/b/10.5/db_bench --arm 10.6=/b/10.6/db_bench --time 40m
+  ioflame compare --rocksdb 9.10.0,10.4.2       two releases, without a build
   ioflame compare --factor cache_type=lru_cache,hyper_clock_cache --config byrx --threads 8
   ioflame compare --null db_bench               the same client twice: what can this host see?
   ioflame compare --plan --arm ...              what it will take; starts nothing
@@ -65,9 +71,15 @@ def add_parser(commands: Commands) -> None:
     )
     add = parser.add_argument
     add("directories", type=Path, nargs="*", metavar="DIR", help="finished comparisons, or runs, beside each other")
-    add("--arm", action="append", default=[], metavar="NAME=BIN", help="an arm; two or more, the base first (A, B)")
+    add(
+        "--arm",
+        action="append",
+        default=[],
+        metavar="NAME=BIN",
+        help="an arm, a client or a release; two or more, the base first (A, B)",
+    )
     add("--factor", metavar="SETTING=A,B", help=f"arms by a setting: {', '.join(_OPTIONS)}, or a flag of the client")
-    add("--null", metavar="BIN", help="the same client twice")
+    add("--null", metavar="BIN", help="the same client, or the same release, twice")
     add("--delta", default="2%", metavar="PART", help="the smallest difference that matters (DELTA; default: 2%%)")
     add("--time", metavar="TIME", help="as long as it may take, e.g. 40m (TIME; default: until decided)")
     add("--sessions", default="16", metavar="N", help="at most (SESSIONS; default: 16)")
@@ -175,13 +187,17 @@ def _print(going: ComparisonRun, arguments: argparse.Namespace) -> int:
 
 def _options(arguments: argparse.Namespace) -> CompareOptions:
     """The checked options. UsageError for what makes no sense."""
-    if (bool(arguments.arm), bool(arguments.factor), bool(arguments.null)).count(True) != 1:
+    releases = _releases_as_arms(arguments)
+    if (bool(arguments.arm), bool(arguments.factor), bool(arguments.null), bool(releases)).count(True) != 1:
         raise UsageError(
-            "a comparison is of --arm NAME=BIN, twice or more, or of --factor SETTING=A,B, or of --null BIN",
+            "a comparison is of --arm NAME=BIN, twice or more, of several releases, of --factor SETTING=A,B, or of "
+            "--null BIN",
             means="nothing was started",
-            mend="ioflame compare --arm old=<a client> --arm new=<another>",
+            mend=f"ioflame compare --arm old=<a client> --arm new=<another>, or {Setting.ROCKSDB.to('9.10.0,10.4.2')}",
         )
-    if arguments.null:
+    if releases:
+        factor, asked = BUILD, releases
+    elif arguments.null:
         factor, asked = NOTHING, [_null(arguments, name) for name in ("A", "B")]
     elif arguments.factor:
         factor, asked = _factor(arguments)
@@ -208,8 +224,26 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
     )
 
 
+def _releases_as_arms(arguments: argparse.Namespace) -> list[AskedArm]:
+    """Several releases or libraries, each an arm; nothing where one is meant for all arms, or none."""
+    if not arguments.rocksdb:
+        return []
+    found = asked_libraries(engine_named(arguments.engine).releases(), arguments.rocksdb)
+    if len(found) == 1 and arguments.factor:
+        return []
+    return [AskedArm(one.name, one.what, profile_options(_with(arguments, rocksdb=[one.what]))) for one in found]
+
+
 def _null(arguments: argparse.Namespace, name: str) -> AskedArm:
-    return AskedArm(name, arguments.null, profile_options(_with(arguments, db_bench=arguments.null)))
+    return AskedArm(name, arguments.null, profile_options(_with_client(arguments, arguments.null)))
+
+
+def _with_client(arguments: argparse.Namespace, text: str) -> argparse.Namespace:
+    """The options of an arm whose build is `text`: a release or a library, which our client opens, or a client."""
+    listed = read_releases(engine_named(arguments.engine).file("releases.toml"))
+    if listed is not None and not Path(text).is_dir() and names_a_library(listed, text):
+        return _with(arguments, rocksdb=[text])
+    return _with(arguments, db_bench=text)
 
 
 def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
@@ -228,7 +262,7 @@ def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
             mend="--arm NAME=<a client>, or --arm 'NAME=VARIABLE=VALUE <a client>'",
         )
     environment = dict(word.split("=", 1) for word in variables)
-    return AskedArm(name, command, profile_options(_with(arguments, db_bench=words[-1])), environment)
+    return AskedArm(name, command, profile_options(_with_client(arguments, words[-1])), environment)
 
 
 def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
@@ -250,7 +284,7 @@ def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
     return setting, asked
 
 
-def _with(arguments: argparse.Namespace, **changed: str) -> argparse.Namespace:
+def _with(arguments: argparse.Namespace, **changed: Any) -> argparse.Namespace:
     """The options of one arm. What watches costs a window an arm and session: perf alone, where nothing is said."""
     one = copy.copy(arguments)
     vars(one).update({"collect": arguments.collect or "perf", **changed})

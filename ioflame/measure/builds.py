@@ -1,27 +1,61 @@
-"""The builds that DB_BENCH names: one, or several by commas, each with a name of its own."""
+"""The build that is asked for: a client that DB_BENCH names, or a library that ROCKSDB names; or several, by commas."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import UsageError
 from ground.settings import Setting
+from ground.text.progress import Reporter
+from ioflame.measure.options import ProfileOptions
 from workloads.engine import Engine, EngineBuild
+from workloads.libraries import asked_libraries, found_library
+from workloads.steps import DatabaseShape
 
-__all__ = ("named_builds",)
+__all__ = ("build_of", "named_builds", "readable_by_all")
 
 _NAMED = re.compile(r"([\w.+-]{1,40})=(.+)", re.DOTALL)
 
 
-def named_builds(engine: Engine, asked: str | None) -> dict[str, EngineBuild]:
+def build_of(engine: Engine, options: ProfileOptions, reporter: Reporter | None = None) -> EngineBuild:
+    """The one build of a profile or an arm; a release that is not here yet is fetched, which a line tells."""
+    if options.library is None:
+        return engine.inspect(engine.find_binary(options.db_bench))
+    asked = asked_libraries(engine.releases(), [options.library])
+    if len(asked) > 1:
+        raise UsageError(
+            f"{Setting.ROCKSDB.to(options.library)}: {len(asked)} libraries; one is run here",
+            means="nothing was started",
+            mend=f"{Setting.ROCKSDB.to(shlex.quote(asked[0].what))}, or several: ioflame compare",
+        )
+    return _of_library(engine, asked[0].what, reporter)
+
+
+def _of_library(engine: Engine, what: str, reporter: Reporter | None) -> EngineBuild:
+    library = found_library(engine.releases(), what, reporter or Reporter.on_terminal())
+    return engine.inspect_library(engine.find_binary(None), library)
+
+
+def named_builds(engine: Engine, options: ProfileOptions, reporter: Reporter | None = None) -> dict[str, EngineBuild]:
     """By name, the base first: `NAME=PATH,NAME=PATH`; without a name it is the engine's version.
 
     One alone is called "": there is nothing to tell it from. One build may stand under two names: what
     differs then is noise. UsageError where two have one name.
     """
-    if asked is None:
-        return {"": engine.inspect(engine.find_binary(None))}
+    if options.library is not None:
+        libraries = asked_libraries(engine.releases(), [options.library])
+        found = {one.name: _of_library(engine, one.what, reporter) for one in libraries}
+    elif options.db_bench is None:
+        found = {"": engine.inspect(engine.find_binary(None))}
+    else:
+        found = _of_clients(engine, options.db_bench)
+    return found if len(found) > 1 else {"": next(iter(found.values()))}
+
+
+def _of_clients(engine: Engine, asked: str) -> dict[str, EngineBuild]:
     found: dict[str, EngineBuild] = {}
     for text in asked.split(",") if not Path(asked).exists() else [asked]:
         match = _NAMED.fullmatch(text) if not Path(text).exists() else None
@@ -34,4 +68,9 @@ def named_builds(engine: Engine, asked: str | None) -> dict[str, EngineBuild]:
                 mend=Setting.DB_BENCH.to("gcc=<path>,clang=<path>   (names of your choice, the base first)"),
             )
         found[name] = build
-    return found if len(found) > 1 else {"": build}
+    return found
+
+
+def readable_by_all(engine: Engine, options: ProfileOptions, shape: DatabaseShape) -> DatabaseShape:
+    """The shape of a database that every release can read, where a library is asked for."""
+    return shape if options.library is None else replace(shape, tree={**engine.releases().tree, **shape.tree})

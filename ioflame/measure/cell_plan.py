@@ -22,7 +22,7 @@ from ground.system.process import tool_path
 from ground.text.progress import Reporter
 from ground.text.units import format_bytes
 from ioflame.analysis.cells import PROOFS
-from ioflame.measure.builds import named_builds
+from ioflame.measure.builds import named_builds, readable_by_all
 from ioflame.measure.cell_engines import build_facts, driver, own_engines
 from ioflame.measure.estimate import plan_lines
 from ioflame.measure.job import Job, Planned, cache_of, planned, resolve
@@ -32,6 +32,7 @@ from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
 from workloads.engine import Engine, EngineBuild
 from workloads.experiment import read_cells
+from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 from workloads.scales import Scale, Sizing
 from workloads.steps import Configuration
@@ -107,7 +108,7 @@ class CellsJob:
         return own or cell.threads or self.options.threads
 
     def estimate(self, done: Container[tuple[str, int]] = ()) -> Iterator[str]:
-        """What it takes, but for the runs of cells that are done; of one whose file says nothing of that."""
+        """What it takes, but for the runs of cells that are done."""
         steps = [
             ("baseline" if step == BASELINE else "measure" if step in self.engine.workloads() else "prepare", step)
             for run in self.plan() if (run.cell.name, run.turn) not in done
@@ -159,6 +160,9 @@ def resolve_cells(
         _refuse_what_cells_have(options)
     else:
         options = _with_perf(options)
+        if options.library is not None:
+            # One tree is grown for all, by the first.
+            options = replace(options, library=asked_libraries(engine.releases(), [options.library])[0].what)
         plan = resolve(options, reporter, cells.name, engine) if reporter else planned(options, cells.name, engine)
         cells, place = _as_profile(cells, plan).of_users(users), plan.db_dir
         notes = [f"{plan.configuration.name}: {plan.configuration.about}", *plan.sizing.notes]
@@ -168,13 +172,14 @@ def resolve_cells(
             mend=Setting.SCALE.to("|".join(cells.scale)),
         )  # fmt: skip
     scale = cells.scale[options.scale]
+    _refuse_library(cells, options)
     own = own_engines(name, cells, options)
     if cells.engines:
         builds = {cell.engine: own[driver(cell)][1] for cell in cells.cells}
         cells = cells.at(options.scale)
         engine = own[driver(cells.cells[0])][0]
     else:
-        builds = named_builds(engine, options.db_bench)
+        builds = named_builds(engine, options, reporter)
         cells = cells.at(options.scale).of_builds(list(builds))
     if cells.layout.database == "grown" and len(builds) > 1:
         raise UsageError(f"{cells.name} has one tree, which one build makes", mend=Setting.DB_BENCH.to("<one client>"))
@@ -190,6 +195,16 @@ def resolve_cells(
         for step in commanded(job, run.cell) if not job.without(run.cell) else ():
             _command(job, run, place, step)
     return job
+
+
+def _refuse_library(cells: Cells, options: ProfileOptions) -> None:
+    """UsageError where cells name the engines or clients that they are run with."""
+    if options.library is not None and any(any(driver(cell)) for cell in cells.cells):
+        raise UsageError(
+            f"{Setting.ROCKSDB.to(options.library)} has no effect on {cells.name}, whose cells name their own clients",
+            means="nothing was started",
+            mend=f"leave {Setting.ROCKSDB} out, or another experiment of `ioflame list`",
+        )
 
 
 def commanded(job: CellsJob, cell: Cell) -> list[str]:
@@ -262,7 +277,8 @@ def check_host(job: CellsJob) -> None:
 
 def database_of(job: CellsJob, run: CellRun, directory: Path, step: str = "") -> Database:
     """The database of a cell, as a step of it is run on it."""
-    shape, configuration = job.cells.shape(run.cell, job.num_keys), _configuration(job, run.cell, step)
+    shape = readable_by_all(job.engine, job.options, job.cells.shape(run.cell, job.num_keys))
+    configuration = _configuration(job, run.cell, step)
     cache = _cache(job, run.cell, configuration)
     return Database(job.engine_of(run.cell), job.build_of(run.cell), directory, shape, cache, configuration.flags)
 
@@ -298,6 +314,11 @@ def loads(engine: Engine, step: str) -> bool:
     return step == "load" or engine.step(step).creates
 
 
+def _library(build: EngineBuild) -> str | None:
+    """As a run records what it was asked for."""
+    return None if build.library is None else build.released.get("engine_release", str(build.library))
+
+
 def commands_of(job: CellsJob) -> list[tuple[str, str, list[str]]]:
     """Cell, step and command line of the first round."""
     return [
@@ -318,7 +339,7 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
         job.options, engine=engine.name, client=run.cell.client or job.options.client, workload=step,
         threads=job.threads(run.cell, step), db_dir=database.directory, num_keys=shape.num_keys,
         cache_size=cache, memory_limit=scale.memory_limit if run.cell.limited else None,
-        db_bench=str(job.build_of(run.cell).path),
+        db_bench=str(job.build_of(run.cell).path), library=_library(job.build_of(run.cell)),
     )  # fmt: skip
     sized = Scale(options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, scale.collect)
     return Job(

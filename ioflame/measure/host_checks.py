@@ -11,6 +11,7 @@ from collectors.perf import Plan, plan_recording
 from ebpf.checks import ebpf_checks
 from ground.errors import HostError
 from ground.results.checks import Check, Verdict
+from ioflame.measure.builds import build_of
 from ioflame.measure.options import ProfileOptions
 from workloads.checks import build_checks, disk_checks, existing
 from workloads.engine import Engine, EngineBuild
@@ -45,7 +46,7 @@ def doctor_checks(options: ProfileOptions) -> list[Check]:
     checks.append(libc_names_check(own_libc()))
     checks += _place_checks(options.db_dir or Path("db").absolute())
     try:
-        checks += build_checks(engine, engine.inspect(engine.find_binary(options.db_bench)))
+        checks += build_checks(engine, build_of(engine, options))
     except HostError as error:
         checks.append(Check(engine.about.client, Verdict.BLOCKED, error.what, error.means, error.mend))
     checks += client_checks(engine_named(name) for name in engine_names())

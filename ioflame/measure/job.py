@@ -29,6 +29,7 @@ from ground.text.units import format_bytes, format_count
 from ioflame import __version__
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Watched
+from ioflame.measure.builds import build_of, readable_by_all
 from ioflame.measure.host_checks import profile_checks
 from ioflame.measure.options import ProfileOptions
 from workloads.artifact import artifact_facts
@@ -139,7 +140,9 @@ class Job(Planned):
     plan: Plan
 
 
-def planned(options: ProfileOptions, purpose: str = "", engine: Engine | None = None) -> Planned:
+def planned(
+    options: ProfileOptions, purpose: str = "", engine: Engine | None = None, reporter: Reporter | None = None
+) -> Planned:
     """What was asked, on this host's disk and with its client, whether or not the host can measure it.
 
     purpose: part of the default database's name; engine: one with steps of the user's own
@@ -166,7 +169,8 @@ def planned(options: ProfileOptions, purpose: str = "", engine: Engine | None = 
             mend=Setting.CONFIG.to("|".join(engine.configurations())),
         )
     configuration = engine.configurations()[options.configuration]
-    build = engine.inspect(engine.find_binary(options.db_bench))
+    build = build_of(engine, options, reporter)
+    engine.refuse_lacking(build, options.workload)
     db_dir, sizing = place(options, engine, configuration, scale, purpose)
     return Planned(options, engine, build, scale, sizing, db_dir, configuration)
 
@@ -175,8 +179,8 @@ def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engi
     """The job, on a host that can measure it; before anything is started or written."""
     check_writable(options.out)
     stackfold_binary()
+    what = planned(options, purpose, engine, reporter)
     with reporter.stage("check the host", 3):
-        what = planned(options, purpose, engine)
         if options.memory_limit is not None:
             with limited_memory(options.memory_limit):
                 pass
@@ -204,7 +208,9 @@ def place(
 
     def directory(keys: int) -> Path:
         layout = "" if configuration.block_align else "noalign"
-        names = (options.engine, str(keys), layout, purpose or own)
+        # Its tables are of a format that every release reads.
+        read_by = "releases" if options.library is not None else ""
+        names = (options.engine, str(keys), layout, read_by, configuration.compression, purpose or own)
         return options.db_dir or Path("db").absolute() / "-".join(filter(None, names))
 
     db_dir = directory(options.num_keys or scale.num_keys)
@@ -218,6 +224,8 @@ def place(
         block_align=configuration.block_align,
         cache_to_data=_cache_to_data(engine, configuration),
     )
+    shape = readable_by_all(engine, options, sizing.shape)
+    sizing = replace(sizing, shape=replace(shape, compression=configuration.compression or shape.compression))
     db_dir = directory(sizing.shape.num_keys)
     device_of(existing(db_dir))
     _check_memory_limit(options.memory_limit, sizing)

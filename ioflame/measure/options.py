@@ -16,6 +16,7 @@ class ProfileOptions:
     collect: what watches, each in a window of its own; ladder_sample: the latency ladder follows one query in so many
     memory_limit: bytes of the workload and of the page cache that it fills; None: without one
     client: that drives the engine; None for its default
+    library: with the engine's code, that our client opens: a release or a path, of an experiment several by commas
     cpus: those the workload is held on, as taskset takes them; None: the scheduler's choice
     """
 
@@ -39,6 +40,7 @@ class ProfileOptions:
     cache_type: str = ""
     ladder_sample: int = 8
     client: str | None = None
+    library: str | None = None
     cpus: str | None = None
     memory_limit: int | None = None
 

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ground.results.cells import CellOutcome, CellsRun
+from ground.results.cells import CellOutcome, CellsRecord, CellsRun
+from ground.results.compilers import compilers_apart
 from ground.results.files import Files
 from ground.settings import Setting
 from ground.system.atomic_files import write_whole
 from ioflame.analysis.cell_draws import CellRuns
 from ioflame.present.cell_builds import breakdowns_of, compared_builds
 from ioflame.present.cell_seconds import database_facts, report_tsv, tables_of
+from ioflame.present.published_curve import beside_published
 from ioflame.stages.cell_runs import measured_cells, seconds_of_cells
 from ioflame.stages.cell_table import Drawn, headings_of, judged, values_of
 from viz.breakdowns import Breakdown
@@ -91,12 +93,12 @@ def cells_view(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] |
         spread=by.spread,
         charted=[c.name for c in cells.columns if c.name in looked_at or c.chart or not cells.holds],
         relative=compared.tables,
-        breakdowns=by.breakdowns,
+        breakdowns=[*beside_published(cells.curve, compared.tables, _versions(record)), *by.breakdowns],
         report_tsv=by.report_tsv,
         runs=list(_made(cells, going)),
         builds=compared.facts,
         failed=[*failed, *(f"{run.cell}, run {run.turn}: {words}" for run in record.runs for words in run.amiss)],
-        notes=compared.barred,
+        notes=[*compared.barred, *_compilers(record)],
         cannot=cells.cannot,
     )
 
@@ -123,6 +125,19 @@ def cells_text(view: ExperimentView, going: CellsRun, width: int | None) -> str:
         tables = render_relative_tsv(*(table for _, table in view.relative))
         write_whole(directory / "relative.tsv", tables.encode("utf-8", "replace"))
     return text(width)
+
+
+def _versions(record: CellsRecord) -> dict[str, str]:
+    return {name: facts.get("version", name) for name, facts in record.builds.items()}
+
+
+def _compilers(record: CellsRecord) -> Iterator[str]:
+    """The builds' compilers, where versions are compared that different ones built."""
+    said = compilers_apart(
+        {name: (facts.get("version", ""), facts.get("engine_compiler", "")) for name, facts in record.builds.items()}
+    )
+    if said:
+        yield said
 
 
 def _made(cells: Cells, going: CellsRun) -> Iterator[MadeRun]:

@@ -11,7 +11,7 @@ from ioflame.analysis.what_differs import differences
 from tests.programs import compiled
 from tests.viz.runs import record
 from workloads.artifact import artifact_facts, build_facts, loaded_libraries
-from workloads.engine import EngineBuild
+from workloads.build import EngineBuild
 
 SOURCE = """
 #include <stdio.h>

@@ -81,6 +81,6 @@ def test_a_key_that_an_experiment_does_not_have_is_refused(tmp_path: Path) -> No
     path.write_text('about = "x"\nsteps = []\n[workloads.x]\nabout = "typing error"\n')
     with pytest.raises(
         UsageError,
-        match=r"has workloads; an experiment has about, shows, .*, steps, layout, step, workload, configuration",
+        match=r"has workloads; an experiment has about, shows, .*, steps, layout, curve, step, workload, configuration",
     ):
         own_definitions(str(path))

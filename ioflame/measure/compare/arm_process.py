@@ -58,6 +58,9 @@ class ArmProcess:
         job, run = self.arm.job, self.run
         run.record.database = describe_database(job, tree)
         run.record.seeds = [seeds]
+        if job.engine.step(job.options.workload).creates:
+            # Of the arm's own copy: our client overwrites no database.
+            job.database().begin(job.options.workload)
         log, report = run.path(job.engine.log_name), run.path(job.engine.report_name)
         name = f"{job.engine.about.client} {job.options.workload}"
         # env and not the environment of what we start: a preloaded library is for the client alone.

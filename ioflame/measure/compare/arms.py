@@ -12,6 +12,7 @@ from ground.results.comparison import Arm
 from ground.results.record import RunRecord
 from ground.settings import Setting
 from ground.text.progress import Reporter
+from ioflame.measure.builds import build_of
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.job import Job, new_record, place, resolve
 from workloads.registry import engine_named
@@ -52,13 +53,19 @@ def resolve_arms(options: CompareOptions, reporter: Reporter) -> list[PlannedArm
 
     The host is checked once, for the base.
     """
-    engine = engine_named(options.base.options.engine)
+    engine = engine_named(options.base.options.engine, client=options.base.options.client)
+    if any((asked.options.library is None) != (options.base.options.library is None) for asked in options.arms):
+        raise UsageError(
+            "some arms are libraries, which our client opens, and others are clients of their own",
+            means="the difference would be the client's as well; nothing was started",
+            mend="arms of one kind: releases and libraries, or builds of the same client",
+        )
     for asked in options.arms:
         # What is quickly seen to be wrong, before the host is looked at.
         engine.find_binary(asked.options.db_bench)
         _shape(asked)
     base = resolve(options.base.options, reporter)
-    arms = [_planned(asked, _with_arm(base, asked)) for asked in options.arms]
+    arms = [_planned(asked, _with_arm(base, asked, reporter)) for asked in options.arms]
     if not options.null:
         _refuse_the_same(arms)
     if options.twin and not options.null:
@@ -66,12 +73,13 @@ def resolve_arms(options: CompareOptions, reporter: Reporter) -> list[PlannedArm
     return arms
 
 
-def _with_arm(base: Job, asked: AskedArm) -> Job:
+def _with_arm(base: Job, asked: AskedArm, reporter: Reporter) -> Job:
     """The base's job with the client and the settings of another arm."""
     engine, options = base.engine, asked.options
     build = base.build
-    if options.db_bench != base.options.db_bench:
-        build = engine.inspect(engine.find_binary(options.db_bench))
+    if (options.db_bench, options.library) != (base.options.db_bench, base.options.library):
+        build = build_of(engine, options, reporter)
+        engine.refuse_lacking(build, options.workload)
     configuration = engine.configurations().get(options.configuration)
     if configuration is None:
         raise UsageError(
@@ -125,7 +133,7 @@ def _planned(asked: AskedArm, job: Job) -> PlannedArm:
 def _refuse_the_same(arms: Sequence[PlannedArm]) -> None:
     seen: dict[object, str] = {}
     for arm in arms:
-        settings = replace(arm.job.options, db_bench=None)
+        settings = replace(arm.job.options, db_bench=None, library=None)
         own = (arm.job.configuration.flags, arm.job.sizing.shape)
         what = repr((arm.record.tools["engine_artifact"], arm.environment, settings, own))
         if what in seen:
@@ -133,7 +141,8 @@ def _refuse_the_same(arms: Sequence[PlannedArm]) -> None:
                 f"arms {seen[what]} and {arm.name} are the same artifact, {arm.record.tools['engine_artifact']}: "
                 "the same bits, whatever their paths",
                 means="there is no difference to be found; nothing was started",
-                mend=f"--null {shlex.quote(str(arm.job.build.path))}   (what this host can see), or another build",
+                mend=f"--null {shlex.quote(arm.job.options.library or str(arm.job.build.path))}   (what this host can "
+                "see), or another build",
             )
         seen[what] = arm.name
 

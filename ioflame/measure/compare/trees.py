@@ -74,7 +74,8 @@ def placed(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter)
 
 
 def _by_tree(arms: Sequence[PlannedArm], shared: bool) -> dict[Path, list[PlannedArm]]:
-    base, usual = arms[0].job.db_dir, asdict(DatabaseShape(arms[0].job.sizing.shape.num_keys))
+    base, first = arms[0].job.db_dir, arms[0].job.sizing.shape
+    usual = asdict(DatabaseShape(first.num_keys, tree=first.tree))
     groups: dict[Path, list[PlannedArm]] = {}
     own: dict[str, Path] = {}
     for arm in arms:

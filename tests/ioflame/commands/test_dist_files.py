@@ -73,6 +73,7 @@ def test_every_command_has_a_page_with_all_its_options(share: Path, capsys: pyte
     _, about = build_parser()
     below = {
         "ebpf": ("iolat", "ladder", "offcpu", "runqlat"),
+        "rocksdb": ("get", "list", "remove"),
         "rules": ("check",),
         "store": ("add", "check", "compact", "export", "fleet", "ls", "rm", "sql"),
     }

@@ -23,6 +23,7 @@ WORDS = {
     "client", "crate", "fitting", "keys", "known", "latency.device.name", "least", "most", "name", "option",
     "options.threads", "moving[0]", "package", "pid", "pids[0]", "process.pid", "recording.name",
     "self.about.versions", "self.pid", "wanted", "what", "where", "Files.PERF_DATA", "_MOST_SAMPLE",
+    "releases.name", "releases.library", "releases.listing", "since", "machine", "classifier",
 }  # fmt: skip
 
 

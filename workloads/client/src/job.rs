@@ -25,6 +25,14 @@ pub struct Role {
     pub operations: Limit,
 }
 
+impl Role {
+    /// Whether operations of this kind come at all: its share of the sums is above 0.
+    fn has(&self, kind: Kind) -> bool {
+        let at = kind as usize;
+        self.mix[at] > if at == 0 { 0.0 } else { self.mix[at - 1] }
+    }
+}
+
 /// How many operations a role does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -143,6 +151,14 @@ impl Job {
                 Keys::Ranges(Ranges::new(keys, *ranges, *weights, *power, keys))
             }
         }
+    }
+
+    /// Whether any of its benchmarks has operations of this kind.
+    pub fn asks_for(&self, kind: Kind) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Benchmark { roles, .. } => roles.iter().any(|role| role.has(kind)),
+            Step::Command(_) => false,
+        })
     }
 
     /// A buffer for the keys of one call.

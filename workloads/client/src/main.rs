@@ -31,6 +31,7 @@ use run::benchmark;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
+use tally::Kind;
 use values::Values;
 
 const HELP: &str = "\
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
 fn client(words: Vec<String>) -> Result<(), Failure> {
     let flags = Flags::parse(words)?;
     let job = Job::read(&flags)?;
-    let open = engines::engine(&flags)?;
+    let open = engines::engine(&flags, job.asks_for(Kind::MultiGet))?;
     // Before any thread is started, the engine's included: they inherit which signals are blocked.
     let mut control = Control::new(job.control)?;
     let store = open()?;

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,10 +17,11 @@ from ground.errors import HostError, MeasurementError
 from ground.settings import Setting
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
-from workloads.elf import frame_pointer_share, symbol_kind
+from workloads.elf import exports, frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.engines.rocksdb.mixgraph import closing_figures, flags_of, hit_rate
 from workloads.engines.rocksdb.statistics import in_windows, level_writes, size_gib, statistics, written_by_events
+from workloads.libraries import Library
 from workloads.our_client import inspected, result_of, totals_of
 from workloads.steps import DatabaseShape, StepParameters
 from workloads.tables import last_table
@@ -46,6 +48,11 @@ _PERCENTILES = re.compile(r"^Percentiles: (.+)$", re.MULTILINE)
 # `... thread 0: (5000,24000) ops and (3759.3,4289.0) ops/second in (1.064038,5.595727) seconds`
 _THREAD = re.compile(r"\.\.\. thread (\d+): \(\d+,(\d+)\) ops and .* in \([\d.]+,([\d.]+)\) seconds$", re.MULTILINE)
 _QUERIES = "interval_qps"
+# rocksdb::SyncPoint::Process, which a build without assertions does not have. That a library asks for __assert_fail may
+# be due to what is bundled in it.
+_SYNC_POINT = "_ZN7rocksdb9SyncPoint7Process"
+# The function, and the first version that has it.
+_MULTI_GET = ("rocksdb_batched_multi_get_cf", "7.3.1")
 # LOG's lines on what it uses of the CPU.
 _HARDWARE = re.compile(r"\b(Fast CRC32 supported): (.+)$", re.MULTILINE)
 # `compress`: how large its output is.
@@ -57,7 +64,7 @@ class RocksDB(Engine):
 
     def inspect(self, binary: Path) -> EngineBuild:
         if self.by_our_client:
-            return inspected(self, binary)
+            return inspected(self, binary, hardware=_hardware)
         with scratch_directory() as scratch:
             argv = [str(binary), "--benchmarks=fillseq", "--num=1", "--compression_type=none", f"--db={scratch}/db"]
             done = capture(argv, timeout=60)
@@ -85,8 +92,13 @@ class RocksDB(Engine):
             warnings=tuple(warning for warning in warnings if _ASSERTIONS not in warning),
             flags=flags,
             left_out=self.left_out(flags),
-            hardware=dict(_HARDWARE.findall(said)),
+            hardware=_hardware(said),
         )
+
+    def inspect_library(self, binary: Path, library: Library) -> EngineBuild:
+        build = inspected(self, binary, library=library, hardware=_hardware)
+        lacks = {} if exports(build.code, _MULTI_GET[0]) else {"multiread": _MULTI_GET[1]}
+        return replace(build, assertions=exports(build.code, _SYNC_POINT), lacks=lacks)
 
     def placeholders(self, parameters: StepParameters) -> dict[str, object]:
         return {
@@ -143,7 +155,7 @@ class RocksDB(Engine):
             found["puts"] = writer[-1][1]
         below = [row for row in level_writes(log) if row.level not in ("L0", "Sum")]
         found["below_l0.moved_gb"] = sum(row.moved_gb for row in below)
-        found |= {"hardware." + name: float(value.startswith("Supported")) for name, value in _HARDWARE.findall(said)}
+        found |= {f"hardware.{name}": float(value.startswith("Supported")) for name, value in _hardware(said).items()}
         if output := _OUTPUT.search(log):
             found["output_percent"] = float(output[1])
         return found
@@ -209,6 +221,10 @@ class RocksDB(Engine):
         return _DATABASE_FILE.fullmatch(name) is not None
 
 
+def _hardware(log: str) -> dict[str, str]:
+    return dict(_HARDWARE.findall(log))
+
+
 def _written_gb(stated: Mapping[str, float]) -> float:
     """What flushes and compactions wrote; flushes are part of it, and are printed with one digit more."""
     return max(stated["compacted_gb"], stated["flushed_gb"])
@@ -238,7 +254,10 @@ def _overwrite_buffer(shape: DatabaseShape) -> int:
 
 
 def _canonical(name: str, value: str) -> str:
-    # 7.8 writes `bloomfilter:10:false`, later versions `bloomfilter:10`: compare what they share.
+    # 6.29 names the class and not its bits. 7.8 writes `bloomfilter:10:false`, later versions `bloomfilter:10`: compare
+    # what they share.
+    if value == "rocksdb.BuiltinBloomFilter":
+        return "not stated"
     return ":".join(value.split(":")[:2]) if name == "filter_policy" else value
 
 

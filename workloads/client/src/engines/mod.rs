@@ -109,7 +109,8 @@ fn look<'a>(
 pub type Opening = Box<dyn FnOnce() -> Result<Box<dyn Store>, Failure>>;
 
 /// What `--engine` names. Usage error for an unknown one, host error for one whose library was not here at set-up.
-pub fn engine(flags: &Flags) -> Result<Opening, Failure> {
+/// `multi_get`: it will be asked for several keys at once.
+pub fn engine(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
     let name = flags.needed("engine")?;
     let Some((_, built)) = NAMES.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
@@ -131,7 +132,7 @@ pub fn engine(flags: &Flags) -> Result<Opening, Failure> {
         #[cfg(lmdb)]
         "lmdb" => lmdb::opening(flags)?,
         // What nobody has read is an option of RocksDB's, which itself says what it does not know.
-        "rocksdb" => return rocksdb::opening(flags),
+        "rocksdb" => return rocksdb::opening(flags, multi_get),
         _ => nothing::opening(flags)?,
     };
     if let Some((unknown, value)) = flags.rest().first() {

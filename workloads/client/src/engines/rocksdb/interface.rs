@@ -1,30 +1,53 @@
-//! The functions of rocksdb/c.h that the client calls, looked up in the library that the loader finds.
+//! The functions of rocksdb/c.h that the client calls, looked up in the library that it is given, or that the loader
+//! finds.
 
-use super::super::c::{Pointer, c_text};
+use super::super::c::{Pointer, c_path, c_text};
 use observer::Failure;
 use std::ffi::{CStr, c_char, c_int};
+use std::path::Path;
 
 type Text = *const c_char;
 type Error = *mut *mut c_char;
 
+pub type BatchedMultiGet = unsafe extern "C" fn(
+    Pointer,
+    Pointer,
+    Pointer,
+    usize,
+    *const *const u8,
+    *const usize,
+    *mut Pointer,
+    Error,
+    bool,
+);
+
 macro_rules! interface {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
         #[allow(non_snake_case)] // they are the library's own names
-        /// Functions of rocksdb/c.h, 7.0 or newer, without the `rocksdb_` before their names.
+        /// Functions of rocksdb/c.h, without the `rocksdb_` before their names.
         pub struct Interface {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// None before 7.3.1.
+            pub batched_multi_get_cf: Option<BatchedMultiGet>,
         }
 
         impl Interface {
-            /// Host error where there is no library, or where it lacks one of them.
-            pub fn load() -> Result<Self, Failure> {
-                let library = library()?;
-                // SAFETY: the types are those of rocksdb/c.h, which has not changed them since 7.0.
+            /// Usage error where the file asked for is none of RocksDB's, host error where there is none that can be
+            /// opened.
+            pub fn load(asked: Option<&Path>) -> Result<Self, Failure> {
+                let library = match asked {
+                    Some(path) => opened(path)?,
+                    None => found()?,
+                };
+                // SAFETY: the types are those of rocksdb/c.h, which has not changed them from 6.20 to 11.8.
                 unsafe {
                     Ok(Self {
                         $($name: std::mem::transmute::<Pointer, unsafe extern "C" fn($($argument),*) $(-> $result)?>(
-                            function(library, concat!("rocksdb_", stringify!($name)))?,
+                            function(library, concat!("rocksdb_", stringify!($name)), asked)?,
                         ),)*
+                        batched_multi_get_cf: std::mem::transmute::<Pointer, Option<BatchedMultiGet>>(
+                            symbol(library, "rocksdb_batched_multi_get_cf")?,
+                        ),
                     })
                 }
             }
@@ -59,9 +82,6 @@ interface! {
     writeoptions_set_sync: fn(Pointer, u8);
     writeoptions_disable_WAL: fn(Pointer, c_int);
     get_pinned: fn(Pointer, Pointer, *const u8, usize, Error) -> Pointer;
-    batched_multi_get_cf: fn(
-        Pointer, Pointer, Pointer, usize, *const *const u8, *const usize, *mut Pointer, Error, bool
-    );
     pinnableslice_value: fn(Pointer, *mut usize) -> *const u8;
     pinnableslice_destroy: fn(Pointer);
     put: fn(Pointer, Pointer, *const u8, usize, *const u8, usize, Error);
@@ -77,8 +97,27 @@ interface! {
     iter_get_error: fn(Pointer, Error);
 }
 
+/// The library in this very file. Not by LD_LIBRARY_PATH: what the client starts would inherit it.
+fn opened(path: &Path) -> Result<Pointer, Failure> {
+    // A name without a slash would be looked for in the system's directories.
+    let whole = std::path::absolute(path)?;
+    dlopen(&c_path(&whole)?).map_err(|words| {
+        let newer = words.contains("GLIBC") && words.contains("not found");
+        let failure = Failure::host(format!("--library={} cannot be opened: {words}", path.display()));
+        if newer {
+            failure
+                .meaning("it was built for a newer C or C++ library than this host has; nothing was started")
+                .mend("a release (ioflame rocksdb list), which runs on older hosts, or one that is built on this host")
+        } else {
+            failure
+                .meaning("nothing was started")
+                .mend(format!("file {0}; ldd {0}   (what it is, and what it needs)", path.display()))
+        }
+    })
+}
+
 /// The shared library that the loader finds under its plain name, or the newest one in the system's directories.
-fn library() -> Result<Pointer, Failure> {
+fn found() -> Result<Pointer, Failure> {
     let mut names = vec!["librocksdb.so".to_owned()];
     let folders = [
         "/usr/local/lib",
@@ -96,29 +135,44 @@ fn library() -> Result<Pointer, Failure> {
         found.sort();
         names.extend(found.into_iter().rev());
     }
+    let mut words = String::new();
     for name in &names {
-        let name = c_text(name)?;
-        // SAFETY: a shared library's constructors run; they are RocksDB's.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-        if !library.is_null() {
-            return Ok(library);
+        match dlopen(&c_text(name)?) {
+            Ok(library) => return Ok(library),
+            Err(said) => words = said,
         }
     }
-    // SAFETY: the text of the last failure of dlopen.
-    let words = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy().into_owned();
     Err(Failure::host(format!("there is no librocksdb.so here: {words}"))
         .meaning("nothing was started")
-        .mend("sudo apt-get install rocksdb-tools, or LD_LIBRARY_PATH=<the directory of your own librocksdb.so>"))
+        .mend("--library=<a librocksdb.so>, or: sudo apt-get install rocksdb-tools"))
 }
 
-fn function(library: Pointer, name: &str) -> Result<Pointer, Failure> {
-    let asked = c_text(name)?;
+/// The library, or the loader's words.
+fn dlopen(name: &CStr) -> Result<Pointer, String> {
+    // SAFETY: a shared library's constructors run; they are RocksDB's.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+    if !library.is_null() {
+        return Ok(library);
+    }
+    // SAFETY: the text of the failure above.
+    Err(unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy().into_owned())
+}
+
+/// Null where the library has none of that name.
+fn symbol(library: Pointer, name: &str) -> Result<Pointer, Failure> {
+    let name = c_text(name)?;
     // SAFETY: an open library, a name that ends with 0.
-    let found = unsafe { libc::dlsym(library, asked.as_ptr()) };
+    Ok(unsafe { libc::dlsym(library, name.as_ptr()) })
+}
+
+fn function(library: Pointer, name: &str, asked: Option<&Path>) -> Result<Pointer, Failure> {
+    let found = symbol(library, name)?;
     if found.is_null() {
-        return Err(Failure::host(format!("the librocksdb.so here has no {name}"))
-            .meaning("it is older than RocksDB 7, or not RocksDB")
-            .mend("LD_LIBRARY_PATH=<the directory of RocksDB 7 or newer>"));
+        let file =
+            asked.map_or_else(|| "the librocksdb.so here".to_owned(), |path| path.display().to_string());
+        return Err(Failure::usage(format!("{file} has no {name}"))
+            .meaning("it is not RocksDB, or older than 6.29; nothing was started")
+            .mend("--library=<a librocksdb.so of RocksDB 6.29 or newer>"));
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! RocksDB through its C interface, from whatever librocksdb.so the loader finds: LD_LIBRARY_PATH names another.
+//! RocksDB through its C interface, from the file that --library names, or the librocksdb.so that the loader finds.
 //!
 //! Flags have db_bench's names. Those that are options of RocksDB's own go to it as text, and it says which it does not
 //! know; the others are translated as db_bench does.
@@ -21,12 +21,21 @@ use std::ptr::{null, null_mut};
 /// Two looks, so far apart, have to see nothing that is pending.
 const IDLE_NS: u64 = 100_000_000;
 
-pub fn opening(flags: &Flags) -> Result<Opening, Failure> {
+/// `multi_get`: it will be asked for several keys at once.
+pub fn opening(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
     let (path, check) = database(flags, "rocksdb")?;
     let options = RocksDbOptions::read(flags, path)?;
     Ok(Box::new(move || {
+        let api = Interface::load(options.library.as_deref())?;
+        if multi_get && api.batched_multi_get_cf.is_none() {
+            return Err(Failure::usage(
+                "this RocksDB has no rocksdb_batched_multi_get_cf, which MultiGet needs",
+            )
+            .meaning("it is older than 7.3.1; nothing was started")
+            .mend("RocksDB 7.3.1 or newer, or a workload without MultiGet"));
+        }
         check()?;
-        Ok(Box::new(RocksDb::open(options)?))
+        Ok(Box::new(RocksDb::open(api, options)?))
     }))
 }
 
@@ -38,6 +47,7 @@ struct RocksDb {
     reading: Pointer,
     writing: Pointer,
     path: PathBuf,
+    library: Option<PathBuf>,
     perf_level: c_int,
     level0_trigger: String,
 }
@@ -46,8 +56,7 @@ struct RocksDb {
 unsafe impl Sync for RocksDb {}
 
 impl RocksDb {
-    fn open(asked: RocksDbOptions) -> Result<Self, Failure> {
-        let api = Interface::load()?;
+    fn open(api: Interface, asked: RocksDbOptions) -> Result<Self, Failure> {
         let (path, wal_dir) = (c_path(&asked.path)?, c_path(&asked.wal_dir)?);
         let (mut error, mut family) = (null_mut(), null_mut());
         // SAFETY: RocksDB's own functions; it copies what it keeps of the options.
@@ -80,8 +89,8 @@ impl RocksDb {
             (api.readoptions_set_verify_checksums)(reading, u8::from(asked.verify_checksum));
             (api.writeoptions_set_sync)(writing, u8::from(asked.sync));
             (api.writeoptions_disable_WAL)(writing, c_int::from(asked.disable_wal));
-            let RocksDbOptions { path, perf_level, level0_trigger, .. } = asked;
-            Ok(Self { api, db, family, options, reading, writing, path, perf_level, level0_trigger })
+            let RocksDbOptions { path, library, perf_level, level0_trigger, .. } = asked;
+            Ok(Self { api, db, family, options, reading, writing, path, library, perf_level, level0_trigger })
         }
     }
 
@@ -221,7 +230,9 @@ impl Drop for RocksDb {
 
 impl Store for RocksDb {
     fn about(&self) -> About {
-        About { engine: "rocksdb", version: logged_version(&self.path), library: mapped_library() }
+        let given = self.library.as_deref().and_then(|path| path.canonicalize().ok());
+        let library = given.map_or_else(mapped_library, |path| path.display().to_string());
+        About { engine: "rocksdb", version: logged_version(&self.path), library }
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
@@ -282,6 +293,9 @@ impl Session for RocksDbSession<'_> {
 
     fn multi_get(&mut self, keys: &[Key]) -> Result<Seen, Failure> {
         let RocksDb { api, db, reading, family, .. } = self.store;
+        let Some(multi_get) = api.batched_multi_get_cf else {
+            return Err(Failure::usage("this RocksDB has no rocksdb_batched_multi_get_cf"));
+        };
         let batch = &mut self.batch;
         batch.keys.clear();
         batch.sizes.clear();
@@ -295,17 +309,7 @@ impl Session for RocksDbSession<'_> {
         unsafe {
             let (keys, sizes) = (batch.keys.as_ptr(), batch.sizes.as_ptr());
             let (values, errors) = (batch.values.as_mut_ptr(), batch.errors.as_mut_ptr());
-            (api.batched_multi_get_cf)(
-                *db,
-                *reading,
-                *family,
-                batch.keys.len(),
-                keys,
-                sizes,
-                values,
-                errors,
-                false,
-            );
+            multi_get(*db, *reading, *family, batch.keys.len(), keys, sizes, values, errors, false);
             for (value, error) in batch.values.iter().zip(&batch.errors) {
                 if value.is_null() {
                     failed = failed.and(checked("multiget", *error, api.free));

@@ -13,9 +13,11 @@ const TABLES_OF_DB_BENCH: &str = "index_shortening=kShortenSeparatorsAndSuccesso
 /// RocksDbOptions of db_bench by RocksDB's names.
 const RENAMED: [(&str, &str); 2] =
     [("open_files", "max_open_files"), ("subcompactions", "max_subcompactions")];
-const OF_TABLES: [&str; 5] = [
+const OF_TABLES: [&str; 7] = [
     "block_size",
     "block_align",
+    "format_version",
+    "checksum",
     "cache_index_and_filter_blocks",
     "pin_l0_filter_and_index_blocks_in_cache",
     "pin_top_level_index_and_filter",
@@ -32,6 +34,8 @@ const COMPRESSIONS: [(&str, &str); 6] = [
 /// What a database is opened with.
 pub struct RocksDbOptions {
     pub path: PathBuf,
+    /// The file with RocksDB's code; None for the one that the loader finds.
+    pub library: Option<PathBuf>,
     pub wal_dir: PathBuf,
     /// RocksDB's own, as it reads them.
     pub text: CString,
@@ -54,10 +58,19 @@ impl RocksDbOptions {
         {
             flags.text(printing);
         }
+        // RocksDB would take it in place of all table settings: block size, filter and cache would be its defaults.
+        if let Some(tables) = flags.text("block_based_table_factory") {
+            return Err(Failure::usage(format!(
+                "--block_based_table_factory={tables} would replace every other setting of the tables"
+            ))
+            .meaning("block size, filter and block cache would silently be RocksDB's defaults; nothing was started")
+            .mend(format!("each setting as a flag of its own: --{}", OF_TABLES.join(", --"))));
+        }
         let level0_trigger = flags.text("level0_file_num_compaction_trigger").unwrap_or("4").to_owned();
         Ok(Self {
             wal_dir: flags.text("wal_dir").map_or_else(|| path.clone(), PathBuf::from),
             path,
+            library: flags.text("library").map(PathBuf::from),
             statistics: flags.truth("statistics", false)?,
             perf_level: flags.number("perf_level", 1)?,
             verify_checksum: flags.truth("verify_checksum", true)?,
@@ -111,12 +124,20 @@ fn translated(flags: &Flags) -> Result<String, Failure> {
     if bloom_bits > 0.0 {
         table += &format!("filter_policy=bloomfilter:{bloom_bits}:false;");
     }
-    let cache = [
+    let low_priority: f64 = flags.number("cache_low_pri_pool_ratio", 0.0)?;
+    let prepopulated = flags.choice("prepopulate_block_cache", &["0", "1"])?;
+    if prepopulated > 0 {
+        table += "prepopulate_block_cache=kFlushOnly;";
+    }
+    let mut cache = vec![
         ("capacity", flags.number("cache_size", 32_u64 << 20)?.to_string()),
         ("num_shard_bits", flags.number("cache_numshardbits", -1_i32)?.to_string()),
         ("high_pri_pool_ratio", flags.number("cache_high_pri_pool_ratio", 0.0_f64)?.to_string()),
-        ("low_pri_pool_ratio", flags.number("cache_low_pri_pool_ratio", 0.0_f64)?.to_string()),
     ];
+    // Before 7.6 there is no such pool, and its name is refused.
+    if low_priority > 0.0 {
+        cache.push(("low_pri_pool_ratio", low_priority.to_string()));
+    }
     let cache: String = cache.iter().map(|(name, value)| format!("{name}={value};")).collect();
     text += &format!("block_based_table_factory={{block_cache={{{cache}}};{table}}};");
     Ok(text)

@@ -1,0 +1,217 @@
+"""Releases and libraries from a profile to a comparison; and one real release, fetched as a user fetches it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ground.results.comparison import ComparisonRun
+from ground.results.run import open_run
+from ground.system.binaries import built_binary
+from tests.conftest import Ioflame
+from tests.workloads.jars import MULTI_GET, altered, host_library, jar_of, own_member
+from workloads.our_client import lines_of
+
+pytestmark = [pytest.mark.long, pytest.mark.needs("perf", "db_bench")]
+
+KEYS = 200_000
+
+
+@pytest.fixture(scope="module")
+def jar(place: Path) -> Path:
+    """The librocksdb of this host as a jar of a release; another build of it is `other`."""
+    return jar_of({own_member(): host_library()}, place / "rocksdbjni-7.8.3-linux64.jar")
+
+
+@pytest.fixture(scope="module")
+def other(place: Path) -> Path:
+    renamed = MULTI_GET.replace(b"_cf", b"_xx")
+    return altered(host_library(), place / "other" / "librocksdb.so", MULTI_GET, renamed)
+
+
+@pytest.fixture(autouse=True)
+def cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of these tests alone, so that what was fetched is fetched once."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    return place / "cache"
+
+
+@pytest.fixture
+def small(place: Path, tmp_path: Path) -> list[str]:
+    """Of a small database that arms share, for which every release's format is asked."""
+    released = place / "released"
+    return [
+        "--scale=smoke",
+        f"--num-keys={KEYS}",
+        "--duration=1",
+        f"--db-dir={released}",
+        f"--out={tmp_path}",
+    ]
+
+
+def test_a_jar_is_profiled_with_what_it_is_from(
+    ioflame: Ioflame, cache: Path, small: list[str], jar: Path, tmp_path: Path
+) -> None:
+    code, out, err = ioflame.run("profile", f"--rocksdb={jar}", *small, "--collect=perf")
+    assert code in (0, 1), err + out
+    assert f"unpack {jar}" in err
+    record = open_run((tmp_path / "latest").resolve()).record
+    library = Path(record.tools["engine_library"])
+    assert library.is_relative_to(cache) and library.name == "librocksdb.so"
+    assert record.tools["engine_release"] == str(jar) and record.options["client"] == "ioflame"
+    argv = next(one.argv for one in record.commands if one.pid == record.pid)
+    assert f"--library={library}" in argv and "--format_version=5" in argv and "--checksum=kXXH3" in argv
+    assert record.profile is not None
+
+
+def test_two_libraries_are_arms_that_read_one_tree(
+    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path
+) -> None:
+    words = [f"--rocksdb=a={jar},b={other}", "--sessions=1", "--blocks=1", "--no-twin", "--config=byrx", "--seed=7"]
+    code, out, err = ioflame.run("compare", *small, *words)
+    assert code == 0, err + out
+    (directory,) = tmp_path.glob("*-compare-*")
+    record = ComparisonRun.open(directory).record
+    assert record.not_comparable == [] and record.plan.tree == "shared"
+    # What differs is the library alone, and follows from the factor.
+    assert record.besides == {} and "tool engine_library_sha256" in record.differing
+    assert [Path(arm.identity["engine_library"]).name for arm in record.arms] == ["librocksdb.so"] * 2
+    # The same compiler: nothing is said of it.
+    assert record.compilers == "" and "compiler's" not in out
+    decisions = json.loads((directory / "verdict.json").read_text())["arms"][0]["decisions"]
+    assert {"qps", "cpuPer"} <= decisions.keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--rocksdb=a={jar},b={copy}"], "arms a and b are the same artifact"),
+        (["--arm=a={jar}", "--arm=b=db_bench"], "some arms are libraries"),
+        (["--rocksdb={jar},{other}", "--workload=multireadrandom"], "has no MultiGet"),
+        (["--rocksdb={jar}"], "a comparison needs at least two arms"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path, words: list[str], says: str
+) -> None:
+    copy = tmp_path / "same" / "librocksdb.so"
+    copy.parent.mkdir()
+    copy.write_bytes(host_library().read_bytes())
+    given = [word.format(jar=jar, other=other, copy=copy) for word in words]
+    code, out, err = ioflame.run("compare", *small, *given)
+    assert (code, out) == (2, ""), err
+    assert says in err
+    assert [path.name for path in tmp_path.iterdir()] == ["same"]
+
+
+def test_a_workload_that_makes_its_database_is_compared(
+    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path
+) -> None:
+    """Each process on an empty copy; what flushes and compactions cost is a figure of its own."""
+    words = [f"--rocksdb=a={jar},b={other}", "--workload=fillseq", "--config=iobuf_lz4", "--sessions=1", "--blocks=1"]
+    words += ["--no-twin", "--duration=3", "--schedule=process"]
+    code, out, err = ioflame.run("compare", *[word for word in small if "db-dir" not in word],
+                                 f"--db-dir={tmp_path / 'db'}", *words)  # fmt: skip
+    assert code == 0, err + out
+    (directory,) = tmp_path.glob("*-compare-*")
+    decisions = json.loads((directory / "verdict.json").read_text())["arms"][0]["decisions"]
+    assert decisions["bgPer"]["base_value"] > 0
+    logs = [path.read_text() for path in directory.glob("s01*/ioflame-client.log")]
+    assert logs and all("kLZ4Compression" not in log for log in logs)
+
+
+OWN = """
+about = "Gets of two libraries"
+shows = "that cells are run with each, on trees that both can read"
+cannot = "anything: windows of a second"
+steps = ["load", "settle", "readrandom"]
+same = []
+[scale.smoke]
+about = "seconds"
+num_keys = 50_000
+duration = 1
+warmup = 1
+collect = []
+[[cells]]
+name = "byrx"
+configuration = "byrx"
+[[columns]]
+name = "gets"
+about = "Gets a second"
+part = ["readrandom.qps"]
+metric = "qps"
+[[holds]]
+what = "some are answered"
+proof = "within"
+column = "gets"
+low = 1.0
+high = 1e9
+[curve]
+source = "nobody"
+relative.byrx.gets = { "7.8.3" = 1.0 }
+"""
+
+
+def test_an_experiment_runs_each_library_beside_what_was_published(
+    ioflame: Ioflame, jar: Path, other: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    words = [
+        "--scale=smoke",
+        f"--rocksdb=a={jar},b={other}",
+        f"--db-dir={tmp_path / 'db'}",
+        f"--out={tmp_path / 'out'}",
+    ]
+    code, out, err = ioflame.run("experiment", tmp_path / "own.toml", *words)
+    assert code == 0, err + out
+    # How long it takes is said first; the base is run once more at the end.
+    assert "steps, about" in err.partition("run 1 of 3")[0]
+    (going,) = (tmp_path / "out").glob("*-own")
+    builds = json.loads((going / "cells.json").read_text())["builds"]
+    assert list(builds) == ["a", "b"] and builds["b"]["engine_library"] == str(other)
+    assert "byrx: beside the published relative rates" in out and "published: nobody" in out
+    # Of one round there is no interval.
+    (row,) = [line for line in out.splitlines() if "gets" in line and "cannot be told" in line]
+    assert {"b", "7.8.3"} <= set(row.split())
+
+
+@pytest.mark.needs("maven")
+def test_a_release_is_fetched_once_and_reads_and_is_read(
+    ioflame: Ioflame, cache: Path, small: list[str], tmp_path: Path
+) -> None:
+    """6.29.5 loads, what this host has reads, and the reverse. The network is needed for the first command alone."""
+    code, out, err = ioflame.run("rocksdb", "get", "6.29.5", seconds=900)
+    assert code == 0, err
+    library = Path(out.strip().rpartition(" ")[2])
+    assert library.is_relative_to(cache) and "fetch org.rocksdb:rocksdbjni:6.29.5:jar:linux64" in err
+    hidden = ["unshare", "--net"]
+    again = subprocess.run([*hidden, "true"], check=False).returncode == 0
+    code, offline, err = ioflame.run("rocksdb", "get", "6.29.5", prefix=tuple(hidden) if again else ())
+    assert code == 0 and offline == out, err
+    assert "fetch" not in err
+    code, out, err = ioflame.run("profile", "--rocksdb=6.29.5", "--workload=multireadrandom", *small)
+    assert code == 2 and "RocksDB 6.29.5 has no MultiGet" in err
+    assert not list(tmp_path.iterdir())
+    theirs, ours = ["--library=" + str(library)], ["--library=" + str(host_library())]
+    for number, (loads, reads) in enumerate(((theirs, ours), (ours, theirs))):
+        common = [str(built_binary("ioflame-client")), "--engine=rocksdb", f"--db={tmp_path / str(number)}"]
+        common += ["--num=5000", "--key_size=20", "--format_version=5", "--checksum=kXXH3", "--bloom_bits=10"]
+        subprocess.run([*common, *loads, "--benchmarks=fillseq,flush"], check=True, capture_output=True)
+        done = subprocess.run(
+            [*common, *reads, "--benchmarks=readrandom", "--use_existing_db=true"], check=True, capture_output=True
+        )
+        role = lines_of(done.stdout.decode(), "roles")[0]["readers"]
+        assert role["found"] == role["reads"] == 5000
+    code, out, err = ioflame.run("compare", "--plan", f"--rocksdb=6.29.5,{host_library()}", *small)
+    assert code == 0, err
+
+
+@pytest.mark.needs("maven")
+def test_a_version_that_there_is_not_is_told_from_a_network_that_there_is_not(ioflame: Ioflame, cache: Path) -> None:
+    code, out, err = ioflame.run("rocksdb", "get", "10.4.99", seconds=900)
+    assert (code, out) == (2, ""), err
+    assert "there is no org.rocksdb:rocksdbjni:10.4.99:jar:linux64" in err and "ioflame rocksdb list" in err
+    assert not list(cache.glob("ioflame/rocksdb/10.4.99*"))

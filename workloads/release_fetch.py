@@ -1,0 +1,104 @@
+"""A release's jar, fetched by Maven, which knows of proxies and mirrors; and the library that is packed in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import zipfile
+from pathlib import Path
+
+from ground.errors import HostError, UsageError
+from ground.settings import Setting
+from ground.system.process import capture
+from workloads.releases import Releases
+
+__all__ = ("fetched", "unpack")
+
+_SECONDS = 1800.0
+# Maven's words for a version that its repositories do not have.
+_ABSENT = re.compile(r"Could not find artifact|was not found in")
+_LIBRARY = re.compile(r"\.so$")
+
+
+def fetched(releases: Releases, version: str, into: Path) -> Path:
+    """The jar of a release, fetched into a directory that is empty. Nothing else is asked for.
+
+    UsageError for a version that there is not, HostError where there is no Maven or no network.
+    """
+    artifact = releases.artifact_of(version)
+    if shutil.which("mvn") is None:
+        raise _not_fetched(releases, version, "mvn is not installed (sudo apt-get install maven)")
+    # A directory without a pom.xml of anybody. -U: Maven remembers what it once did not find.
+    # Without the file that a JVM keeps in /tmp for those who watch it.
+    options = f"MAVEN_OPTS={os.environ.get('MAVEN_OPTS', '')} -XX:-UsePerfData"
+    argv = ["env", "-C", str(into), options, *_command(artifact), "-B", "-U", f"-DoutputDirectory={into}"]
+    done = capture(argv, timeout=_SECONDS)
+    jars = list(into.glob("*.jar"))
+    if done.returncode == 0 and len(jars) == 1:
+        return jars[0]
+    words = done.text + done.errors
+    if _ABSENT.search(words):
+        raise UsageError(
+            f"there is no {artifact}: Maven found none in its repositories",
+            means="nothing was fetched or kept; not every version of the engine is published as such a jar",
+            mend=f"{releases.listing}   (releases that are known to be there)",
+        )
+    # The last words of a chain of causes say the most: `Unknown host`, `Connection refused`.
+    said = [line.partition("[ERROR] ")[2] for line in words.splitlines() if "[ERROR] " in line]
+    why = next((line for line in said if ": " in line and line[:1] == " "), said[0] if said else words.strip()[-300:])
+    raise _not_fetched(releases, version, f"mvn ended with exit code {done.returncode}: {why.strip()[:400]}")
+
+
+def _command(artifact: str) -> list[str]:
+    return ["mvn", "-q", "-C", "dependency:copy", f"-Dartifact={artifact}"]
+
+
+def _not_fetched(releases: Releases, version: str, why: str) -> HostError:
+    artifact = releases.artifact_of(version)
+    _, name, _, packing, classifier = artifact.split(":")
+    jar = f"{name}-{version}-{classifier}.{packing}"
+    return HostError(
+        f"{artifact} was not fetched: {why}",
+        means="nothing was kept, nothing was started; what is in the cache needs no network",
+        mend=f"on a host with Maven and a network: {shlex.join(_command(artifact))} -DoutputDirectory=.   "
+        f"and then here: {Setting.ROCKSDB.to(shlex.quote(jar))}",
+    )
+
+
+def unpack(releases: Releases, jar: Path, to: Path) -> None:
+    """Writes this machine's library out of a jar; UsageError for a jar that is cut, or that holds none for it."""
+    machine = os.uname().machine
+    try:
+        with zipfile.ZipFile(jar) as packed:
+            names = packed.namelist()
+            member = releases.members.get(machine)
+            if member not in names:
+                raise _without_library(releases, jar, machine, names)
+            # Its checksum is looked at when the last byte was read.
+            with packed.open(member) as source, to.open("xb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise UsageError(
+            f"{jar} is no whole jar: {error}",
+            means="it is cut short or damaged; nothing of it was kept",
+            mend=f"ls -l {shlex.quote(str(jar))}; then fetch it again",
+        ) from None
+
+
+def _without_library(releases: Releases, jar: Path, machine: str, names: list[str]) -> UsageError:
+    there = [name for name in names if _LIBRARY.search(name)]
+    known = {member: of for of, member in releases.members.items()}
+    if not there:
+        classifier = releases.artifact.rpartition(":")[2]
+        return UsageError(
+            f"{jar} holds no library",
+            means="it is the jar without the library; nothing of it was kept",
+            mend=f"the jar whose name ends with -{classifier}.jar",
+        )
+    return UsageError(
+        f"{jar} holds no library for {machine}, only {', '.join(known.get(name, name) for name in there)}",
+        means="nothing of it was kept",
+        mend=f"a {releases.library} that is built for {machine}: {Setting.ROCKSDB.to('<its path>')}",
+    )

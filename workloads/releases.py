@@ -1,0 +1,93 @@
+"""The releases of an engine that can be had without building them, as its `releases.toml` lists them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from ground.errors import UsageError
+from ground.settings import Setting
+from ground.text.toml import tomllib
+
+__all__ = ("Release", "Releases", "read_releases", "version_number")
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_RANGE = re.compile(r"(\d+(?:\.\d+)*)\.\.(\d+(?:\.\d+)*)")
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """sha256: of the jar; megabytes: of the same; compiler: by architecture; bundled: libraries within, by version"""
+
+    version: str
+    sha256: str
+    megabytes: int
+    compiler: dict[str, str]
+    bundled: str = ""
+
+
+class Releases(msgspec.Struct, frozen=True, kw_only=True):
+    """name: of the engine, and so of the command; artifact: Maven's, of a release's jar; library: the file in the cache
+
+    members:  by architecture, the file in the jar
+    tree:     flags of the client with which every release reads what any other wrote
+    release:  the oldest first
+    """
+
+    name: str
+    artifact: str
+    library: str
+    members: dict[str, str]
+    tree: dict[str, int | str]
+    release: list[Release]
+
+    def named(self, version: str) -> Release | None:
+        """None for one that is not listed."""
+        return next((one for one in self.release if one.version == version), None)
+
+    def with_sha256(self, digest: str) -> Release | None:
+        """The release whose jar this is; None for none that is listed."""
+        return next((one for one in self.release if one.sha256 == digest), None)
+
+    def artifact_of(self, version: str) -> str:
+        return self.artifact.format(version=version)
+
+    def versions_in(self, text: str) -> list[str] | None:
+        """`10.4.2`, or of `7.10.2..10.10.1` the last listed patch of each minor version; None for other text."""
+        if _VERSION.fullmatch(text):
+            return [text]
+        match = _RANGE.fullmatch(text)
+        if match is None:
+            return None
+        low, high = (version_number(end) for end in match.groups())
+        last = {}
+        for one in self.release:
+            number = version_number(one.version)
+            # `10.4` as an end stands for every 10.4.
+            if low <= number and number[: len(high)] <= high:
+                last[number[:2]] = one.version
+        if len(last) < 2:
+            raise UsageError(
+                f"{Setting.ROCKSDB.to(text)}: {len(last)} listed release{'s' * (len(last) != 1)} in that range",
+                means="nothing was started",
+                mend=self.listing,
+            )
+        return list(last.values())
+
+    @property
+    def listing(self) -> str:
+        """The command that prints them."""
+        return f"ioflame {self.name} list"
+
+
+def version_number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def read_releases(path: Path) -> Releases | None:
+    """None where the engine has no such list."""
+    if not path.exists():
+        return None
+    found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Releases)
+    return msgspec.structs.replace(found, release=sorted(found.release, key=lambda one: version_number(one.version)))
