@@ -93,7 +93,7 @@ def add_parser(commands: Commands) -> None:
     known, default = " ".join(INSTRUMENTS), " ".join(_BY_DEFAULT)
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
     add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
-    rates = f"{_FREQUENCY} of a service, {BENCHMARK_FREQUENCY} of a db_bench"
+    rates = f"{_FREQUENCY} of a service, {BENCHMARK_FREQUENCY} of a benchmark"
     add("--freq", metavar="HZ", help=f"samples a second and CPU (default: {rates})")
     add("--callgraph", default="fp", choices=CALLGRAPHS[1:], help="fp (default) or dwarf, which copies stacks")
     add("--device", type=Path, metavar="DIR", help="a directory on its device (default: where most open files are)")

@@ -15,20 +15,13 @@ from ground.results.roles import READER, WRITER
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import named_fields
 from ioflame.measure.attach.watching import WHOLE, Part
-from workloads.engines.rocksdb.command_line import BenchCommand, bench_command
+from workloads.engines.rocksdb.command_line import CLIENT, FUNCTIONS, BenchCommand, bench_command
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = ("BENCHMARK_FREQUENCY", "Benchmark", "bench_of", "phases_of", "running_benchmark")
 
 # A benchmark is there to be measured: samples a second and CPU, as of a profile.
 BENCHMARK_FREQUENCY = 999
-# A function that runs once a query, by the kind of query.
-_SYMBOLS = {
-    "get": "rocksdb::DBImpl::GetImpl",
-    "multiget": "rocksdb::DBImpl::MultiGet",
-    "iterate": "rocksdb::DBIter::Seek",
-    "write": "rocksdb::DBImpl::WriteImpl",
-}
 
 
 @dataclass(frozen=True)
@@ -77,10 +70,10 @@ class Benchmark:
     @property
     def without_count(self) -> str:
         """What gives us per query of a db_bench that writes no report."""
-        symbol = _SYMBOLS.get(self.command.kind(self.name), _SYMBOLS["get"])
+        symbol = FUNCTIONS.get(self.command.kind(self.name), FUNCTIONS["get"])
         why = "that is at no benchmark" if self.command.report is not None else "without a report"
         return (
-            f"process {self.process.pid} is a db_bench {why}, so its queries are not counted: "
+            f"process {self.process.pid} is a {CLIENT} {why}, so its queries are not counted: "
             f"--count-symbol {symbol} counts them now; next time start it with --report_interval_seconds=1"
         )
 

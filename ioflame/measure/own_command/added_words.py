@@ -9,10 +9,9 @@ from pathlib import Path
 from ground.results.command_run import CommandRun
 from ground.text.progress import Reporter
 from ioflame.measure.own_command.command_words import StartedCommand
+from workloads.engines.rocksdb.command_line import CLIENT, REPORT
 
 __all__ = ("added_words",)
-
-_REPORT = "db_bench.report.csv"
 
 
 def added_words(
@@ -25,7 +24,7 @@ def added_words(
     bench = command.bench
     if bench is None:
         return [], None
-    report = home.directory / _REPORT
+    report = home.directory / REPORT
     missing = bench.missing(report)
     if command.as_user:
         missing = [word for word in missing if not word.startswith("--report")]
@@ -33,7 +32,7 @@ def added_words(
         report = bench.place / bench.flags["report_file"]
     counts = bench.report is not None or not (untouched or command.as_user)
     if not counts and not counted:
-        why = "--untouched" if untouched else "db_bench runs as another user, who may not write where runs are kept"
+        why = "--untouched" if untouched else f"{CLIENT} runs as another user, who may not write where runs are kept"
         reporter.warn(
             f"{why}: it writes no report, so its queries are not counted: there are shares, cores and us per storage "
             "read, and benchmarks of one command are not told apart; --count-symbol FUNCTION counts its calls"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ground.errors import UsageError
 from ground.text.nearest import did_you_mean
-from workloads.engines.rocksdb.command_line import BenchCommand, bench_command
+from workloads.engines.rocksdb.command_line import CLIENT, EXAMPLE, BenchCommand, bench_command
 
 __all__ = ("StartedCommand", "checked_command", "program_place")
 
@@ -61,7 +61,7 @@ def checked_command(words: Sequence[str]) -> StartedCommand:
         raise UsageError(
             "no command was given",
             means="nothing was started",
-            mend="ioflame run -- ./db_bench --benchmarks=readrandom --use_existing_db",
+            mend=f"ioflame run -- {EXAMPLE}",
         )
     _check_program(argv[0])
     place = program_place(argv)
@@ -70,7 +70,7 @@ def checked_command(words: Sequence[str]) -> StartedCommand:
     program = shutil.which(argv[place]) or argv[place]
     script = bool(_INTERPRETERS.fullmatch(Path(program).name)) or _head(program).startswith(b"#!")
     bench = bench_command(argv[place:], Path.cwd())
-    named = "db_bench" in Path(program).name
+    named = CLIENT in Path(program).name
     # A script's --benchmarks is its own business, unless it stands for db_bench.
     if bench is not None and not named and (script or _head(program) != b"\x7fELF"):
         bench = None

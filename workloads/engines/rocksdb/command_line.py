@@ -12,7 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ("BenchCommand", "bench_command", "given_flags")
+__all__ = ("CLIENT", "EXAMPLE", "FUNCTIONS", "REPORT", "BenchCommand", "bench_command", "given_flags")
+
+CLIENT = "db_bench"
+EXAMPLE = f"./{CLIENT} --benchmarks=readrandom --use_existing_db"
+# Where it is told to write its queries by second, where it does not say so itself.
+REPORT = f"{CLIENT}.report.csv"
+# What runs once a query, by the kind of query.
+FUNCTIONS = {
+    "get": "rocksdb::DBImpl::GetImpl",
+    "multiget": "rocksdb::DBImpl::MultiGet",
+    "iterate": "rocksdb::DBIter::Seek",
+    "write": "rocksdb::DBImpl::WriteImpl",
+}
+
 
 # Not started as a benchmark: they print, or work on the database, and write no report.
 _NO_REPORT = {
