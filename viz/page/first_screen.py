@@ -13,13 +13,13 @@ from markupsafe import Markup
 
 from ground.results.files import Files
 from ground.results.ladder import PARTS, Ladder
-from ground.results.metrics import METRICS
 from ground.results.off_cpu import STATES, WallClock
 from ground.system.host import describe_host
-from viz.figures import FIRST, HEADLINE, engine_words, interval_text, other_words, watching_words, where_it_goes
+from viz.figures import FIRST, engine_words, other_words, watching_words, where_it_goes
 from viz.page.rendering import render
 from viz.page.run_view import RunView
 from viz.page.trust import verdict
+from viz.page.what_ran import tiles
 from viz.svg.ladder import KINDS, kind_of
 from viz.svg.stacked_bar import BarPart, stacked_bar
 from viz.svg.thread_states import ON_CPU, STATE_HUES
@@ -53,25 +53,10 @@ def first_screen(view: RunView, index: int, hues: Sequence[int]) -> Markup:
     bars = [bar for bar in (_cpu(view, hues), _latency(view)) if bar is not None]
     return render(
         "first_screen.html", verdict=verdict(view, f"trust-{index}"), findings=view.findings[:_FOUND], places=places,
-        more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=_tiles(view), facts=[f for f in facts if f],
-        bars=[(bar, stacked_bar(bar.parts), _rows(bar)) for bar in bars],
+        more=len(view.findings) - _FOUND, found=f"found-{index}", tiles=tiles(record, FIRST),
+        facts=[fact for fact in facts if fact], bars=[(bar, stacked_bar(bar.parts), _rows(bar)) for bar in bars],
         watching=watching_words(record.costs) if record.costs else "", name=view.name,
     )  # fmt: skip
-
-
-def _tiles(view: RunView) -> list[dict[str, str]]:
-    metrics, intervals = view.record.metrics, view.record.intervals
-    return [
-        {
-            "title": METRICS[name].title,
-            "name": name,
-            "figure": form.format(metrics[name]),
-            "interval": interval_text(form, intervals[name], " to ") if name in intervals else "",
-            "about": METRICS[name].legend,
-        }
-        for name, form in HEADLINE
-        if name in FIRST and name in metrics
-    ]
 
 
 def _cpu(view: RunView, hues: Sequence[int]) -> _Bar | None:

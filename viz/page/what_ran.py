@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup
 
 from ground.results.metrics import METRICS
+from ground.results.record import RunRecord
 from ground.system.host import describe_host
 from viz.figures import HEADLINE, engine_words, interval_text
 from viz.page.rendering import render
 from viz.page.run_view import RunView
 from viz.weights import scaled_weight
 
-__all__ = ("what_ran",)
+__all__ = ("tiles", "what_ran")
 
 
 def what_ran(view: RunView) -> Markup:
@@ -37,8 +40,14 @@ def what_ran(view: RunView) -> Markup:
             )
         )
         facts += [("", reason) for reason in profile.why]
+    shown = tiles(record)
+    return render("what_ran.html", facts=facts, tiles=shown, scattered=any(tile["interval"] for tile in shown))
+
+
+def tiles(record: RunRecord, names: Sequence[str] = ()) -> list[dict[str, str]]:
+    """The headline figures of a run with what each is. names: of those that are wanted; all without"""
     metrics, intervals = record.metrics, record.intervals
-    tiles = [
+    return [
         {
             "title": METRICS[name].title,
             "name": name,
@@ -47,6 +56,5 @@ def what_ran(view: RunView) -> Markup:
             "about": METRICS[name].legend,
         }
         for name, form in HEADLINE
-        if name in metrics
+        if name in metrics and (not names or name in names)
     ]
-    return render("what_ran.html", facts=facts, tiles=tiles, scattered=any(tile["interval"] for tile in tiles))
