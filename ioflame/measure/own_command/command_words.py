@@ -61,7 +61,7 @@ def checked_command(words: Sequence[str]) -> StartedCommand:
         raise UsageError(
             "no command was given",
             means="nothing was started",
-            mend=f"ioflame run -- {EXAMPLE}",
+            mend=EXAMPLE,
         )
     _check_program(argv[0])
     place = program_place(argv)

@@ -15,7 +15,7 @@ from pathlib import Path
 __all__ = ("CLIENT", "EXAMPLE", "FUNCTIONS", "REPORT", "BenchCommand", "bench_command", "given_flags")
 
 CLIENT = "db_bench"
-EXAMPLE = f"./{CLIENT} --benchmarks=readrandom --use_existing_db"
+EXAMPLE = f"ioflame run -- ./{CLIENT} --benchmarks=readrandom --use_existing_db"
 # Where it is told to write its queries by second, where it does not say so itself.
 REPORT = f"{CLIENT}.report.csv"
 # What runs once a query, by the kind of query.
