@@ -41,6 +41,12 @@ def test_it_opens_with_one_screen_and_the_rest_is_folded(chromium_page: Opener) 
     assert page.locator("details.folded[open]").count() == 1
 
 
+def test_a_section_that_was_opened_shows_its_tables_whole(page: Page) -> None:
+    cut = "all => all.filter(e => e.scrollHeight > e.clientHeight + 1).map(e => e.getAttribute('aria-label'))"
+    tables = page.locator("details.folded > figure .scroll")
+    assert tables.count() > 3 and tables.evaluate_all(cut) == []
+
+
 def test_a_check_is_reached_from_the_verdict(chromium_page: Opener) -> None:
     page = chromium_page.html(render_report([view()]), folded=True)
     page.locator("#first-0 ~ .banner").get_by_role("link").click()

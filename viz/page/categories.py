@@ -46,7 +46,7 @@ def owner(view: RunView, hues: Sequence[int]) -> Markup:
     if view.record.target is None and view.owner.view == "owner":
         rule = "the first known frame from the root owns all below it"
     legend = (
-        f"{view.owner.view} view: {rule}. Rules checked with "
+        f"{view.owner.view.capitalize()} view: {rule}. Rules checked with "
         f"{', '.join(view.owner.rules_checked)}. {cost} {_interval_legend(view.owner)} Click a row to see only its "
         "stacks."
     )
