@@ -105,7 +105,7 @@ class Opener:
     ) -> Page:
         """Opens a page, as `__call__` opens a drawing. folded: as it comes; every section is open otherwise"""
         if not folded:
-            page = page.replace('<details class="folded">', '<details class="folded" open>')
+            page = str(page).replace('<details class="folded">', '<details class="folded" open>')
         return self._open("html", page, width, height, dark, scripts, fragment)
 
     def _open(self, kind: str, text: str, width: int, height: int, dark: bool, scripts: bool, fragment: str) -> Page:
