@@ -179,13 +179,18 @@ def test_the_flame_graph_shows_the_same_total_and_categories(finished: Finished)
     assert "rocksdb::DBImpl::Get" in text
 
 
+def _without_commands(screen: str) -> str:
+    """Without the command that prints the rest, which is written as it was called: by make, or by a test."""
+    return re.sub(r"(more:|what they mean:) .{1,300}? (all|checks)\b", r"\1 \2", " ".join(screen.split()))
+
+
 def test_a_run_ends_with_a_short_view_and_the_rest_is_a_command_away(finished: Finished, ioflame: Ioflame) -> None:
     assert "Where the CPU of one query goes" in finished.out
     # Whatever the set-up said before it.
     screen = finished.out[finished.out.index("readrandom, 1 thread") :]
     assert len(screen.splitlines()) <= 50
     code, printed, _ = ioflame.run("show", finished.directory)
-    assert (code, printed.strip() in finished.out) == (0, True)
+    assert (code, _without_commands(printed) in _without_commands(finished.out)) == (0, True)
     summary = (finished.directory / Files.SUMMARY).read_text()
     assert ioflame.run("show", finished.directory, "all") == (0, summary, "")
     code, windows, _ = ioflame.run("show", finished.directory, "windows")
