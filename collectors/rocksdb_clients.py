@@ -10,7 +10,7 @@ from pathlib import Path
 from ground.system.descendants import having_open
 from ground.system.held_process import HeldProcess
 
-__all__ = ("argv_of", "has_open", "open_database", "own_threads", "place_of", "version_in")
+__all__ = ("argv_of", "has_open", "open_database", "place_of", "thread_names", "version_in")
 
 # One of these is open as long as a database is; LevelDB's are called so as well.
 _OF_A_DATABASE = re.compile(r"LOCK|MANIFEST-\d+|\d{6,}\.(sst|log|blob)")
@@ -56,13 +56,13 @@ def place_of(process: HeldProcess) -> Path:
         return Path("/")
 
 
-def own_threads(process: HeldProcess) -> list[int]:
-    """Those that bear the name of its first, without that one, in the order in which they were started."""
+def thread_names(process: HeldProcess) -> dict[int, str]:
+    """By tid, of those that have not ended meanwhile."""
     names: dict[int, str] = {}
     for tid in process.threads():
         with contextlib.suppress(OSError):
             names[tid] = process.path(f"task/{tid}/comm").read_text(encoding="utf-8", errors="replace")
-    return sorted(tid for tid, name in names.items() if name == names.get(process.pid) and tid != process.pid)
+    return names
 
 
 def version_in(database: Path) -> str:

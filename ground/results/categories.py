@@ -9,7 +9,16 @@ from ground.results.files import Files
 from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
-__all__ = ("Categories", "Category", "OtherFrame", "OtherPart", "read_categories", "telling_view", "views_in")
+__all__ = (
+    "Categories",
+    "Category",
+    "OtherFrame",
+    "OtherPart",
+    "knows_little",
+    "read_categories",
+    "telling_view",
+    "views_in",
+)
 
 
 # Percent in `other` above which a view of reads is none of what ran.
@@ -76,9 +85,14 @@ def read_categories(directory: Path, view: str = "owner") -> Categories:
     return read_json(directory / Files.of_view(view), Categories)
 
 
+def knows_little(owner: Categories) -> bool:
+    """Whether the owner view, which is of reads, knows less than half of what ran: it wrote."""
+    return bool(owner.rows) and owner.rows[-1].share > _UNKNOWN
+
+
 def telling_view(owner: Categories, writes: Categories | None) -> Categories:
     """The view that is shown first: of what reads the owner view, of what writes the other, where there is one."""
-    return writes if writes is not None and owner.rows and owner.rows[-1].share > _UNKNOWN else owner
+    return writes if writes is not None and knows_little(owner) else owner
 
 
 def views_in(directory: Path) -> list[str]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ground.results.record import RoleCounters, Window
 
 __all__ = (
-    "OTHER", "READER", "WRITER", "WRITES_VIEW", "RoleFigures", "Totals", "cpu_of_all_roles", "operations_at",
+    "OTHER", "READER", "WRITER", "WRITES_VIEW", "RoleFigures", "Totals", "client_roles", "cpu_of_all_roles",
+    "operations_at",
     "query_role", "role_figures", "roles_of_threads",
 )  # fmt: skip
 
@@ -37,14 +38,21 @@ def roles_of_threads(
         found = {}
         for tid, name in names.items():
             found[tid] = next((role for prefix, role in background.items() if name.startswith(prefix)), OTHER)
-        own = sorted(tid for tid, name in names.items() if name == names.get(pid) and tid != pid)
-        started = own[-(clients + with_writer) :] if clients else []
-        found |= dict.fromkeys(started, WRITER if writes else READER)
-        if with_writer and len(started) == clients + 1:
-            found[started[0]] = WRITER
-        return found
+        return found | client_roles(names, pid, clients, with_writer=with_writer, writes=writes)
 
     return roles
+
+
+def client_roles(
+    names: Mapping[int, str], pid: int, clients: int, *, with_writer: bool, writes: bool
+) -> dict[int, str]:
+    """Of the threads that a client starts under its own name, as `roles_of_threads` says."""
+    own = sorted(tid for tid, name in names.items() if name == names.get(pid) and tid != pid)
+    started = own[-(clients + with_writer) :] if clients else []
+    found = dict.fromkeys(started, WRITER if writes else READER)
+    if with_writer and len(started) == clients + 1:
+        found[started[0]] = WRITER
+    return found
 
 
 def operations_at(totals: Totals, seconds: float) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ground.results.categories import telling_view
+from ground.results.categories import knows_little
 from ground.results.metrics import MODE_COUNTER
 from ground.results.operations import Operation
 from ground.results.profile import Folded
@@ -41,8 +41,8 @@ def operations_of(folded: Folded, plain: Sequence[Window], mode: str, stolen: in
         if us is not None:
             own = folded.of_row(OPERATIONS_VIEW, row.name)
             table = categories_of(category_file(own, "owner", (us, None), stolen))
-            if WRITES_VIEW in own.views:
-                table = telling_view(table, categories_of(category_file(own, WRITES_VIEW, (us, None), stolen)))
+            if knows_little(table) and WRITES_VIEW in own.views:
+                table = categories_of(category_file(own, WRITES_VIEW, (us, None), stolen))
         per_second = None if count is None else count / seconds
         cores = own_us / 1e6 / seconds
         found.append(Operation(row.name, row.label, row.share, row.samples, cores, row.interval, per_second, us, table))

@@ -20,7 +20,7 @@ from ground.system.target import Target
 from ground.text.progress import Reporter
 from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
 from ioflame.commands.outcome import measured, print_outcome
-from ioflame.instruments import INSTRUMENTS
+from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY, Benchmark, running_benchmark
 from ioflame.measure.attach.conduct import LEAST_SECONDS, attach
 from ioflame.measure.attach.continuous import Repetition, parse_duration, repeat
@@ -47,8 +47,6 @@ WHAT THE SERVICE NOTICES
 
 # Samples a second and CPU of a service, which has others to serve.
 _FREQUENCY = 49
-# By default: what neither stops threads nor sits in the target's own code.
-_BY_DEFAULT = tuple(name for name, one in INSTRUMENTS.items() if one.by_default)
 _MOST_SECONDS = 86_400.0
 # That we and what we start may use at once, where such a bound may be set.
 _CPUS = 1.0
@@ -90,7 +88,7 @@ def add_parser(commands: Commands) -> None:
     add("--count-prometheus", nargs=2, metavar=("URL", "METRIC"), help="the same by an endpoint of Prometheus' format")
     add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
-    known, default = " ".join(INSTRUMENTS), " ".join(_BY_DEFAULT)
+    known, default = " ".join(INSTRUMENTS), " ".join(BY_DEFAULT)
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
     add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
     rates = f"{_FREQUENCY} of a service, {BENCHMARK_FREQUENCY} of a benchmark"
@@ -206,7 +204,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         raise UsageError(
             f"--redact and --collect {','.join(unfit)}: names in their files are not hashed",
             means="nothing was attached",
-            mend=f"--collect {','.join(_BY_DEFAULT)}, or some of them",
+            mend=f"--collect {','.join(BY_DEFAULT)}, or some of them",
         )
     return AttachOptions(
         pids=list(dict.fromkeys(arguments.pid)),
@@ -220,7 +218,7 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         event=event_name(arguments.event),
         frequency=number(Setting.FREQ, arguments.freq or str(_FREQUENCY), int, 1, 20_000),
         callgraph=arguments.callgraph,
-        collect=asked or _BY_DEFAULT,
+        collect=asked or BY_DEFAULT,
         asked_to_collect=asked is not None,
         device=arguments.device,
         budget=_budget(arguments.budget),

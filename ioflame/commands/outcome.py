@@ -96,7 +96,6 @@ def print_outcome(run: Run, verbose: bool) -> int:
 
     verbose: print the whole summary instead
     """
-    record = run.record
     if verbose:
         print(folded(part_of(run, "all").text(run), terminal_width(sys.stdout)) + "\n")
     else:
@@ -108,7 +107,13 @@ def print_outcome(run: Run, verbose: bool) -> int:
         print(f"next:         {shown_command('show', run)} {'|'.join(parts_of(run))}")
     elif run.path(Files.PERF_DATA).exists():
         print(f"next:         {shown_command('analyse', run)}   (folds what was recorded)")
-    return EXIT_CHECK_FAILED if record.missing or worst(record.checks) is Verdict.FAILED else EXIT_OK
+    return exit_code(run)
+
+
+def exit_code(run: Run) -> int:
+    """That the run deserves."""
+    failed = run.record.missing or worst(run.record.checks) is Verdict.FAILED
+    return EXIT_CHECK_FAILED if failed else EXIT_OK
 
 
 def shown_command(verb: str, run: Run) -> str:

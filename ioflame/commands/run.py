@@ -17,17 +17,16 @@ from collectors.counts import QueryCount, command_count
 from collectors.perf import plan_recording
 from folding.stackfold import stackfold_binary
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, IoflameError, UsageError
-from ground.results.checks import Verdict, worst
 from ground.results.command_run import CommandRun
-from ground.results.run import Run, check_writable
+from ground.results.run import check_writable
 from ground.results.run_list import list_runs
 from ground.settings import FrontEnd, Setting, worded_for
 from ground.system.process import Children, interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame import __version__
 from ioflame.commands.arguments import CALLGRAPHS, Commands, collectors, event_name, number
-from ioflame.commands.outcome import add_to_asked_store, check_store, print_outcome, shown_command
-from ioflame.instruments import INSTRUMENTS
+from ioflame.commands.outcome import add_to_asked_store, check_store, exit_code, print_outcome, shown_command
+from ioflame.instruments import BY_DEFAULT, INSTRUMENTS
 from ioflame.measure.attach.benchmarks import BENCHMARK_FREQUENCY
 from ioflame.measure.attach.conduct import LEAST_SECONDS
 from ioflame.measure.attach.job import AttachOptions
@@ -50,7 +49,6 @@ _EXAMPLES = """examples:
   ioflame run --untouched -- ./db_bench ...           no flag is added to the command
   ioflame run --count 'CMD' -- ./my_program           any program; us per query by a number that CMD prints
 """
-_BY_DEFAULT = tuple(name for name, one in INSTRUMENTS.items() if one.by_default)
 _MOST_SECONDS = 86_400.0
 
 
@@ -67,7 +65,7 @@ def add_parser(commands: Commands) -> None:
     add("--warm-up", type=float, metavar="S", help="before the first window (default: a tenth of the time)")
     add("--untouched", action="store_true", help="add no flag to the command; what is lost is said")
     add("--whole", action="store_true", help="watch the command with all that it starts, from its start, as one run")
-    known, default = " ".join(INSTRUMENTS), " ".join(_BY_DEFAULT)
+    known, default = " ".join(INSTRUMENTS), " ".join(BY_DEFAULT)
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
     add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
     add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
@@ -172,7 +170,7 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
         event=event_name(arguments.event),
         frequency=number(Setting.FREQ, arguments.freq, int, 1, 20_000),
         callgraph=arguments.callgraph,
-        collect=asked or _BY_DEFAULT,
+        collect=asked or BY_DEFAULT,
         asked_to_collect=asked is not None,
         device=arguments.device,
         budget=None,
@@ -206,12 +204,8 @@ def _print(watched: WatchedCommand, home: CommandRun, arguments: argparse.Namesp
         print(render_runs(list_runs(home.directory), terminal_width(sys.stdout)))
         print(f"runs:         {shown_path(home.directory)}")
         print(f"next:         {shown_command('show', watched.runs[-1])}   (the last one)")
-        code = max(EXIT_CHECK_FAILED * _is_failed(one) for one in watched.runs)
+        code = max(map(exit_code, watched.runs))
     return code
-
-
-def _is_failed(one: Run) -> bool:
-    return bool(one.record.missing) or worst(one.record.checks) is Verdict.FAILED
 
 
 def _tell_interrupted(watched: WatchedCommand, reporter: Reporter) -> None:

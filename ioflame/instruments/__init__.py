@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ioflame.instruments.instrument import Instrument
 
-__all__ = ("INSTRUMENTS",)
+__all__ = ("BY_DEFAULT", "INSTRUMENTS")
 
 
 def _found() -> Mapping[str, Instrument]:
@@ -19,3 +19,5 @@ def _found() -> Mapping[str, Instrument]:
 
 # By name, in the order of their windows.
 INSTRUMENTS = _found()
+# Of what we did not set up: what neither stops threads nor sits in the target's own code.
+BY_DEFAULT = tuple(name for name, one in INSTRUMENTS.items() if one.by_default)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ground.errors import UsageError
-from ground.results.categories import Categories, read_categories, telling_view, views_in
+from ground.results.categories import Categories, knows_little, read_categories, views_in
 from ground.results.checks import render_checks
 from ground.results.files import Files
 from ground.results.findings import read_findings
@@ -92,9 +92,9 @@ def _categories(run: Run) -> Categories | None:
     if not run.path(Files.CATEGORIES).exists():
         return None
     owner = read_categories(run.directory)
-    if not run.path(Files.of_view(WRITES_VIEW)).exists():
+    if not knows_little(owner) or not run.path(Files.of_view(WRITES_VIEW)).exists():
         return owner
-    return telling_view(owner, read_categories(run.directory, WRITES_VIEW))
+    return read_categories(run.directory, WRITES_VIEW)
 
 
 def _operations(run: Run) -> str:

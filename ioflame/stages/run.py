@@ -76,8 +76,9 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     engine = engine_named(record.engine, client=record.options.get("client")) if record.target is None else None
     plain = [window for window in record.windows if window.kind == "plain"]
     record.metrics = metrics_of(record, plain)
-    record.intervals = intervals_of(record, run.series())
-    record.costs = observer_costs(record.windows, run.series())
+    series = run.series()
+    record.intervals = intervals_of(record, series)
+    record.costs = observer_costs(record.windows, series)
     background: dict[str, int] = {}
     unread, folded = "", None
     checks: list[Check] = []
@@ -102,7 +103,7 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     record.checks = [
         *run_checks(record, background, unread),
         *checks,
-        *stolen_checks(record, run.series(), categories, folded.slices if folded is not None else None),
+        *stolen_checks(record, series, categories, folded.slices if folded is not None else None),
         *proofs,
         *observed,
     ]
@@ -112,7 +113,7 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     ladder = read_or_none(run.path(Files.LADDER), read_ladder)
     rules = read_rules(*rules_of(run).findings)
     advice = advice_of(engine, record.options) if engine is not None else service_advice(record.engine)
-    found = findings(rules, record, folded, ladder, _waits(run), advice, run.series())
+    found = findings(rules, record, folded, ladder, _waits(run), advice, series)
     write_json(run.path(Files.FINDINGS), Findings(found))
     return Analysed(whole, views, kinds, found)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.rocksdb_clients import argv_of, has_open, open_database, own_threads, place_of, version_in
+from collectors.rocksdb_clients import argv_of, has_open, open_database, place_of, thread_names, version_in
+from ground.results.roles import client_roles
 from ground.system.held_process import HeldProcess
 
 _HOLDS = "import sys\nheld = [open(path) for path in sys.argv[1:]]\nprint('open', flush=True)\nsys.stdin.read()"
@@ -43,7 +44,9 @@ def test_an_open_file_of_a_database_tells_its_directory(database: Path, name: st
         assert has_open(process, database / name) and not has_open(process, database / "CURRENT")
         assert not has_open(process, None) and place_of(process) == database
         assert argv_of(process)[-1] == str(database / name)
-        assert own_threads(process) == []
+        names = thread_names(process)
+        assert set(names) == {process.pid}
+        assert client_roles(names, process.pid, 1, with_writer=False, writes=False) == {}
 
 
 def test_files_that_others_call_so_are_none(database: Path) -> None:

@@ -24,7 +24,8 @@ from viz.svg.stacked_bar import BarPart, stacked_bar
 
 def shown(run: RunView) -> str:
     assert run.owner is not None
-    return first_screen(run, 0, list(range(len(run.owner.rows))))
+    places = {name: f"{name}-0" for name in ("graph", "where", "waits", "time")}
+    return first_screen(run, 0, list(range(len(run.owner.rows))), places)
 
 
 def test_it_says_first_whether_the_run_can_be_used_then_what_weighs_most() -> None:

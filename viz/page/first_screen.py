@@ -5,8 +5,8 @@ Everything else of the page tells more of the same and is folded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -40,8 +40,8 @@ class _Bar(NamedTuple):
     note: str
 
 
-def first_screen(view: RunView, index: int, hues: Sequence[int]) -> Markup:
-    """index: of the run on its page; hues: of the rows of its owner view"""
+def first_screen(view: RunView, index: int, hues: Sequence[int], places: Mapping[str, str]) -> Markup:
+    """index: of the run on its page; hues: of the rows of its owner view; places: of the sections that findings name"""
     record = view.record
     facts = [
         f"{record.workload}, {record.threads} thread{'s' * (record.threads != 1)}",
@@ -49,7 +49,6 @@ def first_screen(view: RunView, index: int, hues: Sequence[int]) -> Markup:
         record.database.description or "",
         describe_host(record.host) if record.host else "",
     ]
-    places = {name: f"{name}-{index}" for name in ("graph", "where", "waits", "time")}
     bars = [bar for bar in (_cpu(view, hues), _latency(view)) if bar is not None]
     return render(
         "first_screen.html", verdict=verdict(view, f"trust-{index}"), findings=view.findings[:_FOUND], places=places,
@@ -99,16 +98,16 @@ def _by_stage(ladder: Ladder) -> _Bar:
 
 
 def _by_state(clock: WallClock) -> _Bar:
-    parts = []
-    for state, rows in groupby(
-        sorted(clock.rows, key=lambda row: list(STATE_HUES).index(row.state)), lambda r: r.state
-    ):
-        us = sum(row.ns for row in rows) / 1e3 / (clock.queries or 1)
-        title = "on a CPU" if state == ON_CPU else STATES[state]
-        if us > 0:
-            parts.append(BarPart(title, state, STATE_HUES[state], us))
-    parts.sort(key=lambda part: -part.value)
-    whole = clock.elapsed_ns / 1e3 / (clock.queries or 1)
+    queries = clock.queries or 1
+    ns: Counter[str] = Counter()
+    for row in clock.rows:
+        ns[row.state] += row.ns
+    parts = [
+        BarPart("on a CPU" if state == ON_CPU else STATES[state], state, STATE_HUES[state], spent / 1e3 / queries)
+        for state, spent in ns.most_common()
+        if spent > 0
+    ]
+    whole = clock.elapsed_ns / 1e3 / queries
     return _Bar(f"What the time of a query goes to: {_figure(whole)} us", _joined(parts), "us", "")
 
 

@@ -7,7 +7,7 @@ hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -73,10 +73,12 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
     record = view.record
     profile = _profile(view)
     hues = profile["hues"] if profile else hue_places([row.name for row in view.owner.rows] if view.owner else [])
+    # Where the page shows what a finding is about.
+    places = {name: f"{name}-{index}" for name in ("graph", "where", "waits", "time")}
     sections = (
-        ("The run at a glance", "", "first", lambda: first_screen(view, index, hues)),
+        ("The run at a glance", "", "first", lambda: first_screen(view, index, hues, places)),
         ("Flame graph", "", "graph", lambda: graphs(profile, view.observed, view.title)),
-        *_found(view, index),
+        *_found(view, places),
         (
             where_it_goes(record), "categories with intervals, and what ran at the bottom of the stacks", "where",
             lambda: owner(view, hues) + operations(view) + leaf(view) + matrix(view) + further(view),
@@ -98,9 +100,8 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
     ]
 
 
-def _found(view: RunView, index: int) -> list[tuple[str, str, str, Callable[[], Markup]]]:
+def _found(view: RunView, places: Mapping[str, str]) -> list[tuple[str, str, str, Callable[[], Markup]]]:
     """What the run shows, in words; no section where nothing is worth a sentence."""
-    places = {name: f"{name}-{index}" for name in ("graph", "where", "waits", "time")}
     make = partial(render, "found.html", findings=view.findings, places=places)
     return [("What was found", "each finding, what changes it, how sure", "found", make)] if view.findings else []
 

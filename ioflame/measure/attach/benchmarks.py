@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from collectors.counts import Count, Counted, QueryCount
 from collectors.report_phases import QueriesBesideWriter, ReportedPhase, ReportPhases
-from collectors.rocksdb_clients import argv_of, has_open, open_database, own_threads, place_of, version_in
+from collectors.rocksdb_clients import argv_of, has_open, open_database, place_of, thread_names, version_in
 from ground.errors import MeasurementError
 from ground.results.record import RunRecord
-from ground.results.roles import READER, WRITER
+from ground.results.roles import WRITER, client_roles
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import named_fields
 from ioflame.measure.attach.watching import WHOLE, Part
@@ -41,12 +41,10 @@ class Benchmark:
     def roles(self) -> dict[int, str]:
         """Of its own threads, by tid: they all bear its name. To be asked once they have started."""
         clients, beside = self.command.clients(self.name), self.command.has_writer(self.name)
-        own = own_threads(self.process)
-        if not self.name or len(own) < clients + beside:
-            return {}
-        started = own[-(clients + beside) :]
-        found = dict.fromkeys(started, WRITER if self.command.writes(self.name) else READER)
-        return {**found, started[0]: WRITER} if beside else found
+        names, writes = thread_names(self.process), self.command.writes(self.name)
+        found = client_roles(names, self.process.pid, clients, with_writer=beside, writes=writes)
+        # Fewer than it needs: they have not all started.
+        return found if self.name and len(found) == clients + beside else {}
 
     def counts(self, roles: Mapping[int, str]) -> dict[str, Counted]:
         """By kind of operation, where a writer's are told from the queries; "" for all together."""
