@@ -138,7 +138,7 @@ class TargetProbe:
         held = [process for process in self.target.processes if process.pid not in self._gone]
         while True:
             found = {process.pid: values for process in held if (values := self._of_process(process)) is not None}
-            left = [process for process in held if process.pid in found and process.stat()]
+            left = [process for process in held if process.pid in found and not _is_passed_on(process)]
             if len(left) == len(held):
                 break
             held = left
@@ -240,6 +240,14 @@ class TargetProbe:
         for tid, seen in self._threads.items():
             found.setdefault(seen.name, []).append(tid)
         return found
+
+
+def _is_passed_on(process: HeldProcess) -> bool:
+    """Whether its counters may be its parent's by now: it is gone, or is about to be (wait_task_zombie in Linux).
+
+    A process is made dead (X) first, its parent's sums grow then, and it leaves /proc last.
+    """
+    return process.stat()[:1] in ([], [b"X"])
 
 
 def _ignores_children(process: HeldProcess) -> bool:
