@@ -165,6 +165,26 @@ if ((${#missing[@]})); then
 fi
 core=1
 wanted=("${missing[@]}" "${compiling[@]}" "${engines[@]}" "${names[@]}")
+crates=(stackfold stacksampler ioflame-client ioflame-ebpf)
+groups=()
+beside() { # beside COMMAND...: in a group of its own, so that it ends with us
+  set -m
+  "$@" &
+  set +m
+  groups+=("$!")
+}
+end_groups() {
+  local group
+  for group in "${groups[@]}"; do kill -- "-$group" 2>/dev/null || true; done
+}
+trap end_groups EXIT
+libraries() {
+  cargo build -q --release --locked --lib "${crates[@]/#/--package=}" >/dev/null 2>&1
+}
+# What needs no system package is compiled while they are installed. All four are named: features are decided over all.
+if ((${#wanted[@]} && may_install)) && [[ ! -x target/release/stackfold ]] && command -v cargo >/dev/null 2>&1; then
+  beside libraries
+fi
 # All at once where that goes; one by one where a part of them cannot be had.
 if ((${#wanted[@]})) && ! install "${wanted[@]}"; then
   if ((${#missing[@]})); then
@@ -208,8 +228,7 @@ programs() {
   version=$(cargo --version | cut -d ' ' -f 2)
   at_least "$version" "$MINIMUM_RUST" ||
     refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
-  crates=(stackfold stacksampler ioflame-client)
-  if ((core)); then crates+=(ioflame-ebpf); fi
+  if ((!core)); then unset 'crates[3]'; fi
   unbuilt=()
   # cargo sees a change of a file, not a new folder: these carry a copy of each engine's rules.
   if [[ -x target/release/stackfold && "$(printf '%s\n' workloads/engines/*/)" != "$(cat target/engines 2>/dev/null)" ]]; then
@@ -218,8 +237,7 @@ programs() {
   for crate in "${crates[@]}"; do
     [[ -x "target/release/$crate" ]] || unbuilt+=("$crate")
   done
-  ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; two minutes on two cores)"
-  # Beside the programs, whose last step, the optimisation of each as a whole, leaves CPUs idle.
+  ((${#unbuilt[@]} == 0)) || say "building ${unbuilt[*]} (cargo build --release; up to two minutes on two cores)"
   packer=
   if ((dev)) && [[ "$(target/dev-tools/bin/thorin --version 2>/dev/null)" != *" $THORIN_VERSION" ]]; then
     say "building thorin $THORIN_VERSION, which packs split debug information for the tests"
@@ -231,12 +249,9 @@ programs() {
   printf '%s\n' workloads/engines/*/ >target/engines
   [[ -z $packer ]] || wait "$packer" || refuse "cargo could not build thorin (its words are above)" "$online"
 }
-# In a group of its own, so that it ends with us; meanwhile the Python packages are fetched.
-set -m
-programs &
+# Meanwhile the Python packages are fetched.
+beside programs
 building=$!
-set +m
-trap 'kill -- "-$building" 2>/dev/null || true' EXIT
 
 # --- Python ------------------------------------------------------------------------------------------------------
 # A set-up that was killed leaves a Python without pip, another place's .venv one that does not start.
