@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -84,10 +84,7 @@ class TargetProbe:
             self._read_threads(process)
             if ended:
                 self._ended.add(process.pid)
-        for process in new:  # where it begins to count: parts before their sums
-            values = self._of_process(process)
-            if process.pid not in self._young and values is not None:
-                self._processes[process.pid] = _Seen(values, values)
+        self._begin([process for process in new if process.pid not in self._young])
         if first:
             self._of_group = self.target.group_cpu_ns()
             if self._of_group is None:  # their children inherit it
@@ -138,7 +135,7 @@ class TargetProbe:
         held = [process for process in self.target.processes if process.pid not in self._gone]
         while True:
             found = {process.pid: values for process in held if (values := self._of_process(process)) is not None}
-            left = [process for process in held if process.pid in found and not _is_passed_on(process)]
+            left = [process for process in held if process.pid in found and process.stat()]
             if len(left) == len(held):
                 break
             held = left
@@ -147,6 +144,32 @@ class TargetProbe:
         for process in held:
             self._note(self._processes, process.pid, found[process.pid], process.pid in self._young, "")
         return new
+
+    def _begin(self, joined: Iterable[HeldProcess]) -> None:
+        """Those that join count from here on: what their threads did was read before, so no sum is too much.
+
+        A child that has ended since the look is in what its parent begins with, or the kernel threw it away: the
+        parent's sum grows by it no more.
+        """
+        there = self._there()
+        while True:
+            begun = {process.pid: values for process in joined if (values := self._of_process(process)) is not None}
+            still = self._there()
+            if still == there:
+                break
+            there = still
+        self._processes.update((pid, _Seen(values, values)) for pid, values in begun.items())
+        ended = self._processes.keys() - self._gone - there
+        self._gone.update(pid for pid in ended if self._heir(pid, ended) in begun)
+
+    def _there(self) -> set[int]:
+        return {process.pid for process in self.target.processes if process.stat()}
+
+    def _heir(self, pid: int, ended: Container[int]) -> int:
+        """Who has the counters of one that has ended."""
+        while (pid := self._parents[pid]) in ended:
+            pass
+        return pid
 
     def _of_process(self, process: HeldProcess) -> tuple[int, ...] | None:
         """What it and the children that it has waited for have done, the last of them in faults; None once it is gone.
@@ -181,10 +204,7 @@ class TargetProbe:
         self._gone |= gone
         heirs: dict[int, list[int]] = {}
         for pid in gone:
-            heir = self._parents[pid]
-            while heir in self._gone:
-                heir = self._parents[heir]
-            heirs.setdefault(heir, []).append(pid)
+            heirs.setdefault(self._heir(pid, self._gone), []).append(pid)
         for heir, ended in heirs.items():
             if heir in found:
                 known = self._processes.get(heir)
@@ -240,14 +260,6 @@ class TargetProbe:
         for tid, seen in self._threads.items():
             found.setdefault(seen.name, []).append(tid)
         return found
-
-
-def _is_passed_on(process: HeldProcess) -> bool:
-    """Whether its counters may be its parent's by now: it is gone, or is about to be (wait_task_zombie in Linux).
-
-    A process is made dead (X) first, its parent's sums grow then, and it leaves /proc last.
-    """
-    return process.stat()[:1] in ([], [b"X"])
 
 
 def _ignores_children(process: HeldProcess) -> bool:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from ioflame.analysis.checks.target import target_checks
 
 # It does what it reads, `REQUESTS` times, and prints the CPU time of it all, of ended children and threads too, in ns.
 REQUESTS = 20
-_CHURNED = 1500
 _SERVER = """
 import os, signal, sys, threading, time
 if os.fork(): os._exit(0)  # what is below who watches is no part of a target
@@ -65,10 +63,6 @@ def gone():
     os.close(go)
     while os.path.exists(f'/proc/{pid}'): time.sleep(0.001)
     return 0
-def churned():
-    pid = os.fork()
-    if not pid: burn(0.002); os._exit(0)
-    return os.wait4(pid, 0)[2] and 0
 print(os.getpid(), flush=True)
 for line in sys.stdin:
     name, _, times = line.strip().partition(' ')
@@ -150,18 +144,22 @@ def test_a_child_that_was_seen_and_ends_is_counted_once(server: Server) -> None:
     assert probe.snapshot().user_ticks >= last.user_ticks and not probe.lost
 
 
-def test_children_that_end_while_they_are_looked_at_are_none_that_nobody_waited_for(server: Server) -> None:
-    """One that is dead and not gone may be in its parent's sums already (wait_task_zombie): it is not beside them."""
-    probe = probe_of(Target([server.pid]))
+def test_a_child_that_ends_within_the_first_look_was_waited_for(server: Server) -> None:
+    """It began while we watched, was seen, and was in the sums that its parent begins with."""
+    orders = ["ended"]
+
+    def group(_: HeldProcess, name: str) -> str:
+        if orders:
+            server.does(orders.pop())
+        return name
+
+    server.does("forked")  # it takes more than a tick: the server began before the probe
+    probe = TargetProbe(Target([server.pid]), None, group)
+    server.does("long")
     first = probe.snapshot()
-    with ThreadPoolExecutor() as pool:
-        churn = pool.submit(server.does, "churned", _CHURNED)
-        looks = [probe.snapshot()]
-        while not churn.done():
-            looks.append(probe.snapshot())
     last = probe.snapshot()
-    assert len(looks) > 100 and len(probe.cpu_by_process()) > 10 and not probe.lost
-    assert cpu(first, last) <= own_seconds(server) + 0.03
+    assert not orders and not probe.lost
+    assert cpu(first, last) == pytest.approx(0, abs=0.015)
 
 
 def test_a_child_that_nobody_waits_for_fails_a_check(server: Server) -> None:
