@@ -17,7 +17,7 @@ from pathlib import Path
 import duckdb
 
 from ground.results.store.database import Store, stored_query
-from ground.results.store.parquet_files import footer_words
+from ground.results.store.parquet_files import footer_words, write_replaced
 from ioflame.store.fleet import watch_release
 from tests.bench.store import QUESTIONS
 
@@ -85,7 +85,11 @@ def write(store: Path, hosts: int) -> None:
         runs = _RUNS.format(hour=hour, hosts=hosts)
         for table, select in TABLES.items():
             words = select.format(runs=runs, day=DAY, hour=hour, pool=POOL, stacks=STACKS)
-            put(table, words, f"merged-{hour:02}")
+            # As of the files of that hour, which are gone.
+            merged = store / "v1" / table / f"day={DAY}" / f"merged-{hour:02}.parquet"
+            merged.parent.mkdir(parents=True, exist_ok=True)
+            write_replaced(merged, [merged.with_name(f"hour-{hour:02}.parquet")], [])
+            put(table, words, merged.stem)
 
 
 def main() -> int:
@@ -103,6 +107,8 @@ def main() -> int:
                 print(f"  compact: {wall:.0f} s ({cpu:.0f} s of CPU)")
             size = sum(path.stat().st_size for path in Path(place).rglob("*.parquet"))
             rows = store.query("SELECT count(*) FROM samples").rows[0][0]
+            if rows != hosts * HOURS * STACKS:
+                sys.exit(f"{rows:,} rows of samples are read, {hosts * HOURS * STACKS:,} were written")
             print(f"  {state}: {rows:,} rows of samples, {size / 1e6:,.0f} MB")
             for name, ask in questions(store).items():
                 wall, cpu = _took(ask)

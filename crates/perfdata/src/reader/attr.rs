@@ -108,18 +108,21 @@ impl Attr {
         Some(attr)
     }
 
+    #[inline]
     pub fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
     }
 
     /// Whether its samples are those of `perf record --off-cpu`: a BPF program writes process, period and chain as RAW,
     /// as the kernel's own words are those of the thread that ran last.
+    #[inline]
     pub fn is_off_cpu(&self) -> bool {
         const BPF_OUTPUT: u64 = 10;
         (self.kind, self.config) == (SOFTWARE, BPF_OUTPUT) && self.name == b"offcpu-time"
     }
 
     /// Whether its samples carry the values of counters, whose order matters.
+    #[inline]
     pub fn reads_counters(&self) -> bool {
         self.has(sample_type::READ)
     }
@@ -166,6 +169,7 @@ impl Attr {
     }
 
     /// How many bytes from the end of a record that is no sample its time stands; 0 if it has none.
+    #[inline]
     pub fn time_from_end(&self) -> usize {
         use sample_type::{CPU, ID, IDENTIFIER, STREAM_ID, TIME};
         if !self.sample_id_all || !self.has(TIME) {

@@ -68,6 +68,7 @@ pub struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// Bytes that stay nowhere.
+    #[inline]
     pub fn of(bytes: &'a [u8]) -> Self {
         Self { bytes, window: None }
     }
@@ -86,6 +87,7 @@ pub struct SharedBody {
 }
 
 impl SharedBody {
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.window.bytes().get(self.range.clone()).unwrap_or(&[])
     }
@@ -104,11 +106,13 @@ pub struct Blocks {
 
 impl Blocks {
     /// The number of the last block.
+    #[inline]
     pub fn last(&self) -> u32 {
         (self.first + self.held.len() as u32).saturating_sub(1)
     }
 
     /// Bytes of a block that is held; none, if it is not.
+    #[inline]
     pub fn get(&self, block: u32, start: u32, len: u16) -> Body<'_> {
         let start = start as usize;
         let Some(block) = self.held.get(block.wrapping_sub(self.first) as usize) else {
@@ -122,11 +126,13 @@ impl Blocks {
     }
 
     /// The bytes not taken yet that are there.
+    #[inline]
     pub fn rest(&self) -> &[u8] {
         self.held.back().and_then(|last| last.bytes.all().get(self.at..last.end)).unwrap_or(&[])
     }
 
     /// Takes bytes; gives the place of the first one.
+    #[inline]
     pub fn take(&mut self, len: usize) -> (u32, u32) {
         let start = self.at as u32;
         self.at += len;

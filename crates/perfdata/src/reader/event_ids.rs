@@ -32,6 +32,7 @@ impl EventIds {
     }
 
     /// The number of the event with this id.
+    #[inline]
     pub fn of_id(&self, id: u64) -> Option<usize> {
         self.ids.get(&id).copied()
     }

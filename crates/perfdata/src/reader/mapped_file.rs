@@ -30,6 +30,7 @@ impl<T: AsRef<[u8]> + Send> Storage for Cursor<T> {}
 pub struct FileWindow(Option<Mmap>);
 
 impl FileWindow {
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.0.as_deref().unwrap_or(&[])
     }

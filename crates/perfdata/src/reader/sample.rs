@@ -39,6 +39,7 @@ pub struct CounterValues<'a> {
 
 impl CounterValues<'_> {
     /// Id and value of each.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.bytes.chunks_exact(8 * self.words).filter_map(|entry| {
             let mut entry = words(entry);
@@ -129,6 +130,7 @@ impl<'a> SampleRecord<'a> {
     }
 
     /// The chain without the mark that the user's side follows in a record of its own, and the number of that record.
+    #[inline]
     pub fn deferred(&self) -> Option<(&'a [u8], u64)> {
         let (rest, marked) = self.callchain?.split_last_chunk::<16>()?;
         let mut marked = words(marked);
@@ -136,6 +138,7 @@ impl<'a> SampleRecord<'a> {
     }
 
     /// The registers by number, if they were recorded.
+    #[inline]
     pub fn register(&self, attr: &Attr, number: u32) -> Option<u64> {
         let bit = 1_u64.checked_shl(number)?;
         if attr.user_registers & bit == 0 {
@@ -164,6 +167,7 @@ fn read_values<'a>(at: &mut ByteReader<'a>, format: u64) -> Option<Option<Counte
 }
 
 /// The number that stands there.
+#[inline]
 pub fn word_at(body: &[u8], at: u16) -> Option<u64> {
     body.get(at.into()..)?.first_chunk().copied().map(u64::from_le_bytes)
 }

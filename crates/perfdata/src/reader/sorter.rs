@@ -81,6 +81,7 @@ impl RecordSorter {
         self.samples_overtake = may;
     }
 
+    #[inline]
     pub fn push(&mut self, time: u64, kind: u32, misc: u16, place: RecordPlace) {
         self.in_order &= self.pending.last().is_none_or(|last| last.time <= time);
         self.changes += usize::from(kind != kind::SAMPLE);
@@ -93,10 +94,12 @@ impl RecordSorter {
     }
 
     /// The first blocks that a waiting record lies in.
+    #[inline]
     pub fn needed(&self) -> NeededBlocks {
         self.needed
     }
 
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.bytes > LIMIT || self.pending.len() > LIMIT / 32
     }

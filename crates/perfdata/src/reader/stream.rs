@@ -37,6 +37,7 @@ pub struct NeededBlocks {
 impl NeededBlocks {
     pub const NOTHING: Self = Self { plain: u32::MAX, unpacked: u32::MAX };
 
+    #[inline]
     pub fn add(&mut self, place: RecordPlace) {
         let first = if place.unpacked { &mut self.unpacked } else { &mut self.plain };
         *first = (*first).min(place.block);
