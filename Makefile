@@ -37,7 +37,7 @@ options = $(foreach name,$(1),$(call option,$(name)))
 PROFILE_OPTIONS = $(call options,$(OF_PROFILE))
 
 # A misspelt one would be left out without a word, and a long run would measure something else.
-KNOWN := $(OF_COMMANDS) BENCH IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
+KNOWN := $(OF_COMMANDS) BENCH HOSTS IOFLAME_REQUIRE_ALL CARGO VENV BIN SHELL
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 UNKNOWN := $(firstword $(filter-out $(KNOWN),$(GIVEN)))
 NEAREST = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1, 0.0))
