@@ -97,6 +97,11 @@ class CellsJob:
         """All cells have one database, which is kept."""
         return self.grows or self.cells.layout.database == _SHARED
 
+    @property
+    def told_beforehand(self) -> bool:
+        """Whether it is said before the first step what all of them take: one tree is grown, or builds take turns."""
+        return self.grows or len(self.builds) > 1
+
     def directory(self, cell: Cell) -> Path:
         """Of its database."""
         if self.grows:
