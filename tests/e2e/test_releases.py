@@ -174,8 +174,11 @@ def test_an_experiment_runs_each_library_beside_what_was_published(
     assert list(builds) == ["a", "b"] and builds["b"]["engine_library"] == str(other)
     assert "byrx: beside the published relative rates" in out and "published: nobody" in out
     # Of one round there is no interval.
-    (row,) = [line for line in out.splitlines() if "gets" in line and "cannot be told" in line]
-    assert {"b", "7.8.3"} <= set(row.split())
+    summary, row = [line.split() for line in out.splitlines() if "gets" in line and "cannot be told" in line]
+    assert summary == ["cannot", "be", "told", "1", "of", "1", "gets", "b"] and {"b", "7.8.3"} <= set(row)
+    # How long it takes is explained as well, and is all rounds and both libraries.
+    code, out, err = ioflame.run("explain", tmp_path / "own.toml", "--repeats=3", *words)
+    assert code == 0 and "# 27 steps, about" in out, err + out
 
 
 @pytest.mark.needs("maven")
@@ -207,6 +210,20 @@ def test_a_release_is_fetched_once_and_reads_and_is_read(
         assert role["found"] == role["reads"] == 5000
     code, out, err = ioflame.run("compare", "--plan", f"--rocksdb=6.29.5,{host_library()}", *small)
     assert code == 0, err
+
+
+@pytest.mark.needs("maven", "unshare")
+def test_without_a_network_maven_says_so_and_nothing_is_kept(
+    ioflame: Ioflame, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on a host that has Maven and never fetched anything."""
+    monkeypatch.setenv("MAVEN_OPTS", f"-Dmaven.repo.local={tmp_path / 'm2'}")
+    code, out, err = ioflame.run("rocksdb", "get", "8.11.4", seconds=900, prefix=("unshare", "--net"))
+    assert (code, out) == (3, ""), err
+    assert "org.rocksdb:rocksdbjni:8.11.4:jar:linux64 was not fetched: mvn ended with exit code 1: " in err
+    # The command that fetches it elsewhere; and it is not said that there is no such version.
+    assert "-Dartifact=org.rocksdb:rocksdbjni:8.11.4:jar:linux64" in err and "there is no" not in err
+    assert not list(cache.glob("ioflame/rocksdb/8.11.4*"))
 
 
 @pytest.mark.needs("maven")
