@@ -160,29 +160,29 @@ class Engine(abc.ABC):
         """The client: `asked`, or the one on PATH. HostError when there is none, UsageError when `asked` is none."""
         client, package = self.about.client, self.about.package
         if self.by_our_client:
-            if asked is not None:
+            if asked is None:
+                return built_binary(client)
+            # Another build of it has another version of the engine's library in it.
+            if Path(asked).name != client:
                 raise UsageError(
                     f"{Setting.DB_BENCH.to(asked)} names another client than {Setting.CLIENT.to(OUR_CLIENT)}",
                     means="nothing was started",
                     mend=f"leave {Setting.DB_BENCH} out, or {Setting.CLIENT}",
                 )
-            return built_binary(client)
         found = shutil.which(asked or client)
         if found:
             return Path(found).absolute()
         if asked is None:
+            own = Setting.DB_BENCH.to("<path of your own build>")
             raise HostError(
-                f"{client} is not installed",
-                mend=f"make setup   (or: sudo apt-get install {package}; or "
-                f"{Setting.DB_BENCH.to('<path of your own build>')})",
+                f"{client} is not installed", mend=f"make setup   (or: sudo apt-get install {package}; or {own})"
             )
-        reason = "is there but cannot be executed" if Path(asked).exists() else "does not exist"
-        if Path(asked).is_dir():
-            reason = "is a directory"
+        place, usual = Path(asked), "make setup" if self.by_our_client else f"Debian's {package}"
+        reason = "is there but cannot be executed" if place.exists() else "does not exist"
         raise UsageError(
-            f"{Setting.DB_BENCH.to(asked)} {reason}",
+            f"{Setting.DB_BENCH.to(asked)} {'is a directory' if place.is_dir() else reason}",
             means="nothing was started",
-            mend=Setting.DB_BENCH.to(f"<path of a {client}>, or leave it out for the one of Debian's {package}"),
+            mend=Setting.DB_BENCH.to(f"<path of a {client}>, or leave it out for that of {usual}"),
         )
 
     def workloads(self) -> dict[str, Step]:

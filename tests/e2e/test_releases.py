@@ -123,6 +123,27 @@ def test_a_workload_that_makes_its_database_is_compared(
     assert logs and all("kLZ4Compression" not in log for log in logs)
 
 
+@pytest.mark.parametrize("engine", ["leveldb", "lmdb"])
+def test_clients_with_another_library_in_them_are_arms(
+    ioflame: Ioflame, place: Path, tmp_path: Path, engine: str
+) -> None:
+    """LevelDB and LMDB are linked into our client: another version of them is another client."""
+    built = built_binary("ioflame-client")
+    other = place / engine / "ioflame-client"
+    other.parent.mkdir()
+    # Bytes behind the end of an ELF file are another build's, and change nothing.
+    other.write_bytes(built.read_bytes() + b"another build")
+    other.chmod(0o755)
+    words = [f"--engine={engine}", f"--arm=a={built}", f"--arm=b={other}", "--sessions=1", "--blocks=1", "--no-twin"]
+    words += ["--scale=smoke", f"--num-keys={KEYS}", "--duration=1", "--seed=7"]
+    code, out, err = ioflame.run("compare", *words, f"--db-dir={tmp_path / 'db'}", f"--out={tmp_path / 'out'}")
+    assert code == 0, err + out
+    (directory,) = (tmp_path / "out").glob("*-compare-*")
+    record = ComparisonRun.open(directory).record
+    assert record.not_comparable == [] and record.engine == engine
+    assert [arm.identity["engine_binary"] for arm in record.arms] == [str(built), str(other)]
+
+
 OWN = """
 about = "Gets of two libraries"
 shows = "that cells are run with each, on trees that both can read"
