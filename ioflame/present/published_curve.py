@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -43,8 +44,8 @@ def beside_published(
         if not rows:
             continue
         source = f"published: {curve.source}"
-        found.append(Breakdown(f"{group}: what was published, and what is seen here", ("", "of", "test and versions"),
-                               _summary(rows), source))  # fmt: skip
+        caption = f"{group}: what was published, and what is seen here"
+        found.append(Breakdown(caption, ("test", *_OUTCOMES), _summary(rows), source))
         heads = ("test", "version", f"over {table.base}", "interval", "published", "of", "")
         every = [[row.test, row.build, f"{row.cell.ratio:.2f}", _interval(row.cell), *row[3:]] for row in rows]
         legend = (
@@ -77,16 +78,15 @@ def _rows(curve: Curve, group: str, table: RelativeTable, versions: Mapping[str,
 
 
 def _summary(rows: Sequence[_Row]) -> list[list[str]]:
-    """A line an outcome: how many of the ratios, and which."""
+    """A line a test: which of its versions had which outcome; and how many of all."""
     found = []
-    for outcome in _OUTCOMES:
-        builds: dict[str, list[str]] = {}
-        for row in rows:
-            if row.outcome == outcome:
-                builds.setdefault(row.test, []).append(row.build)
-        told = "; ".join(f"{test} {', '.join(names)}" for test, names in builds.items())
-        found.append([outcome, f"{sum(map(len, builds.values()))} of {len(rows)}", told])
-    return found
+    for test in dict.fromkeys(row.test for row in rows):
+        builds = [
+            ", ".join(row.build for row in rows if row.test == test and row.outcome == outcome) for outcome in _OUTCOMES
+        ]
+        found.append([test, *builds])
+    counts = Counter(row.outcome for row in rows)
+    return [*found, [f"all {len(rows)}", *(str(counts[outcome]) for outcome in _OUTCOMES)]]
 
 
 def _interval(cell: Cell) -> str:
