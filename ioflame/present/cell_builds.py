@@ -141,7 +141,7 @@ def stacked_builds(cells: Cells, going: CellsRun) -> list[Stacked]:
     costs = {
         (group, asked.step, asked.by): _by_build(cells, going, group, asked)
         for asked in cells.breakdowns
-        for group in (_groups(cells) if cells.builds else ())
+        for group in (list(_groups(cells)) if cells.builds else [])
     }
     orders = {
         by: parts_in_order(parts for (_, _, of), builds in costs.items() if of == by for parts in builds.values())
