@@ -103,8 +103,9 @@ def published_ratios(
     for test in table.rows:
         known = {build: curve.at(group, test, versions.get(build, build)) for build in table.columns}
         base = known.pop(table.base, None)
-        if base is not None:
-            found[test] = {build: one[1] / base[1] for build, one in known.items() if one is not None}
+        ratios = {build: one[1] / base[1] for build, one in known.items() if one is not None and base is not None}
+        if ratios:
+            found[test] = ratios
     return found
 
 

@@ -64,6 +64,8 @@ def test_a_version_stands_beside_its_own_or_a_patch_of_its_minor_version() -> No
     assert summary.heads == ("test", "agrees", "differs", "cannot be told", "not published")
     assert summary.rows == [["readww", "", "", "10.5.1", "9.10.0"], ["all 2", "0", "0", "1", "1"]]
     assert published_ratios(curve, "byrx", table, versions) == {"readww": {"10.5.1": pytest.approx(1.17 / 1.23)}}
+    # Where none of the builds was published there is no mark to explain.
+    assert published_ratios(curve, "byrx", table, {**versions, "10.5.1": "10.4.2"}) == {}
     assert beside_published(None, [("byrx", table)], {}) == [] and published_ratios(None, "byrx", table, {}) == {}
 
 
