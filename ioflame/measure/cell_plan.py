@@ -343,7 +343,8 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
     options = replace(
         job.options, engine=engine.name, client=run.cell.client or job.options.client, workload=step,
         threads=job.threads(run.cell, step), db_dir=database.directory, num_keys=shape.num_keys,
-        cache_size=cache, memory_limit=scale.memory_limit if run.cell.limited else None,
+        configuration=configuration.name, cache_size=cache,
+        memory_limit=scale.memory_limit if run.cell.limited else None,
         db_bench=str(job.build_of(run.cell).path), library=_library(job.build_of(run.cell)),
     )  # fmt: skip
     sized = Scale(options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, scale.collect)
