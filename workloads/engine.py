@@ -173,16 +173,17 @@ class Engine(abc.ABC):
         if found:
             return Path(found).absolute()
         if asked is None:
-            own = Setting.DB_BENCH.to("<path of your own build>")
             raise HostError(
-                f"{client} is not installed", mend=f"make setup   (or: sudo apt-get install {package}; or {own})"
+                f"{client} is not installed",
+                mend=f"make setup   (or: sudo apt-get install {package}; or "
+                f"{Setting.DB_BENCH.to('<path of your own build>')})",
             )
-        place, usual = Path(asked), "make setup" if self.by_our_client else f"Debian's {package}"
-        reason = "is there but cannot be executed" if place.exists() else "does not exist"
+        reason = "is there but cannot be executed" if Path(asked).exists() else "does not exist"
         raise UsageError(
-            f"{Setting.DB_BENCH.to(asked)} {'is a directory' if place.is_dir() else reason}",
+            f"{Setting.DB_BENCH.to(asked)} {'is a directory' if Path(asked).is_dir() else reason}",
             means="nothing was started",
-            mend=Setting.DB_BENCH.to(f"<path of a {client}>, or leave it out for that of {usual}"),
+            mend=Setting.DB_BENCH.to(f"<path of a {client}>")
+            + f", or leave it out for {'ours' if self.by_our_client else package}",
         )
 
     def workloads(self) -> dict[str, Step]:
