@@ -3,7 +3,8 @@
 Writes docs/summary.txt, docs/flamegraph.svg and a picture of each view of the report; what the run printed between the
 markers of README.md, what the comparison printed between those of docs/comparing.md. Everything is of RUN, which all
 observers watched; OTHER is what its report is put beside; EXPERIMENT and COMPARISON are directories of those. The
-picture of `versions` is of published figures.
+picture of `versions` is of published figures. `docs/refresh.py CURVE` writes the pictures of an experiment `versions`
+over releases, which takes more than an hour, and nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,7 +42,7 @@ class View:
     """
 
     name: str
-    page: Literal["run", "comparison", "terminal", "experiment", "versions", "compare"]
+    page: Literal["run", "comparison", "terminal", "experiment", "versions", "compare", "curve"]
     parts: tuple[str, ...]
     theme: Literal["light", "dark"] = "light"
     fragment: str = ""
@@ -76,6 +77,11 @@ VIEWS = (
     View("experiment", "experiment", ("header.top", "section[aria-labelledby=charts]"), height=980),
     View("experiment-versions", "versions", ("header.top", "section[aria-labelledby=relative]"), height=690),
     View("terminal", "terminal", ("pre",), "dark"),
+)
+
+CURVE = (
+    View("releases-qps", "curve", ("section[aria-labelledby=relative] figure",)),
+    View("releases-cpu", "curve", ("section[aria-labelledby=stacked] figure",)),
 )
 
 
@@ -136,14 +142,33 @@ def picture(browser: Browser, view: View, address: str) -> Path:
     return out
 
 
+def pictures(views: Sequence[View], pages: Mapping[str, Path]) -> None:
+    """Takes them of these pages, by name; an exit code where one is too large for a repository."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox", "--disable-gpu", "--disable-lcd-text", "--disable-background-networking"],
+        )
+        taken = [picture(browser, view, pages[view.page].resolve().as_uri()) for view in views]
+        browser.close()
+    for path in taken:
+        print(f"{path.relative_to(DOCS.parent)}   {path.stat().st_size / 1000:.0f} kB")
+    large = [path.name for path in taken if path.stat().st_size > LARGEST]
+    if large:
+        sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
+
+
 def main() -> None:
+    if len(sys.argv) == 2:
+        pictures(CURVE, {"curve": Path(sys.argv[1]) / "experiment.html"})
+        return
     if len(sys.argv) != 5:
-        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT COMPARISON   (directories; make docs makes them)")
+        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT COMPARISON, or CURVE   (directories; make docs makes the four)")
     run, other, experiment, comparison = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)
     printed = screen(open_run(run), "ioflame show runs/latest", 100, unicode=True).strip("\n")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder:
         made = {"run": run / "report.html", "experiment": experiment / "experiment.html"}
         pages = {name: Path(folder) / f"{name}.html" for name in ("comparison", "terminal", "versions")}
         pages |= made | {"compare": comparison / "compare.html"}
@@ -151,17 +176,7 @@ def main() -> None:
         subprocess.run([ioflame, "report", PUBLISHED, "-o", pages["versions"]], check=True, stdout=subprocess.DEVNULL)
         subprocess.run([ioflame, "report", run, other, "-o", pages["comparison"]], check=True)
         pages["terminal"].write_text(terminal_page(printed), encoding="utf-8")
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium",
-            args=["--no-sandbox", "--disable-gpu", "--disable-lcd-text", "--disable-background-networking"],
-        )
-        taken = [picture(browser, view, pages[view.page].resolve().as_uri()) for view in VIEWS]
-        browser.close()
-    for path in taken:
-        print(f"{path.relative_to(DOCS.parent)}   {path.stat().st_size / 1000:.0f} kB")
-    large = [path.name for path in taken if path.stat().st_size > LARGEST]
-    if large:
-        sys.exit(f"larger than {LARGEST / 1000:.0f} kB: {', '.join(large)}")
+        pictures(VIEWS, pages)
     fill_in(README, "summary", printed)
     compared = subprocess.run([ioflame, "compare", comparison], check=True, capture_output=True, text=True).stdout
     fill_in(COMPARING, "comparison", shortened(compared))

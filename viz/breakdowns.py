@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ground.results.differences import BudgetRow
+from ground.results.profile import OTHER
 from ground.settings import Setting
 
-__all__ = ("Breakdown", "against_base", "beside")
+__all__ = ("Breakdown", "Stacked", "against_base", "beside", "parts_in_order")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,27 @@ class Breakdown:
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     legend: str = ""
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """CPU us per query of several builds, each by its parts, to be drawn one part above the other.
+
+    parts: the order of all that any picture of the page has, so that each has its colour; bars: by build, then by part
+    """
+
+    caption: str
+    parts: Sequence[str]
+    bars: Mapping[str, Mapping[str, float]]
+
+
+def parts_in_order(costs: Iterable[Mapping[str, float]]) -> list[str]:
+    """By the largest cost of each, the largest first; what belongs to no part last."""
+    largest: dict[str, float] = {}
+    for one in costs:
+        for name, us in one.items():
+            largest[name] = max(largest.get(name, 0.0), us)
+    return sorted(largest, key=lambda name: (name == OTHER, -largest[name], name))
 
 
 def beside(caption: str, cells: Mapping[str, Mapping[str, float]]) -> Breakdown:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import RelativeTable
-from viz.breakdowns import Breakdown
+from viz.breakdowns import Breakdown, Stacked
 
 __all__ = ("ExperimentView", "MadeRun", "Spread")
 
@@ -46,6 +46,8 @@ class ExperimentView:
     report_tsv:        its rows as benchmark.sh has them, as a file; "" where it has none
     charted:           columns that have a chart
     relative:          tables against a base, by what they are of
+    curves:            ratios that were published of the same, by that, then by row and column
+    stacked:           the CPU of a query by build
     builds:            facts of each build, by name
     failed:            checks and steps that failed; notes: what else has to be known
     """
@@ -61,6 +63,8 @@ class ExperimentView:
     report_tsv: str = ""
     charted: Sequence[str] = ()
     relative: Sequence[tuple[str, RelativeTable]] = ()
+    curves: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    stacked: Sequence[Stacked] = ()
     breakdowns: Sequence[Breakdown] = ()
     runs: Sequence[MadeRun] = ()
     builds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

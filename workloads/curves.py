@@ -22,3 +22,12 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
             return version, published[version]
         minor = version_number(version)[:2]
         return next(((known, value) for known, value in published.items() if version_number(known)[:2] == minor), None)
+
+    def around(self, cell: str, column: str, version: str) -> list[tuple[str, float]]:
+        """Of a version that nobody published: the last one before it and the first one after it, where there are."""
+        published = self.relative.get(cell, {}).get(column, {})
+        ordered = sorted(published.items(), key=lambda known: version_number(known[0]))
+        number = version_number(version)
+        before = [known for known in ordered if version_number(known[0]) < number]
+        after = [known for known in ordered if version_number(known[0]) > number]
+        return [*before[-1:], *after[:1]]

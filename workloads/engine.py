@@ -160,13 +160,15 @@ class Engine(abc.ABC):
         """The client: `asked`, or the one on PATH. HostError when there is none, UsageError when `asked` is none."""
         client, package = self.about.client, self.about.package
         if self.by_our_client:
-            if asked is not None:
+            if asked is None:
+                return built_binary(client)
+            # Another build of it has another version of the engine's library in it.
+            if Path(asked).name != client:
                 raise UsageError(
                     f"{Setting.DB_BENCH.to(asked)} names another client than {Setting.CLIENT.to(OUR_CLIENT)}",
                     means="nothing was started",
                     mend=f"leave {Setting.DB_BENCH} out, or {Setting.CLIENT}",
                 )
-            return built_binary(client)
         found = shutil.which(asked or client)
         if found:
             return Path(found).absolute()
@@ -177,12 +179,11 @@ class Engine(abc.ABC):
                 f"{Setting.DB_BENCH.to('<path of your own build>')})",
             )
         reason = "is there but cannot be executed" if Path(asked).exists() else "does not exist"
-        if Path(asked).is_dir():
-            reason = "is a directory"
         raise UsageError(
-            f"{Setting.DB_BENCH.to(asked)} {reason}",
+            f"{Setting.DB_BENCH.to(asked)} {'is a directory' if Path(asked).is_dir() else reason}",
             means="nothing was started",
-            mend=Setting.DB_BENCH.to(f"<path of a {client}>, or leave it out for the one of Debian's {package}"),
+            mend=Setting.DB_BENCH.to(f"<path of a {client}>")
+            + f", or leave it out for {'ours' if self.by_our_client else package}",
         )
 
     def workloads(self) -> dict[str, Step]:

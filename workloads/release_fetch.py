@@ -48,7 +48,8 @@ def fetched(releases: Releases, version: str, into: Path) -> Path:
     # The last words of a chain of causes say the most: `Unknown host`, `Connection refused`.
     said = [line.partition("[ERROR] ")[2] for line in words.splitlines() if "[ERROR] " in line]
     why = next((line for line in said if ": " in line and line[:1] == " "), said[0] if said else words.strip()[-300:])
-    raise _not_fetched(releases, version, f"mvn ended with exit code {done.returncode}: {why.strip()[:400]}")
+    why = why.strip()[:400] or "it printed nothing"
+    raise _not_fetched(releases, version, f"mvn ended with exit code {done.returncode}: {why}")
 
 
 def _command(artifact: str) -> list[str]:

@@ -96,7 +96,8 @@ def _read(directory: Path) -> ListedRun | None:
         cells = CellsRun.open(directory).record
         counts = Counter(run.status for run in cells.runs)
         told = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
-        return ListedRun(name, cells.created, "experiment", cells.name, f"of {len(cells.runs)} cell runs: {told}")
+        what = ": ".join(filter(None, [cells.name, ", ".join(cells.builds)]))
+        return ListedRun(name, cells.created, "experiment", what, f"of {len(cells.runs)} cell runs: {told}")
     if CommandRun.is_in(directory):
         return _of_command(name, CommandRun.open(directory))
     return _of_windows(directory)
@@ -134,6 +135,9 @@ def _of_record(name: str, record: RunRecord) -> ListedRun:
         kind, what = "attach", [record.target.program or record.target.asked, record.build]
         if "command" in record.options:
             kind, what = "command", [record.workload, record.build]
+    library = record.options.get("library")
+    if library:
+        what.append(f"library {record.tools.get('engine_release') or library}")
     what += [record.options[key] for key in _SETTINGS if record.options.get(key)]
     metrics = record.metrics
     return ListedRun(

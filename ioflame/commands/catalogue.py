@@ -74,7 +74,7 @@ def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.
     cells = job.cells
     print(f"# {cells.about}\n# shows: {cells.shows}\n# cannot show: {cells.cannot}")
     print(f"# {options.scale}: {cells.scale[options.scale].about}; {len(cells.cells)} cells, {job.rounds} rounds")
-    for line in [*job.notes, *(job.estimate() if job.grows else ())]:
+    for line in [*job.notes, *(job.estimate() if job.told_beforehand else ())]:
         print(f"# {line}")
     for hold in cells.holds:
         print(f"# expected: {hold.what}")

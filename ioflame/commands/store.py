@@ -42,7 +42,7 @@ _EXAMPLES = """examples:
   ioflame store export S RUN -o again/        the run directory; -o x.pb.gz, -o x.folded
   ioflame store export S latest --pyroscope http://127.0.0.1:4040
 """
-_LS = "SELECT run, created, test, label, host, campaign, session, arm, source FROM runs ORDER BY created, run"
+_LS = "SELECT run, created, test, label, artifact, host, campaign, session, arm, source FROM runs ORDER BY created, run"
 
 
 def add_parser(commands: Commands) -> None:

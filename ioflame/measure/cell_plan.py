@@ -97,6 +97,11 @@ class CellsJob:
         """All cells have one database, which is kept."""
         return self.grows or self.cells.layout.database == _SHARED
 
+    @property
+    def told_beforehand(self) -> bool:
+        """Whether it is said before the first step what all of them take: one tree is grown, or builds take turns."""
+        return self.grows or len(self.builds) > 1
+
     def directory(self, cell: Cell) -> Path:
         """Of its database."""
         if self.grows:
@@ -338,7 +343,8 @@ def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> 
     options = replace(
         job.options, engine=engine.name, client=run.cell.client or job.options.client, workload=step,
         threads=job.threads(run.cell, step), db_dir=database.directory, num_keys=shape.num_keys,
-        cache_size=cache, memory_limit=scale.memory_limit if run.cell.limited else None,
+        configuration=configuration.name, cache_size=cache,
+        memory_limit=scale.memory_limit if run.cell.limited else None,
         db_bench=str(job.build_of(run.cell).path), library=_library(job.build_of(run.cell)),
     )  # fmt: skip
     sized = Scale(options.scale, scale.about, shape.num_keys, cache, scale.duration, scale.warmup, scale.collect)

@@ -26,7 +26,7 @@ __all__ = ("conduct_cells", "refuse_others")
 def conduct_cells(job: CellsJob, going: CellsRun, reporter: Reporter) -> None:
     """Runs what is not done. A cell that fails is noted with the reason, and the others go on; a full disk ends it."""
     record = going.record
-    if job.grows or len(job.builds) > 1:
+    if job.told_beforehand:
         for line in job.estimate({(one.cell, one.turn) for one in record.runs if one.status == "done"}):
             reporter.line(line)
     for number, (run, outcome) in enumerate(zip(job.plan(), record.runs, strict=True), start=1):

@@ -15,13 +15,15 @@ from ground.results.run import Run, open_run
 from ioflame.analysis.builds import Round, base_agrees, moved_rows, ratios, summed_rows
 from ioflame.analysis.compare.budget import ArmSlices, latency_budget, ratio_changes
 from ioflame.analysis.metric_intervals import slice_columns
-from viz.breakdowns import Breakdown, against_base, beside
+from viz.breakdowns import Breakdown, Stacked, against_base, beside, parts_in_order
 from workloads.cells import Breakdown as Asked
 from workloads.cells import Cell, Cells, Column
 
-__all__ = ("Compared", "breakdowns_of", "compared_builds")
+__all__ = ("Compared", "breakdowns_of", "compared_builds", "stacked_builds")
 
 ROLE = "role"
+# Of so many builds the comparison with the base says it all.
+_PAIR = 2
 # Of `artifact_facts`: what a build says of inlined functions is in its debug information.
 _INLINES = ("engine_debug", "there")
 
@@ -122,13 +124,44 @@ def breakdowns_of(cells: Cells, going: CellsRun) -> list[Breakdown]:
     """The tables that the experiment's file asks for: cell beside cell, or each build against the base."""
     found = []
     for asked in cells.breakdowns:
-        caption = f"CPU us per query of {asked.step}, by {asked.by if asked.by == ROLE else f'category ({asked.by})'}"
         if not cells.builds:
-            found.append(beside(caption, {cell.name: _parts(going.record, cell, asked) for cell in cells.cells}))
+            costs = {cell.name: _parts(going.record, cell, asked) for cell in cells.cells}
+            found.append(beside(_caption(asked), costs))
             continue
         for group, members in _groups(cells).items():
-            found += _against_base(f"{group}: {caption}", cells, going, members, asked)
+            if len(members) > _PAIR:
+                costs = _by_build(cells, going, group, asked)
+                found.append(beside(f"{group}: {_caption(asked)}, of every build", costs))
+            found += _against_base(f"{group}: {_caption(asked)}", cells, going, members, asked)
     return [one for one in found if one.rows]
+
+
+def stacked_builds(cells: Cells, going: CellsRun) -> list[Stacked]:
+    """The same tables to be drawn: of every group of cells the builds that have it, in their order."""
+    costs = {
+        (group, asked.step, asked.by): _by_build(cells, going, group, asked)
+        for asked in cells.breakdowns
+        for group in (list(_groups(cells)) if cells.builds else [])
+    }
+    orders = {
+        by: parts_in_order(parts for (_, _, of), builds in costs.items() if of == by for parts in builds.values())
+        for _, _, by in costs
+    }
+    return [
+        Stacked(f"{group}: {_caption(Asked(step=step, by=by))}", orders[by], builds)
+        for (group, step, by), builds in costs.items()
+        if builds
+    ]
+
+
+def _caption(asked: Asked) -> str:
+    return f"CPU us per query of {asked.step}, by {asked.by if asked.by == ROLE else f'category ({asked.by})'}"
+
+
+def _by_build(cells: Cells, going: CellsRun, group: str, asked: Asked) -> dict[str, dict[str, float]]:
+    """The parts of each build of a group that has the step."""
+    parts = {cell.build: _parts(going.record, cell, asked) for cell in cells.cells if cell.of == group}
+    return {build: of for build, of in parts.items() if any(of.values())}
 
 
 def _parts(record: CellsRecord, cell: Cell, asked: Asked) -> dict[str, float]:

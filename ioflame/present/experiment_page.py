@@ -8,13 +8,14 @@ from pathlib import Path
 
 from ground.results.cells import CellOutcome, CellsRecord, CellsRun
 from ground.results.compilers import compilers_apart
+from ground.results.differences import RelativeTable
 from ground.results.files import Files
 from ground.settings import Setting
 from ground.system.atomic_files import write_whole
 from ioflame.analysis.cell_draws import CellRuns
-from ioflame.present.cell_builds import breakdowns_of, compared_builds
+from ioflame.present.cell_builds import breakdowns_of, compared_builds, stacked_builds
 from ioflame.present.cell_seconds import database_facts, report_tsv, tables_of
-from ioflame.present.published_curve import beside_published
+from ioflame.present.published_curve import beside_published, published_ratios
 from ioflame.stages.cell_runs import measured_cells, seconds_of_cells
 from ioflame.stages.cell_table import Drawn, headings_of, judged, values_of
 from viz.breakdowns import Breakdown
@@ -93,6 +94,8 @@ def cells_view(cells: Cells, going: CellsRun, measured: Mapping[str, CellRuns] |
         spread=by.spread,
         charted=[c.name for c in cells.columns if c.name in looked_at or c.chart or not cells.holds],
         relative=compared.tables,
+        curves=_curves(cells, compared.tables, record),
+        stacked=stacked_builds(cells, going),
         breakdowns=[*beside_published(cells.curve, compared.tables, _versions(record)), *by.breakdowns],
         report_tsv=by.report_tsv,
         runs=list(_made(cells, going)),
@@ -125,6 +128,16 @@ def cells_text(view: ExperimentView, going: CellsRun, width: int | None) -> str:
         tables = render_relative_tsv(*(table for _, table in view.relative))
         write_whole(directory / "relative.tsv", tables.encode("utf-8", "replace"))
     return text(width)
+
+
+def _curves(
+    cells: Cells, tables: Sequence[tuple[str, RelativeTable]], record: CellsRecord
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What was published of the ratios in these tables, by what they are of."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for group, table in tables:
+        found.setdefault(group, {}).update(published_ratios(cells.curve, group, table, _versions(record)))
+    return found
 
 
 def _versions(record: CellsRecord) -> dict[str, str]:

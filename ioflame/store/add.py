@@ -14,7 +14,7 @@ from ground.results.files import Files
 from ground.results.run import open_run
 from ground.results.store.database import RunTables, Store
 from ioflame.store.imports import Imported, import_file
-from ioflame.store.runs import comparison_tables, run_tables
+from ioflame.store.runs import comparison_tables, experiment_tables, run_tables
 
 __all__ = ("Added", "add_to_store")
 
@@ -62,8 +62,8 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
     if (path / Files.RECORD).is_file():
         return Imported([_as_told(run_tables(open_run(path)), settings)], [])
     if CellsRun.is_in(path) or (path / FORMER).is_file():
-        measured = sorted(record.parent for record in path.glob(f"*/{Files.RECORD}"))
-        return Imported([run_tables(open_run(directory)) for directory in measured], [])
+        record = CellsRun.open(path).record if CellsRun.is_in(path) else None
+        return Imported(experiment_tables(path, record), [])
     raise UsageError(
         f"{path} is no run, comparison, experiment or search, and no file",
         means="nothing was added",

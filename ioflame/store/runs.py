@@ -13,6 +13,7 @@ from pathlib import Path
 
 from folding.stackfold import categorised_profile
 from ground.errors import MeasurementError
+from ground.results.cells import CellsRecord
 from ground.results.comparison import Block, Comparison, ComparisonRun, Process, Session
 from ground.results.differences import Decision
 from ground.results.files import Files
@@ -30,7 +31,7 @@ from ioflame.instruments import INSTRUMENTS
 from ioflame.stages.run import of_queries
 from workloads.registry import rules_named
 
-__all__ = ("comparison_tables", "run_name", "run_tables", "sample_rows", "utc")
+__all__ = ("comparison_tables", "experiment_tables", "run_name", "run_tables", "sample_rows", "utc")
 
 # Kept whole. Recordings are not: they hold copies of the process's memory.
 _KEPT = (".json", ".txt", ".csv")
@@ -63,6 +64,29 @@ def utc(created: str) -> str:
 def run_tables(run: Run) -> RunTables:
     """A run of `ioflame profile`."""
     return _of_run(run, RunTables(_name(run.record), utc(run.record.created)[:10]), {})
+
+
+def experiment_tables(directory: Path, record: CellsRecord | None) -> list[RunTables]:
+    """A run for each measured step of an experiment. record: None of one that had no cells yet
+
+    Builds of one version are called as the experiment calls them, or they would be one version of it.
+    """
+    builds = record.builds if record is not None else {}
+    versions = [facts.get("version", "") for facts in builds.values()]
+    shared = {name for name, facts in builds.items() if versions.count(facts.get("version", "")) > 1}
+    named = {
+        place: name
+        for run in (record.runs if record is not None else ())
+        for place in run.runs.values()
+        for name in shared
+        if run.cell.endswith(f", {name}")
+    }
+    made = []
+    for path in sorted(found.parent for found in directory.glob(f"*/{Files.RECORD}")):
+        run = open_run(path)
+        place = {"label": named[path.name]} if path.name in named else {}
+        made.append(_of_run(run, RunTables(_name(run.record), utc(run.record.created)[:10]), place))
+    return made
 
 
 def comparison_tables(
@@ -182,7 +206,8 @@ def _what_ran(run: Run, tables: RunTables, place: Mapping[str, object]) -> None:
     tables.add("runs", **{**row, **place})
     tables.add("hosts", host=_host(host), boot=host.get("boot_id", ""), facts=json.dumps(host, sort_keys=True))
     tables.add(
-        "artifacts", artifact=artifact, build_id=tools.get("engine_build_id", ""), version=label,
+        "artifacts", artifact=artifact, version=label,
+        build_id=tools.get("engine_library_build_id") or tools.get("engine_build_id", ""),
         compiler=tools.get("engine_compiler", ""), flags=tools.get("engine_flags", ""), lto=tools.get("engine_lto", ""),
         allocator=tools.get("allocator", ""), facts=json.dumps(tools, sort_keys=True),
     )  # fmt: skip
@@ -193,7 +218,9 @@ def _host(host: Mapping[str, str]) -> str:
 
 
 def _test(workload: str, options: Mapping[str, str], threads: int) -> str:
-    return " ".join(filter(None, [workload, options.get("configuration", ""), f"t{threads}"]))
+    """A library that our client was given is one test with other such libraries, and none with a client of its own."""
+    client = "library" if options.get("library") else ""
+    return " ".join(filter(None, [workload, options.get("configuration", ""), f"t{threads}", client]))
 
 
 def _counted(counters: Counters) -> dict[str, object]:

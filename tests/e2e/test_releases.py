@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -123,6 +124,27 @@ def test_a_workload_that_makes_its_database_is_compared(
     assert logs and all("kLZ4Compression" not in log for log in logs)
 
 
+@pytest.mark.parametrize("engine", ["leveldb", "lmdb"])
+def test_clients_with_another_library_in_them_are_arms(
+    ioflame: Ioflame, place: Path, tmp_path: Path, engine: str
+) -> None:
+    """LevelDB and LMDB are linked into our client: another version of them is another client."""
+    built = built_binary("ioflame-client")
+    other = place / engine / "ioflame-client"
+    other.parent.mkdir()
+    # Bytes behind the end of an ELF file are another build's, and change nothing.
+    other.write_bytes(built.read_bytes() + b"another build")
+    other.chmod(0o755)
+    words = [f"--engine={engine}", f"--arm=a={built}", f"--arm=b={other}", "--sessions=1", "--blocks=1", "--no-twin"]
+    words += ["--scale=smoke", f"--num-keys={KEYS}", "--duration=1", "--seed=7"]
+    code, out, err = ioflame.run("compare", *words, f"--db-dir={tmp_path / 'db'}", f"--out={tmp_path / 'out'}")
+    assert code == 0, err + out
+    (directory,) = (tmp_path / "out").glob("*-compare-*")
+    record = ComparisonRun.open(directory).record
+    assert record.not_comparable == [] and record.engine == engine
+    assert [arm.identity["engine_binary"] for arm in record.arms] == [str(built), str(other)]
+
+
 OWN = """
 about = "Gets of two libraries"
 shows = "that cells are run with each, on trees that both can read"
@@ -172,10 +194,16 @@ def test_an_experiment_runs_each_library_beside_what_was_published(
     (going,) = (tmp_path / "out").glob("*-own")
     builds = json.loads((going / "cells.json").read_text())["builds"]
     assert list(builds) == ["a", "b"] and builds["b"]["engine_library"] == str(other)
+    # A run is told from those of other cells by the configuration that it had, and not by the default.
+    assert open_run(going / "byrx, b-1-readrandom").record.options["configuration"] == "byrx"
     assert "byrx: beside the published relative rates" in out and "published: nobody" in out
     # Of one round there is no interval.
-    (row,) = [line for line in out.splitlines() if "gets" in line and "cannot be told" in line]
-    assert {"b", "7.8.3"} <= set(row.split())
+    (row,) = [line.split() for line in out.splitlines() if "gets" in line and "cannot be told" in line]
+    assert {"b", "7.8.3"} <= set(row)
+    assert re.search(r"test +agrees +differs +cannot be told +not published\n +gets +b\n +all 1 +0 +0 +1 +0\n", out)
+    # How long it takes is explained as well, and is all rounds and both libraries.
+    code, out, err = ioflame.run("explain", tmp_path / "own.toml", "--repeats=3", *words)
+    assert code == 0 and "# 27 steps, about" in out, err + out
 
 
 @pytest.mark.needs("maven")
@@ -207,6 +235,20 @@ def test_a_release_is_fetched_once_and_reads_and_is_read(
         assert role["found"] == role["reads"] == 5000
     code, out, err = ioflame.run("compare", "--plan", f"--rocksdb=6.29.5,{host_library()}", *small)
     assert code == 0, err
+
+
+@pytest.mark.needs("maven", "unshare")
+def test_without_a_network_maven_says_so_and_nothing_is_kept(
+    ioflame: Ioflame, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on a host that has Maven and never fetched anything."""
+    monkeypatch.setenv("MAVEN_OPTS", f"-Dmaven.repo.local={tmp_path / 'm2'}")
+    code, out, err = ioflame.run("rocksdb", "get", "8.11.4", seconds=900, prefix=("unshare", "--net"))
+    assert (code, out) == (3, ""), err
+    assert "org.rocksdb:rocksdbjni:8.11.4:jar:linux64 was not fetched: mvn ended with exit code 1: " in err
+    # The command that fetches it elsewhere; and it is not said that there is no such version.
+    assert "-Dartifact=org.rocksdb:rocksdbjni:8.11.4:jar:linux64" in err and "there is no" not in err
+    assert not list(cache.glob("ioflame/rocksdb/8.11.4*"))
 
 
 @pytest.mark.needs("maven")

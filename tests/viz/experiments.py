@@ -6,7 +6,7 @@ import math
 
 from ground.results.cells import Heading, Judged, Value
 from ground.results.differences import Cell, RelativeTable
-from viz.breakdowns import Breakdown
+from viz.breakdowns import Breakdown, Stacked
 from viz.experiment_view import ExperimentView, MadeRun, Spread
 
 __all__ = ("RUN", "VIEW")
@@ -40,6 +40,11 @@ VIEW = ExperimentView(
                 },
             ),
         )
+    ],
+    curves={"byrx": {"readww": {"8.0": 1.3}, "fillseq": {"8.0": 7.0}}},
+    stacked=[
+        Stacked("of readww", ("LRU", "bloom", "other"), {"7.8": {"LRU": 2.0, "other": 1.0}, "9.0": {"LRU": 4.0}}),
+        Stacked("of overwrite", ("LRU", "bloom", "other"), {"7.8": {"bloom": 1.0}}),
     ],
     breakdowns=[Breakdown("CPU by role", ("role", "asc.1"), [["reader", "4.20"]])],
     runs=[MadeRun("asc.2, old", "1", "done, 4 s", {"load": "load.log", "readwhilewriting": f"{RUN}/report.html"})],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ground.results.differences import BudgetRow
-from viz.breakdowns import against_base
+from viz.breakdowns import against_base, parts_in_order
 
 
 def row(name: str, base: float, arm: float) -> BudgetRow:
@@ -19,3 +19,8 @@ def test_a_row_that_one_engine_alone_has_is_no_change() -> None:
         ["IBI:Sk", "-", "0.600", "-", "", "no such row"],
         ["decomp", "0.800", "-", "-", "", "no such row"],
     ]
+
+
+def test_the_largest_part_of_any_build_is_first_and_what_belongs_to_none_last() -> None:
+    costs = [{"other": 9.0, "LRU": 1.0, "bloom": 2.0}, {"LRU": 3.0, "BSI": 0.5}]
+    assert parts_in_order(costs) == ["LRU", "bloom", "BSI", "other"]

@@ -35,6 +35,17 @@ def test_an_experiment_is_read_from_its_page(chromium_page: Opener, tmp_path: Pa
     assert page.locator("[aria-labelledby=relative] .band").count() == 2
     assert page.locator("[aria-labelledby=relative] circle").count() == 5
     assert "0.90 [0.88, 0.92] -" in page.locator("[aria-labelledby=relative] table").inner_text()
+    # Of what was published the tests that were measured: one mark, and the scale is not that of others.
+    told = page.locator("[aria-labelledby=relative] svg title").all_text_contents()
+    assert [one for one in told if "published" in one] == ["readww, 8.0: 1.30 published"]
+    # A bar a build, one part above the other, and a part has one colour in all pictures.
+    stacks = page.locator("[aria-labelledby=stacked] svg.plot")
+    assert stacks.count() == 2 and stacks.first.locator("rect.segment").count() == 3
+    heights = [float(one.get_attribute("height") or 0) for one in stacks.first.locator("rect.segment").all()]
+    assert heights == pytest.approx([heights[0], heights[0] / 2, 2 * heights[0]], rel=0.01)
+    assert "h1" in (stacks.last.locator("rect.segment").get_attribute("class") or "").split()
+    legends = page.locator("[aria-labelledby=stacked] .legend").all_inner_texts()
+    assert [one.split() for one in legends] == [["LRU", "other"], ["bloom"]]
     differing = page.locator("[aria-labelledby=builds] table").inner_text()
     assert "version" in differing and "lto" not in differing
     for width in (1280, 390):

@@ -125,6 +125,20 @@ def test_an_interval_far_wider_than_the_ratios_differ_is_cut_at_the_edge() -> No
     assert min(ends) == 14 and max(ends) == 330 - 46
 
 
+def test_what_was_published_is_a_mark_at_its_ratio_in_the_colour_of_its_line() -> None:
+    lines = {"get": {"1": Ratio(1.0), "2": Ratio(1.1)}, "put": {"1": Ratio(1.0), "2": Ratio(0.9)}}
+    made = ratios_plot(lines, ["1", "2"], "words", {"put": {"2": 1.5}})
+    (mark,) = [one for one in drawn(made, "path", "trace") if "Z" in (one.get("d") or "")]
+    assert (mark.get("class") or "").split() == ["trace", "h1"] and "put, 2: 1.50 published" in titles(made)
+    dots = {title: number(one.get("cy")) for title, one in zip(
+        [title for title in titles(made) if "published" not in title], drawn(made, "circle", "segment"), strict=True
+    )}  # fmt: skip
+    # The scale reaches to it: half a ratio above the base, five times as far as the dot of 1.1.
+    middle = number((mark.get("d") or "").split()[1].partition("l")[0]) + 6
+    base, higher = dots["get, 1: 1.000"], dots["get, 2: 1.100"]
+    assert base - middle == pytest.approx(5 * (base - higher), abs=0.5)
+
+
 def test_a_share_takes_its_part_of_the_cell_and_its_interval_is_around_it() -> None:
     made = share_bar(0.25, (0.2, 0.3), 0.5, "h3")
     wide = number(re.findall(r'width="([\d.]+)"', made)[0])

@@ -116,6 +116,15 @@ def test_a_library_of_something_else_is_named(tmp_path: Path) -> None:
     assert "not RocksDB" in caught.value.means and "--library" not in caught.value.mend
 
 
+def test_a_library_of_something_else_is_named_in_a_jar_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    other = compiled("int answer(void) { return 42; }", tmp_path / "other.so", "-shared", "-fPIC")
+    jar = jar_of({own_member(): other}, tmp_path / "others.jar")
+    with pytest.raises(UsageError, match=r"librocksdb\.so has no rocksdb_") as caught:
+        inspected(jar)
+    assert "not RocksDB" in caught.value.means
+
+
 def test_a_library_for_a_newer_libc_is_told_from_one_that_is_broken(tmp_path: Path) -> None:
     """Linked against a libc of a version that no host has yet."""
     (tmp_path / "versions").write_text("GLIBC_2.999 { global: of_tomorrow; };")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
@@ -327,6 +328,18 @@ def test_a_client_that_does_not_drive_an_engine_is_refused() -> None:
         engine_named("rocksdb", client="ioflame").find_binary("/usr/bin/db_bench")
     assert engine_named("rocksdb", client="ioflame").report_name == "ioflame-client.report.csv"
     assert engine_named("rocksdb").report_name == "db_bench.report.csv"
+
+
+def test_another_build_of_our_client_is_taken_by_its_path(tmp_path: Path) -> None:
+    """With another version of LevelDB or LMDB in it: here the same one at another place."""
+    known = engine_named("leveldb")
+    own = tmp_path / "ioflame-client"
+    shutil.copy(known.find_binary(None), own)
+    build = known.inspect(known.find_binary(str(own)))
+    assert build.path == build.code == own and build.version == known.inspect(known.find_binary(None)).version
+    with pytest.raises(UsageError, match=r"no/ioflame-client does not exist") as caught:
+        known.find_binary(str(tmp_path / "no" / "ioflame-client"))
+    assert caught.value.mend.endswith("leave it out for ours")
 
 
 def test_a_client_that_does_not_run_is_named(tmp_path: Path) -> None:

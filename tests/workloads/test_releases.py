@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,86 @@ def test_without_maven_the_command_is_told_that_fetches_it_elsewhere(
     assert f"=rocksdbjni-{version}-linux64.jar" in said
     assert not cache.exists() or files(cache) == []
     assert not list((tmp_path / "runs").glob("*"))
+
+
+# What Maven prints where nothing answers; `%s` is the artifact.
+NO_NETWORK = (
+    "[ERROR] Failed to execute goal on project standalone-pom: Couldn't download artifact: "
+    "org.eclipse.aether.resolution.ArtifactResolutionException:\n"
+    "[ERROR]   Could not transfer artifact %s from/to central: Unknown host repository.example\n"
+)
+
+
+@pytest.fixture
+def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Maven and the network behind it, as a script that knows by `$to` where the jar is wanted."""
+    place = tmp_path / "bin"
+    place.mkdir()
+
+    def made(script: str) -> None:
+        words = 'for word; do case "$word" in -DoutputDirectory=*) to="${word#*=}" ;; esac; done'
+        (place / "mvn").write_text(f"#!/bin/sh\n{words}\n{script}\n")
+        (place / "mvn").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+
+    return made
+
+
+def test_a_jar_that_is_not_the_published_one_is_refused(
+    maven: Callable[[str], None], jar: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mirror that was tampered with, or a fetch that ended early without a word: the SHA-256 tells."""
+    for damage in ("", f"; truncate -s {jar.stat().st_size // 2} $to/*.jar"):
+        maven(f"cp {shlex.quote(str(jar))} $to/rocksdbjni-10.4.2-linux64.jar{damage}")
+        assert main(["rocksdb", "get", "10.4.2"]) == EXIT_HOST
+        said = capsys.readouterr().err
+        listed = ROCKSDB.named("10.4.2")
+        assert listed and f"the release has {listed.sha256}" in said and "nothing of it was kept" in said
+        # Maven keeps its own copy, and would give it again.
+        assert "rm -r " in said and "/.m2/repository/org/rocksdb/rocksdbjni/10.4.2" in said
+        assert not cache.exists() or files(cache) == []
+
+
+def test_a_version_that_no_list_has_is_taken_with_a_warning_if_it_is_whole(
+    maven: Callable[[str], None], jar: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put = f"cp {shlex.quote(str(jar))} $to/rocksdbjni-10.99.1-linux64.jar"
+    maven(f"{put}; truncate -s {jar.stat().st_size // 2} $to/*.jar")
+    assert main(["rocksdb", "get", "10.99.1"]) == 2
+    assert "is no whole jar" in capsys.readouterr().err and (not cache.exists() or files(cache) == [])
+    maven(put)
+    assert main(["rocksdb", "get", "10.99.1"]) == 0
+    said = capsys.readouterr()
+    assert "10.99.1 is not in the list of releases: its SHA-256" in said.err
+    assert Path(said.out.split()[-1]).read_bytes() == BYTES
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "says"),
+    [
+        # The jar is there, and Maven does not vouch for it; half of one; and nothing.
+        (
+            "cp $jar $to/; echo '[ERROR] Could not transfer: Connection reset' >&2; exit 1",
+            EXIT_HOST,
+            "Connection reset",
+        ),
+        ("head -c 999 $jar > $to/rocksdbjni.jar; kill -9 $$", EXIT_HOST, "exit code -9: it printed nothing"),
+        ("exit 0", EXIT_HOST, "exit code 0: it printed nothing"),
+        (f"printf '%b' \"{NO_NETWORK % 'it'}\"; exit 1", EXIT_HOST, "Could not transfer artifact it from/to central"),
+        ("echo '[ERROR]   Could not find artifact it in central'; exit 1", 2, "there is no org.rocksdb:rocksdbjni:"),
+    ],
+)
+def test_of_a_fetch_that_failed_nothing_is_kept_and_maven_says_why(
+    maven: Callable[[str], None], jar: Path, cache: Path, script: str, code: int, says: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    maven(f"jar={shlex.quote(str(jar))}\n{script}")
+    assert main(["rocksdb", "get", "10.4.2"]) == code
+    said = capsys.readouterr().err
+    assert says in said and "nothing was" in said
+    # No network is not a version that does not exist.
+    assert ("there is no org.rocksdb" in said) == (code == 2)
+    assert not cache.exists() or files(cache) == []
 
 
 @pytest.mark.parametrize(

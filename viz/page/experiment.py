@@ -14,11 +14,13 @@ from markupsafe import Markup
 
 from ground.results.cells import Value
 from viz.experiment_view import ExperimentView
+from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
 from viz.relative_cells import legend, rows_of, two_digits, with_interval
 from viz.svg.bars import Bar, bars_plot
 from viz.svg.elements import element
+from viz.svg.history import category_bars
 from viz.svg.ratios import Ratio, ratios_plot
 
 __all__ = ("render_experiment",)
@@ -32,6 +34,7 @@ def render_experiment(view: ExperimentView) -> str:
     parts = [
         ("What is expected", "holds", bool(view.judged), _holds),
         ("Against the base", "relative", bool(view.relative), _relative),
+        ("CPU of a query", "stacked", bool(view.stacked), _stacked),
         ("Table", "table", bool(view.values), _table),
         ("Charts", "charts", bool(view.charted), _charts),
         (view.spread.beside, "parts", bool(view.breakdowns), _breakdowns),
@@ -148,15 +151,30 @@ def _relative(view: ExperimentView) -> Markup:
             for row in found.rows
         }
         caption = f"{of}: {found.metric} relative to {found.base}"
-        plot = ratios_plot(lines, found.columns, caption)
+        published = {row: line for row, line in view.curves.get(of, {}).items() if row in lines}
+        plot = ratios_plot(lines, found.columns, caption, published)
         intervals = any(cell.low is not None for row in found.cells.values() for cell in row.values())
         words = "A line is a test; its band is the interval of the ratio." if intervals else _SINGLE
         words += " An interval that is far wider than the ratios differ is cut at the edge." if intervals else ""
+        words += " A hollow mark: published." if published else ""
         hues = [(hue % 16, row) for hue, row in enumerate(found.rows)]
         parts.append(plot_figure(caption, plot, f"{quote(of, safe=' ')}.svg", words, caption, hues))
         head, *rows = rows_of(found, with_interval if intervals else two_digits)
         parts.append(table(caption, ["test", *head[1:]], rows, "numbers", legend(found) if intervals else ""))
     return Markup("").join(parts)
+
+
+def _stacked(view: ExperimentView) -> Markup:
+    figures = []
+    for one in view.stacked:
+        places = dict(zip(one.parts, hue_places(one.parts), strict=True))
+        entries = [(places[name], name) for name in one.parts if any(bar.get(name) for bar in one.bars.values())]
+        plot = category_bars(list(one.bars.items()), one.parts, one.caption)
+        words = "The mean over the runs of each build; what is in no category is at the top."
+        figures.append(
+            plot_figure(one.caption, plot, f"{quote(one.caption, safe=' ')}.svg", words, one.caption, entries)
+        )
+    return Markup("").join(figures)
 
 
 # ---- the rest ------------------------------------------------------------------------------------------------------

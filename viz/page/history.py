@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from ground.results.differences import MARKS, Outcome
 from ground.results.history import Category, Feature, Fit, History, Series
+from viz.breakdowns import parts_in_order
 from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
@@ -199,20 +200,11 @@ def _bars(history: History) -> Markup:
     for test, host in dict.fromkeys((one.test, one.host) for one in history.categories):
         costs = _costs(history, test, host)
         bars = [(label, costs[label]) for label in history.versions if label in costs]
-        names = _names([costs[label] for label, _ in bars])
+        names = parts_in_order(of for _, of in bars)
         words = f"CPU us per query of {test} on {host}, by category"
         hues = list(zip(hue_places(names), names, strict=True))
         parts.append(plot_figure(words, category_bars(bars, names, words), "categories.svg", "", words, hues))
     return Markup("").join(parts) or absent("No run of the store has a profile with categories.")
-
-
-def _names(costs: Sequence[dict[str, float]]) -> list[str]:
-    """The categories by their largest cost; `other` last."""
-    largest: dict[str, float] = {}
-    for one in costs:
-        for name, us in one.items():
-            largest[name] = max(largest.get(name, 0.0), us)
-    return sorted(largest, key=lambda name: (name == "other", -largest[name], name))
 
 
 def _noise(history: History) -> Markup:

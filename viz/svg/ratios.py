@@ -18,6 +18,8 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FOOT = 1000, 330, 52, 24, 14, 46
 _BEYOND = 0.25
 # Of small text, px a letter.
 _LETTER = 6.2
+# Half of a mark of what was published, px.
+_MARK = 6
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,19 @@ class Ratio:
     high: float | None = None
 
 
-def ratios_plot(lines: Mapping[str, Mapping[str, Ratio]], versions: Sequence[str], words: str) -> Markup:
-    """lines: by test, then by version; a version that a test was not run with has none. Hues are in the order given."""
+def ratios_plot(
+    lines: Mapping[str, Mapping[str, Ratio]],
+    versions: Sequence[str],
+    words: str,
+    published: Mapping[str, Mapping[str, float]] | None = None,
+) -> Markup:
+    """lines: by test, then by version; a version that a test was not run with has none. Hues are in the order given.
+
+    published: ratios of the same tests and versions, a hollow mark each
+    """
+    told = published or {}
     ratios = [one for line in lines.values() for one in line.values()]
-    values = [1.0, *(one.value for one in ratios)]
+    values = [1.0, *(one.value for one in ratios), *(value for line in told.values() for value in line.values())]
     least, most = min(values), max(values)
     spare = _BEYOND * max(most - least, 0.04)
     ends = [end for one in ratios for end in (one.low, one.high) if end is not None]
@@ -60,6 +71,10 @@ def ratios_plot(lines: Mapping[str, Mapping[str, Ratio]], versions: Sequence[str
     for hue, (test, line) in enumerate(lines.items()):
         for run in _runs(versions, line):
             parts += _line(test, hue % 16, [(version, place[version], line[version]) for version in run], y)
+        for version, value in told.get(test, {}).items():
+            title = element("title", f"{test}, {version}: {value:.2f} published")
+            d = f"M{place[version]:.1f} {y(value) - _MARK:.1f}l{_MARK} {_MARK}l-{_MARK} {_MARK}l-{_MARK} -{_MARK}Z"
+            parts.append(element("path", title, class_=f"trace h{hue % 16}", d=d))
     return plot(_WIDTH, _HEIGHT, words, *parts)
 
 

@@ -5,3 +5,4 @@ CREATE OR REPLACE TEMPORARY FUNCTION map_of(keys ARRAY<BIGINT>, names ARRAY<STRI
     RETURN map_from_arrays(keys, names);
 CREATE OR REPLACE TEMPORARY FUNCTION names_of(list ARRAY<BIGINT>, names MAP<BIGINT, STRING>) RETURNS STRING
     RETURN array_join(transform(list, id -> names[id]), ';');
+CREATE OR REPLACE TEMPORARY FUNCTION fact_of(facts STRING, place STRING) RETURNS STRING RETURN get_json_object(facts, place);

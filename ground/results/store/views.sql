@@ -5,6 +5,14 @@ CREATE VIEW latest AS
     SELECT * FROM runs QUALIFY row_number() OVER (PARTITION BY test, host, label ORDER BY created DESC, run DESC) = 1
     ORDER BY test, host, label;
 
+-- What ran as a version: client and library by their artifact; origin: of a release, where it is from, "" of any other build;
+-- library: the file that holds the engine's code, "" where that is the client.
+CREATE VIEW builds AS
+    SELECT test, host, label, artifact, version, coalesce(fact_of(facts, '$.engine_release'), '') AS origin,
+        coalesce(fact_of(facts, '$.engine_library'), '') AS library, build_id, compiler, count(*) AS runs, min(created) AS since
+    FROM runs JOIN artifacts USING (run, artifact) WHERE NOT coalesce(twin, false) GROUP BY ALL
+    ORDER BY test, host, label, since, artifact;
+
 -- QPS by version over that of the first version of the test on that host; runs: of this version
 CREATE VIEW relative_qps AS
     WITH measured AS (

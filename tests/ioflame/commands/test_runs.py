@@ -63,6 +63,23 @@ def test_every_kind_is_listed_with_what_its_own_record_says(tmp_path: Path, caps
     assert str(by_kind(rows_of(capsys, tmp_path))["comparison"]["verdict"]) in said
 
 
+def test_releases_are_told_apart_in_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A release, a library of the user's of the same version, and an experiment of several releases."""
+    artifact = "org.rocksdb:rocksdbjni:10.5.1:jar:linux64"
+    for asked, tools in (("10.5.1", {"engine_release": artifact}), ("/b/librocksdb.so", {}), ("", {})):
+        options = {"scale": "smoke", **({"library": asked} if asked else {})}
+        Run.create(tmp_path, record(tools={"engine": "10.5.1", **tools}, options=options))
+    builds = {"9.10.0": {"version": "9.10.0"}, "10.5.1": {"version": "10.5.1"}}
+    CellsRun.create(tmp_path, CellsRecord("versions", "2026-11-20T12:00:00+0000", 1, {}, {}, {}, builds=builds))
+    rows = rows_of(capsys, tmp_path)
+    assert {str(row["what"]) for row in rows} == {
+        f"readrandom, rocksdb 10.5.1, library {artifact}, smoke",
+        "readrandom, rocksdb 10.5.1, library /b/librocksdb.so, smoke",
+        "readrandom, rocksdb 10.5.1, smoke",
+        "versions: 9.10.0, 10.5.1",
+    }
+
+
 def test_a_run_that_is_not_whole_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     failed = [Check(name, Verdict.FAILED, "") for name in ("a", "b", "c", "d", "e")]
     for one in (record(missing=["perf", "waits"]), record(metrics={}), record(checks=failed)):

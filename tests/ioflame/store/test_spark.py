@@ -24,6 +24,7 @@ from tests.ioflame.store.stored import made_comparison, made_run
 # With what is asked of the store below: versions of two services and of a comparison.
 QUESTIONS = (
     "FROM latest",
+    "FROM builds",
     "FROM relative_qps",
     "FROM cpu_per_query",
     "FROM us_per_query",

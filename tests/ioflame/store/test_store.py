@@ -14,7 +14,7 @@ import pytest
 
 from folding.foreign import read_pprof
 from ground.errors import HostError, UsageError
-from ground.results.cells import FORMER, CellsRecord, CellsRun
+from ground.results.cells import FORMER, CellOutcome, CellsRecord, CellsRun
 from ground.results.profile import read_profile
 from ground.results.record import Target
 from ground.results.run import Run, open_run
@@ -213,6 +213,52 @@ def test_processes_of_one_service_are_one_test(tmp_path: Path) -> None:
         run.save()
         add_to_store(store, run.directory)
     assert store.query("SELECT DISTINCT test, workload FROM runs").rows == [("mysqld", "mysqld")]
+
+
+RELEASE = {
+    "engine": "10.5.1", "engine_artifact": "a1", "engine_build_id": "client", "engine_library_build_id": "b1",
+    "engine_library": "/c/rocksdb/10.5.1/librocksdb.so", "engine_compiler": "gcc 11.2.1",
+    "engine_release": "org.rocksdb:rocksdbjni:10.5.1:jar:linux64",
+}  # fmt: skip
+
+
+def test_a_release_is_told_from_other_builds_of_its_version(tmp_path: Path) -> None:
+    """By what it is from and its artifact; and it is no test with a client of its own."""
+    store = Store(tmp_path / "store", create=True)
+    own = {**RELEASE, "engine_artifact": "a2", "engine_library": "/b/librocksdb.so"}
+    del own["engine_release"]
+    builds = ((RELEASE, "10.5.1"), (RELEASE, "10.5.1"), (own, "/b/librocksdb.so"), ({"engine": "10.5.1"}, ""))
+    for pid, (tools, library) in enumerate(builds, 1):
+        run = made_run(tmp_path, pid)
+        run.record.tools = dict(tools)
+        run.record.options = {"configuration": "byrx", **({"library": library} if library else {})}
+        run.save()
+        add_to_store(store, run.directory)
+    rows = store.query("SELECT test, label, artifact, origin, library, build_id, runs FROM builds").rows
+    assert sorted(rows) == [
+        ("readrandom byrx t1", "10.5.1", "version 10.5.1", "", "", "", 1),
+        ("readrandom byrx t1 library", "10.5.1", "a1", RELEASE["engine_release"], RELEASE["engine_library"], "b1", 2),
+        ("readrandom byrx t1 library", "10.5.1", "a2", "", "/b/librocksdb.so", "b1", 1),
+    ]
+
+
+def test_builds_of_an_experiment_are_versions_or_have_its_names(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", create=True)
+    going = tmp_path / "going"
+    versions = {"9.10.0": "9.10.0", "gcc": "10.5.1", "clang": "10.5.1"}
+    outcomes = []
+    for pid, (name, version) in enumerate(versions.items(), 1):
+        run = made_run(tmp_path, pid, version)
+        shutil.copytree(run.directory, going / f"byrx, {name}-1-readrandom")
+        outcomes.append(
+            CellOutcome(f"byrx, {name}", 1, status="done", runs={"readrandom": f"byrx, {name}-1-readrandom"})
+        )
+    builds = {name: {"version": version} for name, version in versions.items()}
+    made = CellsRecord("versions", "2026-11-20T00:00:00+0000", 1, {}, {}, {}, outcomes, builds)
+    write_json(going / CellsRun.file, made)
+    assert len(add_to_store(store, going).new) == 3
+    labels = store.query("SELECT label, artifacts.version FROM runs JOIN artifacts USING (run) ORDER BY ALL").rows
+    assert labels == [("9.10.0", "9.10.0"), ("clang", "10.5.1"), ("gcc", "10.5.1")]
 
 
 def test_a_store_is_as_private_as_the_runs_in_it(runs: list[Run], tmp_path: Path) -> None:
