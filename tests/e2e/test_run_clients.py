@@ -1,0 +1,107 @@
+"""Clients that are no db_bench, under `ioflame run`: us per query by what they print, or by the calls of a function."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ground.results.record import RunRecord
+from ground.results.run import open_run
+from tests.conftest import Ioflame
+from tests.e2e.test_services import POSTGRESQL, as_user, done, home, server
+
+pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.needs("perf")]
+
+_OPTIONS = ("--seconds=8", "--collect=perf", "--warm-up=1")
+
+
+def watched(place: Path, *words: str, options: tuple[str, ...] = ()) -> tuple[int, str, str, RunRecord]:
+    code, out, err = Ioflame().run("run", "--out", place / "runs", *_OPTIONS, *options, "--", *words)
+    latest = place / "runs" / "latest"
+    assert latest.exists(), err
+    return code, out, err, open_run(latest.resolve()).record
+
+
+def rates(text: str, pattern: str) -> list[float]:
+    return [float(found) for found in re.findall(pattern, text, re.MULTILINE)]
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """pid: of its postmaster; client: a command line of pgbench's"""
+
+    pid: int
+    client: list[str]
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with home(tmp_path_factory, "postgres") as place:
+        user, data = as_user("postgres"), place / "data"
+        done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
+        argv = [*user, str(POSTGRESQL / "postgres"), "-D", str(data), "-k", str(place), "-c", "listen_addresses="]
+        connected = ["-h", str(place), "-U", "postgres"]
+        with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), "-q", *connected]) as pid:
+            pgbench = [str(POSTGRESQL / "pgbench"), *connected]
+            done([*pgbench, "-i", "-q", "-s", "2", "postgres"])
+            yield Postgres(pid, [*pgbench, "-n", "-S", "-c", "2", "-T", "14", "postgres"])
+
+
+@pytest.mark.needs("postgresql")
+def test_pgbench_has_us_a_transaction_with_nothing_to_guess(postgres: Postgres, tmp_path: Path) -> None:
+    code, out, err, record = watched(tmp_path, *postgres.client)
+    assert code in (0, 1), err
+    assert "added to the command: --progress=1" in err and "--server PID watches PostgreSQL instead" in err
+    printed = rates(err, r"^progress: [\d.]+ s, ([\d.]+) tps")
+    assert len(printed) >= 12, "its progress has passed"
+    assert min(printed) <= record.metrics["qps"] <= max(printed)
+    (tps,) = rates(out, r"^tps = ([\d.]+)")
+    assert record.metrics["qps"] == pytest.approx(tps, rel=0.3)
+    assert record.metrics["cpuPer"] * record.metrics["qps"] == pytest.approx(record.metrics["cores"] * 1e6, rel=1e-6)
+
+
+@pytest.mark.needs("postgresql")
+def test_its_server_is_watched_instead_where_it_is_named(postgres: Postgres, tmp_path: Path) -> None:
+    options = (f"--server={postgres.pid}",)
+    code, out, err, record = watched(tmp_path, *postgres.client, options=options)
+    assert code in (0, 1), err
+    assert record.engine == "postgresql" and record.target is not None and postgres.pid in record.target.pids
+    assert "client backends" in record.target.groups
+    (tps,) = rates(out, r"^tps = ([\d.]+)")
+    assert record.metrics["qps"] == pytest.approx(tps, rel=0.3)
+    assert Path(f"/proc/{postgres.pid}").exists(), "the server lives on"
+
+
+@pytest.mark.needs("sysbench")
+def test_sysbench_prints_each_line_at_once_and_is_counted(tmp_path: Path) -> None:
+    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=14", "run")
+    assert code in (0, 1), err
+    assert "added to the command: stdbuf -oL (before the program) and --report-interval=1" in err
+    printed = rates(out, r"^\[ \d+s \] thds: 1 eps: ([\d.]+)")
+    assert len(printed) >= 12 and "General statistics:" in out
+    assert min(printed) <= record.metrics["qps"] <= max(printed)
+
+
+@pytest.mark.needs("sysbench")
+def test_untouched_reads_nothing_and_says_what_is_lost(tmp_path: Path) -> None:
+    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=14", "run", options=("--untouched",))
+    assert code in (0, 1), err
+    assert "--untouched: without --report-interval=1 it prints no progress" in err and "thds:" not in out
+    assert "qps" not in record.metrics and record.metrics["cores"] > 0
+
+
+@pytest.mark.needs("db_bench", "ldb", "bpftrace")
+def test_ldb_is_counted_by_the_keys_that_it_reads(tmp_path: Path) -> None:
+    database = tmp_path / "db"
+    load = ["db_bench", "--benchmarks=fillseq", f"--db={database}", "--num=4000000", "--value_size=16"]
+    subprocess.run(load, capture_output=True, check=True)
+    scan = ["bash", "-c", 'exec "$0" "$@" >/dev/null', "ldb", f"--db={database}", "--hex", "scan"]
+    code, out, err, record = watched(tmp_path, *scan, options=("--client=ldb",))
+    assert (out, code) == ("", code) and code in (0, 1), err
+    assert record.target is not None and "calls of rocksdb::DBIter::Next" in record.target.count
+    assert record.metrics["qps"] > 1000
