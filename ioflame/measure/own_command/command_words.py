@@ -116,7 +116,7 @@ def _names(words: Sequence[str]) -> list[str]:
 
 def _split(argv: list[str]) -> list[str]:
     """A command line in one word, as make has it, in its words; variables before it are set by env."""
-    if len(argv) != 1 or not re.search(r"\s", argv[0]) or Path(argv[0]).exists():
+    if len(argv) != 1 or not re.search(r"\s", argv[0]) or shutil.which(argv[0]):
         return argv
     try:
         words = shlex.split(argv[0])
