@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = (
-    "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "on_this_host", "place", "planned",
-    "resolve",
+    "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "on_this_host", "place",
+    "planned", "resolve",
 )  # fmt: skip
 
 

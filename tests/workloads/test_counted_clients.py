@@ -22,11 +22,11 @@ LINES = {
         {"seconds": "12", "rate": "4078.68"},
     ),
     "ycsb": (
-        "2020-01-10 16:21:50:213 20 sec: 34012 operations; 1856.1 current ops/sec; est completion in 9 minutes [INSERT:",
+        "2020-01-10 16:21:50:213 20 sec: 34012 operations; 1856.1 current ops/sec; est completion in 9 minutes [INSERT",
         {"seconds": "20", "total": "34012"},
     ),
     "memtier": (
-        "[RUN #1 12%,   3 secs]  4 threads:      123456 ops,   41152 (avg:   41152) ops/sec, 1.50MB/sec (avg: 1.50MB/sec)",
+        "[RUN #1 12%,   3 secs]  4 threads:      123456 ops,   41152 (avg:   41152) ops/sec, 1.50MB/sec",
         {"seconds": "3", "total": "123456"},
     ),
     "redis-benchmark": (

@@ -34,9 +34,10 @@ class PrintedLines:
         self._stream = PassedStream(self._descriptor, self.count.seen)
         self.instead: Mapping[int, int] = {self._descriptor: self._stream.given}
         if os.isatty(self._descriptor):
+            stream = _STREAMS[self._descriptor]
             reporter.line(
-                f"queries are counted by {self.count.count.what}; its {_STREAMS[self._descriptor]} is a pipe to ioflame, "
-                "which hands on each byte: to it that is no terminal (--untouched leaves it one)"
+                f"queries are counted by {self.count.count.what}; its {stream} is a pipe to ioflame, which hands on "
+                "each byte: to it that is no terminal (--untouched leaves it one)"
             )
 
     def start(self) -> None:

@@ -173,42 +173,33 @@ class BenchCommand:
     @property
     def refused(self) -> Refused | None:
         """Why it cannot be compared with another; None where it can."""
-        named = [word for word in self.flags.get("benchmarks", "").split(",") if word]
+        return next(self._refusals(), None)
+
+    def _refusals(self) -> Iterator[Refused]:
+        asked = self.flags.get("benchmarks", "")
+        named = [word for word in asked.split(",") if word]
         if len(named) != 1 or self.benchmarks != named:
-            given = self.flags.get("benchmarks", "")
-            return Refused(
-                f"--benchmarks={given}: a comparison is of one benchmark that reads or changes an existing database",
+            yield Refused(
+                f"--benchmarks={asked}: a comparison is of one benchmark that reads or changes an existing database",
                 "windows of several would be mixed",
                 "--benchmarks=<one, such as a random read>",
             )
         if not self._is_set("use_existing_db"):
-            return Refused(
-                "it has no --use_existing_db",
-                "each arm would load a tree of its own, and what they read would differ",
-                "--use_existing_db",
-            )
+            means = "each arm would load a tree of its own, and what they read would differ"
+            yield Refused("it has no --use_existing_db", means, "--use_existing_db")
         if self.database is None:
-            return Refused("it has no --db", "which tree the arms read is not known", "--db=<the database>")
+            yield Refused("it has no --db", "which tree the arms read is not known", "--db=<the database>")
+        turns = "it would end within a session, in which arms take turns for minutes"
         if _BY_NUMBER.fullmatch(named[0]):
-            return Refused(
-                f"{named[0]} ends by itself after a number of operations, whatever --duration says",
-                "it would end within a session, in which arms take turns for minutes",
-                "--benchmarks=<one that runs for --duration>",
-            )
-        if self.seconds(named[0]) is None:
-            return Refused(
-                "it has no --duration, so it ends by itself after a number of operations",
-                "it would end within a session, in which arms take turns for minutes; how long is the session's to say",
-                "--duration=60",
-            )
+            why = f"{named[0]} ends by itself after a number of operations, whatever --duration says"
+            yield Refused(why, turns, "--benchmarks=<one that runs for --duration>")
+        elif self.seconds(named[0]) is None:
+            why = "it has no --duration, so it ends by itself after a number of operations"
+            yield Refused(why, f"{turns}; how long is the session's to say", "--duration=60")
         log = self.flags.get("wal_dir", "")
         if log and self.place / log != self.database:
-            return Refused(
-                f"--wal_dir={log} is another directory than --db",
-                "arms would share one write-ahead log",
-                "the same without --wal_dir",
-            )
-        return None
+            why, means = f"--wal_dir={log} is another directory than --db", "arms would share one write-ahead log"
+            yield Refused(why, means, "<the same without --wal_dir>")
 
     @property
     def keys(self) -> int:
