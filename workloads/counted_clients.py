@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ class CountedClient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     add:      words that make it do so
     before:   what starts it so that it prints each line at once
     duration: options that say how many s it runs; default_duration: without them
+    clients:  options that say how many of its connections or threads wait for a query each; one without them
     calls:    of a client that prints nothing
     server:   what its queries go to; "" where they go to itself
     """
@@ -57,6 +59,7 @@ class CountedClient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     before: list[str] = []
     duration: list[str] = []
     default_duration: float | None = None
+    clients: list[str] = []
     calls: list[Calls] = []
     server: str = ""
 
@@ -80,12 +83,13 @@ class CountedClient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def seconds(self, words: Sequence[str]) -> float | None:
         """How long such a command runs; None where that is not known."""
-        values = [value for option in self.duration if (value := _value(words, option)) is not None]
-        try:
-            asked = float(values[-1]) if values else self.default_duration
-        except ValueError:
-            return None
+        asked = _number(words, self.duration, self.default_duration)
         return asked if asked is not None and asked > 0 else None
+
+    def queries_at_once(self, words: Sequence[str]) -> int:
+        """Of such a command; 0 where that is not known."""
+        found = _number(words, self.clients, 1.0) if self.clients else None
+        return int(found) if found is not None and found == int(found) else 0
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -147,6 +151,16 @@ def _given(words: Sequence[str], option: str) -> bool:
     if option.startswith("--"):
         return any(word == option or word.startswith(f"{option}=") for word in words)
     return any(word.startswith(option) for word in words)
+
+
+def _number(words: Sequence[str], options: Sequence[str], otherwise: float | None) -> float | None:
+    """The value of the last of the options that is given; None where it is no number."""
+    values = [value for option in options if (value := _value(words, option)) is not None]
+    try:
+        number = float(values[-1]) if values else otherwise
+    except ValueError:
+        return None
+    return number if number is None or math.isfinite(number) else None
 
 
 def _value(words: Sequence[str], option: str) -> str | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ from ground.results.record import RunRecord
 from ground.results.run import open_run
 from tests.conftest import Ioflame
 from tests.e2e.test_services import POSTGRESQL, as_user, done, home, server
+from tests.places import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.needs("perf")]
 
@@ -49,7 +53,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
         with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), "-q", *connected]) as pid:
             pgbench = [str(POSTGRESQL / "pgbench"), *connected]
             done([*pgbench, "-i", "-q", "-s", "2", "postgres"])
-            yield Postgres(pid, [*pgbench, "-n", "-S", "-c", "2", "-T", "14", "postgres"])
+            yield Postgres(pid, [*pgbench, "-n", "-S", "-c", "2", "-T", "20", "postgres"])
 
 
 @pytest.mark.needs("postgresql")
@@ -62,6 +66,7 @@ def test_pgbench_has_us_a_transaction_with_nothing_to_guess(postgres: Postgres, 
     assert min(printed) <= record.metrics["qps"] <= max(printed)
     (tps,) = rates(out, r"^tps = ([\d.]+)")
     assert record.metrics["qps"] == pytest.approx(tps, rel=0.3)
+    assert record.metrics["rx.lat"] == pytest.approx(2 * 1e6 / record.metrics["qps"], rel=1e-6), "of two connections"
     assert record.metrics["cpuPer"] * record.metrics["qps"] == pytest.approx(record.metrics["cores"] * 1e6, rel=1e-6)
 
 
@@ -79,7 +84,7 @@ def test_its_server_is_watched_instead_where_it_is_named(postgres: Postgres, tmp
 
 @pytest.mark.needs("sysbench")
 def test_sysbench_prints_each_line_at_once_and_is_counted(tmp_path: Path) -> None:
-    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=14", "run")
+    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=20", "run")
     assert code in (0, 1), err
     assert "added to the command: stdbuf -oL (before the program) and --report-interval=1" in err
     printed = rates(out, r"^\[ \d+s \] thds: 1 eps: ([\d.]+)")
@@ -89,7 +94,7 @@ def test_sysbench_prints_each_line_at_once_and_is_counted(tmp_path: Path) -> Non
 
 @pytest.mark.needs("sysbench")
 def test_untouched_reads_nothing_and_says_what_is_lost(tmp_path: Path) -> None:
-    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=14", "run", options=("--untouched",))
+    code, out, err, record = watched(tmp_path, "sysbench", "cpu", "--time=20", "run", options=("--untouched",))
     assert code in (0, 1), err
     assert "--untouched: without --report-interval=1 it prints no progress" in err and "thds:" not in out
     assert "qps" not in record.metrics and record.metrics["cores"] > 0
@@ -105,3 +110,23 @@ def test_ldb_is_counted_by_the_keys_that_it_reads(tmp_path: Path) -> None:
     assert (out, code) == ("", code) and code in (0, 1), err
     assert record.target is not None and "calls of rocksdb::DBIter::Next" in record.target.count
     assert record.metrics["qps"] > 1000
+
+
+@pytest.mark.needs("db_bench")
+def test_a_script_calls_ioflame_where_it_has_a_place_for_perf(tmp_path: Path) -> None:
+    """The line of the documentation, word for word."""
+    text = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    (hook,) = re.findall(r'^if \[ -n "\$IOFLAME_PERF" \].*$', text, re.MULTILINE)
+    bench = ["db_bench", f"--db={tmp_path}/db", "--num=400000", "--report_interval_seconds=1", "--report_file=own.csv"]
+    load, read = (shlex.join([*bench, *more]) for more in (
+        ["--benchmarks=fillseq"], ["--benchmarks=readrandom", "--use_existing_db", "--duration=25"],
+    ))  # fmt: skip
+    script = f"{load} >load.log 2>&1\n{read} >read.log 2>&1 & pid=$!\n"
+    script += f'until [ "$(wc -l <own.csv)" -eq 3 ]; do :; done\n{hook}\nwait $pid; echo ended $?\n'
+    attach = shlex.join([sys.executable, "-m", "ioflame.cli", "attach", "--seconds=8", "--collect=perf", "--out=runs"])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "IOFLAME_PERF": attach}
+    found = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True,
+                           timeout=200, check=False)  # fmt: skip
+    assert found.stdout == "ended 0\n", found.stderr
+    record = open_run((tmp_path / "runs" / "latest").resolve()).record
+    assert record.workload == "readrandom" and record.metrics["qps"] > 0

@@ -90,6 +90,13 @@ def test_what_sends_no_queries_or_says_nothing_of_them_is_no_client(program: str
     assert client_of(program, words.split()) is None
 
 
+def test_how_many_queries_a_client_has_at_once_is_read_of_its_words() -> None:
+    pgbench, memtier = read_client("pgbench"), read_client("memtier")
+    given = [["-c", "8"], ["-c8"], ["--client=3", "-S"], ["-S"], ["-c", "x"]]
+    assert [pgbench.queries_at_once(words) for words in given] == [8, 8, 3, 1, 0]
+    assert memtier.queries_at_once(["-c", "8"]) == 0, "its threads times its connections: not known here"
+
+
 def test_what_prints_nothing_is_counted_by_calls() -> None:
     ldb = client_of("ldb", ["--db=/mnt/db", "scan"])
     assert ldb is not None and ldb.function(["scan"]) == "rocksdb::DBIter::Next"

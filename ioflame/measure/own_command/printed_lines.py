@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from collectors.printed_count import PrintedCount
 from ground.system.held_process import HeldProcess
 from ground.system.passed_stream import PassedStream
 from ground.text.progress import Reporter
+from ioflame.measure.own_command.command_words import StartedCommand
 from workloads.counted_clients import CountedClient
 
 __all__ = ("PrintedLines",)
@@ -25,9 +27,15 @@ _REST_SECONDS = 5.0
 
 
 class PrintedLines:
-    """count: of queries; instead: what the command is given in place of our stream"""
+    """count: of queries; instead: what the command is given in place of our stream
 
-    def __init__(self, client: CountedClient, program: str, reporter: Reporter) -> None:
+    seconds:         how long it was asked to run; None where that is not known
+    queries_at_once: by its connections or threads; 0 where that is not known
+    """
+
+    def __init__(self, client: CountedClient, command: StartedCommand, reporter: Reporter) -> None:
+        words, program = command.argv[command.place + 1 :], command.program
+        self.seconds, self.queries_at_once = client.seconds(words), client.queries_at_once(words)
         self._descriptor = _DESCRIPTORS[client.stream]
         self._program, self._client = program, client
         self.count = PrintedCount(f"the lines that {program} prints", client.pattern)
@@ -61,10 +69,12 @@ class PrintedLines:
         why = self.count.failed or f"in {_FIRST_SECONDS:.0f} s it printed no line that matches {self._client.line}"
         return f"the queries of {self._program} are not counted: {why}"
 
-    def left(self, seconds: float) -> float:
-        """Until it ends, where it was asked to run so long."""
+    def left(self) -> float:
+        """Seconds until it ends; infinite where that is not known."""
+        if self.seconds is None:
+            return math.inf
         begun = self._begun_ns if self._begun_ns is not None else time.monotonic_ns()
-        return seconds - (time.monotonic_ns() - begun) / 1e9
+        return self.seconds - (time.monotonic_ns() - begun) / 1e9
 
     @property
     def _begun_ns(self) -> int | None:

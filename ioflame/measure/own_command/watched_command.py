@@ -110,7 +110,7 @@ class WatchedCommand:
         with Children() as children, contextlib.ExitStack() as passing:
             started = time.monotonic()
             if client is not None and options.lines:
-                self._lines = PrintedLines(client, program, self._reporter)
+                self._lines = PrintedLines(client, options.command, self._reporter)
                 passing.callback(self._lines.finish)
             instead = self._lines.instead if self._lines is not None else None
             self._child = child = children.start(
@@ -228,23 +228,19 @@ class WatchedCommand:
             seconds = command.seconds(bench.name)
             if seconds is not None:
                 left = lambda: begun + seconds - time.monotonic()  # noqa: E731
-        if (asked := self._printed_seconds(process)) is not None:
-            seconds, lines = asked
-            self._measure(_Stretch(process, target, name, bench, lambda: lines.left(seconds), lasts=True))
-            return
         lasts = bench is not None and bench.command.seconds(bench.name) is not None
+        if self._lines is not None and self._await_line(process, self._lines):
+            left, lasts = self._lines.left, self._lines.seconds is not None
         self._measure(_Stretch(process, target, name, bench, left, lasts))
 
-    def _printed_seconds(self, process: HeldProcess) -> tuple[float, PrintedLines] | None:
-        """Waits for the first line of a client that prints some; how long it was asked to run, where it was."""
-        lines, command = self._lines, self._options.command
-        if lines is None or command.client is None:
-            return None
-        if not lines.counts(process) and process.alive:
+    def _await_line(self, process: HeldProcess, lines: PrintedLines) -> bool:
+        """Whether a client that prints some has begun to."""
+        if lines.counts(process):
+            return True
+        if process.alive:
             self._uncounted = lines.without_count
             self._reporter.warn(self._uncounted)
-        seconds = command.client.seconds(command.argv[command.place + 1 :])
-        return (seconds, lines) if seconds is not None and not self._uncounted else None
+        return False
 
     def _measure(self, stretch: _Stretch) -> None:
         """A run of its own, where a window fits."""
@@ -270,6 +266,8 @@ class WatchedCommand:
         record.options = {"command": attach.asked, **{k: v for k, v in record.options.items() if k != "attach"}}
         if bench is not None:
             bench.describe(record, counts)
+        elif self._lines is not None and counts and record.target is not None:
+            record.target.clients = self._lines.queries_at_once
         run = Run.create(self._home.directory, record)
         assert self._child is not None
         try:
