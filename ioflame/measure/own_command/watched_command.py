@@ -266,8 +266,9 @@ class WatchedCommand:
         record.options = {"command": attach.asked, **{k: v for k, v in record.options.items() if k != "attach"}}
         if bench is not None:
             bench.describe(record, counts)
-        elif self._lines is not None and counts and record.target is not None:
-            record.target.clients = self._lines.queries_at_once
+        elif self._lines is not None and counts and (at_once := self._lines.queries_at_once):
+            assert record.target is not None
+            record.threads = record.target.clients = at_once
         run = Run.create(self._home.directory, record)
         assert self._child is not None
         try:
