@@ -29,7 +29,7 @@ __all__ = ("differing_between", "resolve_commands", "workload_of")
 
 def workload_of(engine: Engine, bench: BenchCommand, name: str) -> str:
     """The workload whose benchmark a command line runs, so that its threads' roles are known. UsageError for one that
-    is no arm. name: of the arm"""
+    cannot be an arm. name: of the arm"""
     refused = bench.refused
     if refused is not None:
         raise UsageError(

@@ -67,7 +67,7 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 @dataclass(frozen=True)
 class Refused:
-    """Why a command line is no arm of a comparison. add: what to write instead; "" where there is nothing"""
+    """Why a command line cannot be an arm of a comparison. add: what to write instead; "" where there is nothing"""
 
     why: str
     means: str
