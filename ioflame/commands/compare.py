@@ -44,7 +44,7 @@ from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.relative import render_agreement, render_relative
 from workloads.engines.rocksdb.command_line import CLIENT, bench_command
 from workloads.libraries import asked_libraries, names_a_library
-from workloads.registry import engine_named
+from workloads.registry import DEFAULT_ENGINE, engine_named
 from workloads.releases import read_releases
 
 __all__ = ("add_parser", "run")
@@ -287,7 +287,8 @@ def _is_there(path: str) -> bool:
 
 def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str], words: list[str]) -> AskedArm:
     """A whole command line. UsageError where what it runs, or what else was asked for, is not to be compared."""
-    said = [one for one in _IN_THE_COMMAND if getattr(arguments, one)] + ["threads"] * (arguments.threads != "1")
+    said = [one for one in _IN_THE_COMMAND if getattr(arguments, one)]
+    said += ["threads"] * (arguments.threads != "1") + ["engine"] * (arguments.engine != DEFAULT_ENGINE)
     if said:
         option = said[0].replace("_", "-")
         raise UsageError(

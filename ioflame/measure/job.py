@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "on_this_host", "place",
-    "planned", "resolve",
+    "planned", "resolve", "scale_of",
 )  # fmt: skip
 
 
@@ -161,13 +161,7 @@ def planned(
             means="nothing was started",
             mend=Setting.WORKLOAD.to("|".join(known)),
         )
-    if options.scale not in scales():
-        raise UsageError(
-            f"{Setting.SCALE.to(options.scale)} is not known",
-            means="nothing was started",
-            mend=Setting.SCALE.to("|".join(scales())),
-        )
-    scale = scales()[options.scale]
+    scale = scale_of(options)
     if options.configuration not in engine.configurations():
         raise UsageError(
             f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
@@ -179,6 +173,18 @@ def planned(
     engine.refuse_lacking(build, options.workload)
     db_dir, sizing = place(options, engine, configuration, scale, purpose)
     return Planned(options, engine, build, scale, sizing, db_dir, configuration)
+
+
+def scale_of(options: ProfileOptions) -> Scale:
+    """UsageError for one that is not known."""
+    known = scales()
+    if options.scale not in known:
+        raise UsageError(
+            f"{Setting.SCALE.to(options.scale)} is not known",
+            means="nothing was started",
+            mend=Setting.SCALE.to("|".join(known)),
+        )
+    return known[options.scale]
 
 
 def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:

@@ -16,13 +16,13 @@ from ioflame.measure.builds import build_of
 from ioflame.measure.compare.arms import TWIN, PlannedArm
 from ioflame.measure.compare.command_job import CommandJob, shape_of
 from ioflame.measure.compare.options import AskedArm, CompareOptions
-from ioflame.measure.job import Planned, new_record, on_this_host
+from ioflame.measure.job import Planned, new_record, on_this_host, scale_of
 from ioflame.measure.options import ProfileOptions
 from workloads.build import EngineBuild
 from workloads.engine import Engine
 from workloads.engines.rocksdb.command_line import BenchCommand, differing_flags
 from workloads.registry import engine_named
-from workloads.scales import Sizing, scales
+from workloads.scales import Sizing
 
 __all__ = ("differing_between", "resolve_commands", "workload_of")
 
@@ -120,7 +120,7 @@ def _planned(engine: Engine, options: ProfileOptions, bench: BenchCommand, build
     configuration = replace(fitting[0], flags={}, cached_by_engine=False)
     sizing = Sizing(shape_of(bench), bench.cache_size, ())
     options = replace(options, threads=bench.threads, configuration=configuration.name)
-    return Planned(options, engine, build, scales()[options.scale], sizing, Path(database), configuration)
+    return Planned(options, engine, build, scale_of(options), sizing, Path(database), configuration)
 
 
 def _refuse_the_same(arms: Sequence[PlannedArm], options: CompareOptions) -> None:
