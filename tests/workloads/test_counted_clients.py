@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ground.errors import UsageError
+from tests.places import ROOT
 from workloads.counted_clients import Calls, CountedClient, client_names, client_of, read_client
 
 LINES = {
@@ -138,3 +139,15 @@ line = '(?P<rate>[\d.]+) ops/s'
     client = read_client(str(path))
     assert isinstance(client, CountedClient) and client.counts([]) and client.calls == []
     assert Calls("f").words == []
+
+
+def test_the_example_of_the_documentation_is_a_client(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8").partition("### Describe a client")[2]
+    path = tmp_path / "example.toml"
+    path.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    client = read_client(str(path))
+    assert client.is_named("my_bench") and client.missing([]) == ["--progress=1"] and client.seconds(["-t", "9"]) == 9
+    found = client.pattern.search("at 2.0 s: 17.5 ops/s")
+    assert found is not None and found["rate"] == "17.5"
+    said = {key for key in CountedClient.__struct_fields__ if f"`{key}`" in page or f"\n{key} = " in page}
+    assert set(CountedClient.__struct_fields__) - said == {"calls"} and "`[[calls]]`" in page
