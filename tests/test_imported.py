@@ -36,6 +36,7 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.attach.rights": _STARTS,
     "ioflame.measure.baseline": _DATABASE,
     "ioflame.measure.builds": _DATABASE,
+    "ioflame.measure.cell_command": _CELLS,
     "ioflame.measure.cell_engines": _CELLS,
     "ioflame.measure.cell_plan": _CELLS,
     "ioflame.measure.cell_steps": _CELLS,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ground.results.cells import CellsRun
 from ground.results.record import RunRecord
 from ground.results.run import open_run
 from tests.conftest import Ioflame
@@ -130,3 +131,51 @@ def test_a_script_calls_ioflame_where_it_has_a_place_for_perf(tmp_path: Path) ->
     assert found.stdout == "ended 0\n", found.stderr
     record = open_run((tmp_path / "runs" / "latest").resolve()).record
     assert record.workload == "readrandom" and record.metrics["qps"] > 0
+
+
+@pytest.mark.needs("sysbench", "db_bench")
+def test_a_command_is_a_cell_of_an_experiment(ioflame: Ioflame, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    cells = [
+        f'[[cells]]\nname = "{threads}"\ncommand = "sysbench cpu --threads={threads} --time=16 run"'
+        for threads in (1, 2)
+    ]
+    path.write_text(
+        """about = "x"
+shows = "x"
+cannot = "x"
+[layout]
+database = "none"
+[scale.smoke]
+about = "seconds"
+duration = 1
+[[columns]]
+name = "qps"
+about = "x"
+part = ["command.qps"]
+[[columns]]
+name = "us"
+about = "x"
+part = ["last.cpuPer"]
+[[holds]]
+what = "an event takes some CPU"
+proof = "within"
+column = "us"
+low = 1.0
+high = 1e6
+"""
+        + "\n".join(cells),
+        encoding="utf-8",
+    )
+    words = (str(path), "--scale=smoke", f"--out={tmp_path / 'runs'}", f"--db-dir={tmp_path / 'db'}")
+    code, out, err = ioflame.run("explain", *words[:2])
+    assert code == 0 and "sysbench" in out and "--threads=2" in out, err
+    code, out, err = ioflame.run("experiment", *words)
+    assert code in (0, 1) and "thds:" not in out + err, err
+    (directory,) = (one.parent for one in (tmp_path / "runs").glob("*/cells.json"))
+    record = CellsRun.open(directory).record
+    assert [run.status for run in record.runs] == ["done", "done"], err
+    for run in record.runs:
+        printed = rates((directory / f"{run.cell}-1-command.log").read_text(encoding="utf-8"), r"eps: ([\d.]+)")
+        assert min(printed) <= run.figures["command.qps"] <= max(printed)
+        assert (directory / run.runs["command"] / "report.html").is_file()

@@ -33,15 +33,19 @@ class PrintedLines:
     queries_at_once: by its connections or threads; 0 where that is not known
     """
 
-    def __init__(self, client: CountedClient, command: StartedCommand, reporter: Reporter) -> None:
+    def __init__(
+        self, client: CountedClient, command: StartedCommand, reporter: Reporter, to: Mapping[int, int] | None = None
+    ) -> None:
+        """to: where its streams go in place of ours"""
         words, program = command.argv[command.place + 1 :], command.program
         self.seconds, self.queries_at_once = client.seconds(words), client.queries_at_once(words)
         self._descriptor = _DESCRIPTORS[client.stream]
         self._program, self._client = program, client
         self.count = PrintedCount(f"the lines that {program} prints", client.pattern)
-        self._stream = PassedStream(self._descriptor, self.count.seen)
+        passed_to = (to or {}).get(self._descriptor, self._descriptor)
+        self._stream = PassedStream(passed_to, self.count.seen)
         self.instead: Mapping[int, int] = {self._descriptor: self._stream.given}
-        if os.isatty(self._descriptor):
+        if os.isatty(passed_to):
             stream = _STREAMS[self._descriptor]
             reporter.line(
                 f"queries are counted by {self.count.count.what}; its {stream} is a pipe to ioflame, which hands on "

@@ -53,6 +53,7 @@ class CommandOptions:
     count:   what else tells the number of queries
     lines:   of a client's output are read, which count its queries
     server:  a process that is watched in place of the command; None: the command itself
+    log:     a file that gets what it prints; None: as our own streams do
     attach:  what is common to all that is watched; its target, seconds and counts are not read
     """
 
@@ -66,6 +67,7 @@ class CommandOptions:
     attach: AttachOptions
     lines: bool = False
     server: int | None = None
+    log: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,14 @@ class WatchedCommand:
         argv = command_line(options.command, options.added, read=options.lines)
         with Children() as children, contextlib.ExitStack() as passing:
             started = time.monotonic()
+            instead: dict[int, int] = {}
+            if options.log is not None:
+                log = passing.enter_context(options.log.open("wb"))
+                instead = {1: log.fileno(), 2: log.fileno()}
             if client is not None and options.lines:
-                self._lines = PrintedLines(client, options.command, self._reporter)
+                self._lines = PrintedLines(client, options.command, self._reporter, instead)
                 passing.callback(self._lines.finish)
-            instead = self._lines.instead if self._lines is not None else None
+                instead |= self._lines.instead
             self._child = child = children.start(
                 program, argv, stop_signal=signal.SIGINT, inherits=True, instead=instead
             )
