@@ -65,7 +65,7 @@ def test_lines_of_other_things_count_nothing() -> None:
     ("program", "words", "adds", "seconds"),
     [
         ("pgbench", "-n -S -T 60 postgres", ["--progress=1"], 60),
-        ("pgbench", "-S -P1 -T60 --time=30", [], 60),
+        ("pgbench", "-S -P1 --time=30", [], 30),
         ("pgbench", "-S --progress 5 -t 100", [], None),
         ("sysbench", "cpu run", ["--report-interval=1"], 10),
         ("sysbench", "oltp_read_only --time 33 --report-interval=2 run", [], 33),
