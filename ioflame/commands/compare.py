@@ -307,7 +307,7 @@ def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str],
         raise UsageError(
             f"arm {name}: {words[0]} is no {CLIENT}: it is not called so, and has no --benchmarks",
             means="what counts its queries is not known; nothing was started",
-            mend=f"a command line of {CLIENT}; any other program: ioflame run -- <the command>, once for each",
+            mend="a command line with --benchmarks; any other program: `ioflame run`, once for each",
         )
     engine = engine_named(arguments.engine)
     options = profile_options(_with(arguments, db_bench=words[0], workload=workload_of(engine, bench, name)))

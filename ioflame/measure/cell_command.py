@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from ground.errors import MeasurementError
@@ -41,7 +42,7 @@ def command_step(
     watched = WatchedCommand(options, home, job.recording, reporter)
     watched.start_and_watch()
     if watched.code:
-        raise MeasurementError(f"{command.program}: {home.record.end}", mend=f"what it printed is in {log.name}")
+        raise MeasurementError(f"{command.program}: {home.record.end}", mend=f"less {shlex.quote(str(log))}")
     if len(watched.runs) != 1:
         what = "nothing of it was measured" if not watched.runs else f"it ran {len(watched.runs)} benchmarks"
         raise MeasurementError(

@@ -35,7 +35,7 @@ def workload_of(engine: Engine, bench: BenchCommand, name: str) -> str:
         raise UsageError(
             f"arm {name}: {refused.why}",
             means=f"{refused.means}; nothing was started",
-            mend=f"--arm {shlex.quote(f'{name}=... {refused.add}')}",
+            mend=f"--arm {shlex.quote(' '.join((f'{name}=...', refused.add)))}",
         )
     (benchmark,) = bench.benchmarks
     workloads = engine.workloads()
@@ -92,7 +92,7 @@ def _bench_of(asked: AskedArm) -> BenchCommand:
         raise UsageError(
             f"arm {asked.name} is a client alone, and another arm is a whole command line",
             means="what runs in it is not known; nothing was started",
-            mend=f"--arm {shlex.quote(f'{asked.name}={asked.value} <its flags>')}",
+            mend=f"--arm {shlex.quote('='.join((asked.name, asked.value)) + ' <its flags>')}",
         )
     return asked.bench
 

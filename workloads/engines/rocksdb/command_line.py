@@ -58,8 +58,6 @@ _DEFAULT_NUM = 1_000_000
 _MOST_FLAGFILES = 4
 # Of 7.8: what a flag is that was not given.
 _DEFAULT_CACHE, _DEFAULT_KEY, _DEFAULT_VALUE, _DEFAULT_BLOCK = 32 << 20, 16, 100, 4096
-# What a comparison sets for every process: where and for how long it runs, and what is told of it.
-_SET = ("duration", "report_file", "report_interval_seconds")
 # A writer's operations are told from the queries by its own lines, one a second.
 _WRITERS_LINES = {"stats_interval_seconds": "1", "stats_per_interval": "0"}
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
@@ -228,7 +226,7 @@ class BenchCommand:
 
     def levels(self, database: Path) -> list[str]:
         """The same, which prints the levels of the tree and ends."""
-        flags = {name: value for name, value in self._on(database).items() if name not in _SET}
+        flags = {name: value for name, value in self._on(database).items() if name not in _set_for_each()}
         return _spelled({**flags, "benchmarks": "memstats,levelstats", "threads": "1"})
 
     def _on(self, database: Path) -> dict[str, str]:
@@ -283,11 +281,16 @@ def _flags(words: Sequence[str], place: Path, files: int) -> Iterator[tuple[str,
 def differing_flags(commands: Sequence[BenchCommand]) -> dict[str, list[str]]:
     """Flags whose values differ, whatever their order and spelling: the value in each command; "-" where not given."""
     found = {}
-    for name in sorted({name for one in commands for name in one.flags} - set(_SET)):
+    for name in sorted({name for one in commands for name in one.flags} - _set_for_each()):
         values = [one.flags.get(name) for one in commands]
         if len({None if value is None else _meant(value) for value in values}) > 1:
             found[f"--{name}"] = ["-" if value is None else value for value in values]
     return found
+
+
+def _set_for_each() -> set[str]:
+    """What a comparison sets for every process: for how long it runs, and what is told of it."""
+    return {"duration", "report_file", "report_interval_seconds"}
 
 
 def _meant(value: str) -> str:
