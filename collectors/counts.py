@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +17,7 @@ from ground.system.repeated_command import RepeatedCommand
 if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
-__all__ = ("Count", "Counted", "QueryCount", "command_count", "prometheus_count")
+__all__ = ("Count", "Counted", "QueryCount", "between", "command_count", "prometheus_count")
 
 # A counter that takes longer to ask for holds up the window that it is asked in.
 _ANSWER_SECONDS = 5.0
@@ -181,8 +181,13 @@ class QueryCount:
 
     def at(self, moment_ns: int) -> float | None:
         """Queries finished at a moment (CLOCK_MONOTONIC), between two answers linearly; None outside of them."""
-        if len(self._moments) < 2 or not self._moments[0] <= moment_ns <= self._moments[-1]:
-            return None
-        right = max(1, min(bisect.bisect_right(self._moments, moment_ns), len(self._moments) - 1))
-        (begin, end), (first, last) = self._moments[right - 1 : right + 1], self._values[right - 1 : right + 1]
-        return first + (last - first) * (moment_ns - begin) / (end - begin)
+        return between(self._moments, self._values, moment_ns)
+
+
+def between(moments: Sequence[int], values: Sequence[float], moment: int) -> float | None:
+    """A count at a moment, between two of those at which it is known linearly; None outside of them."""
+    if len(moments) < 2 or not moments[0] <= moment <= moments[-1]:
+        return None
+    right = max(1, min(bisect.bisect_right(moments, moment), len(moments) - 1))
+    (begin, end), (first, last) = moments[right - 1 : right + 1], values[right - 1 : right + 1]
+    return first + (last - first) * (moment - begin) / (end - begin)

@@ -71,6 +71,8 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "go": lambda: shutil.which("go") is not None,
     "fio": lambda: shutil.which("fio") is not None,
     "db_bench": lambda: shutil.which("db_bench") is not None,
+    "ldb": lambda: shutil.which("ldb") is not None,
+    "sysbench": lambda: shutil.which("sysbench") is not None,
     "perf": lambda: _runs("perf", "record", "-q", "-N", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"),
     "loop": lambda: _runs("losetup", "--find"),
     "co-re": lambda: try_backend("co-re").works,

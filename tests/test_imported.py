@@ -37,7 +37,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.baseline": _DATABASE,
     "ioflame.measure.builds": _DATABASE,
     "ioflame.measure.cell_engines": _CELLS,
-    "ioflame.measure.cell_plan": _CELLS,
     "ioflame.measure.cell_steps": _CELLS,
     "ioflame.measure.cells": _CELLS,
     "ioflame.measure.compare.arms": _DATABASE,

@@ -19,12 +19,14 @@ from workloads.releases import version_number
 from workloads.steps import DatabaseShape
 
 __all__ = (
-    "BASELINE", "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold", "Layout",
-    "older",
+    "BASELINE", "COMMAND", "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold",
+    "Layout", "older",
 )  # fmt: skip
 
 # A step of no engine: fio reads the database's own files, as the engine reads them.
 BASELINE = "fio"
+# Nor is this one: a command line of the user's, which is watched as it is.
+COMMAND = "command"
 # Of the client, by name.
 Flags = dict[str, int | float | bool | str]
 # What a size that scales with the data is at least: below it a level is too small to be one.
@@ -169,6 +171,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     keys:          of its database, as a multiple of the scale's
     once:          it makes what the cells after it find of a grown database: no row of the table, in one round alone
     levels:        non-empty levels that its workloads have to find; "" for what each says itself
+    command:       a command line that is run in place of steps; its figures are called `command.NAME`
     """
 
     name: str
@@ -190,6 +193,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     step_flags: dict[str, Flags] = {}
     compression: str = ""
     steps: list[str] = []
+    command: str = ""
     published: dict[str, float] = {}
 
 
@@ -259,7 +263,7 @@ class Cells(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, cells=cells, holds=holds)
 
     def steps_of(self, cell: Cell) -> list[str]:
-        return cell.steps or self.steps
+        return [COMMAND] if cell.command else cell.steps or self.steps
 
     def tree_before(self, cell: Cell) -> list[str]:
         """The steps that made what a cell finds of a grown database: of the cells before it that are run once."""

@@ -21,12 +21,18 @@ from workloads.engine import Engine
 
 __all__ = ("clones",)
 
+# Of a tree that we did not load.
+_OF_A_COPY = b'{"schema": 1, "state": "loaded", "copy": true}\n'
+
 
 @contextlib.contextmanager
-def clones(engine: Engine, tree: Path, names: Sequence[str], *, link: bool) -> Iterator[list[Path]]:
+def clones(
+    engine: Engine, tree: Path, names: Sequence[str], *, link: bool, foreign: bool = False
+) -> Iterator[list[Path]]:
     """A copy of `tree` for each name, within; the caller holds the lock of `tree`, which is not open.
 
     link: data files are hard-linked; otherwise copied, so that the page cache holds each copy for itself
+    foreign: the tree is the user's, and has no manifest; nothing is written into it
     What a killed ioflame left of them is removed first. HostError where the disk cannot hold copies.
     """
     place = tree.with_name(f"{tree.name}.arms")
@@ -42,7 +48,8 @@ def clones(engine: Engine, tree: Path, names: Sequence[str], *, link: bool) -> I
             )
     try:
         try:
-            made = [_copied(engine, tree, place / name, link) for name in names]
+            manifest = _OF_A_COPY if foreign else (tree / MANIFEST).read_bytes()
+            made = [_copied(engine, tree, place / name, link, manifest) for name in names]
         except OSError as error:
             raise error_of_system(error, place) from None
         yield made
@@ -50,10 +57,10 @@ def clones(engine: Engine, tree: Path, names: Sequence[str], *, link: bool) -> I
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _copied(engine: Engine, tree: Path, to: Path, link: bool) -> Path:
+def _copied(engine: Engine, tree: Path, to: Path, link: bool, manifest: bytes) -> Path:
     to.mkdir(parents=True)
     # First, so that what is killed from here on is known as ours.
-    shutil.copyfile(tree / MANIFEST, to / MANIFEST)
+    (to / MANIFEST).write_bytes(manifest)
     for entry in tree.iterdir():
         if link and entry.match(engine.about.data_files):
             os.link(entry, to / entry.name)

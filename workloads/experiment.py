@@ -92,10 +92,20 @@ def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> N
     columns = [column.name for column in found.columns]
     rows = [row.name for row in found.table_rows()]
     steps, known = [*engine.steps(), *engine.workloads(), BASELINE], list(engine.configurations())
+    given = [cell for cell in found.cells if cell.command]
     wanted = [
         ("cell", "a name of its own", [n for n in names if names.count(n) > 1]),
         ("cell", "a name for files", [n for n in names if "/" in n or n.startswith(".")]),
-        ("step", f"one of {', '.join(steps)}", [s for c in found.cells for s in found.steps_of(c) if s not in steps]),
+        (
+            "step",
+            f"one of {', '.join(steps)}",
+            [s for c in found.cells if not c.command for s in found.steps_of(c) if s not in steps],
+        ),
+        (
+            "cell",
+            "a command alone, without steps, tree or flags",
+            [cell.name for cell in given if cell.steps or cell.tree or cell.flags],
+        ),
         (
             "configuration",
             f"one of {', '.join(known)}",
@@ -117,6 +127,12 @@ def _check(path: Path, found: Cells, engine: Engine, proofs: Sequence[str]) -> N
     if not found.cells or not all(found.steps_of(cell) for cell in found.cells):
         raise UsageError(f"{path}: a cell without steps", means="nothing was started", mend='steps = ["load"]')
     database, cells = found.layout.database, found.cells
+    if given and database != "none":
+        raise UsageError(
+            f"{path}: cell {given[0].name!r} is a command, which brings its own database",
+            means="nothing was started",
+            mend='[layout] database = "none"',
+        )
     if database in ("shared", "grown") and any(c.tree or c.compression or c.block_size for c in cells):
         raise UsageError(f"{path}: a {database} database has one tree; a cell has another", mend='database = "own"')
     if not (database == "grown") == cells[0].once == any(c.once for c in cells):

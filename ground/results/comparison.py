@@ -18,6 +18,7 @@ from ground.results.resumable import ResumableRun
 
 __all__ = (
     "BUILD",
+    "COMMAND_LINE",
     "NOTHING",
     "OF_A_BUILD",
     "Arm",
@@ -34,6 +35,8 @@ __all__ = (
 # The factor of arms that are given as clients and not as values of a setting; of one client given twice.
 BUILD = "engine build"
 NOTHING = "nothing"
+# Of arms that are whole command lines: all that differs between these.
+COMMAND_LINE = "command line"
 # What of `differing` follows from the client or the library that an arm is, whichever they are; from a setting.
 OF_A_BUILD = ("engine version", "tool ")
 _OF_A_SETTING = ("option ", "setting ", "database ", "threads")
@@ -49,6 +52,10 @@ class Factor:
     @property
     def is_build(self) -> bool:
         return self.name == BUILD
+
+    @property
+    def is_command(self) -> bool:
+        return self.name == COMMAND_LINE
 
 
 @dataclass
@@ -214,16 +221,19 @@ class Comparison:
             given = name.startswith("option ") and all(a.value.endswith(v) for a, v in zip(arms, values, strict=True))
             return given or name in own or name.startswith(OF_A_BUILD)
 
-        return {
-            name: values
-            for name, values in self.differing.items()
-            if not (of_build(name, values) if self.factor.is_build else name.startswith(_OF_A_SETTING))
-        }
+        def of_command(name: str, values: list[str]) -> bool:
+            return name.startswith(("-", *_OF_A_SETTING)) or of_build(name, values)
+
+        def of_setting(name: str, _: list[str]) -> bool:
+            return name.startswith(_OF_A_SETTING)
+
+        follows = of_build if self.factor.is_build else of_command if self.factor.is_command else of_setting
+        return {name: values for name, values in self.differing.items() if not follows(name, values)}
 
     @property
     def compilers(self) -> str:
         """A sentence where versions are compared that different compilers built; else ""."""
-        if not self.factor.is_build:
+        if not (self.factor.is_build or self.factor.is_command):
             return ""
         identities = {arm.name: arm.identity for arm in self.arms if not arm.twin_of}
         return compilers_apart(

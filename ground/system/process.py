@@ -259,6 +259,7 @@ class Children:
         pass_fds: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
         inherits: bool = False,
+        instead: Mapping[int, int] | None = None,
     ) -> Child:
         """Starts a process and knows it from then on: no signal comes in between.
 
@@ -268,11 +269,12 @@ class Children:
         stop_signal: what asks it to end and keep its work (SIGINT for perf and bpftrace, SIGTERM otherwise)
         environment: more variables
         inherits:    a command of the user's: it has our standard streams and our environment, and neither is changed
+        instead:     then by the number of a stream, 1 or 2: a descriptor that it has in its place
         """
         with contextlib.ExitStack() as files:
             out = files.enter_context(stdout.open("wb")) if stdout else subprocess.DEVNULL
             err = files.enter_context(stderr.open("wb")) if stderr else subprocess.STDOUT
-            streams = (subprocess.DEVNULL, out, err) if not inherits else (None, None, None)
+            streams = (subprocess.DEVNULL, out, err) if not inherits else _own_streams(instead or {})
             own = _environment(environment) if not inherits else None
             with _deferred_interrupts():
                 child = _supervised(name, argv, streams, stop_signal, pass_fds, own, self.cpu_limit)
@@ -290,6 +292,10 @@ class Children:
         with self._around:
             for child in reversed(self._children):
                 child.stop()
+
+
+def _own_streams(instead: Mapping[int, int]) -> tuple[None, int | None, int | None]:
+    return None, instead.get(1), instead.get(2)
 
 
 def _supervised(

@@ -18,6 +18,7 @@ from ioflame.commands.arguments import Commands, add_profile_arguments, add_repe
 from ioflame.measure.cell_plan import commands_of, resolve_cells
 from ioflame.measure.job import Planned, planned
 from ioflame.measure.options import ProfileOptions
+from workloads.cells import COMMAND
 from workloads.checks import build_checks
 from workloads.experiment import experiment_names, own_definitions
 from workloads.registry import DEFAULT_ENGINE, engine_named, engine_names
@@ -80,7 +81,7 @@ def _explain_experiment(name: str, options: ProfileOptions, arguments: argparse.
         print(f"# expected: {hold.what}")
     print(f"# {job.build.path}, {job.record().tools['engine']}; --seed is taken from the database's ledger")
     for cell, step, argv in commands_of(job):
-        _print_command(f"{cell}: {step}", engine.step(step).about, argv)
+        _print_command(f"{cell}: {step}", "as it is given" if step == COMMAND else engine.step(step).about, argv)
     return EXIT_OK
 
 

@@ -1,9 +1,9 @@
 """`ioflame compare`: is B slower than A, by how much, and is it real? Arms are run in turns, block by block.
 
 An arm is a release or a library (`--rocksdb 9.10.0,10.4.2`), a client (`--arm NAME=BIN`, with variables of its own
-before it: `--arm 'slow=LD_PRELOAD=/x.so db_bench'`), or a value of one setting (`--factor
-cache_type=lru_cache,hyper_clock_cache`). The first is the base. Everything else is alike; what is not is printed, and
-bars the verdict.
+before it: `--arm 'slow=LD_PRELOAD=/x.so db_bench'`), a whole command line of db_bench (`--arm 'A=./db_bench
+--benchmarks=... --cache_size=...'`), or a value of one setting (`--factor cache_type=lru_cache,hyper_clock_cache`). The
+first is the base. Everything else is alike; what is not is printed, and bars the verdict.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
-from ground.results.comparison import BUILD, NOTHING, Comparison, ComparisonRun
+from ground.results.comparison import BUILD, COMMAND_LINE, NOTHING, Comparison, ComparisonRun
 from ground.results.differences import Outcome
 from ground.results.metrics import DECIDING
 from ground.results.run import open_run
@@ -34,14 +34,17 @@ from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
 from ioflame.measure.compare.arms import TWIN, resolve_arms
 from ioflame.measure.compare.conduct import conduct, planned, resumed
 from ioflame.measure.compare.options import AskedArm, CompareOptions
+from ioflame.measure.compare.own_commands import differing_between, resolve_commands, workload_of
+from ioflame.measure.own_command.command_words import program_place
 from ioflame.present.comparison_page import write_comparison_page
 from ioflame.present.comparison_tables import tables_of
 from ioflame.stages.comparison import plans_of, verdicts_of
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
 from viz.terminal.comparison import comparison_text, plan_text, runs_text
 from viz.terminal.relative import render_agreement, render_relative
+from workloads.engines.rocksdb.command_line import CLIENT, bench_command
 from workloads.libraries import asked_libraries, names_a_library
-from workloads.registry import engine_named
+from workloads.registry import DEFAULT_ENGINE, engine_named
 from workloads.releases import read_releases
 
 __all__ = ("add_parser", "run")
@@ -51,11 +54,15 @@ _NAME = re.compile(r"[\w.+-]{1,40}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 # Settings that are options of ioflame, by the names of their variables; any other is a flag of the client.
 _OPTIONS = ("threads", "cpus", "cache_size", "cache_type", "config")
+# A whole command line says these itself.
+_IN_THE_COMMAND = ("workload", "config", "client", CLIENT, "db_dir", "num_keys", "cache_size", "cache_type", "tree")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _EXAMPLES = """examples:
   ioflame compare --arm 10.5=/b/10.5/db_bench --arm 10.6=/b/10.6/db_bench --time 40m
   ioflame compare --rocksdb 9.10.0,10.4.2       two releases, without a build
   ioflame compare --factor cache_type=lru_cache,hyper_clock_cache --config byrx --threads 8
+  ioflame compare --arm 'A=./db_bench --my flags' --arm 'B=./db_bench_b --my flags'
+                                                your own command lines; flags that differ are printed
   ioflame compare --null db_bench               the same client twice: what can this host see?
   ioflame compare --plan --arm ...              what it will take; starts nothing
   ioflame compare runs/20261123T000000-compare-readrandom       a finished one again
@@ -106,8 +113,10 @@ def run(arguments: argparse.Namespace) -> int:
     check_store(arguments.store)
     options = _options(arguments)
     with interruptible():
-        arms = resolve_arms(options, reporter)
+        commands = options.factor == COMMAND_LINE
+        arms = (resolve_commands if commands else resolve_arms)(options, reporter)
         record = planned(options, arms)
+        record.differing = differing_between(arms) if commands else {}
         if arguments.plan:
             return _plan(record)
         going = (
@@ -202,7 +211,8 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
     elif arguments.factor:
         factor, asked = _factor(arguments)
     else:
-        factor, asked = BUILD, [_arm(arguments, text) for text in arguments.arm]
+        asked = [_arm(arguments, text) for text in arguments.arm]
+        factor = COMMAND_LINE if any(arm.bench is not None for arm in asked) else BUILD
     names = [arm.name for arm in asked]
     if len(names) < 2 or len(set(names)) < len(names) or TWIN in names:
         raise UsageError(
@@ -247,13 +257,16 @@ def _with_client(arguments: argparse.Namespace, text: str) -> argparse.Namespace
 
 
 def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
-    """`NAME=[VARIABLE=VALUE ...] BIN`."""
+    """`NAME=[VARIABLE=VALUE ...] BIN`, or with the flags behind it: a whole command line."""
     name, equals, command = text.partition("=")
     try:
         # A path may hold blanks, as any that `make` hands on.
-        words = [command] if Path(command).exists() else shlex.split(command)
+        words = [command] if _is_there(command) else shlex.split(command)
     except ValueError as error:
         raise UsageError(f"--arm {text}: {error}", means="nothing was started") from None
+    place = next((at for at, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
+    if equals and _NAME.fullmatch(name) and any(word.startswith("-") for word in words[place + 1 :]):
+        return _command_arm(arguments, name, words[:place], words[place:])
     variables = [word for word in words[:-1] if _VARIABLE.match(word)]
     if not equals or not _NAME.fullmatch(name) or not words or len(variables) != len(words) - 1:
         raise UsageError(
@@ -263,6 +276,43 @@ def _arm(arguments: argparse.Namespace, text: str) -> AskedArm:
         )
     environment = dict(word.split("=", 1) for word in variables)
     return AskedArm(name, command, profile_options(_with_client(arguments, words[-1])), environment)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # a command line is longer than any name of a file
+        return False
+
+
+def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str], words: list[str]) -> AskedArm:
+    """A whole command line. UsageError where what it runs, or what else was asked for, is not to be compared."""
+    said = [one for one in _IN_THE_COMMAND if getattr(arguments, one)]
+    said += ["threads"] * (arguments.threads != "1") + ["engine"] * (arguments.engine != DEFAULT_ENGINE)
+    if said:
+        option = said[0].replace("_", "-")
+        raise UsageError(
+            f"--{option}: arm {name} is a whole command line, which says it itself",
+            means="nothing was started",
+            mend=f"leave --{option} out",
+        )
+    if program_place(words):
+        raise UsageError(
+            f"arm {name}: {words[0]} starts another program",
+            means="arms are held on CPUs and stopped in turns by ioflame itself; nothing was started",
+            mend="the program first: --cpus LIST instead of taskset, VARIABLE=VALUE before it instead of env",
+        )
+    bench = bench_command(words, Path.cwd())
+    if bench is None:
+        raise UsageError(
+            f"arm {name}: {words[0]} is no {CLIENT}: it is not called so, and has no --benchmarks",
+            means="what counts its queries is not known; nothing was started",
+            mend="a command line with --benchmarks; any other program: `ioflame run`, once for each",
+        )
+    engine = engine_named(arguments.engine)
+    options = profile_options(_with(arguments, db_bench=words[0], workload=workload_of(engine, bench, name)))
+    environment = dict(word.split("=", 1) for word in variables)
+    return AskedArm(name, shlex.join(words), options, environment, bench=bench)
 
 
 def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:

@@ -21,6 +21,7 @@ from ground.results.command_run import CommandRun
 from ground.results.run import check_writable
 from ground.results.run_list import list_runs
 from ground.settings import FrontEnd, Setting, worded_for
+from ground.system.held_process import HeldProcess, process_number
 from ground.system.process import Children, interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame import __version__
@@ -37,6 +38,7 @@ from ioflame.present.rules_check import own_rules
 from ioflame.present.run import write_pages
 from ioflame.stages.run import analyse
 from viz.terminal.runs import render_runs
+from workloads.counted_clients import client_names
 from workloads.registry import service_named, service_names
 
 __all__ = ("add_parser", "run")
@@ -48,6 +50,8 @@ _EXAMPLES = """examples:
   ioflame run -- bash benchmark.sh readwhilewriting   each db_bench that the script starts
   ioflame run --untouched -- ./db_bench ...           no flag is added to the command
   ioflame run --count 'CMD' -- ./my_program           any program; us per query by a number that CMD prints
+  ioflame run --server $PID -- pgbench -c 4 -T 60     the server, in us per transaction that pgbench prints
+  ioflame run --client mine.toml -- ./my_bench        a client that prints its queries, as your file describes it
 """
 _MOST_SECONDS = 86_400.0
 
@@ -69,6 +73,8 @@ def add_parser(commands: Commands) -> None:
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
     add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")
     add("--count-symbol", metavar="FUNCTION", help="the same by a uprobe for a second in 30: rocksdb::DBImpl::GetImpl")
+    add("--client", metavar="NAME", help=f"whose lines count the queries: {', '.join(client_names())}, or FILE.toml")
+    add("--server", type=process_number, metavar="PID", help="watch this process, to which the queries go, instead")
     add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
     default_rate = str(BENCHMARK_FREQUENCY)
     add("--freq", default=default_rate, metavar="HZ", help=f"samples a second and CPU (default: {default_rate})")
@@ -92,7 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
-    command = checked_command(arguments.command)
+    command = checked_command(arguments.command, arguments.client)
+    _check_server(arguments.server, command)
     check_store(arguments.store)
     with interruptible(), Children() as counting:
         attach = _attach_options(arguments, command)
@@ -106,11 +113,17 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
         plan = plan_recording(attach.event, attach.frequency, attach.callgraph)
         home = CommandRun.create(attach.out, command.program, __version__, list(command.argv))
         # Of all of a command together nothing is counted by the report of one benchmark.
-        untouched, counted = arguments.untouched or arguments.whole, count is not None or arguments.whole
+        whole, symbol = arguments.whole and command.client is None, command.client is not None and attach.symbol
+        untouched, counted = arguments.untouched or whole, bool(count is not None or whole or symbol)
         added, report = added_words(command, home, reporter, untouched=untouched, counted=counted)
+        client = command.client
+        lines = client is not None and bool(client.line) and not (untouched or counted)
+        if client is not None and client.server and arguments.server is None:
+            reporter.line(f"{command.program} itself is watched; --server PID watches {client.server} instead")
         options = CommandOptions(
-            command, added, report, arguments.seconds, arguments.warm_up, arguments.whole, count, attach
-        )
+            command, added, report, arguments.seconds, arguments.warm_up, arguments.whole, count, attach, lines,
+            arguments.server,
+        )  # fmt: skip
         watched = WatchedCommand(options, home, plan, reporter)
         try:
             watched.start_and_watch()
@@ -127,6 +140,19 @@ def _run(arguments: argparse.Namespace, reporter: Reporter) -> int:
     assert watched.code is not None
     own = watched.code if watched.code >= 0 else 128 - watched.code
     return own or code
+
+
+def _check_server(pid: int | None, command: StartedCommand) -> None:
+    """UsageError where it does not run, or there can be none."""
+    if pid is None:
+        return
+    HeldProcess(pid)
+    if command.bench is not None:
+        raise UsageError(
+            f"--server {pid}: {command.program} has its database in its own process",
+            means="nothing was started",
+            mend=shlex.join(["ioflame", "run", "--", *command.argv]),
+        )
 
 
 def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> AttachOptions:
@@ -158,6 +184,9 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
             means="nothing was started",
             mend="--device <a directory>",
         )
+    client, symbol = command.client, arguments.count_symbol
+    if client is not None and not arguments.count:
+        symbol = symbol or client.function(command.argv[command.place + 1 :])
     return AttachOptions(
         pids=[],
         group=None,
@@ -166,7 +195,7 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
         engine=arguments.engine,
         rules=arguments.rules,
         counts={},
-        symbol=arguments.count_symbol,
+        symbol=symbol,
         event=event_name(arguments.event),
         frequency=number(Setting.FREQ, arguments.freq, int, 1, 20_000),
         callgraph=arguments.callgraph,

@@ -27,7 +27,8 @@ from ioflame.measure.cell_engines import build_facts, driver, own_engines
 from ioflame.measure.estimate import plan_lines
 from ioflame.measure.job import Job, Planned, cache_of, planned, resolve
 from ioflame.measure.options import ProfileOptions
-from workloads.cells import BASELINE, Cell, CellRun, Cells, CellScale, older
+from ioflame.measure.own_command.command_words import checked_command
+from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale, older
 from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
 from workloads.engine import Engine, EngineBuild
@@ -109,13 +110,14 @@ class CellsJob:
         return self.place / (f"{_SHARED}-{self.num_keys}" if self.shares else cell.name)
 
     def threads(self, cell: Cell, step: str) -> int:
-        own = 0 if step == BASELINE else self.engine_of(cell).step(step).threads
+        own = 0 if step in (BASELINE, COMMAND) else self.engine_of(cell).step(step).threads
         return own or cell.threads or self.options.threads
 
     def estimate(self, done: Container[tuple[str, int]] = ()) -> Iterator[str]:
         """What it takes, but for the runs of cells that are done."""
+        measured = {*self.engine.workloads(), COMMAND}
         steps = [
-            ("baseline" if step == BASELINE else "measure" if step in self.engine.workloads() else "prepare", step)
+            ("baseline" if step == BASELINE else "measure" if step in measured else "prepare", step)
             for run in self.plan() if (run.cell.name, run.turn) not in done
             for step in self.cells.steps_of(run.cell)
         ]  # fmt: skip
@@ -188,18 +190,31 @@ def resolve_cells(
         cells = cells.at(options.scale).of_builds(list(builds))
     if cells.layout.database == "grown" and len(builds) > 1:
         raise UsageError(f"{cells.name} has one tree, which one build makes", mend=Setting.DB_BENCH.to("<one client>"))
-    measures = any(step in engine.workloads() for cell in cells.cells for step in cells.steps_of(cell))
+    measures = any(step in (*engine.workloads(), COMMAND) for cell in cells.cells for step in cells.steps_of(cell))
     recording = None
     if measures:
         stackfold_binary()
         recording = plan_recording(options.event, options.frequency, options.callgraph)
     keys = scale.num_keys if cells.layout.database == "grown" else options.num_keys or scale.num_keys
     job = CellsJob(options, cells, engine, builds, keys, rounds or scale.rounds, place, recording, own, notes)
+    _check_commands(cells, builds)
     for run in cells.runs(1):
         # A flag that the client lacks is refused now, and not in the middle.
         for step in commanded(job, run.cell) if not job.without(run.cell) else ():
             _command(job, run, place, step)
     return job
+
+
+def _check_commands(cells: Cells, builds: Mapping[str, EngineBuild]) -> None:
+    """UsageError for a command that cannot be started, or where several builds would run the same."""
+    for cell in (cell for cell in cells.cells if cell.command):
+        checked_command([cell.command])
+        if len(builds) > 1:
+            raise UsageError(
+                f"cell {cell.name} is a command, which names its own program",
+                means=f"each of {len(builds)} builds would run the same; nothing was started",
+                mend="a cell for each program",
+            )
 
 
 def _refuse_library(cells: Cells, options: ProfileOptions) -> None:
@@ -214,7 +229,7 @@ def _refuse_library(cells: Cells, options: ProfileOptions) -> None:
 
 def commanded(job: CellsJob, cell: Cell) -> list[str]:
     """The steps of a cell that the engine's client runs."""
-    return [step for step in job.cells.steps_of(cell) if step != BASELINE]
+    return [step for step in job.cells.steps_of(cell) if step not in (BASELINE, COMMAND)]
 
 
 def _as_profile(cells: Cells, plan: Planned) -> Cells:
@@ -331,7 +346,7 @@ def commands_of(job: CellsJob) -> list[tuple[str, str, list[str]]]:
         for run in job.cells.runs(1)
         if run.turn == 1 and not job.without(run.cell)
         for step in commanded(job, run.cell)
-    ]
+    ] + [(cell.name, COMMAND, list(checked_command([cell.command]).argv)) for cell in job.cells.cells if cell.command]
 
 
 def workload_job(job: CellsJob, run: CellRun, database: Database, step: str) -> Job:

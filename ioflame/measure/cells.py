@@ -15,9 +15,10 @@ from ground.settings import Setting
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.measure.baseline import read_by_children
+from ioflame.measure.cell_command import command_step
 from ioflame.measure.cell_plan import CellsJob, database_of, loads, workload_job
 from ioflame.measure.cell_steps import baseline_step, measure_step
-from workloads.cells import BASELINE, CellRun
+from workloads.cells import BASELINE, COMMAND, CellRun
 from workloads.database import Database, locked
 
 __all__ = ("conduct_cells", "refuse_others")
@@ -61,6 +62,10 @@ def _one(job: CellsJob, run: CellRun, outcome: CellOutcome, going: CellsRun, rep
                 database = database_of(job, run, directory, step)
                 log = out / f"{run.cell.name}-{run.turn}-{step}.log"
                 before = read_by_children()
+                if step == COMMAND:
+                    found, argv = command_step(job, run, outcome, going, log, reporter)
+                    outcome.figures |= {f"{at}.{name}": value for at in (step, "last") for name, value in found.items()}
+                    return [argv]
                 if step == BASELINE:
                     read = workload_job(job, run, database, engine.about.block_reads)
                     name = f"{run.cell.name}-{run.turn}-{step}-{len(outcome.baselines) + 1}"

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = (
-    "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "place", "planned", "resolve",
+    "Job", "Planned", "cache_of", "describe_database", "describe_tree", "new_record", "on_this_host", "place",
+    "planned", "resolve", "scale_of",
 )  # fmt: skip
 
 
@@ -72,6 +73,11 @@ class Planned:
     sizing: Sizing
     db_dir: Path
     configuration: Configuration
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """What was asked for, for the record of a run."""
+        return self.options.as_text()
 
     @property
     def duration(self) -> int:
@@ -155,13 +161,7 @@ def planned(
             means="nothing was started",
             mend=Setting.WORKLOAD.to("|".join(known)),
         )
-    if options.scale not in scales():
-        raise UsageError(
-            f"{Setting.SCALE.to(options.scale)} is not known",
-            means="nothing was started",
-            mend=Setting.SCALE.to("|".join(scales())),
-        )
-    scale = scales()[options.scale]
+    scale = scale_of(options)
     if options.configuration not in engine.configurations():
         raise UsageError(
             f"{Setting.CONFIG.to(options.configuration)} is not known to {engine.name}",
@@ -175,11 +175,28 @@ def planned(
     return Planned(options, engine, build, scale, sizing, db_dir, configuration)
 
 
+def scale_of(options: ProfileOptions) -> Scale:
+    """UsageError for one that is not known."""
+    known = scales()
+    if options.scale not in known:
+        raise UsageError(
+            f"{Setting.SCALE.to(options.scale)} is not known",
+            means="nothing was started",
+            mend=Setting.SCALE.to("|".join(known)),
+        )
+    return known[options.scale]
+
+
 def resolve(options: ProfileOptions, reporter: Reporter, purpose: str = "", engine: Engine | None = None) -> Job:
     """The job, on a host that can measure it; before anything is started or written."""
     check_writable(options.out)
     stackfold_binary()
-    what = planned(options, purpose, engine, reporter)
+    return on_this_host(planned(options, purpose, engine, reporter), reporter)
+
+
+def on_this_host(what: Planned, reporter: Reporter) -> Job:
+    """HostError where it cannot be measured here."""
+    options = what.options
     with reporter.stage("check the host", 3):
         if options.memory_limit is not None:
             with limited_memory(options.memory_limit):
@@ -270,7 +287,7 @@ def new_record(job: Job) -> RunRecord:
         workload=job.options.workload,
         engine=job.engine.name,
         threads=job.options.threads,
-        options=job.options.as_text(),
+        options=job.asked,
         expected=Expectation(
             step.levels, step.filters, "changing" if step.changing else "unchanged", step.write_rate, step.missing_keys
         ),

@@ -228,3 +228,46 @@ class TestKnownFaults:
         waits = {row["name"] for row in rows.values() if row["kind"] == "wait" and row["low"] > 0}
         assert {"sleep"} <= waits <= {"sleep", "woken"}
         assert rows["woken"]["change"] < 0.1 * rows["sleep"]["change"]
+
+
+def test_whole_command_lines_are_arms(ioflame: Ioflame, loaded: Path, tmp_path: Path) -> None:
+    """Of one client with another block cache, written in other forms and another order: that alone differs."""
+    before = {path.name: path.stat().st_mtime_ns for path in loaded.iterdir()}
+    common = f"--benchmarks=readrandom --use_existing_db --use_direct_reads --db={loaded} --num=400000 --num_levels=8"
+    sizes = "--key_size=20 --value_size=400"
+    arms = [
+        f"--arm=small=db_bench {common} {sizes} --duration=60 --cache_size=1048576",
+        f"--arm=large=db_bench --cache_size 268435456 --duration 30 {sizes.replace('=', ' ')} {common}",
+    ]
+    command = ["compare", "--scale=smoke", "--duration=1", f"--out={tmp_path}", *arms]
+    command += ["--no-twin", "--sessions=1", "--blocks=1", "--seed=7"]
+    code, out, err = ioflame.run(*command, "--plan")
+    assert code == 0 and "command line: --cache_size: 1048576 | 268435456" in out, err + out
+    assert "--key_size" not in out
+    code, out, err = ioflame.run(*command)
+    assert code == 0, err + out
+    record = only_comparison(tmp_path).record
+    flags = {name: values for name, values in record.differing.items() if name.startswith("-")}
+    assert flags == {"--cache_size": ["1048576", "268435456"]} and record.not_comparable == []
+    assert "command line: --cache_size: 1048576 | 268435456" in out
+    assert "--cache_size" in (only_comparison(tmp_path).directory / "compare.html").read_text(encoding="utf-8")
+    (block,) = record.whole_sessions()[0].counted()
+    queries = {arm: sum(one.window.counters.queries or 0 for one in block.windows if one.arm == arm) for arm in
+               ("small", "large")}  # fmt: skip
+    assert all(queries.values())
+    assert {path.name: path.stat().st_mtime_ns for path in loaded.iterdir()} == before, "the database is left as it is"
+
+
+def test_command_lines_that_cannot_be_arms_are_refused(ioflame: Ioflame, loaded: Path, tmp_path: Path) -> None:
+    common = f"db_bench --benchmarks=readrandom --use_existing_db --db={loaded} --duration=60"
+
+    def refused(*arms: str) -> str:
+        code, out, err = ioflame.run("compare", f"--out={tmp_path}", *(f"--arm={arm}" for arm in arms))
+        assert (code, out) == (2, ""), err
+        return err
+
+    assert "same program with the same flags" in refused(f"a={common} --threads=1", f"b={common} --threads 1")
+    assert "arms run different benchmarks" in refused(f"a={common}", f"b={common} --benchmarks=overwrite")
+    assert "does not know --no_such_flag" in refused(f"a={common}", f"b={common} --no_such_flag=1")
+    assert "there is no database of RocksDB" in refused(f"a={common} --db={tmp_path}", f"b={common} --threads=2")
+    assert "is a client alone, and another arm is a whole command line" in refused(f"a={common}", "b=db_bench")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.engines.rocksdb.command_line import BenchCommand, bench_command, given_flags
+from workloads.engines.rocksdb.command_line import BenchCommand, bench_command, differing_flags, given_flags
 
 HERE = Path("/somewhere")
 
@@ -83,3 +83,60 @@ def test_only_what_is_missing_is_added() -> None:
 def test_what_is_called_otherwise_is_a_db_bench_by_its_flags() -> None:
     assert bench_command(["/opt/bench", "--benchmarks=readrandom"], HERE) is not None
     assert bench_command(["/opt/bench", "--num=3"], HERE) is None and bench_command([], HERE) is None
+
+
+# ---- as an arm of a comparison ---------------------------------------------------------------------------------------
+ARM = "--benchmarks=readrandom --use_existing_db --db=/mnt/db --duration=60"
+
+
+def arm(words: str) -> BenchCommand:
+    command = bench_command(["db_bench", *words.split()], Path("/here"))
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (ARM, None),
+        (f"{ARM} --benchmarks=overwrite", None),
+        (f"{ARM} --benchmarks=readrandom,overwrite", "a comparison is of one benchmark"),
+        (f"{ARM} --benchmarks=stats", "a comparison is of one benchmark"),
+        (f"{ARM} --benchmarks=fillseq", "a comparison is of one benchmark"),
+        (f"{ARM} --nouse_existing_db", "it has no --use_existing_db"),
+        (f"{ARM} --benchmarks=readseq", "readseq ends by itself after a number of operations"),
+        (f"{ARM} --duration=0", "it has no --duration"),
+        (f"{ARM} --wal_dir=/mnt/wal", "--wal_dir=/mnt/wal is another directory than --db"),
+        (f"{ARM} --wal_dir=/mnt/db", None),
+        ("--benchmarks=readrandom --use_existing_db --duration=60", "it has no --db"),
+    ],
+)
+def test_what_cannot_take_turns_is_no_arm(words: str, says: str | None) -> None:
+    refused = arm(words).refused
+    assert (refused is None) == (says is None)
+    assert refused is None or (says is not None and says in refused.why and refused.means)
+
+
+def test_flags_differ_by_what_they_mean() -> None:
+    base = arm(f"{ARM} --cache_size=1000 --histogram --threads 2 --verify_checksum=1")
+    same = arm(f"--threads=2 --cache_size 1000 --histogram=true --verify_checksum {ARM} --duration=30 --report_file=x")
+    assert differing_flags([base, same]) == {}
+    other = arm(f"{ARM} --cache_size=2000 --nohistogram --threads=2 --verify_checksum=true --seed=7")
+    assert differing_flags([base, same, other]) == {
+        "--cache_size": ["1000", "1000", "2000"],
+        "--histogram": ["true", "true", "false"],
+        "--seed": ["-", "-", "7"],
+    }
+
+
+def test_a_process_of_an_arm_has_its_flags_on_a_copy_for_as_long_as_a_session() -> None:
+    bench = arm(f"{ARM} --threads 2 --wal_dir=/mnt/db --key_size=8")
+    words = bench.measured(Path("/copy"), Path("/run/report"), 900, 12)
+    assert {"--db=/copy", "--wal_dir=/copy", "--duration=900", "--report_file=/run/report", "--seed=12"} <= set(words)
+    assert {"--threads=2", "--use_existing_db=true", "--report_interval_seconds=1"} <= set(words)
+    assert len({word.partition("=")[0] for word in words}) == len(words), "no flag twice"
+    assert "--stats_interval_seconds=1" in arm(f"{ARM} --benchmarks=readwhilewriting").measured(Path(), Path(), 1, 1)
+    assert "--seed=3" in arm(f"{ARM} --seed=3").measured(Path(), Path(), 1, 12), "a seed that was given stays"
+    levels = bench.levels(Path("/copy"))
+    assert "--benchmarks=memstats,levelstats" in levels and not [word for word in levels if "duration" in word]
+    assert (bench.keys, bench.cache_size, bench.sizes) == (1_000_000, 32 << 20, (8, 100, 4096))

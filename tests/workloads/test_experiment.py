@@ -6,6 +6,7 @@ import pytest
 
 from ground.errors import UsageError
 from ioflame.analysis.cells import PROOFS
+from tests.places import ROOT
 from workloads.engines.rocksdb.engine import RocksDB
 from workloads.experiment import experiment_names, own_definitions, read_cells
 
@@ -62,6 +63,8 @@ holds = []
 steps = ["load"]
 """
 
+NONE = '[layout]\ndatabase = "none"\n'
+
 
 @pytest.mark.parametrize(
     ("content", "says"),
@@ -75,6 +78,9 @@ steps = ["load"]
         (OWN + '[[cells]]\nname = "a"\nsteps = ["nothing"]', "step 'nothing' is not one of"),
         (OWN + '[[cells]]\nname = "a"\nlevels = "many"', "is not an experiment"),
         (OWN + '[layout]\ndatabase = "grown"\n[[cells]]\nname = "a"', "is made by cells that are run once"),
+        (OWN + '[[cells]]\nname = "a"\ncommand = "true"', "is a command, which brings its own database"),
+        (OWN + NONE + '[[cells]]\nname = "a"\ncommand = "true"\nflags = { x = 1 }', "is not a command alone"),
+        (OWN + '[[cells]]\nname = "a"\nsteps = ["command"]', "step 'command' is not one of"),
         (OWN + '[[cells]]\nname = "a"\nonce = true', "is made by cells that are run once"),
         (OWN + '[layout]\ndatabase = "grown"\n[[cells]]\nname = "a"\nonce = true\ntree = { x = 1 }', "has one tree"),
     ],
@@ -90,3 +96,12 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="there is no experiment nothing") as caught:
         read_cells("nothing", RocksDB(), ())
     assert "io-efficiency" in caught.value.mend
+
+
+def test_a_command_of_the_page_is_a_cell_with_a_step_of_its_own(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8").partition("### A command line as a cell")[2]
+    path = tmp_path / "mine.toml"
+    path.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    cells = read_cells(str(path), RocksDB(), tuple(PROOFS))
+    assert [cells.steps_of(cell) for cell in cells.cells] == [["command"], ["command"]]
+    assert cells.columns[0].value({"command.qps": 5.0}) == 5

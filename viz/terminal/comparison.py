@@ -37,6 +37,7 @@ def plan_text(
         f"{plan.schedule}, {plan.tree} tree, windows of {plan.window_seconds:g} s, {plan.blocks} blocks a session, "
         f"at most {plan.sessions} sessions{within}, looks after {looks}; seed {plan.seed}",
         f"verdict: {plan.rule}; delta {percent(plan.delta)}",
+        *_differing(record.differing.items() if record.factor.is_command else (), record.factor.name),
     ]
     for metric, variances, seen, rows in plans:
         source = "as seen" if seen else "assumed; `ioflame compare DIR --plan` knows those of a finished comparison"

@@ -12,6 +12,8 @@ __all__ = ("tell_apart",)
 
 # Each arm has its own by design: seeds, directories, a process.
 _OWN = ("database directory",)
+# What only repeats a flag.
+_OF_FLAGS = ("setting ", "option ", "threads", "database cache_size", "database num_keys", "database description")
 
 
 def tell_apart(record: Comparison, runs: Mapping[str, RunRecord]) -> None:
@@ -23,9 +25,15 @@ def tell_apart(record: Comparison, runs: Mapping[str, RunRecord]) -> None:
     """
     arms = [arm.name for arm in record.arms if not arm.twin_of]
     factor = record.factor
-    rows = differences([runs[name] for name in arms])
+    known, rows = record.differing, differences([runs[name] for name in arms])
     record.differing = {name: values for name, values in rows if name not in _OWN}
-    if factor.is_build:
+    if factor.is_command:
+        # Flags are known from the command lines themselves; all that differs in these is the factor.
+        flags = {name: values for name, values in known.items() if name.startswith("-")}
+        others = {n: v for n, v in record.differing.items() if not n.startswith(_OF_FLAGS)}
+        record.differing = flags | others
+        barring: list[str] = []
+    elif factor.is_build:
         barring = [name for name, values in rows if name.startswith("setting ") and "-" not in values]
     else:
         barring = [name for name, _ in rows if name.startswith(OF_A_BUILD)]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ground.errors import IoflameError, MeasurementError, UsageError
-from ground.results.comparison import Comparison, ComparisonRun, Factor, Plan, Session
+from ground.results.comparison import COMMAND_LINE, Comparison, ComparisonRun, Factor, Plan, Session
 from ground.settings import Setting
 from ground.text.progress import Reporter
 from ground.text.units import format_seconds
@@ -45,7 +45,10 @@ def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
     schedule = options.schedule or _schedule(arms)
     if schedule == "duet":
         _refuse_duet(arms)
-    own = options.tree == "own" or any(arm.job.sizing.shape != base.job.sizing.shape for arm in arms)
+    if options.factor == COMMAND_LINE:
+        own = any(arm.job.db_dir != base.job.db_dir for arm in arms)
+    else:
+        own = options.tree == "own" or any(arm.job.sizing.shape != base.job.sizing.shape for arm in arms)
     job = base.job
     plan = Plan(
         schedule=schedule,

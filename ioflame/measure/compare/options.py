@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ioflame.measure.options import ProfileOptions
+from workloads.engines.rocksdb.command_line import BenchCommand
 
 __all__ = ("AskedArm", "CompareOptions")
 
@@ -17,6 +18,7 @@ class AskedArm:
     options:     of its profile: its client and whichever of them is the factor
     environment: variables of its own
     flags:       of the client, over those of the workload: of a factor that is none of the options
+    bench:       its whole command line, where it was given as one
     """
 
     name: str
@@ -24,6 +26,7 @@ class AskedArm:
     options: ProfileOptions
     environment: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
+    bench: BenchCommand | None = None
 
 
 @dataclass(frozen=True)

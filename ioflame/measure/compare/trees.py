@@ -12,6 +12,7 @@ from ground.results.comparison import ComparisonRun
 from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.measure.compare.arms import PlannedArm, oldest
+from ioflame.measure.compare.command_job import CommandJob, closed_to_others
 from ioflame.measure.job import describe_database
 from workloads.clones import clones
 from workloads.database import Database, locked
@@ -37,27 +38,9 @@ class Placed:
 def placed(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter) -> Iterator[Placed | None]:
     """Within: every tree is loaded, locked and copied. None where an arm cannot open its own; the record says which."""
     record = going.record
-    shared = record.plan.tree == "shared"
     with contextlib.ExitStack() as stack:
-        found: dict[str, PlannedArm] = {}
-        seeds = None
-        for directory, members in _by_tree(arms, shared).items():
-            stack.enter_context(locked(directory))
-            loader = oldest(members)
-            database = replace(loader.job, db_dir=directory).database()
-            with Children() as children:
-                if not database.check():
-                    database.load(children, reporter, going.directory / f"load-{loader.name}.log")
-                database.settle(children, reporter, going.directory / f"settle-{loader.name}.log")
-            seeds = seeds or database
-            link = all(arm.job.configuration.direct or arm.job.configuration.cached_by_engine for arm in members)
-            names = [arm.name for arm in members]
-            copies = stack.enter_context(clones(loader.job.engine, directory, names, link=link))
-            found |= {
-                arm.name: replace(arm, job=replace(arm.job, db_dir=copy))
-                for arm, copy in zip(members, copies, strict=True)
-            }
-        assert seeds is not None
+        given = isinstance(arms[0].job, CommandJob)
+        found, seeds = (_given_trees if given else _loaded_trees)(arms, going, reporter, stack)
         trees = {}
         # An arm may open now what it could not before.
         record.not_comparable.clear()
@@ -71,6 +54,52 @@ def placed(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter)
             recorded.database = describe_database(arm.job, trees[arm.name]).as_text()
         going.save()
         yield Placed(found, trees, seeds) if not record.not_comparable else None
+
+
+def _loaded_trees(
+    arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter, stack: contextlib.ExitStack
+) -> tuple[dict[str, PlannedArm], Database]:
+    """Each loaded by us where it is not there yet."""
+    found: dict[str, PlannedArm] = {}
+    seeds = None
+    for directory, members in _by_tree(arms, going.record.plan.tree == "shared").items():
+        stack.enter_context(locked(directory))
+        loader = oldest(members)
+        database = replace(loader.job, db_dir=directory).database()
+        with Children() as children:
+            if not database.check():
+                database.load(children, reporter, going.directory / f"load-{loader.name}.log")
+            database.settle(children, reporter, going.directory / f"settle-{loader.name}.log")
+        seeds = seeds or database
+        found |= _on_copies(members, directory, stack, foreign=False)
+    assert seeds is not None
+    return found, seeds
+
+
+def _given_trees(
+    arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter, stack: contextlib.ExitStack
+) -> tuple[dict[str, PlannedArm], Database]:
+    """Those of the user's, which are read and left as they are."""
+    del going, reporter
+    groups: dict[Path, list[PlannedArm]] = {}
+    for arm in arms:
+        groups.setdefault(arm.job.db_dir, []).append(arm)
+    found: dict[str, PlannedArm] = {}
+    for directory, members in groups.items():
+        stack.enter_context(closed_to_others(directory))
+        found |= _on_copies(members, directory, stack, foreign=True)
+    return found, arms[0].job.database()
+
+
+def _on_copies(
+    members: Sequence[PlannedArm], directory: Path, stack: contextlib.ExitStack, *, foreign: bool
+) -> dict[str, PlannedArm]:
+    link = all(arm.job.configuration.direct or arm.job.configuration.cached_by_engine for arm in members)
+    names = [arm.name for arm in members]
+    copies = stack.enter_context(clones(members[0].job.engine, directory, names, link=link, foreign=foreign))
+    return {
+        arm.name: replace(arm, job=replace(arm.job, db_dir=copy)) for arm, copy in zip(members, copies, strict=True)
+    }
 
 
 def _by_tree(arms: Sequence[PlannedArm], shared: bool) -> dict[Path, list[PlannedArm]]:

@@ -1,4 +1,4 @@
-"""What a db_bench is given beside its own flags, so that its queries can be counted; and what is lost without."""
+"""What a client is given beside its own flags, so that its queries can be counted; and what is lost without."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 from ground.results.command_run import CommandRun
 from ground.text.progress import Reporter
 from ioflame.measure.own_command.command_words import StartedCommand
+from workloads.counted_clients import CountedClient
 from workloads.engines.rocksdb.command_line import CLIENT, REPORT
 
-__all__ = ("added_words",)
+__all__ = ("added_words", "command_line")
 
 
 def added_words(
@@ -22,6 +23,8 @@ def added_words(
     counted: something else counts its queries
     """
     bench = command.bench
+    if command.client is not None:
+        return _added_to_client(command, command.client, home, reporter, untouched=untouched, counted=counted), None
     if bench is None:
         return [], None
     report = home.directory / REPORT
@@ -43,3 +46,40 @@ def added_words(
     home.record.added = list(missing)
     home.save()
     return missing, bench.report or (report if counts else None)
+
+
+def _added_to_client(
+    command: StartedCommand,
+    client: CountedClient,
+    home: CommandRun,
+    reporter: Reporter,
+    *,
+    untouched: bool,
+    counted: bool,
+) -> Sequence[str]:
+    words = command.argv[command.place + 1 :]
+    missing = client.missing(words) if command.takes else []
+    # A script's own words stand where it puts them; what starts them is its business.
+    before = client.before if client.line and not command.script else []
+    if counted or not client.line:
+        return []
+    if untouched:
+        why = f"without {shlex.join(missing)} it prints no progress" if missing else "its output is left alone"
+        reporter.warn(
+            f"--untouched: {why}, so its queries are not counted: there are shares, cores and us per storage read"
+        )
+        return []
+    if missing or before:
+        said = [f"{shlex.join(before)} (before the program)"] * bool(before) + [shlex.join(missing)] * bool(missing)
+        reporter.line(f"added to the command: {' and '.join(said)}   (--untouched adds nothing)")
+        home.record.added = [*before, *missing]
+        home.save()
+    return missing
+
+
+def command_line(command: StartedCommand, added: Sequence[str], *, read: bool) -> list[str]:
+    """All words, as they are started. read: the lines that it prints are"""
+    argv = list(command.argv)
+    if read and command.client is not None and not command.script:
+        argv[command.place : command.place] = command.client.before
+    return [*argv, *added]

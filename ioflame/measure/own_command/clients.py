@@ -71,8 +71,10 @@ class Clients:
         """Whether the command's own process is to be watched, as no client was found."""
         if self._whole:
             return True
-        waited = time.monotonic() - self._begun >= _PATIENCE_SECONDS
-        return not self._command.script and self._command.bench is None and not self._given and waited
+        command, waited = self._command, time.monotonic() - self._begun >= _PATIENCE_SECONDS
+        # What starts a known client does so for nothing else.
+        alone = command.client is not None or not command.script
+        return alone and command.bench is None and not self._given and waited
 
     def _is_client(self, process: HeldProcess) -> bool:
         if not os.access(process.path("fd"), os.R_OK):

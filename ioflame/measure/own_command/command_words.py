@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ground.errors import UsageError
 from ground.text.nearest import did_you_mean
+from workloads.counted_clients import CountedClient, client_of, read_client
 from workloads.engines.rocksdb.command_line import CLIENT, EXAMPLE, BenchCommand, bench_command
 
 __all__ = ("StartedCommand", "checked_command", "program_place")
@@ -40,6 +41,8 @@ class StartedCommand:
     bench:   what it says to db_bench; None where it starts no db_bench itself
     script:  it is a script, or what runs one: others work, and it waits for them
     as_user: it may run as somebody else
+    client:  another client, whose queries can be counted
+    takes:   options of it may be added to the words
     """
 
     argv: Sequence[str]
@@ -47,6 +50,8 @@ class StartedCommand:
     bench: BenchCommand | None
     script: bool
     as_user: bool
+    client: CountedClient | None = None
+    takes: bool = True
 
     @property
     def program(self) -> str:
@@ -54,8 +59,11 @@ class StartedCommand:
         return Path(self.argv[self.place]).name
 
 
-def checked_command(words: Sequence[str]) -> StartedCommand:
-    """UsageError where there is no program of that name, or it may not be executed."""
+def checked_command(words: Sequence[str], client: str | None = None) -> StartedCommand:
+    """UsageError where there is no program of that name, or it may not be executed.
+
+    client: what counts its queries, by its name or file; None: as its words tell
+    """
     argv = _split(list(words[1:] if words[:1] == ["--"] else words))
     if not argv:
         raise UsageError(
@@ -74,12 +82,41 @@ def checked_command(words: Sequence[str]) -> StartedCommand:
     # A script's --benchmarks is its own business, unless it stands for db_bench.
     if bench is not None and not named and (script or _head(program) != b"\x7fELF"):
         bench = None
-    return StartedCommand(argv, place, bench, script and bench is None, named_user or bool(starters & _OTHER_USERS))
+    counted = _counted(argv[place:], client) if bench is None or client is not None else None
+    if client is not None:
+        bench = None
+    as_user = named_user or bool(starters & _OTHER_USERS)
+    # To a script of the user's, which starts the client somewhere, its options mean nothing.
+    takes = counted is None or not script or any(map(counted.is_named, _names(argv[place:])))
+    return StartedCommand(argv, place, bench, script and bench is None, as_user, counted, takes)
+
+
+def _counted(words: Sequence[str], named: str | None) -> CountedClient | None:
+    """The client that a command is, without what starts it."""
+    if named is not None:
+        client = read_client(named)
+        if not client.counts(words[1:]):
+            raise UsageError(
+                f"--client {named}: it does not say how the queries of this command are counted",
+                means=f"it has words = {client.words}, without = {client.without}; nothing was started",
+                mend="another command, or a file of your own: --client <FILE.toml>",
+            )
+        return client
+    found = (client_of(name, words[1:]) for name in _names(words))
+    return next((one for one in found if one is not None), None)
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    """What a command may be called after: its program, a script, a class of Java."""
+    name = Path(words[0]).name
+    if _INTERPRETERS.fullmatch(name):
+        return [Path(word).name for word in words[1:] if not word.startswith("-")][:1]
+    return list(words[1:]) if name == "java" else [name]
 
 
 def _split(argv: list[str]) -> list[str]:
     """A command line in one word, as make has it, in its words; variables before it are set by env."""
-    if len(argv) != 1 or not re.search(r"\s", argv[0]) or Path(argv[0]).exists():
+    if len(argv) != 1 or not re.search(r"\s", argv[0]) or shutil.which(argv[0]):
         return argv
     try:
         words = shlex.split(argv[0])

@@ -24,10 +24,12 @@ from ground.system.process import Child, Children
 from ground.system.target import Target
 from ground.text.progress import Reporter
 from ioflame.measure.attach.benchmarks import Benchmark, bench_of, phases_of
-from ioflame.measure.attach.job import AttachOptions, new_record, resolve
-from ioflame.measure.attach.watching import WHOLE, Watching, watching
+from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
+from ioflame.measure.attach.watching import WHOLE, Part, Watching, watching
+from ioflame.measure.own_command.added_words import command_line
 from ioflame.measure.own_command.clients import Clients
 from ioflame.measure.own_command.command_words import StartedCommand
+from ioflame.measure.own_command.printed_lines import PrintedLines
 from ioflame.measure.own_command.window_plan import END_SECONDS, PLAIN, WindowPlan, warm_up_seconds
 from workloads.engines.rocksdb.command_line import BenchCommand
 from workloads.registry import DEFAULT_ENGINE, engine_named
@@ -48,7 +50,10 @@ class CommandOptions:
     seconds: total length of all windows; None: as long as a benchmark says, or a minute
     warm_up: s before the first window; None: a tenth of what is known of its length
     whole:   watch all of it, and look for no client
-    count:   what else tells the number of queries; symbol: or a function that runs once a query
+    count:   what else tells the number of queries
+    lines:   of a client's output are read, which count its queries
+    server:  a process that is watched in place of the command; None: the command itself
+    log:     a file that gets what it prints; None: as our own streams do
     attach:  what is common to all that is watched; its target, seconds and counts are not read
     """
 
@@ -60,6 +65,9 @@ class CommandOptions:
     whole: bool
     count: Counted | None
     attach: AttachOptions
+    lines: bool = False
+    server: int | None = None
+    log: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ class _Stretch:
     """What is watched as one run: of `process`, called `name`.
 
     bench: where it is a db_bench's; left: seconds until its end, infinite where that is not known
+    lasts: it was asked to run so long
     """
 
     process: HeldProcess
@@ -74,6 +83,7 @@ class _Stretch:
     name: str
     bench: Benchmark | None
     left: Callable[[], float]
+    lasts: bool = False
 
 
 class WatchedCommand:
@@ -86,6 +96,8 @@ class WatchedCommand:
         self.failed = False
         self._phases: ReportPhases | None = None
         self._child: Child | None = None
+        self._lines: PrintedLines | None = None
+        self._uncounted = ""
 
     def start_and_watch(self) -> None:
         """Until the command has ended, and all that it started. An interrupt is passed on to it, and goes on from here
@@ -95,12 +107,23 @@ class WatchedCommand:
             parse = engine_named(DEFAULT_ENGINE).parse_report
             interval = options.command.bench.interval if options.command.bench is not None else 0
             self._phases = ReportPhases(options.report, parse, max(interval, 1))
-        argv = [*options.command.argv, *options.added]
-        with Children() as children:
+        client, program = options.command.client, options.command.program
+        argv = command_line(options.command, options.added, read=options.lines)
+        with Children() as children, contextlib.ExitStack() as passing:
             started = time.monotonic()
+            instead: dict[int, int] = {}
+            if options.log is not None:
+                log = passing.enter_context(options.log.open("wb"))
+                instead = {1: log.fileno(), 2: log.fileno()}
+            if client is not None and options.lines:
+                self._lines = PrintedLines(client, options.command, self._reporter, instead)
+                passing.callback(self._lines.finish)
+                instead |= self._lines.instead
             self._child = child = children.start(
-                options.command.program, argv, stop_signal=signal.SIGINT, inherits=True
+                program, argv, stop_signal=signal.SIGINT, inherits=True, instead=instead
             )
+            if self._lines is not None:
+                self._lines.start()
             clients = Clients(child, options.command, whole=options.whole)
             try:
                 while (process := clients.next()) is not None:
@@ -153,7 +176,8 @@ class WatchedCommand:
     def _watch(self, process: HeldProcess) -> None:
         """All of a client's life. What cannot be watched is told, and lives on."""
         try:
-            target = Target([process.pid], started=True)
+            server = self._options.server
+            target = Target([process.pid], started=True) if server is None else Target([server])
             bench = bench_of(process) if not self._options.whole else None
             if bench is not None and bench.report is not None:
                 self._watch_benchmarks(process, target, bench)
@@ -195,7 +219,8 @@ class WatchedCommand:
         def left() -> float:
             return _seconds_left(bench, name, phase)
 
-        self._measure(_Stretch(process, target, name, Benchmark(process, bench, name, phase), left))
+        lasts = bench.seconds(name) is not None
+        self._measure(_Stretch(process, target, name, Benchmark(process, bench, name, phase), left, lasts))
 
     def _watch_whole(self, process: HeldProcess, target: Target, command: BenchCommand | None) -> None:
         begun = time.monotonic()
@@ -209,16 +234,29 @@ class WatchedCommand:
             seconds = command.seconds(bench.name)
             if seconds is not None:
                 left = lambda: begun + seconds - time.monotonic()  # noqa: E731
-        self._measure(_Stretch(process, target, name, bench, left))
+        lasts = bench is not None and bench.command.seconds(bench.name) is not None
+        if self._lines is not None and self._await_line(process, self._lines):
+            left, lasts = self._lines.left, self._lines.seconds is not None
+        self._measure(_Stretch(process, target, name, bench, left, lasts))
+
+    def _await_line(self, process: HeldProcess, lines: PrintedLines) -> bool:
+        """Whether a client that prints some has begun to."""
+        if lines.counts(process):
+            return True
+        if process.alive:
+            self._uncounted = lines.without_count
+            self._reporter.warn(self._uncounted)
+        return False
 
     def _measure(self, stretch: _Stretch) -> None:
         """A run of its own, where a window fits."""
         options, bench = self._options, stretch.bench
         roles = bench.roles if bench is not None else {}
         counts = self._counts(bench, roles)
-        part = bench.part(roles) if bench is not None else WHOLE
+        part = bench.part(roles) if bench is not None else self._part(stretch)
         whole = self._whole(stretch)
-        known = open_database(stretch.process) is not None or bench is not None
+        own = self._options.server is None
+        known = own and (open_database(stretch.process) is not None or bench is not None)
         attach = replace(
             options.attach,
             pids=[stretch.process.pid],
@@ -228,12 +266,15 @@ class WatchedCommand:
             engine=options.attach.engine or (DEFAULT_ENGINE if known else None),
             out=self._home.directory,
         )
-        job = resolve(attach, stretch.target, self._reporter, self._plan)
+        job = self._resolved(attach, stretch)
         record = new_record(job)
         record.workload = "".join(c if c.isalnum() or c in "-_.+" else "_" for c in stretch.name)
         record.options = {"command": attach.asked, **{k: v for k, v in record.options.items() if k != "attach"}}
         if bench is not None:
             bench.describe(record, counts)
+        elif self._lines is not None and counts and (at_once := self._lines.queries_at_once):
+            assert record.target is not None
+            record.threads = record.target.clients = at_once
         run = Run.create(self._home.directory, record)
         assert self._child is not None
         try:
@@ -252,20 +293,40 @@ class WatchedCommand:
         else:
             self._leave_out(stretch.name, "ended before its first window did")
 
+    def _resolved(self, attach: AttachOptions, stretch: _Stretch) -> AttachJob:
+        """Without a count, where the user did not ask for it and it is not to be had."""
+        command = self._options.command
+        try:
+            return resolve(attach, stretch.target, self._reporter, self._plan)
+        except IoflameError as error:
+            own = command.client.function(command.argv[command.place + 1 :]) if command.client is not None else None
+            if own is None or attach.symbol != own:
+                raise
+            self._uncounted = f"queries are not counted: {error.what}"
+            self._reporter.warn(self._uncounted)
+        return resolve(replace(attach, symbol=None), stretch.target, self._reporter, self._plan)
+
     def _whole(self, stretch: _Stretch) -> float:
         """Length of all its windows, s."""
         if self._options.seconds is not None:
             return self._options.seconds
-        bench, left = stretch.bench, stretch.left()
-        lasting = bench is not None and bench.command.seconds(bench.name) is not None
-        most = _MOST_SECONDS if lasting else _DEFAULT_SECONDS
+        left = stretch.left()
+        most = _MOST_SECONDS if stretch.lasts else _DEFAULT_SECONDS
         if left > most and math.isfinite(left):
             self._reporter.line(f"all windows take {most:.0f} of the {left:.0f} s that it has left; --seconds sets it")
         return min(left, most)
 
+    def _part(self, stretch: _Stretch) -> Part:
+        """Of what is watched: as long as the command lives, where its lines or another process are what is watched."""
+        if self._lines is None and self._options.server is None:
+            return WHOLE
+        return Part(lambda: stretch.process.alive, {}, f"{stretch.name} ended while it was watched")
+
     def _counts(self, bench: Benchmark | None, roles: Mapping[int, str]) -> dict[str, Counted]:
         if self._options.count is not None:
             return {"": self._options.count}
+        if self._lines is not None:
+            return {"": self._lines.count} if not self._uncounted else {}
         counts = bench.counts(roles) if bench is not None and self._options.attach.symbol is None else {}
         for count in counts.values():
             count.ask()
@@ -299,6 +360,8 @@ class WatchedCommand:
                 f"{stretch.name} was too short for {', '.join(left_out)}: a longer --duration, a larger --num, or "
                 "fewer of --collect"
             )
+        if self._uncounted:
+            told.notes.append(self._uncounted)
         phase = stretch.bench.phase if stretch.bench is not None else None
         if phase is not None and phase.failed and not told.count:
             told.notes.append(f"queries are not counted: {phase.failed}")

@@ -12,7 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ("CLIENT", "EXAMPLE", "FUNCTIONS", "REPORT", "BenchCommand", "bench_command", "given_flags")
+__all__ = (
+    "CLIENT", "EXAMPLE", "FUNCTIONS", "REPORT", "BenchCommand", "Refused", "bench_command", "differing_flags",
+    "given_flags",
+)  # fmt: skip
 
 CLIENT = "db_bench"
 EXAMPLE = f"ioflame run -- ./{CLIENT} --benchmarks=readrandom --use_existing_db"
@@ -53,6 +56,20 @@ _KINDS = (
 _REPEATED = re.compile(r"([XW])(\d+)")
 _DEFAULT_NUM = 1_000_000
 _MOST_FLAGFILES = 4
+# Of 7.8: what a flag is that was not given.
+_DEFAULT_CACHE, _DEFAULT_KEY, _DEFAULT_VALUE, _DEFAULT_BLOCK = 32 << 20, 16, 100, 4096
+# A writer's operations are told from the queries by its own lines, one a second.
+_WRITERS_LINES = {"stats_interval_seconds": "1", "stats_per_interval": "0"}
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a command line cannot be an arm of a comparison. add: what to write instead; "" where there is nothing"""
+
+    why: str
+    means: str
+    add: str
 
 
 @dataclass(frozen=True)
@@ -150,6 +167,72 @@ class BenchCommand:
             words.append("--histogram")
         return words
 
+    # ---- as an arm of a comparison ----------------------------------------------------------------------------------
+    @property
+    def refused(self) -> Refused | None:
+        """Why it cannot be compared with another; None where it can."""
+        return next(self._refusals(), None)
+
+    def _refusals(self) -> Iterator[Refused]:
+        asked = self.flags.get("benchmarks", "")
+        named = [word for word in asked.split(",") if word]
+        if len(named) != 1 or self.benchmarks != named:
+            yield Refused(
+                f"--benchmarks={asked}: a comparison is of one benchmark that reads or changes an existing database",
+                "windows of several would be mixed",
+                "--benchmarks=<one, such as a random read>",
+            )
+        if not self._is_set("use_existing_db"):
+            means = "each arm would load a tree of its own, and what they read would differ"
+            yield Refused("it has no --use_existing_db", means, "--use_existing_db")
+        if self.database is None:
+            yield Refused("it has no --db", "which tree the arms read is not known", "--db=<the database>")
+        turns = "it would end within a session, in which arms take turns for minutes"
+        if _BY_NUMBER.fullmatch(named[0]):
+            why = f"{named[0]} ends by itself after a number of operations, whatever --duration says"
+            yield Refused(why, turns, "--benchmarks=<one that runs for --duration>")
+        elif self.seconds(named[0]) is None:
+            why = "it has no --duration, so it ends by itself after a number of operations"
+            yield Refused(why, f"{turns}; how long is the session's to say", "--duration=60")
+        log = self.flags.get("wal_dir", "")
+        if log and self.place / log != self.database:
+            why, means = f"--wal_dir={log} is another directory than --db", "arms would share one write-ahead log"
+            yield Refused(why, means, "<the same without --wal_dir>")
+
+    @property
+    def keys(self) -> int:
+        return self._number("num", _DEFAULT_NUM)
+
+    @property
+    def cache_size(self) -> int:
+        """Bytes of the block cache."""
+        return max(self._number("cache_size", _DEFAULT_CACHE), 0)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Bytes of a key, a value and a block."""
+        own = ("key_size", _DEFAULT_KEY), ("value_size", _DEFAULT_VALUE), ("block_size", _DEFAULT_BLOCK)
+        key, value, block = (self._number(name, otherwise) for name, otherwise in own)
+        return key, value, block
+
+    def measured(self, database: Path, report: Path, seconds: int, seed: int) -> list[str]:
+        """Its flags in one spelling, for a process of so many seconds on a copy of its database."""
+        flags = self._on(database) | {"report_file": str(report), "report_interval_seconds": "1"}
+        flags["duration"] = str(seconds)
+        flags.setdefault("seed", str(seed))
+        if self.has_writer(self.benchmarks[0]):
+            flags |= _WRITERS_LINES
+        return _spelled(flags)
+
+    def levels(self, database: Path) -> list[str]:
+        """The same, which prints the levels of the tree and ends."""
+        flags = {name: value for name, value in self._on(database).items() if name not in _set_for_each()}
+        return _spelled({**flags, "benchmarks": "memstats,levelstats", "threads": "1"})
+
+    def _on(self, database: Path) -> dict[str, str]:
+        own = {"db": str(database)} | ({"wal_dir": str(database)} if self.flags.get("wal_dir") else {})
+        return {**self.flags, **own}
+
     def _is_set(self, name: str) -> bool:
         return self.flags.get(name, "false").lower() in ("true", "t", "1", "yes", "y")
 
@@ -193,6 +276,31 @@ def _flags(words: Sequence[str], place: Path, files: int) -> Iterator[tuple[str,
             yield name[2:], "false"
         else:
             yield name, "true" if value is None else value
+
+
+def differing_flags(commands: Sequence[BenchCommand]) -> dict[str, list[str]]:
+    """Flags whose values differ, whatever their order and spelling: the value in each command; "-" where not given."""
+    found = {}
+    for name in sorted({name for one in commands for name in one.flags} - _set_for_each()):
+        values = [one.flags.get(name) for one in commands]
+        if len({None if value is None else _meant(value) for value in values}) > 1:
+            found[f"--{name}"] = ["-" if value is None else value for value in values]
+    return found
+
+
+def _set_for_each() -> set[str]:
+    """What a comparison sets for every process: for how long it runs, and what is told of it."""
+    return {"duration", "report_file", "report_interval_seconds"}
+
+
+def _meant(value: str) -> str:
+    """Of the ways to write a truth value one; a flag is either that or a number."""
+    word = value.lower()
+    return "true" if word in _TRUE else "false" if word in _FALSE else value
+
+
+def _spelled(flags: Mapping[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in flags.items()]
 
 
 def _words_of(file: Path) -> list[str]:

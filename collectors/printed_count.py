@@ -1,0 +1,97 @@
+"""How many queries a client had finished at any moment, by the lines of progress that it prints itself."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+
+from collectors.counts import Count, between
+from ground.errors import MeasurementError
+
+__all__ = ("PrintedCount",)
+
+# Clients round the seconds that they print to tenths.
+_ROUNDED = 0.11
+
+
+class PrintedCount:
+    """Lines that a pattern matches, and what its groups mean:
+
+    rate:    queries a second since the line before
+    total:   queries since the beginning
+    seconds: since the beginning, by the client's own clock; it tells lines apart that came at once
+
+    begun_ns: when the client began (CLOCK_MONOTONIC); None before the first line
+    failed:   why it counts no more; "" as long as it does
+    """
+
+    def __init__(self, what: str, pattern: re.Pattern[str]) -> None:
+        self.count = Count(what, self._now)
+        self.failed = ""
+        self.begun_ns: int | None = None
+        self._pattern = pattern
+        self._moments: list[int] = []
+        self._values: list[float] = []
+        self._seconds = 0.0
+        self._lock = threading.Lock()
+
+    def seen(self, line: str, moment_ns: int) -> None:
+        """A line of the client's, and the moment it came; from any thread."""
+        found = self._pattern.search(line)
+        if found is None or self.failed:
+            return
+        said = found.groupdict()
+        numbers = {name: _number(text) for name, text in said.items() if text is not None}
+        wrong = next((said[name] for name, value in numbers.items() if not math.isfinite(value)), None)
+        with self._lock:
+            if wrong is not None:
+                self.failed = f"it printed {wrong!r} in {line.strip()[:80]!r}, which is no number"
+            else:
+                self._take(numbers, moment_ns)
+
+    def _take(self, numbers: dict[str, float], moment: int) -> None:
+        seconds = numbers.get("seconds")
+        if not self._moments:
+            self.begun_ns = moment - int((seconds or 0.0) * 1e9)
+            self._moments, self._values = [moment], [numbers.get("total", 0.0)]
+        else:
+            value = numbers["total"] if "total" in numbers else self._values[-1] + self._gained(numbers, moment)
+            if value < self._values[-1]:
+                before = self._values[-1]
+                self.failed = f"it went down, from {before:,.0f} to {value:,.0f}: it is no count, or began anew"
+                return
+            if moment > self._moments[-1]:
+                self._moments.append(moment)
+                self._values.append(value)
+            else:
+                self._values[-1] = value
+        self._seconds = seconds if seconds is not None else self._seconds
+
+    def _gained(self, numbers: dict[str, float], moment: int) -> float:
+        """By a rate since the line before: by our clock, or by the client's where the line came late."""
+        passed = (moment - self._moments[-1]) / 1e9
+        if "seconds" in numbers and abs(numbers["seconds"] - self._seconds - passed) > _ROUNDED:
+            passed = max(numbers["seconds"] - self._seconds, 0.0)
+        return numbers["rate"] * passed
+
+    def ask(self) -> None:
+        """It says so by itself."""
+
+    def at(self, moment_ns: int) -> float | None:
+        with self._lock:
+            return between(self._moments, self._values, moment_ns)
+
+    def _now(self) -> float:
+        with self._lock:
+            if not self._values:
+                raise MeasurementError(f"{self.count.what}: it has printed none yet")
+            return self._values[-1]
+
+
+def _number(text: str) -> float:
+    """NaN where it is none."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return math.nan
