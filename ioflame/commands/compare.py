@@ -296,6 +296,12 @@ def _command_arm(arguments: argparse.Namespace, name: str, variables: list[str],
             means="nothing was started",
             mend=f"leave --{option} out",
         )
+    if arguments.schedule == "duet":
+        raise UsageError(
+            f"--schedule duet: arm {name} is a whole command line, whose reads may be of the device",
+            means="two at once would wait for each other's reads; nothing was started",
+            mend="--schedule frozen",
+        )
     if program_place(words):
         raise UsageError(
             f"arm {name}: {words[0]} starts another program",

@@ -36,6 +36,7 @@ def bench(words: str) -> BenchCommand:
     [
         ([A, "--threads=2"], "--threads: arm A is a whole command line, which says it itself"),
         ([A, "--config=byrx"], "--config: arm A is a whole command line"),
+        ([A, "--schedule=duet"], "--schedule duet: arm A is a whole command line"),
         (["--arm=A=taskset -c 0 ./db_bench --threads=1"], "arm A: taskset starts another program"),
         (["--arm=A=./my_bench --fast"], "./my_bench is no db_bench: it is not called so, and has no --benchmarks"),
         ([A.replace("readrandom", "readrandom,overwrite")], "a comparison is of one benchmark"),
