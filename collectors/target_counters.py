@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -84,7 +84,7 @@ class TargetProbe:
             self._read_threads(process)
             if ended:
                 self._ended.add(process.pid)
-        self._begin([process for process in new if process.pid not in self._young])
+        self._begin({process.pid for process in new} - self._young)
         if first:
             self._of_group = self.target.group_cpu_ns()
             if self._of_group is None:  # their children inherit it
@@ -130,40 +130,37 @@ class TargetProbe:
         return user, system
 
     def _read_processes(self) -> list[HeldProcess]:
-        """All of them as of one moment: one that is waited for meanwhile would be in its own counters and its
-        parent's. Those that are new."""
+        """Takes in all of them. Those that are new."""
+        found = self._at_one_moment()
+        self._pass_on(found)
+        new = [one for one in self.target.processes if one.pid in found.keys() - self._processes.keys()]
+        for pid, values in found.items():
+            self._note(self._processes, pid, values, pid in self._young, "")
+        return new
+
+    def _at_one_moment(self) -> dict[int, tuple[int, ...]]:
+        """Of all that are there: one that is waited for meanwhile would be in its own counters and its parent's."""
         held = [process for process in self.target.processes if process.pid not in self._gone]
         while True:
             found = {process.pid: values for process in held if (values := self._of_process(process)) is not None}
             left = [process for process in held if process.pid in found and process.stat()]
             if len(left) == len(held):
-                break
+                return found
             held = left
-        self._pass_on(found)
-        new = [process for process in held if process.pid not in self._processes]
-        for process in held:
-            self._note(self._processes, process.pid, found[process.pid], process.pid in self._young, "")
-        return new
 
-    def _begin(self, joined: Iterable[HeldProcess]) -> None:
+    def _begin(self, joined: Collection[int]) -> None:
         """Those that join count from here on: what their threads did was read before, so no sum is too much.
 
         A child that has ended since the look is in what its parent begins with, or the kernel threw it away: the
         parent's sum grows by it no more.
         """
-        there = self._there()
-        while True:
-            begun = {process.pid: values for process in joined if (values := self._of_process(process)) is not None}
-            still = self._there()
-            if still == there:
-                break
-            there = still
-        self._processes.update((pid, _Seen(values, values)) for pid, values in begun.items())
-        ended = self._processes.keys() - self._gone - there
+        if not joined:
+            return
+        found = self._at_one_moment()
+        begun = found.keys() & joined
+        self._processes.update((pid, _Seen(found[pid], found[pid])) for pid in begun)
+        ended = self._processes.keys() - self._gone - found.keys()
         self._gone.update(pid for pid in ended if self._heir(pid, ended) in begun)
-
-    def _there(self) -> set[int]:
-        return {process.pid for process in self.target.processes if process.stat()}
 
     def _heir(self, pid: int, ended: Container[int]) -> int:
         """Who has the counters of one that has ended."""

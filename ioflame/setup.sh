@@ -165,7 +165,7 @@ if ((${#missing[@]})); then
 fi
 core=1
 wanted=("${missing[@]}" "${compiling[@]}" "${engines[@]}" "${names[@]}")
-crates=(stackfold stacksampler ioflame-client ioflame-ebpf)
+crates=(stackfold stacksampler ioflame-client)
 groups=()
 beside() { # beside COMMAND...: in a group of its own, so that it ends with us
   set -m
@@ -179,9 +179,9 @@ end_groups() {
 }
 trap end_groups EXIT
 libraries() {
-  cargo build -q --release --locked --lib "${crates[@]/#/--package=}" >/dev/null 2>&1
+  cargo build -q --release --locked --lib "${crates[@]/#/--package=}" --package=ioflame-ebpf >/dev/null 2>&1
 }
-# What needs no system package is compiled while they are installed. All four are named: features are decided over all.
+# What needs no system package is compiled while they are installed. All are named: features are decided over all.
 if ((${#wanted[@]} && may_install)) && [[ ! -x target/release/stackfold ]] && command -v cargo >/dev/null 2>&1; then
   beside libraries
 fi
@@ -228,7 +228,7 @@ programs() {
   version=$(cargo --version | cut -d ' ' -f 2)
   at_least "$version" "$MINIMUM_RUST" ||
     refuse "cargo is $version; ioflame needs $MINIMUM_RUST (Debian's and Ubuntu's are too old)" "$rust"
-  if ((!core)); then unset 'crates[3]'; fi
+  if ((core)); then crates+=(ioflame-ebpf); fi
   unbuilt=()
   # cargo sees a change of a file, not a new folder: these carry a copy of each engine's rules.
   if [[ -x target/release/stackfold && "$(printf '%s\n' workloads/engines/*/)" != "$(cat target/engines 2>/dev/null)" ]]; then

@@ -15,12 +15,11 @@ from typing import Any, Literal
 import msgspec
 
 from workloads.curves import Curve
-from workloads.releases import version_number
 from workloads.steps import DatabaseShape
 
 __all__ = (
     "BASELINE", "COMMAND", "Breakdown", "Cell", "CellRow", "CellRun", "CellScale", "Cells", "Column", "Factor", "Hold",
-    "Layout", "older",
+    "Layout",
 )  # fmt: skip
 
 # A step of no engine: fio reads the database's own files, as the engine reads them.
@@ -378,11 +377,6 @@ class CellRow:
     cell: Cell
     step: str
     published: Mapping[str, float]
-
-
-def older(version: str, than: str) -> bool:
-    """True where a version comes before another, number by number."""
-    return version_number(version) < version_number(than)
 
 
 def _combined(factors: Sequence[Factor]) -> Iterator[Cell]:

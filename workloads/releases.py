@@ -11,7 +11,7 @@ from ground.errors import UsageError
 from ground.settings import Setting
 from ground.text.toml import tomllib
 
-__all__ = ("Release", "Releases", "read_releases", "version_number")
+__all__ = ("Release", "Releases", "older", "read_releases", "version_number")
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _RANGE = re.compile(r"(\d+(?:\.\d+)*)\.\.(\d+(?:\.\d+)*)")
@@ -83,6 +83,11 @@ class Releases(msgspec.Struct, frozen=True, kw_only=True):
 
 def version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def older(version: str, than: str) -> bool:
+    """True where a version comes before another, number by number."""
+    return version_number(version) < version_number(than)
 
 
 def read_releases(path: Path) -> Releases | None:

@@ -16,6 +16,7 @@ __all__ = (
     "OtherPart",
     "knows_little",
     "read_categories",
+    "read_views",
     "telling_view",
     "views_in",
 )
@@ -93,6 +94,11 @@ def knows_little(owner: Categories) -> bool:
 def telling_view(owner: Categories, writes: Categories | None) -> Categories:
     """The view that is shown first: of what reads the owner view, of what writes the other, where there is one."""
     return writes if writes is not None and knows_little(owner) else owner
+
+
+def read_views(directory: Path) -> dict[str, Categories]:
+    """All that a run directory holds, by their names."""
+    return {view: read_categories(directory, view) for view in views_in(directory)}
 
 
 def views_in(directory: Path) -> list[str]:

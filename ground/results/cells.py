@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ground.errors import UsageError
+from ground.results.checks import Check, Verdict
 from ground.results.resumable import ResumableRun
 
 if TYPE_CHECKING:
@@ -69,6 +71,9 @@ class CellOutcome:
     runs: dict[str, str] = field(default_factory=dict)
     amiss: list[str] = field(default_factory=list)
     baselines: list[Baseline] = field(default_factory=list)
+
+    def note_failed(self, step: str, checks: Iterable[Check]) -> None:
+        self.amiss += [f"{step}: {one.name}: {one.value}" for one in checks if one.verdict is Verdict.FAILED]
 
 
 @dataclass

@@ -184,9 +184,6 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
             means="nothing was started",
             mend="--device <a directory>",
         )
-    client, symbol = command.client, arguments.count_symbol
-    if client is not None and not arguments.count:
-        symbol = symbol or client.function(command.argv[command.place + 1 :])
     return AttachOptions(
         pids=[],
         group=None,
@@ -195,7 +192,7 @@ def _attach_options(arguments: argparse.Namespace, command: StartedCommand) -> A
         engine=arguments.engine,
         rules=arguments.rules,
         counts={},
-        symbol=symbol,
+        symbol=arguments.count_symbol or (command.called if not arguments.count else None),
         event=event_name(arguments.event),
         frequency=number(Setting.FREQ, arguments.freq, int, 1, 20_000),
         callgraph=arguments.callgraph,

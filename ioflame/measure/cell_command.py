@@ -6,9 +6,8 @@ import shlex
 from pathlib import Path
 
 from ground.errors import MeasurementError
-from ground.results.categories import read_categories, views_in
+from ground.results.categories import read_views
 from ground.results.cells import CellOutcome, CellsRun
-from ground.results.checks import Verdict
 from ground.results.command_run import CommandRun
 from ground.text.progress import Reporter
 from ioflame import __version__
@@ -34,9 +33,8 @@ def command_step(
     command = checked_command([run.cell.command])
     home = CommandRun.create(going.directory, command.program, __version__, list(command.argv))
     client = command.client
-    function = client.function(command.argv[command.place + 1 :]) if client is not None else None
-    attach = _attach(job, run.cell.command, going.directory, function)
-    added, report = added_words(command, home, reporter, untouched=False, counted=function is not None)
+    attach = _attach(job, run.cell.command, going.directory, command.called)
+    added, report = added_words(command, home, reporter, untouched=False, counted=command.called is not None)
     lines, seconds = client is not None and bool(client.line), job.scale.duration * parts_of_seconds(attach.collect)
     options = CommandOptions(command, added, report, float(seconds), None, False, None, attach, lines=lines, log=log)
     watched = WatchedCommand(options, home, job.recording, reporter)
@@ -51,10 +49,8 @@ def command_step(
     (one,) = watched.runs
     write_pages(one, analyse(one, Reporter(quiet=True)), Reporter(quiet=True))
     outcome.runs[COMMAND] = f"{home.directory.name}/{one.directory.name}"
-    checks = [check for check in one.record.checks if check.verdict is Verdict.FAILED]
-    outcome.amiss += [f"{COMMAND}: {check.name}: {check.value}" for check in checks]
-    views = {view: read_categories(one.directory, view) for view in views_in(one.directory)}
-    return run_figures(one.record, views, None), [*command.argv, *added]
+    outcome.note_failed(COMMAND, one.record.checks)
+    return run_figures(one.record, read_views(one.directory), None), [*command.argv, *added]
 
 
 def _attach(job: CellsJob, asked: str, out: Path, symbol: str | None) -> AttachOptions:

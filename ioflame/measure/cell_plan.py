@@ -28,13 +28,14 @@ from ioflame.measure.estimate import plan_lines
 from ioflame.measure.job import Job, Planned, cache_of, planned, resolve
 from ioflame.measure.options import ProfileOptions
 from ioflame.measure.own_command.command_words import checked_command
-from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale, older
+from workloads.cells import BASELINE, COMMAND, Cell, CellRun, Cells, CellScale
 from workloads.checks import existing, free_bytes
 from workloads.database import Database, is_loaded
 from workloads.engine import Engine, EngineBuild
 from workloads.experiment import read_cells
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
+from workloads.releases import older
 from workloads.scales import Scale, Sizing
 from workloads.steps import Configuration
 

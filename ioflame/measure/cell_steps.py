@@ -7,9 +7,8 @@ from pathlib import Path
 from statistics import median
 
 from collectors.perf import with_dwarf
-from ground.results.categories import read_categories, views_in
+from ground.results.categories import read_views
 from ground.results.cells import BASELINE_FIGURES, CellOutcome, CellsRun
-from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.pmp import read_locks
 from ground.results.run import Run
@@ -71,14 +70,11 @@ def measure_step(
         measure(job, database, run, children, reporter, strict=False)
     if run.record.profile is not None:
         callgraphs.setdefault(step, run.record.profile.callgraph)
-    outcome.amiss += [
-        f"{step}: {check.name}: {check.value}" for check in run.record.checks if check.verdict is Verdict.FAILED
-    ]
+    outcome.note_failed(step, run.record.checks)
     locks = read_locks(directory) if (directory / Files.LOCKS).exists() else None
     log = (directory / job.engine.log_name).read_text(encoding="utf-8", errors="replace")
-    views = {view: read_categories(directory, view) for view in views_in(directory)}
     # The engine's own log is another process's by now.
     stated = job.engine.figures(log, step, directory)
     files = sum(path.stat().st_size for path in job.db_dir.glob(job.engine.about.data_files))
     argv = next(one.argv for one in run.record.commands if one.pid == run.record.pid)
-    return {**stated, **run_figures(run.record, views, locks), **job.engine.predicted(argv, files)}
+    return {**stated, **run_figures(run.record, read_views(directory), locks), **job.engine.predicted(argv, files)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ground.results.categories import read_categories, views_in
+from ground.results.categories import read_views
 from ground.results.cells import CellsRun
 from ground.results.run import open_run
 from ioflame.analysis.bootstrap import Draws
@@ -32,9 +32,7 @@ def measured_cells(cells: Cells, going: CellsRun) -> dict[str, CellRuns]:
 
 def _measured(directory: Path) -> MeasuredRun:
     run = open_run(directory)
-    return MeasuredRun(
-        run.record, {view: read_categories(directory, view) for view in views_in(directory)}, run.series()
-    )
+    return MeasuredRun(run.record, read_views(directory), run.series())
 
 
 @dataclass(frozen=True)

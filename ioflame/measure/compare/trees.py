@@ -39,8 +39,10 @@ def placed(arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter)
     """Within: every tree is loaded, locked and copied. None where an arm cannot open its own; the record says which."""
     record = going.record
     with contextlib.ExitStack() as stack:
-        given = isinstance(arms[0].job, CommandJob)
-        found, seeds = (_given_trees if given else _loaded_trees)(arms, going, reporter, stack)
+        if isinstance(arms[0].job, CommandJob):
+            found, seeds = _given_trees(arms, stack)
+        else:
+            found, seeds = _loaded_trees(arms, going, reporter, stack)
         trees = {}
         # An arm may open now what it could not before.
         record.not_comparable.clear()
@@ -76,11 +78,8 @@ def _loaded_trees(
     return found, seeds
 
 
-def _given_trees(
-    arms: Sequence[PlannedArm], going: ComparisonRun, reporter: Reporter, stack: contextlib.ExitStack
-) -> tuple[dict[str, PlannedArm], Database]:
+def _given_trees(arms: Sequence[PlannedArm], stack: contextlib.ExitStack) -> tuple[dict[str, PlannedArm], Database]:
     """Those of the user's, which are read and left as they are."""
-    del going, reporter
     groups: dict[Path, list[PlannedArm]] = {}
     for arm in arms:
         groups.setdefault(arm.job.db_dir, []).append(arm)

@@ -57,8 +57,7 @@ def _added_to_client(
     untouched: bool,
     counted: bool,
 ) -> Sequence[str]:
-    words = command.argv[command.place + 1 :]
-    missing = client.missing(words) if command.takes else []
+    missing = client.missing(command.words) if command.takes else []
     # A script's own words stand where it puts them; what starts them is its business.
     before = client.before if client.line and not command.script else []
     if counted or not client.line:

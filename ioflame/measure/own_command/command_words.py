@@ -58,6 +58,16 @@ class StartedCommand:
         """Its name, without the directory."""
         return Path(self.argv[self.place]).name
 
+    @property
+    def words(self) -> Sequence[str]:
+        """What stands behind the program."""
+        return self.argv[self.place + 1 :]
+
+    @property
+    def called(self) -> str | None:
+        """The function that runs once a query, of a client that prints nothing."""
+        return self.client.function(self.words) if self.client is not None else None
+
 
 def checked_command(words: Sequence[str], client: str | None = None) -> StartedCommand:
     """UsageError where there is no program of that name, or it may not be executed.

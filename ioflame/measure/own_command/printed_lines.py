@@ -37,7 +37,7 @@ class PrintedLines:
         self, client: CountedClient, command: StartedCommand, reporter: Reporter, to: Mapping[int, int] | None = None
     ) -> None:
         """to: where its streams go in place of ours"""
-        words, program = command.argv[command.place + 1 :], command.program
+        words, program = command.words, command.program
         self.seconds, self.queries_at_once = client.seconds(words), client.queries_at_once(words)
         self._descriptor = _DESCRIPTORS[client.stream]
         self._program, self._client = program, client

@@ -224,7 +224,7 @@ class WatchedCommand:
 
     def _watch_whole(self, process: HeldProcess, target: Target, command: BenchCommand | None) -> None:
         begun = time.monotonic()
-        bench, name, left = None, self._options.command.program, lambda: math.inf
+        bench, name, left, lasts = None, self._options.command.program, lambda: math.inf, False
         if command is not None:
             names = command.benchmarks
             bench = Benchmark(process, command, names[0] if len(names) == 1 else "", None)
@@ -233,8 +233,7 @@ class WatchedCommand:
                 self._reporter.warn(bench.without_count)
             seconds = command.seconds(bench.name)
             if seconds is not None:
-                left = lambda: begun + seconds - time.monotonic()  # noqa: E731
-        lasts = bench is not None and bench.command.seconds(bench.name) is not None
+                left, lasts = lambda: begun + seconds - time.monotonic(), True
         if self._lines is not None and self._await_line(process, self._lines):
             left, lasts = self._lines.left, self._lines.seconds is not None
         self._measure(_Stretch(process, target, name, bench, left, lasts))
@@ -295,11 +294,10 @@ class WatchedCommand:
 
     def _resolved(self, attach: AttachOptions, stretch: _Stretch) -> AttachJob:
         """Without a count, where the user did not ask for it and it is not to be had."""
-        command = self._options.command
+        own = self._options.command.called
         try:
             return resolve(attach, stretch.target, self._reporter, self._plan)
         except IoflameError as error:
-            own = command.client.function(command.argv[command.place + 1 :]) if command.client is not None else None
             if own is None or attach.symbol != own:
                 raise
             self._uncounted = f"queries are not counted: {error.what}"

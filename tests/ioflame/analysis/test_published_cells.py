@@ -10,8 +10,9 @@ import pytest
 
 from ioflame.analysis.cells import judge
 from tests.ioflame.analysis.test_cells import experiment, table
-from workloads.cells import Cells, older
+from workloads.cells import Cells
 from workloads.engines.rocksdb.mixgraph import closing_figures, keys_read, lru_hit_rate
+from workloads.releases import older
 
 
 def value(of: Cells, column: str, figures: Mapping[str, float]) -> float:
