@@ -105,6 +105,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	int on_cpu; /* not on kernels for one CPU */
 	u64 start_time;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;

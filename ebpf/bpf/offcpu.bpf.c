@@ -26,6 +26,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task, bool o
 		if (off_cpu) {
 			thread->state = BEFORE;
 			thread->since = 1;
+			thread->cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
 		}
 	}
 	return thread;
@@ -84,7 +85,7 @@ static __always_inline void switched_in(struct task_struct *task, u64 now)
 static __always_inline void find_missed(struct task_struct *task, struct thread *thread, u64 now)
 {
 	u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	if (thread->since > 1 && (thread->cpu_ns || thread->begun)) {
+	if (thread->since && (thread->cpu_ns || thread->begun)) {
 		u64 ran = cpu_ns - thread->cpu_ns;
 		u64 at = ran < now - thread->since ? now - ran : thread->since;
 		if (gate == OPEN)
@@ -177,7 +178,9 @@ int BPF_PROG(on_waking, struct task_struct *task)
 {
 	if (gate == FROZEN || !is_target(task))
 		return 0;
-	struct thread *thread = thread_of(task, true);
+	/* One that is about to sleep still has its CPU. */
+	bool off_cpu = !bpf_core_field_exists(task->on_cpu) || !BPF_CORE_READ(task, on_cpu);
+	struct thread *thread = thread_of(task, off_cpu);
 	if (!thread || (thread->since && (thread->state == PREEMPTED || thread->state == WOKEN)))
 		return 0;
 	thread->woken = bpf_ktime_get_ns();
