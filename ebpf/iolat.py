@@ -12,7 +12,6 @@ from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
 from ebpf.observer import CoreObserver
 from ground.results.checks import Check, Verdict
-from ground.results.interval import wilson
 from ground.results.io_latency import IoLatency
 from ground.system.diskstats import DiskCount
 from ground.system.observer import Observer
@@ -28,7 +27,6 @@ _FEWEST_FOR_MEAN = 1000
 # How far its mean may be from ours: the block layer reads the clock once for all requests of a plug.
 _MEAN_TOLERANCE = 0.05
 _FEW = 0.001
-# More than this part unseen is an error, once it is sure: of 100 requests, 3 unseen may be 1 % or 8 %.
 _UNSEEN = 0.02
 # What a backend loses by its nature, as a share of all requests: stated with its figures, an error above that.
 _LOSES = {"bpftrace": 0.10}
@@ -118,9 +116,8 @@ def _lost(latency: IoLatency) -> Check:
     # Requests that took longer than the settling before the window began unseen: a few are no fault.
     if set(lost) <= {"no_start", "no_end"}:
         # Seen on 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one.
-        unseen = sum(lost.values())
-        few = unseen <= max(_FEW * total, 2)
-        if few or wilson(unseen / (total + unseen), total + unseen)[0] <= _UNSEEN:
+        few = sum(lost.values()) <= max(_FEW * total, 2)
+        if few or sum(lost.values()) <= _UNSEEN * total:
             verdict = Verdict.NOTE if few else Verdict.WARN
             return Check("iolat losses", verdict, f"{words}, of {total:,}", "they are not in the figures")
     verdict = Verdict.WARN if sum(lost.values()) <= _LOSES.get(latency.backend, 0) * total else Verdict.FAILED

@@ -48,6 +48,11 @@ class Ended:
     runs: dict[str, Run]
 
     @property
+    def failed(self) -> list[str]:
+        """What its runs failed by, with the values."""
+        return [repr(one) for run in self.runs.values() for one in run.record.checks if one.verdict is Verdict.FAILED]
+
+    @property
     def closing(self) -> dict[str, tuple[int, int]]:
         """Of each benchmark operations a second and in all, as db_bench itself says them."""
         return {name: (int(rate), int(done)) for name, rate, done in _CLOSING.findall(self.out)}
@@ -82,7 +87,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.mark.alone
 def test_what_it_prints_and_returns_is_its_own(three: Ended) -> None:
-    assert three.code == 0, three.err
+    assert three.code == 0, (three.failed, three.err)
     assert set(three.closing) == {"fillseq", "overwrite", "readwhilewriting"}
     assert "P99" in three.out, "--histogram was added"
     assert "Checks" not in three.out and "ioflame" not in three.out

@@ -54,8 +54,7 @@ def test_an_empty_result_and_one_without_the_process_fail() -> None:
         ({"missed": 0}, "co-re", Verdict.OK),
         ({"no_start": 2}, "co-re", Verdict.NOTE),
         ({"no_start": 6, "no_end": 4}, "co-re", Verdict.WARN),
-        ({"no_start": 13}, "co-re", Verdict.WARN),  # 1.5 % to 4.2 %
-        ({"no_start": 20}, "co-re", Verdict.FAILED),  # 2.5 % to 5.8 %
+        ({"no_start": 11}, "co-re", Verdict.FAILED),
         ({"missed": 1}, "co-re", Verdict.FAILED),
         ({"missed": 50}, "bpftrace", Verdict.WARN),
         ({"missed": 51}, "bpftrace", Verdict.FAILED),

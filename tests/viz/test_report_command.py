@@ -31,6 +31,7 @@ from tests.viz.runs import RATES, page_of, record, series, view
 from viz.page.report import render_report
 from viz.page.run_view import RunView
 from viz.page.timeline import timeline
+from viz.page.wilson import wilson
 from viz.svg.timeline import panels
 
 REPORT = "db_bench.report.csv"
@@ -216,6 +217,14 @@ def test_a_run_without_a_profile_stands_beside_one_with(chromium_page: Opener) -
     page.keyboard.press("Escape")
     page.reload()
     assert page.locator("article:visible .run-name").inner_text() == "bare"
+
+
+def test_wilson() -> None:
+    # published: 8 of 10 gives 0.4902 to 0.9433; 0 of 20 gives 0 to 0.1611
+    assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert wilson(0.0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
+    assert wilson(0.5, 0) == (0.0, 1.0)
+    assert wilson(1.0, 5)[1] == 1.0
 
 
 def test_a_report_that_does_not_say_when_it_began_is_apart_from_the_windows() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 from markupsafe import Markup
 
 from ground.results.categories import Categories, Category
-from ground.results.interval import wilson
 from ground.results.metrics import MODE_METRIC
 from viz.flame.palette import hue_class
 from viz.page.rendering import absent, render
 from viz.page.run_view import RunView
+from viz.page.wilson import wilson
 from viz.svg.share_bar import share_bar
 from viz.weights import exact_weight, percentages
 
