@@ -133,7 +133,8 @@ class TargetProbe:
         """Takes in all of them. Those that are new."""
         found = self._at_one_moment()
         self._pass_on(found)
-        new = [one for one in self.target.processes if one.pid in found.keys() - self._processes.keys()]
+        joined = found.keys() - self._processes.keys()
+        new = [process for process in self.target.processes if process.pid in joined]
         for pid, values in found.items():
             self._note(self._processes, pid, values, pid in self._young, "")
         return new

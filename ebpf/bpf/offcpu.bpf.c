@@ -85,7 +85,7 @@ static __always_inline void switched_in(struct task_struct *task, u64 now)
 static __always_inline void find_missed(struct task_struct *task, struct thread *thread, u64 now)
 {
 	u64 cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
-	if (thread->since && (thread->cpu_ns || thread->begun)) {
+	if (thread->since) {
 		u64 ran = cpu_ns - thread->cpu_ns;
 		u64 at = ran < now - thread->since ? now - ran : thread->since;
 		if (gate == OPEN)
