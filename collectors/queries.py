@@ -73,8 +73,12 @@ class QueryReport:
 
     @property
     def seconds(self) -> float:
-        """From the first to the last line that was seen; 0 where there are not two."""
-        return (self._moments[-1] - self._moments[0]) / 1e9 if self._moments else 0.0
+        """How long the engine has reported: between the moments of its lines, or one second a line, whichever is more.
+
+        On a busy host many lines are there at the first look, and only the last one's moment is known.
+        """
+        between = (self._moments[-1] - self._moments[0]) / 1e9 if self._moments else 0.0
+        return max(between, float(len(self._rates)))
 
     @property
     def rates(self) -> list[int]:

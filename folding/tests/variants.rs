@@ -78,7 +78,7 @@ fn names_of_frames() {
         ("rocksdb::DBImpl::Get(rocksdb::ReadOptions const&, rocksdb::Slice const&)", "rocksdb::DBImpl::Get"),
         (
             "rocksdb::Status rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::Block>(int) const",
-            "rocksdb::Status rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::Block>",
+            "rocksdb::BlockBasedTable::RetrieveBlock<rocksdb::Block>",
         ),
         ("X::operator->", "X::operator->"),
         ("X::operator()", "X::operator()"),
@@ -113,8 +113,8 @@ fn tidy_none_and_templates() {
     let input = format!("{HEAD}\n\t 401136 int ns::C<int>::f<char>(A<B>) const+0x3 (/bin/t)\n\n");
     let tidy = |tidy| folded(&input, Options { tidy, ..Options::default() });
     assert_eq!(tidy(Tidy::None), "t;int ns::C<int>::f<char>(A<B>) const 10\n");
-    assert_eq!(tidy(Tidy::Args), "t;int ns::C<int>::f<char> 10\n");
-    assert_eq!(tidy(Tidy::Templates), "t;int ns::C::f 10\n");
+    assert_eq!(tidy(Tidy::Args), "t;ns::C<int>::f<char> 10\n");
+    assert_eq!(tidy(Tidy::Templates), "t;ns::C::f 10\n");
 }
 
 #[test]

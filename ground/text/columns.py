@@ -48,6 +48,7 @@ def pad(text: str, width: int) -> str:
 def fold_line(line: str, width: int, indent: int) -> str:
     """`line` over several of at most `width` columns, the later ones indented; a longer word is left whole.
 
+    A word that is too wide beside the indent, such as a function's name, moves to the left as far as it needs.
     Where fewer than 20 columns would be left beside the indent, the text goes below it. NO_BREAK becomes a blank, at
     which nothing is folded.
     """
@@ -61,7 +62,8 @@ def fold_line(line: str, width: int, indent: int) -> str:
     start = _characters(line, indent)
     head, text = line[:start], line[start:]
     parts = _wrap(text, width - indent, "", "")
-    return "\n".join([head + (parts[0] if parts else ""), *(" " * indent + part for part in parts[1:])])
+    first = parts.pop(0) if parts and cells(parts[0]) <= width - indent else ""
+    return "\n".join([(head + first).rstrip(), *(" " * min(indent, max(width - cells(p), 0)) + p for p in parts)])
 
 
 def _characters(text: str, width: int) -> int:

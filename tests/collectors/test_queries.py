@@ -81,6 +81,15 @@ def test_a_report_first_seen_with_a_second_in_it_has_no_known_begin(writer: Writ
     writer.append("secs_elapsed,interval_qps\n1,1000\n", time.monotonic_ns())
     report.poll()
     assert report.begun and report.started_ns is None
+    assert report.seconds == 1
+
+
+def test_seconds_that_are_all_there_at_the_first_look_are_counted(writer: Writer) -> None:
+    """On a busy host the first look comes late: that the engine lasted is known by its lines."""
+    report = QueryReport(writer.path, RocksDB().parse_report)
+    writer.append("secs_elapsed,interval_qps\n1,1000\n2,1000\n3,1000\n", time.monotonic_ns())
+    report.poll()
+    assert report.seconds == 3
 
 
 def test_half_a_line_waits_for_its_end(writer: Writer) -> None:

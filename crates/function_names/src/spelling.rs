@@ -8,10 +8,10 @@
 pub enum Tidy {
     /// Nothing: the name as the profiler printed it.
     None,
-    /// The trailing argument list.
+    /// The trailing argument list, and the type that a template's name begins with.
     #[default]
     Args,
-    /// The trailing argument list and every template argument list.
+    /// The same and every template argument list.
     Templates,
 }
 
@@ -19,10 +19,23 @@ pub enum Tidy {
 pub fn tidy(symbol: &[u8], how: Tidy) -> Vec<u8> {
     let mut name = match how {
         Tidy::None => symbol.to_vec(),
-        Tidy::Args => cut_arguments(cut_version(symbol)),
-        Tidy::Templates => cut_templates(&cut_arguments(cut_version(symbol))),
+        Tidy::Args => without_arguments(symbol),
+        Tidy::Templates => cut_templates(&without_arguments(symbol)),
     };
     escape(&mut name);
+    name
+}
+
+/// perf 6.12 prints what a template's instance returns, perf 6.1 does not: it goes with the arguments.
+fn without_arguments(symbol: &[u8]) -> Vec<u8> {
+    let mut name = cut_arguments(cut_version(symbol));
+    if name.ends_with(b">") {
+        let start = name.len() - cut_return_type(&name).len();
+        // `foo <anonymous>` of a run-time compiler is no type and a template.
+        if name.get(start).is_some_and(|&first| is_word(first) || first == b'(') {
+            name.drain(..start);
+        }
+    }
     name
 }
 

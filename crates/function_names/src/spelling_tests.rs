@@ -27,9 +27,30 @@ fn only_the_last_argument_list_is_cut() {
     assert_eq!(args("foo<(E)0>::bar"), "foo<(E)0>::bar");
     assert_eq!(args("foo<(E)0>::bar(int)"), "foo<(E)0>::bar");
     assert_eq!(args("f(int)::{lambda(int)#1}::operator()(int) const"), "f(int)::{lambda(int)#1}::operator()");
-    assert_eq!(args("void f<int>(int)"), "void f<int>");
+    assert_eq!(args("void f<int>(int)"), "f<int>");
     assert_eq!(args("f(int) [clone .cold]"), "f [clone .cold]");
     assert_eq!(args("f(int) (.isra.0)"), "f (.isra.0)");
+}
+
+#[test]
+fn what_a_template_returns_is_cut_with_its_arguments() {
+    assert_eq!(args("DataBlockIter* ns::Table::New<ns::Iter>(int) const"), "ns::Table::New<ns::Iter>");
+    assert_eq!(args("DataBlockIter* ns::Table::New<ns::Iter>"), "ns::Table::New<ns::Iter>");
+    assert_eq!(args("std::enable_if<is<A, B>::value, void>::type ns::f<A>"), "ns::f<A>");
+    assert_eq!(
+        args("unsigned long const& (anonymous namespace)::max<int>"),
+        "(anonymous namespace)::max<int>"
+    );
+    assert_eq!(args("std::ostream& operator<< <char>"), "operator<< <char>");
+    assert_eq!(args("X::operator bool"), "X::operator bool");
+    // No names of templates: what stands in front is no type.
+    assert_eq!(args("non-virtual thunk to C::f"), "non-virtual thunk to C::f");
+    assert_eq!(args("JS:*run <anonymous>"), "JS:*run <anonymous>");
+    assert_eq!(args("py::find:<frozen importlib._bootstrap>"), "py::find:<frozen importlib._bootstrap>");
+    assert_eq!(
+        args("<alloc::vec::Vec<T> as core::ops::Index<I>>"),
+        "<alloc::vec::Vec<T> as core::ops::Index<I>>"
+    );
 }
 
 #[test]

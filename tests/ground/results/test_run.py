@@ -82,6 +82,17 @@ def test_folded_checks_keep_every_word_within_the_width(width: int, values: list
         assert len(line.rstrip()) <= width or len(max(line.split(), key=len)) > width - 20
 
 
+def test_a_functions_name_too_wide_beside_the_indent_moves_to_the_left() -> None:
+    name = "rocksdb::BlockBasedTable::MaybeReadBlockAndLoadToCache<rocksdb::Block_kData>"
+    lines = render_checks(
+        [Check("perf and stackfold", Verdict.OK, f"names alike but {name} and more")], 100
+    ).splitlines()
+    assert [line for line in lines if len(line) > 100] == []
+    assert lines[1].strip() == name and lines[2].index("and more") == lines[0].index("names")
+    # Beside the indent there is no room for the first word either.
+    assert render_checks([Check("perf and stackfold", Verdict.OK, name)], 100).split()[-1] == name
+
+
 def test_later_lines_stand_below_the_first() -> None:
     lines = render_checks([Check("perf_event_paranoid", Verdict.OK, "word " * 40)], 60).splitlines()
     begins = {line.index("word") for line in lines}

@@ -103,6 +103,7 @@ impl TableBuilder {
         if !entries.is_sorted_by_key(|entry| entry.start) {
             entries.sort_by_key(|entry| entry.start);
         }
+        drop_labels_inside(&mut entries);
         for index in 0..entries.len() {
             let next = entries.get(index + 1).map(|next| next.start);
             let entry = &mut entries[index];
@@ -112,6 +113,19 @@ impl TableBuilder {
         }
         SymbolTable { entries, text, share: None }
     }
+}
+
+/// Removes local symbols without a size that lie inside one with a size: labels of hand-written assembly, such as glibc
+/// 2.41's `__syscall_cancel_arch_end`, which is where the system call returns to. Global ones are names of their own
+/// (`entry_SYSCALL_64_after_hwframe`). `entries` are in the order of their starts.
+fn drop_labels_inside(entries: &mut Vec<SymbolEntry>) {
+    let mut sized_until = 0;
+    entries.retain(|entry| {
+        sized_until = sized_until.max(entry.end);
+        let label = entry.end == entry.start && !entry.binding.global && !entry.binding.weak;
+        // What begins where another ends is not inside it; a sized one at the same start comes to the same in `find`.
+        !label || entry.start >= sized_until
+    });
 }
 
 impl SymbolTable {
@@ -165,6 +179,7 @@ mod tests {
 
     const GLOBAL: Binding = Binding { weak: false, global: true };
     const WEAK: Binding = Binding { weak: true, global: true };
+    const LOCAL: Binding = Binding { weak: false, global: false };
 
     #[test]
     fn sizes_end_symbols_and_gaps_belong_to_nobody() {
@@ -184,6 +199,22 @@ mod tests {
         assert_eq!(find(0x4b).as_deref(), Some("inner"));
         assert_eq!(find(0x4c).as_deref(), Some("outer"));
         assert_eq!(find(0x60), None);
+    }
+
+    #[test]
+    fn local_labels_inside_a_function_are_no_functions() {
+        let mut builder = TableBuilder::default();
+        builder.push(0x10, 0x20, b"__syscall_cancel_arch", GLOBAL);
+        builder.push(0x18, 0, b"__syscall_cancel_arch_end", LOCAL);
+        builder.push(0x20, 0, b"after_hwframe", GLOBAL);
+        builder.push(0x30, 0, b"behind", LOCAL);
+        let table = builder.build();
+        let find = |address| {
+            table.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned())
+        };
+        assert_eq!(find(0x18).as_deref(), Some("__syscall_cancel_arch"));
+        assert_eq!(find(0x24).as_deref(), Some("after_hwframe"));
+        assert_eq!(find(0x34).as_deref(), Some("behind"));
     }
 
     #[test]
