@@ -19,7 +19,7 @@ def bounds(bucket: int) -> tuple[int, int]:
     return (_PARTS + bucket % _PARTS) << shift, (_PARTS + bucket % _PARTS + 1) << shift
 
 
-def histogram(counts: Mapping[int, int], sum_ns: int, least_ns: int, most_ns: int) -> Histogram:
-    """A histogram of durations that were counted by bucket number."""
-    buckets = [(*bounds(bucket), count) for bucket, count in sorted(counts.items())]
-    return Histogram(sum(counts.values()), sum_ns, least_ns, most_ns, buckets)
+def histogram(counts: Mapping[int, int], count: int, sum_ns: int, least_ns: int, most_ns: int) -> Histogram:
+    """A histogram of `count` durations that were counted by bucket number, but for those that `counts` lacks."""
+    buckets = [(*bounds(bucket), held) for bucket, held in sorted(counts.items())]
+    return Histogram(count, sum_ns, least_ns, most_ns, buckets)

@@ -68,7 +68,7 @@ def decode(text: str, pid: int, window: tuple[int, int], disks: tuple[_Disks, _D
         losses={
             "collided": one.get("collided", 0),
             "async_calls": one.get("async", 0),
-            "lost_rung": one.get("rung", 0) - sum(held.count for held in durations.values()),
+            "lost_rung": one.get("rung_count", 0) - sum(held.count for held in durations.values()),
         },
         process_ended=bool(one.get("ended", 0)),
     )

@@ -86,6 +86,19 @@ def test_a_key_that_one_map_lacks_is_left_out(part: str) -> None:
     assert read_histograms(lacking, "wait", lambda _: "all") == {"all": both[2]}
 
 
+def test_durations_that_no_bucket_holds_are_counted_where_the_script_did() -> None:
+    maps: dict[str, MapRows] = {
+        "rung": [(("1", "40"), 2), (("1", "41"), 3)],
+        "rung_count": [(("1",), 6), (("2",), 0)],
+        "rung_sum": [(("1",), 243), (("2",), 0)],
+        "rung_shortest": [(("1",), SHORTEST_BELOW - 40)],
+        "rung_max": [(("1",), 41)],
+    }
+    found = read_histograms(maps, "rung", int)
+    assert list(found) == [1]
+    assert (found[1].count, found[1].sum_ns, sum(count for _, _, count in found[1].buckets)) == (6, 243, 5)
+
+
 def test_a_key_that_one_map_lacks_is_a_loss() -> None:
     text = _BPFTRACE.replace('"@ended": 5', '"@ended": 8').replace('{"RS,1,310": 2', '{"RM,1,310": 3, "RS,1,310": 2')
     latency = decode(text, Device(7, 0, "loop0"), [1], False, (0, 1))

@@ -28,7 +28,7 @@ from tests.until import until
 
 pytestmark = pytest.mark.needs("perf")
 
-ROOTS = {b"_start", b"clone3", b"__clone", b"start_thread", b"main", b"__libc_start_main"}
+ROOTS = {b"_start", b"clone3", b"__clone", b"__GI___clone3", b"start_thread", b"main", b"__libc_start_main"}
 
 
 def test_two_thousand_frames_of_a_copied_stack(build: Any, tmp_path: Path) -> None:

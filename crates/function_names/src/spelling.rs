@@ -28,6 +28,9 @@ pub fn tidy(symbol: &[u8], how: Tidy) -> Vec<u8> {
 
 /// perf 6.12 prints what a template's instance returns, perf 6.1 does not: it goes with the arguments.
 fn without_arguments(symbol: &[u8]) -> Vec<u8> {
+    if let Some(function) = symbol.strip_suffix(b"@plt") {
+        return [&without_arguments(function), &b"@plt"[..]].concat();
+    }
     let mut name = cut_arguments(cut_version(symbol));
     if name.ends_with(b">") {
         let start = name.len() - cut_return_type(&name).len();

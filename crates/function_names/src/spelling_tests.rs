@@ -90,6 +90,7 @@ fn versions_and_offsets_go_but_plt_and_clones_stay() {
     assert_eq!(args("clock_gettime@@GLIBC_2.17"), "clock_gettime");
     assert_eq!(args("cfree@GLIBC_2.2.5"), "cfree");
     assert_eq!(args("x@plt"), "x@plt");
+    assert_eq!(args("ns::It<ns::V>::get(ns::Slice const&)@plt"), "ns::It<ns::V>::get@plt");
     assert_eq!(args("f.isra.0"), "f.isra.0");
     assert_eq!(cut_offset(b"leaf+0x1f"), b"leaf");
     assert_eq!(cut_offset(b"operator+"), b"operator+");

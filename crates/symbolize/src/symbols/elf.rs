@@ -2,13 +2,13 @@
 
 use super::debug_size::debug_size;
 use super::table::{Binding, SymbolTable, TableBuilder};
-use super::{debugdata, go};
+use super::{debugdata, go, stubs};
 use crate::addresses::{FileOffset, ObjectAddress};
 use crate::budget::{Budget, BudgetShare};
 use crate::regular;
 use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::read::{File, ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSegment, SectionIndex, SymbolIndex, elf};
+use object::{Object, ObjectSection, ObjectSegment, SectionIndex, elf};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -97,10 +97,10 @@ pub fn symbols(path: &Path, stubs_of: &Path, budget: &Budget) -> Option<(SymbolT
     let file = File::parse(&cache).ok()?;
     let (mut builder, kept) = functions(&file, Some(budget));
     if path == stubs_of {
-        add_stubs(&file, &mut builder);
+        stubs::add(&file, &mut builder);
     } else {
         let cache = ReadCache::new(regular::open(stubs_of).ok()?);
-        add_stubs(&File::parse(&cache).ok()?, &mut builder);
+        stubs::add(&File::parse(&cache).ok()?, &mut builder);
     }
     let mut table = builder.build();
     let left_out = matches!(kept, KeptSymbols::LeftOut);
@@ -202,37 +202,6 @@ fn functions_of<'a, H: FileHeader, R: ReadRef<'a>>(
         }
     }
     (!builder.is_empty()).then_some(builder)
-}
-
-/// `name@plt` for each stub through which a function of another file is called.
-fn add_stubs<'a, R: ReadRef<'a>>(file: &File<'a, R>, builder: &mut TableBuilder) -> Option<()> {
-    let header = match file.architecture() {
-        object::Architecture::X86_64 => 16,
-        object::Architecture::Aarch64 => 32,
-        _ => return None,
-    };
-    let File::Elf64(file) = file else { return None };
-    const STUB: u64 = 16;
-    let (endian, data) = (file.endian(), file.data());
-    let sections = file.elf_section_table();
-    let relocations = file.section_by_name(".rela.plt")?.data().ok()?;
-    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).ok()?;
-    let names = sections.section(symbols.string_section()).ok()?.data(endian, data).ok()?;
-    let start = match file.section_by_name(".plt.sec") {
-        Some(section) => section.address(),
-        None => file.section_by_name(".plt")?.address() + header,
-    };
-    for (number, relocation) in relocations.chunks_exact(24).enumerate() {
-        let info = u64::from_le_bytes(relocation[8..16].try_into().ok()?);
-        let Ok(symbol) = symbols.symbol(SymbolIndex((info >> 32) as usize)) else { continue };
-        let name = names.get(symbol.st_name(endian) as usize..).unwrap_or(&[]);
-        let name = &name[..memchr::memchr(0, name).unwrap_or(name.len())];
-        if !name.is_empty() {
-            let binding = Binding { weak: false, global: true };
-            builder.push(start + STUB * number as u64, STUB, &[name, &b"@plt"[..]].concat(), binding);
-        }
-    }
-    Some(())
 }
 
 /// Directories that hold files of debug information.

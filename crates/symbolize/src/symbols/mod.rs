@@ -18,6 +18,7 @@ mod named;
 mod options;
 mod perf_map;
 mod prefetch;
+mod stubs;
 mod table;
 mod unwind_tables;
 
