@@ -58,6 +58,7 @@ class CellOutcome:
     runs:   by step, of one that was measured window by window: its run directory, relative
     amiss:  checks of those runs that failed, in words
     baselines: of its steps that are fio, in their order
+    asked:  a digest of what its file said to run; "" in experiments of before it was kept
     """
 
     cell: str
@@ -71,6 +72,7 @@ class CellOutcome:
     runs: dict[str, str] = field(default_factory=dict)
     amiss: list[str] = field(default_factory=list)
     baselines: list[Baseline] = field(default_factory=list)
+    asked: str = ""
 
     def note_failed(self, step: str, checks: Iterable[Check]) -> None:
         self.amiss += [f"{step}: {one.name}: {one.value}" for one in checks if one.verdict is Verdict.FAILED]

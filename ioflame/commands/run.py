@@ -68,7 +68,11 @@ def add_parser(commands: Commands) -> None:
     add("--seconds", type=float, metavar="S", help="all windows together (default: --duration of db_bench, else 60)")
     add("--warm-up", type=float, metavar="S", help="before the first window (default: a tenth of the time)")
     add("--untouched", action="store_true", help="add no flag to the command; what is lost is said")
-    add("--whole", action="store_true", help="watch the command with all that it starts, from its start, as one run")
+    add(
+        "--whole",
+        action="store_true",
+        help="the command with all that it starts as one run, from its start; of a --client, from its first line",
+    )
     known, default = " ".join(INSTRUMENTS), " ".join(BY_DEFAULT)
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
     add("--count", metavar="CMD", help="a command that prints how many queries were finished, one growing number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -134,6 +135,12 @@ class CellsJob:
     def plan(self) -> list[CellRun]:
         return list(self.cells.runs(self.rounds))
 
+    def asked(self, cell: Cell) -> str:
+        """A digest of what is run of a cell: its steps, flags and command line, as its file has them."""
+        plain = structs.replace(cell, published={})
+        words = repr((structs.astuple(plain), self.cells.steps_of(cell), self.cells.layout))
+        return hashlib.blake2b(words.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
     def record(self) -> CellsRecord:
         """Of an experiment nothing of which is done."""
         return CellsRecord(
@@ -145,7 +152,10 @@ class CellsJob:
                 **self.build.hardware,
             },
             [
-                CellOutcome(run.cell.name, run.turn, run.round, status="left out" if why else "todo", why=why)
+                CellOutcome(
+                    run.cell.name, run.turn, run.round, "left out" if why else "todo", why=why,
+                    asked=self.asked(run.cell),
+                )
                 for run in self.plan()
                 for why in [self.without(run.cell)]
             ],

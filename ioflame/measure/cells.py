@@ -148,6 +148,13 @@ def refuse_others(going: CellsRun, now: CellsRecord) -> None:
             mend=f"the same experiment, {Setting.SCALE}, {Setting.REPEATS} and {Setting.NUM_KEYS} as then, or "
             "leave --resume out",
         )
+    changed = [r.cell for r, other in zip(then.runs, now.runs, strict=True) if r.asked and r.asked != other.asked]
+    if changed:
+        raise UsageError(
+            f"{going.directory} was begun with other commands, flags or steps of {', '.join(dict.fromkeys(changed))}",
+            means="the experiment's file was changed: its cells and these cannot be put into one table",
+            mend="the file as it was then, or leave --resume out",
+        )
     told, asked = (
         {**one.options, **one.tools, **{n: str(facts) for n, facts in one.builds.items()}} for one in (then, now)
     )

@@ -29,6 +29,7 @@ from ground.system.atomic_files import file_sha256, read_json, read_whole
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.instruments import INSTRUMENTS
 from ioflame.stages.run import of_queries
+from workloads.cells import COMMAND
 from workloads.registry import rules_named
 
 __all__ = ("comparison_tables", "experiment_tables", "run_name", "run_tables", "sample_rows", "utc")
@@ -69,7 +70,8 @@ def run_tables(run: Run) -> RunTables:
 def experiment_tables(directory: Path, record: CellsRecord | None) -> list[RunTables]:
     """A run for each measured step of an experiment. record: None of one that had no cells yet
 
-    Builds of one version are called as the experiment calls them, or they would be one version of it.
+    Builds of one version are called as the experiment calls them, or they would be one version of it, and so are cells
+    that are command lines, whose runs lie one directory deeper.
     """
     builds = record.builds if record is not None else {}
     versions = [facts.get("version", "") for facts in builds.values()]
@@ -81,10 +83,13 @@ def experiment_tables(directory: Path, record: CellsRecord | None) -> list[RunTa
         for name in shared
         if run.cell.endswith(f", {name}")
     }
+    named |= {run.runs[COMMAND]: run.cell for run in (record.runs if record else ()) if COMMAND in run.runs}
     made = []
-    for path in sorted(found.parent for found in directory.glob(f"*/{Files.RECORD}")):
+    runs = (*directory.glob(f"*/{Files.RECORD}"), *directory.glob(f"*/*/{Files.RECORD}"))
+    for path in sorted(found.parent for found in runs):
         run = open_run(path)
-        place = {"label": named[path.name]} if path.name in named else {}
+        relative = str(path.relative_to(directory))
+        place = {"label": named[relative]} if relative in named else {}
         made.append(_of_run(run, RunTables(_name(run.record), utc(run.record.created)[:10]), place))
     return made
 

@@ -179,3 +179,9 @@ high = 1e6
         printed = rates((directory / f"{run.cell}-1-command.log").read_text(encoding="utf-8"), r"eps: ([\d.]+)")
         assert min(printed) <= run.figures["command.qps"] <= max(printed)
         assert (directory / run.runs["command"] / "report.html").is_file()
+    # The store holds each as itself, and the file is the one that it was begun with.
+    code, out, err = ioflame.run("store", "add", directory, "--store", tmp_path / "store")
+    assert code == 0 and out.count("added:") == 2, out + err
+    path.write_text(path.read_text(encoding="utf-8").replace("--threads=2", "--threads=3"), encoding="utf-8")
+    code, _, err = ioflame.run("experiment", *words, "--resume", directory)
+    assert code == 2 and "begun with other commands, flags or steps of 2" in err, err

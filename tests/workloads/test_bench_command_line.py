@@ -22,6 +22,7 @@ def bench(*words: str) -> BenchCommand:
     [
         (["--num=5", "-threads", "8"], {"num": "5", "threads": "8"}),
         (["--use_direct_reads", "--db", "/d"], {"use_direct_reads": "true", "db": "/d"}),
+        (["--use_direct_reads", "0", "--num=3"], {"use_direct_reads": "true", "num": "3"}),
         (["--nohistogram", "--histogram=1"], {"histogram": "1"}),
         (["-benchmarks=a,b", "stray", "--", "-x"], {"benchmarks": "a,b", "x": "true"}),
         (["--num=1", "--num=2"], {"num": "2"}),

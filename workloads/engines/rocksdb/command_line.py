@@ -60,6 +60,8 @@ _MOST_FLAGFILES = 4
 _DEFAULT_CACHE, _DEFAULT_KEY, _DEFAULT_VALUE, _DEFAULT_BLOCK = 32 << 20, 16, 100, 4096
 # A writer's operations are told from the queries by its own lines, one a second.
 _WRITERS_LINES = {"stats_interval_seconds": "1", "stats_per_interval": "0"}
+# Of the flags that are read here, those that take no second word: in `--use_direct_reads 0` the 0 is nobody's.
+_BOOLEAN = ("use_existing_db", "use_direct_reads", "disable_wal", "manual_wal_flush", "histogram")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
@@ -267,7 +269,7 @@ def _flags(words: Sequence[str], place: Path, files: int) -> Iterator[tuple[str,
         if matched is None:
             continue
         name, value = matched[1], matched[2]
-        if value is None and rest and not rest[0].startswith("-"):
+        if value is None and name not in _BOOLEAN and rest and not rest[0].startswith("-"):
             value = rest.pop(0)
         if name == "flagfile" and value:
             if files:
