@@ -181,6 +181,10 @@ mod tests {
     const WEAK: Binding = Binding { weak: true, global: true };
     const LOCAL: Binding = Binding { weak: false, global: false };
 
+    fn text_at(table: &SymbolTable, address: u64) -> Option<String> {
+        table.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned())
+    }
+
     #[test]
     fn sizes_end_symbols_and_gaps_belong_to_nobody() {
         let mut builder = TableBuilder::default();
@@ -189,9 +193,7 @@ mod tests {
         builder.push(0x40, 0x20, b"outer", GLOBAL);
         builder.push(0x48, 4, b"inner", GLOBAL);
         let table = builder.build();
-        let find = |address| {
-            table.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned())
-        };
+        let find = |address| text_at(&table, address);
         assert_eq!(find(0xf), None);
         assert_eq!(find(0x17).as_deref(), Some("f"));
         assert_eq!(find(0x18), None);
@@ -209,9 +211,7 @@ mod tests {
         builder.push(0x20, 0, b"after_hwframe", GLOBAL);
         builder.push(0x30, 0, b"behind", LOCAL);
         let table = builder.build();
-        let find = |address| {
-            table.find(ObjectAddress(address)).map(|name| String::from_utf8_lossy(name).into_owned())
-        };
+        let find = |address| text_at(&table, address);
         assert_eq!(find(0x18).as_deref(), Some("__syscall_cancel_arch"));
         assert_eq!(find(0x24).as_deref(), Some("after_hwframe"));
         assert_eq!(find(0x34).as_deref(), Some("behind"));
