@@ -18,6 +18,7 @@ from ground.system.process import Children
 from ground.system.target import Target
 from ground.text.progress import Reporter
 from tests.programs import compiled
+from tests.until import until
 
 _GET = "space::Class::get"
 # By the C++ ABI of Itanium: get(long), and get(int) const.
@@ -36,6 +37,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def running(*argv: str | Path) -> Iterator[HeldProcess]:
     with subprocess.Popen(argv) as process:
         try:
+            # Popen returns in the middle of the exec: for a moment after it the process has no files mapped.
+            until(lambda: "r-xp" in Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8"))
             yield HeldProcess(process.pid)
         finally:
             process.kill()

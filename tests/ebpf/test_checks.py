@@ -109,7 +109,8 @@ def durations(name: str, rows: dict[int, tuple[int, int]]) -> dict[str, dict[str
 def test_a_ladder_by_bpftrace_begins_at_the_call_and_counts_what_it_lost() -> None:
     device = (8 << 20) | 1
     text = script_output(
-        **durations("rung", {2: (10, 60_000), 10: (10, 78_000)}), begun=12, ended=1,
+        **durations("rung", {2: (10, 60_000), 10: (10, 78_000)}), rung_count={"2": 10, "3": 1, "10": 10},
+        begun=12, ended=1,
         threads={"1": 1, "2": 1}, device={str(device): 9, str(9 << 20): 1},
     )  # fmt: skip
     before, after = (DiskStats("sda1", DiskCounts(DiskCount(n, 0, 0, 2 * n), *[DiskCount()] * 3)) for n in (100, 130))

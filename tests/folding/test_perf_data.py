@@ -106,7 +106,11 @@ def test_a_system_wide_recording_by_process(build: Any, tmp_path: Path) -> None:
     ours = direct(data, "--tid", of=of_it)
     theirs = by_text(data, "--tid", script=("-F", "comm,pid,tid,time,period,event,ip,sym,dso"))
     assert sum(ours.values()) == sum(theirs.values())
-    own = [Counter({s: w for s, w in side.items() if s.startswith(of_it)}) for side in (ours, theirs)]
+    # perf 6.12 no longer knows the name of a thread that has told its end, and is still in its exit.
+    named: Counter[bytes] = Counter()
+    for stack, weight in theirs.items():
+        named[stack.replace(f":{pid}-{pid}/".encode(), of_it, 1)] += weight
+    own = [Counter({s: w for s, w in side.items() if s.startswith(of_it)}) for side in (ours, named)]
     assert own[0] and share_of_differences(*own) < 0.01
     assert "total equal" in checked(data, "--only-pid", str(pid))
     assert all(

@@ -93,7 +93,7 @@ def test_a_recording_that_perf_report_gives_up_on_is_folded_and_says_why_it_is_u
         assert folded.unchecked is not None and "perf report failed: " in folded.unchecked
     else:  # perf 6.12 passes over it
         assert folded.check.events[0].equal
-    assert folded.statistics.weight == sum(stack.weight for stack in folded.each_stack()) > 10**8
+    assert folded.statistics.weight == sum(stack.weight for stack in folded.each_stack()) > 0
 
 
 def test_a_process_without_samples_is_refused(burner: subprocess.Popen[str], tmp_path: Path) -> None:
