@@ -52,7 +52,7 @@ def test_each_process_of_a_system_wide_recording_folds_to_its_own_weight(tmp_pat
         assert stats.weight == comparison.folded == comparison.reported > 10**8
         assert sum(folded.weight_by_comm().values()) == stats.weight
         assert comparison.differences == []
-        assert comparison.symbols >= 3  # a stripped interpreter shows exported names alone
+        assert comparison.symbols > 1  # a stripped interpreter shows exported names alone, that of Python 3.13 two
         totals = fold(tmp_path / "perf.data", tmp_path, [process.pid], check="totals").check
         assert totals is not None and [one.reported for one in totals.events] == [comparison.reported]
         assert totals.events[0].symbols == 1 and totals.events[0].differences == []
