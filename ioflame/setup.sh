@@ -91,6 +91,8 @@ if ((dev)); then
   need sysbench sysbench
   # A server of names, which a test starts on a port of its own, and its client.
   need debuginfod debuginfod
+  # Its counts are an input of stackfold.
+  need valgrind valgrind
   # What fetches a release of RocksDB.
   need mvn maven
   # Allocators that services bring along.

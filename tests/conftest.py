@@ -74,6 +74,7 @@ CAPABILITIES: dict[str, Callable[[], bool]] = {
     "ldb": lambda: shutil.which("ldb") is not None,
     "sysbench": lambda: shutil.which("sysbench") is not None,
     "perf": lambda: _runs("perf", "record", "-q", "-N", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"),
+    "valgrind": lambda: _runs("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "true"),
     "loop": lambda: _runs("losetup", "--find"),
     "co-re": lambda: try_backend("co-re").works,
     "bpftrace": lambda: try_backend("bpftrace").works,

@@ -3,7 +3,7 @@
 //! ```text
 //! perf script text ─┐                                   ┌──> folded text
 //! folded text ──────┼─ input::Source ──> Collector ─────┼──> pprof
-//! pprof ────────────┘                    └──> Stats     ├──> categories
+//! pprof, callgrind ─┘                    └──> Stats     ├──> categories
 //!                                                       └──> diff
 //! ```
 //!

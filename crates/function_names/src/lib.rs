@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod callers;
 mod canonical;
 mod spelling;
 
+pub use callers::split_callers;
 pub use canonical::canonical;
 pub use spelling::{
     ComparableName, Tidy, bare, cut_arguments, cut_offset, cut_templates, cut_version, escape, split_mark,

@@ -32,10 +32,11 @@ fn without_arguments(symbol: &[u8]) -> Vec<u8> {
         return [&without_arguments(function), &b"@plt"[..]].concat();
     }
     let mut name = cut_arguments(cut_version(symbol));
-    if name.ends_with(b">") {
-        let start = name.len() - cut_return_type(&name).len();
+    let (head, _) = split_clone(&name);
+    if head.ends_with(b">") {
+        let start = head.len() - cut_return_type(head).len();
         // `foo <anonymous>` of a run-time compiler is no type and a template.
-        if name.get(start).is_some_and(|&first| is_word(first) || first == b'(') {
+        if head.get(start).is_some_and(|&first| is_word(first) || first == b'(') {
             name.drain(..start);
         }
     }
@@ -146,7 +147,7 @@ fn argument_list(name: &[u8]) -> Option<usize> {
     is_list.then_some(open)
 }
 
-fn is_word(byte: u8) -> bool {
+pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
@@ -155,7 +156,7 @@ fn ends_with_operator(name: &[u8]) -> bool {
 }
 
 /// How many bytes of `rest`, which follows the word `operator`, are the operator's own sign.
-fn operator_sign(rest: &[u8]) -> usize {
+pub(crate) fn operator_sign(rest: &[u8]) -> usize {
     const SIGNS: [&[u8]; 12] =
         [b"<=>", b"<<=", b">>=", b"->*", b"()", b"->", b"<<", b">>", b"<=", b">=", b"<", b">"];
     // Demanglers print `operator< <int>` for the template, so `operator<<` is always the shift.

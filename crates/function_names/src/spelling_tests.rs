@@ -42,6 +42,7 @@ fn what_a_template_returns_is_cut_with_its_arguments() {
         "(anonymous namespace)::max<int>"
     );
     assert_eq!(args("std::ostream& operator<< <char>"), "operator<< <char>");
+    assert_eq!(args("long ns::f<A>(A) [clone .isra.0]"), "ns::f<A> [clone .isra.0]");
     assert_eq!(args("X::operator bool"), "X::operator bool");
     // No names of templates: what stands in front is no type.
     assert_eq!(args("non-virtual thunk to C::f"), "non-virtual thunk to C::f");

@@ -3,7 +3,7 @@
 use super::open_input;
 use crate::collector::{Collector, Options, Weight};
 use crate::error::Error;
-use crate::input::{Folded, PerfData, PerfScript, Source, looks, parallel, perf_data};
+use crate::input::{Callgrind, Folded, PerfData, PerfScript, Source, looks, parallel, perf_data};
 use crate::pprof::Pprof;
 use crate::symbols;
 use std::fs::File;
@@ -24,6 +24,8 @@ pub enum InputFormat {
     Folded,
     /// pprof, packed with gzip or not
     Pprof,
+    /// The output of callgrind
+    Callgrind,
 }
 
 /// What to take from an input, and how.
@@ -71,11 +73,15 @@ impl Selection {
     }
 }
 
-/// Reads stacks that are folded already: pprof, else folded text.
+/// Reads stacks that are folded already: pprof, callgrind's, else folded text.
 pub fn read_stacks(path: &Path, options: &Options) -> Result<Collector, Error> {
     let (head, input) = begin(path)?;
     let mut collector = Collector::new(options.clone());
-    let source: &mut dyn Source = if looks::like_pprof(&head) { &mut Pprof } else { &mut Folded };
+    let source: &mut dyn Source = match head {
+        _ if looks::like_pprof(&head) => &mut Pprof,
+        _ if looks::like_callgrind(&head) => &mut Callgrind::default(),
+        _ => &mut Folded,
+    };
     source.read(&mut head.chain(input), &mut collector)?;
     Ok(collector)
 }
@@ -98,6 +104,7 @@ fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> 
     let format = match format {
         InputFormat::Auto if perf_data::is_recording(&head) => InputFormat::PerfData,
         InputFormat::Auto if looks::like_pprof(&head) => InputFormat::Pprof,
+        InputFormat::Auto if looks::like_callgrind(&head) => InputFormat::Callgrind,
         InputFormat::Auto if looks::like_folded(&head) => InputFormat::Folded,
         InputFormat::Auto => InputFormat::PerfScript,
         told => told,
@@ -118,6 +125,7 @@ fn read(path: &Path, format: InputFormat, options: &Options, threads: usize) -> 
         InputFormat::PerfData => &mut recording,
         InputFormat::Folded => &mut Folded,
         InputFormat::Pprof => &mut Pprof,
+        InputFormat::Callgrind => &mut Callgrind::default(),
         InputFormat::PerfScript | InputFormat::Auto => &mut PerfScript::default(),
     };
     source.read(&mut head.chain(input), &mut collector)?;

@@ -11,6 +11,12 @@ pub fn like_pprof(head: &[u8]) -> bool {
     matches!(head, [0x1f, 0x8b, ..] | [0x0a, 0..=32, 0x08 | 0x10, ..])
 }
 
+/// Its first line since valgrind 3.13, and its first two before.
+pub fn like_callgrind(head: &[u8]) -> bool {
+    head.starts_with(b"# callgrind format")
+        || head.starts_with(b"version:") && memchr::memmem::find(head, b"\ncreator: callgrind").is_some()
+}
+
 /// Stacks and numbers: the first line is one, holds no time and no event, and no call chain follows.
 pub fn like_folded(head: &[u8]) -> bool {
     let mut lines = head.split(|&b| b == b'\n').filter(|line| !line.trim_ascii().is_empty());

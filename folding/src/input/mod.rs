@@ -4,6 +4,7 @@ use crate::collector::Collector;
 use crate::error::Error;
 use std::io::Read;
 
+pub mod callgrind;
 pub mod folded;
 pub mod lines;
 pub mod looks;
@@ -11,6 +12,7 @@ pub mod parallel;
 pub mod perf_data;
 pub mod perf_script;
 
+pub use callgrind::Callgrind;
 pub use folded::Folded;
 pub use perf_data::PerfData;
 pub use perf_script::PerfScript;

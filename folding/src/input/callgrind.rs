@@ -1,0 +1,281 @@
+//! The output of callgrind: what each function itself cost, below its callers where `--separate-callers` kept them.
+//!
+//! The format is that of "Callgrind Format Specification" in valgrind's manual.
+
+use super::{Source, lines::LineReader};
+use crate::collector::{Collector, Options, SampleHead, Weight};
+use crate::dso;
+use crate::error::Error;
+use crate::frame::Frame;
+use crate::names;
+use crate::terminal;
+use crate::weights::Tally;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::Read;
+
+/// Bytes of a line that are shown.
+const SHOWN: usize = 160;
+/// What is printed for an address without a symbol whose object is not told.
+const UNKNOWN: &[u8] = b"[unknown]";
+
+/// Reads costs into a collector.
+#[derive(Default)]
+pub struct Callgrind {
+    /// Which of the events is folded, by its place on a line; `None` before they are named.
+    column: Option<usize>,
+    events: Vec<u8>,
+    /// How many positions stand before the costs.
+    positions: usize,
+    command: Vec<u8>,
+    pid: Option<i64>,
+    thread: Option<i64>,
+    functions: Names,
+    objects: Names,
+    /// Frames of each function, its callers before it, as far as they were needed.
+    stacks: HashMap<usize, Vec<Vec<u8>>>,
+    function: Option<usize>,
+    object: Option<usize>,
+    /// Of the function at hand, and of all since the last totals.
+    cost: u128,
+    sum: u128,
+    /// The next line is of a call or a jump, whose cost is another function's.
+    skips_line: bool,
+}
+
+/// Names that are written once, with a number.
+#[derive(Default)]
+struct Names {
+    texts: Vec<Vec<u8>>,
+    by_number: HashMap<u64, usize>,
+    by_text: HashMap<Vec<u8>, usize>,
+}
+
+impl Names {
+    /// The place of what `(12) name`, `(12)` or `name` stands for.
+    fn find(&mut self, written: &[u8]) -> Result<usize, String> {
+        let (number, text) = numbered(written);
+        let Some(number) = number else { return Ok(self.intern(text)) };
+        if text.is_empty() {
+            let place = self.by_number.get(&number).copied();
+            return place.ok_or_else(|| format!("the name ({number}) is used before it is written"));
+        }
+        let place = self.intern(text);
+        self.by_number.insert(number, place);
+        Ok(place)
+    }
+
+    fn intern(&mut self, text: &[u8]) -> usize {
+        if let Some(&place) = self.by_text.get(text) {
+            return place;
+        }
+        self.texts.push(text.to_vec());
+        self.by_text.insert(text.to_vec(), self.texts.len() - 1);
+        self.texts.len() - 1
+    }
+}
+
+/// `(12) name` as 12 and the name; `(below main)` is a name.
+fn numbered(written: &[u8]) -> (Option<u64>, &[u8]) {
+    let written = written.trim_ascii();
+    let close = memchr::memchr(b')', written).filter(|_| written.starts_with(b"("));
+    let number = close.and_then(|close| std::str::from_utf8(&written[1..close]).ok()?.parse().ok());
+    match (number, close) {
+        (Some(number), Some(close)) => (Some(number), written[close + 1..].trim_ascii()),
+        _ => (None, written),
+    }
+}
+
+impl Source for Callgrind {
+    fn read(&mut self, input: &mut dyn Read, collector: &mut Collector) -> Result<(), Error> {
+        refuse_what_it_lacks(collector.options())?;
+        self.positions = 1;
+        let mut lines = LineReader::new(input);
+        let mut number = 0_u64;
+        while let Some(line) = lines.next_line() {
+            number += 1;
+            if !line.ended {
+                break;
+            }
+            self.line(line.bytes, collector).map_err(|why| {
+                let start = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(SHOWN)]);
+                Error::usage(format!(
+                    "callgrind's output, line {number}: {why}\n  {}",
+                    terminal::name(&start)
+                ))
+            })?;
+        }
+        let whole = self.function.is_none();
+        self.flush(collector).map_err(Error::usage)?;
+        if let Some(why) = lines.failure() {
+            return Err(Error::partial(format!("reading callgrind's output failed at line {number}: {why}")));
+        }
+        if !whole || self.sum > 0 {
+            collector.cut_short(format!("callgrind's output ends at line {number}, before its totals"));
+        }
+        Ok(())
+    }
+}
+
+impl Callgrind {
+    fn line(&mut self, line: &[u8], collector: &mut Collector) -> Result<(), String> {
+        match line.first() {
+            None | Some(b'#') => Ok(()),
+            Some(b'0'..=b'9' | b'+' | b'-' | b'*') => self.cost(line),
+            _ => match memchr::memchr2(b'=', b':', line) {
+                Some(at) if line[at] == b'=' => self.position(&line[..at], &line[at + 1..], collector),
+                Some(at) => self.header(&line[..at], line[at + 1..].trim_ascii(), collector),
+                None => Err("neither a cost nor a name".to_owned()),
+            },
+        }
+    }
+
+    fn cost(&mut self, line: &[u8]) -> Result<(), String> {
+        if std::mem::take(&mut self.skips_line) {
+            return Ok(());
+        }
+        let column = self.column.ok_or("a cost before its events are named")?;
+        // Zeros at the end are not written.
+        let mut fields = line.split(|&b| b == b' ').filter(|field| !field.is_empty()).skip(self.positions);
+        let cost = fields.nth(column).map_or(Ok(0), count)?;
+        if self.function.is_none() && cost > 0 {
+            return Err("a cost before its function is named".to_owned());
+        }
+        self.cost += u128::from(cost);
+        Ok(())
+    }
+
+    fn position(&mut self, key: &[u8], value: &[u8], collector: &mut Collector) -> Result<(), String> {
+        match key {
+            b"fn" => {
+                self.flush(collector)?;
+                self.function = Some(self.functions.find(value)?);
+            }
+            b"ob" => {
+                self.flush(collector)?;
+                self.object = Some(self.objects.find(value)?);
+            }
+            b"cfn" => drop(self.functions.find(value)?),
+            b"cob" => drop(self.objects.find(value)?),
+            b"calls" | b"jump" | b"jcnd" => self.skips_line = true,
+            // Files, which no frame has a place for.
+            b"fl" | b"fi" | b"fe" | b"cfi" | b"cfl" => {}
+            _ => return Err("no name that callgrind writes".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, key: &[u8], value: &[u8], collector: &mut Collector) -> Result<(), String> {
+        match key {
+            b"positions" => self.positions = value.split(u8::is_ascii_whitespace).count(),
+            b"events" => self.name_events(value, collector)?,
+            b"cmd" => self.command = command(value).to_vec(),
+            b"pid" => self.pid = number(value),
+            b"thread" => self.thread = number(value),
+            b"part" => self.flush(collector)?,
+            b"totals" => {
+                self.flush(collector)?;
+                self.function = None;
+                let column = self.column.ok_or("totals before their events are named")?;
+                let mut fields = value.split(|&b| b == b' ').filter(|field| !field.is_empty());
+                let stated = u128::from(fields.nth(column).map_or(Ok(0), count)?);
+                let sum = std::mem::take(&mut self.sum);
+                if sum != stated {
+                    return Err(format!(
+                        "the costs above add up to {sum}, not to these totals: the file is damaged"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Chooses the one that is folded: what was asked for, else the first, which are the instructions.
+    fn name_events(&mut self, names: &[u8], collector: &mut Collector) -> Result<(), String> {
+        if self.column.is_some() {
+            return if self.events == names {
+                Ok(())
+            } else {
+                Err("other events than in the parts before".to_owned())
+            };
+        }
+        let every: Vec<_> = names.split(u8::is_ascii_whitespace).map(String::from_utf8_lossy).collect();
+        let wanted = collector.options().event.as_deref();
+        let found = wanted.map_or(Some(0), |wanted| every.iter().position(|name| name == wanted));
+        let column = found.ok_or_else(|| {
+            format!("no event {}; counted were {}", wanted.unwrap_or_default(), every.join(", "))
+        })?;
+        let unit = if every[column] == "Ir" { "instructions".to_owned() } else { every[column].to_string() };
+        collector.set_event_and_unit(Some(every[column].to_string()), unit);
+        (self.column, self.events) = (Some(column), names.to_vec());
+        Ok(())
+    }
+
+    /// Hands on what the function at hand has cost so far.
+    fn flush(&mut self, collector: &mut Collector) -> Result<(), String> {
+        let weight = std::mem::take(&mut self.cost);
+        let Some(function) = self.function.filter(|_| weight > 0) else { return Ok(()) };
+        self.sum += weight;
+        let tidy = collector.options().tidy;
+        let stack = self.stacks.entry(function).or_insert_with(|| {
+            let mut frames: Vec<_> = callers(&self.functions.texts[function])
+                .map(|name| if is_address(name) { UNKNOWN.to_vec() } else { names::tidy(name, tidy) })
+                .collect();
+            frames.reverse();
+            frames
+        });
+        let object = self.object.map(|object| &self.objects.texts[object][..]);
+        let mut frames: Vec<_> = stack.iter().map(|name| Frame::named(Cow::Borrowed(&name[..]))).collect();
+        if let (Some(leaf), Some(object)) = (frames.last_mut(), object) {
+            if *leaf.name == *UNKNOWN {
+                leaf.name = Cow::Owned(dso::bracketed(object).unwrap_or_else(|| UNKNOWN.to_vec()));
+            }
+        }
+        let head =
+            SampleHead { comm: &self.command, pid: self.pid, tid: self.thread, ..SampleHead::default() };
+        collector
+            .folded_of(Some(&head), &frames, Tally { samples: 0, weight })
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// What the kernel would call the process: its program's name without its directory.
+fn command(line: &[u8]) -> &[u8] {
+    let program = line.split(|&b| b == b' ').next().unwrap_or(b"");
+    memchr::memrchr(b'/', program).map_or(program, |slash| &program[slash + 1..])
+}
+
+fn number(value: &[u8]) -> Option<i64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn count(field: &[u8]) -> Result<u64, String> {
+    let text = std::str::from_utf8(field).ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| "a cost is not a number below 2^64".to_owned())
+}
+
+/// The names in `leaf'caller'caller`, without the depths of recursion (`f'2`).
+fn callers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    names::split_callers(name).into_iter().filter(|part| !part.iter().all(u8::is_ascii_digit))
+}
+
+fn is_address(name: &[u8]) -> bool {
+    name.strip_prefix(b"0x")
+        .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+fn refuse_what_it_lacks(options: &Options) -> Result<(), Error> {
+    let lacking = [
+        (options.weight == Weight::Count, "--weight count", "samples: each cost is a count"),
+        (options.time.is_some(), "--time", "times"),
+        (!options.skip_time.is_empty(), "--skip-time", "times"),
+        (options.slice.is_some(), "--slices", "times"),
+    ];
+    match lacking.iter().find(|(asked, ..)| *asked) {
+        Some((_, option, what)) => {
+            Err(Error::usage(format!("callgrind's output has no {what}, so {option} cannot be had of it")))
+        }
+        None => Ok(()),
+    }
+}
