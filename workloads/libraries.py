@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ground.errors import UsageError
 from ground.settings import Setting
+from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from workloads.elf import why_not_loadable
 from workloads.release_cache import ReleaseCache
@@ -88,7 +89,7 @@ def _label(what: str) -> str:
     """A release is called by its version, a file by its name."""
     if not _FILE.search(what):
         return what
-    return re.sub(r"[^\w.+-]", "_", Path(what).name.removesuffix(_JAR))[:40]
+    return file_name(Path(what).name.removesuffix(_JAR))[:40]
 
 
 def found_library(releases: Releases, what: str, reporter: Reporter) -> Library:

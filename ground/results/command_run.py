@@ -11,6 +11,7 @@ import msgspec
 from ground.results.files import Files
 from ground.results.run import new_directory
 from ground.system.atomic_files import read_json, write_json
+from ground.text.file_name import file_name
 
 __all__ = ("CommandRecord", "CommandRun")
 
@@ -46,7 +47,7 @@ class CommandRun:
     def create(cls, out: Path, program: str, ioflame: str, argv: list[str]) -> CommandRun:
         """A new directory `OUT/<time>-run-<program>`; UsageError when OUT cannot be written to."""
         created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        named = "".join(c if c.isalnum() or c in "-_." else "_" for c in program)
+        named = file_name(program)
         run = cls(new_directory(out, f"run-{named}"), CommandRecord(ioflame, created, argv))
         run.save()
         return run

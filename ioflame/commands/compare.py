@@ -27,6 +27,7 @@ from ground.results.run import open_run
 from ground.results.verdicts import VERDICT
 from ground.settings import Setting
 from ground.system.process import interruptible
+from ground.text.file_name import file_name
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import Commands, add_profile_arguments, choice, profile_options
@@ -335,7 +336,7 @@ def _factor(arguments: argparse.Namespace) -> tuple[str, list[AskedArm]]:
     for value in values:
         own = {setting: value} if setting in _OPTIONS else {}
         flags = {} if setting in _OPTIONS else {setting: value}
-        name = re.sub(r"[^\w.+-]", "_", value)[:40]
+        name = file_name(value)[:40]
         asked.append(AskedArm(name, value, profile_options(_with(arguments, **own)), flags=flags))
     return setting, asked
 

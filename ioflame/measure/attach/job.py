@@ -26,6 +26,7 @@ from ground.results.run import check_writable
 from ground.system.held_process import HeldProcess
 from ground.system.host import disk_facts, host_facts
 from ground.system.target import Target
+from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.analysis.operations import OPERATIONS_VIEW
@@ -249,7 +250,7 @@ def new_record(job: AttachJob) -> RunRecord:
         schema=SCHEMA,
         ioflame=__version__,
         created=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        workload=f"{''.join(c if c.isalnum() or c in '-_.' else '_' for c in comm)}-{first.pid}",
+        workload=f"{file_name(comm)}-{first.pid}",
         engine=job.engine,
         threads=threads,
         options={"attach": options.asked, "seconds": f"{options.seconds:g}", "frequency": str(options.frequency)},

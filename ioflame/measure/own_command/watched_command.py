@@ -22,6 +22,7 @@ from ground.results.run import Run
 from ground.system.held_process import HeldProcess
 from ground.system.process import Child, Children
 from ground.system.target import Target
+from ground.text.file_name import file_name
 from ground.text.progress import Reporter
 from ioflame.measure.attach.benchmarks import Benchmark, bench_of, phases_of
 from ioflame.measure.attach.job import AttachJob, AttachOptions, new_record, resolve
@@ -267,7 +268,7 @@ class WatchedCommand:
         )
         job = self._resolved(attach, stretch)
         record = new_record(job)
-        record.workload = "".join(c if c.isalnum() or c in "-_.+" else "_" for c in stretch.name)
+        record.workload = file_name(stretch.name)
         record.options = {"command": attach.asked, **{k: v for k, v in record.options.items() if k != "attach"}}
         if bench is not None:
             bench.describe(record, counts)
