@@ -57,9 +57,11 @@ recording dwarf -e cpu-clock -F 99 --call-graph dwarf,2048
 recording packed -z -e cpu-clock -F 99 -g
 recording events -e '{cpu-clock,page-faults}:S' -c 100000 -g
 
-# As the last target reads them: folded text, then pprof.
+# As the last target reads them: folded text, pprof, callgrind's output.
 "$stackfold" -q "$scratch/fp" -o "$scratch/out.folded"
 "$stackfold" -q "$scratch/fp" -o "$scratch/out.pb"
 { printf '\x01' && cat "$scratch/out.folded"; } >corpus/stacks/folded
 { printf '\x00' && cat "$scratch/out.pb"; } >corpus/stacks/pprof
+valgrind -q --tool=callgrind --separate-callers=80 --callgrind-out-file="$scratch/out.counts" true
+{ printf '\x80' && cat "$scratch/out.counts"; } >corpus/stacks/callgrind
 find corpus -type f | wc -l

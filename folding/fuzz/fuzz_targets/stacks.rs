@@ -1,10 +1,11 @@
-//! Any bytes as folded text and as pprof: read or refused, and what was read comes back from either format.
+//! Any bytes as folded text, as pprof and as callgrind's output: read or refused, and what was read comes back from
+//! either format.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use stackfold::collector::{Collector, Options};
-use stackfold::input::{Folded, Source};
+use stackfold::input::{Callgrind, Folded, Source};
 use stackfold::output::write_folded;
 use stackfold::pprof::{Pprof, write_pprof};
 use stackfold::profile::Profile;
@@ -36,7 +37,11 @@ fuzz_target!(|data: &[u8]| {
         origins: !flag(6),
         ..Options::default()
     };
-    let source: &mut dyn Source = if flag(0) { &mut Folded } else { &mut Pprof };
+    let source: &mut dyn Source = match (flag(0), flag(7)) {
+        (true, _) => &mut Folded,
+        (false, false) => &mut Pprof,
+        (false, true) => &mut Callgrind::default(),
+    };
     let Some((profile, stats)) = read(source, bytes, &options) else { return };
     assert_eq!(folded(&profile).is_empty(), profile.stacks() == 0);
     // What is written as pprof is read with its origins. Weights may be more than pprof has numbers for.

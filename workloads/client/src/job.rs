@@ -75,6 +75,8 @@ pub struct Job {
     pub back: bool,
     pub batch: usize,
     pub seed: u64,
+    /// Phases that callgrind counts; 0 where the benchmark is timed.
+    pub counted: u64,
     /// Seconds; 0 where the operations are counted.
     pub duration: f64,
     pub report: Option<PathBuf>,
@@ -116,6 +118,7 @@ impl Job {
             back: flags.truth("reverse_iterator", false)?,
             batch: batch.max(1),
             seed: flags.number("seed", 1)?,
+            counted: flags.number("counted", 0)?,
             duration,
             report: flags.text("report_file").filter(|path| !path.is_empty()).map(PathBuf::from),
             control: flags

@@ -8,7 +8,9 @@
 
 #[cfg(test)]
 mod allocations;
+mod callgrind;
 mod clock;
+mod counted;
 mod distributions;
 mod engines;
 mod flags;
@@ -20,7 +22,9 @@ mod report;
 mod run;
 mod tally;
 mod values;
+mod worker;
 
+use counted::counted;
 use engines::{NAMES, Store};
 use flags::Flags;
 use job::{Job, Step};
@@ -77,6 +81,10 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control) -> Result<(), Fail
             Step::Command(name) => say(&store.command(name).unwrap_or_else(|| {
                 Err(Failure::usage(format!("{} has no benchmark or command {name}", store.about().engine)))
             })?),
+            Step::Benchmark { name, roles } if job.counted > 0 => {
+                let outcome = counted(job, name, roles, store, &values, job.counted)?;
+                say(&serde_json::to_string(&outcome).map_err(std::io::Error::from)?);
+            }
             Step::Benchmark { name, roles } => {
                 let outcome = benchmark(job, name, roles, store, &values, seed, control)?;
                 seed += roles.iter().map(|role| role.threads).sum::<u64>();

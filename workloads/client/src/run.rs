@@ -1,22 +1,19 @@
 //! One benchmark: its threads stand at the gate, begin together, and are counted until all have ended.
 
 use crate::clock::{now_ns, thread_cpu_ns};
-use crate::distributions::Keys;
-use crate::engines::{Nothing, Session, Store};
+use crate::engines::{Nothing, Store};
 use crate::job::{Job, Limit, Role};
-use crate::keys::Key;
 use crate::leave::leave;
-use crate::pace::Pace;
 use crate::report::Report;
-use crate::tally::{Finished, Kind, Latency, Tally};
+use crate::tally::{Finished, Latency, Tally};
 use crate::values::Values;
-use fastrand::Rng;
+use crate::worker::{Done, Shared, Worker};
 use observer::Failure;
 use observer::control::{Control, End};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
@@ -58,14 +55,6 @@ pub struct Outcome {
     pub roles: BTreeMap<&'static str, RoleResult>,
 }
 
-/// What all threads of a benchmark share.
-struct Shared<'a> {
-    job: &'a Job,
-    values: &'a Values,
-    over: AtomicBool,
-    begun_ns: AtomicU64,
-}
-
 /// Runs the roles' threads. Measurement error with the engine's words where an operation fails; all threads end then.
 pub fn benchmark(
     job: &Job,
@@ -76,7 +65,7 @@ pub fn benchmark(
     first_seed: u64,
     control: &mut Control,
 ) -> Result<Outcome, Failure> {
-    let shared = Shared { job, values, over: AtomicBool::new(false), begun_ns: AtomicU64::new(0) };
+    let shared = Shared::new(job, values);
     let threads: u64 = roles.iter().map(|role| role.threads).sum();
     let (ready, gate) = (Barrier::new(threads as usize + 1), Barrier::new(threads as usize + 1));
     let finished: Vec<Vec<Finished>> =
@@ -90,7 +79,7 @@ pub fn benchmark(
         for (role, finished) in roles.iter().zip(&finished) {
             for (thread, finished) in finished.iter().enumerate() {
                 let number = thread as u64;
-                let worker = Worker { shared: &shared, role, number, seed, finished };
+                let worker = Worker::new(&shared, role, number, seed, finished);
                 seed += 1;
                 let (ready, gate, counted) = (&ready, &gate, &counted);
                 let bounded = role.operations != Limit::Time;
@@ -241,151 +230,10 @@ fn result(role: &Role, tally: &Tally, seconds: f64, own_ns: f64) -> RoleResult {
 /// ns of CPU of the same loop for one operation, where the engine does nothing and no rate is held.
 fn own_time(shared: &Shared<'_>, role: &Role) -> Result<f64, Failure> {
     let role = Role { threads: 1, rate: 0.0, operations: Limit::EachThread(OWN_OPERATIONS), ..role.clone() };
-    let begun_ns = AtomicU64::new(now_ns());
-    let alone = Shared { over: AtomicBool::new(false), begun_ns, ..*shared };
+    let alone = Shared::new(shared.job, shared.values);
     let finished = Finished::default();
-    let worker = Worker { shared: &alone, role: &role, number: 0, seed: 1, finished: &finished };
+    let worker = Worker::new(&alone, &role, 0, 1, &finished);
     let before = thread_cpu_ns();
     let done = worker.run(&mut Nothing)?;
     Ok((thread_cpu_ns() - before) as f64 / done.tally.total().max(1) as f64)
-}
-
-/// One thread of a role.
-struct Worker<'a> {
-    shared: &'a Shared<'a>,
-    role: &'a Role,
-    number: u64,
-    seed: u64,
-    finished: &'a Finished,
-}
-
-struct Done {
-    tally: Tally,
-    ended_ns: u64,
-}
-
-impl Worker<'_> {
-    /// Its first operation and the one after its last, of those that all threads of the role do.
-    fn part(&self) -> (u64, u64) {
-        let (number, threads) = (self.number, self.role.threads);
-        match self.role.operations {
-            Limit::Time => (number * (self.shared.job.keys / threads), u64::MAX),
-            Limit::EachThread(operations) => {
-                let first = number * operations;
-                (first, first.saturating_add(operations))
-            }
-            Limit::AllThreads(all) => {
-                let at = |number: u64| (u128::from(all) * u128::from(number) / u128::from(threads)) as u64;
-                (at(number), at(number + 1))
-            }
-        }
-    }
-
-    fn run(&self, session: &mut dyn Session) -> Result<Done, Failure> {
-        let job = self.shared.job;
-        let (first, last) = self.part();
-        let mut calls = Operations {
-            job,
-            role: self.role,
-            values: self.shared.values,
-            keys: job.keys_of(&self.role.keys, first),
-            random: Rng::with_seed(self.seed),
-            batch: job.batch_of_keys(),
-            written: 0,
-            tally: Tally::new(self.role.rate > 0.0),
-        };
-        let threads = self.role.threads as f64;
-        let begun = self.shared.begun_ns.load(Ordering::Relaxed);
-        let mut pace = Pace::new(self.role.rate / threads, begun);
-        let mut left = last - first;
-        while left > 0 && !self.shared.over.load(Ordering::Relaxed) {
-            let kind = calls.choose(&self.role.mix);
-            let operations = if kind == Kind::MultiGet { (job.batch as u64).min(left) } else { 1 };
-            if !pace.wait(operations, &self.shared.over) {
-                break;
-            }
-            calls.one(kind, operations as usize, session)?;
-            if let Some(due_ns) = pace.due_ns() {
-                calls.tally.record_from_schedule(kind, now_ns().saturating_sub(due_ns));
-            }
-            self.finished.add(operations);
-            left -= operations;
-        }
-        session.finish()?;
-        Ok(Done { tally: calls.tally, ended_ns: now_ns() })
-    }
-}
-
-/// The measured loop's state. Nothing here allocates once it is made.
-struct Operations<'a> {
-    job: &'a Job,
-    role: &'a Role,
-    values: &'a Values,
-    keys: Keys,
-    random: Rng,
-    batch: Vec<Key>,
-    written: usize,
-    tally: Tally,
-}
-
-impl Operations<'_> {
-    fn choose(&mut self, mix: &[f64; 5]) -> Kind {
-        // One kind alone takes no random number: its share is whole from its place on.
-        let first = mix.iter().position(|sum| *sum > 0.0).unwrap_or(0);
-        if mix[first] >= 1.0 {
-            return Kind::ALL[first];
-        }
-        let share = self.random.f64();
-        Kind::ALL[mix.iter().position(|sum| share < *sum).unwrap_or(first)]
-    }
-
-    /// One call of the engine, timed: what is drawn for it is drawn before, what is counted is counted after.
-    fn one(&mut self, kind: Kind, operations: usize, session: &mut dyn Session) -> Result<(), Failure> {
-        for key in &mut self.batch[..operations] {
-            key.set(self.keys.next(&mut self.random));
-        }
-        let key = self.batch[0];
-        let key = key.bytes();
-        let begun;
-        let tally = &mut self.tally;
-        match kind {
-            Kind::Get => {
-                begun = now_ns();
-                let found = session.get(key)?;
-                tally.record(kind, 1, now_ns() - begun);
-                tally.found += u64::from(found.is_some());
-                tally.bytes += found.unwrap_or(0) as u64;
-            }
-            Kind::MultiGet => {
-                begun = now_ns();
-                let seen = session.multi_get(&self.batch[..operations])?;
-                tally.record(kind, operations as u64, now_ns() - begun);
-                tally.found += seen.found;
-                tally.bytes += seen.bytes;
-            }
-            Kind::Seek => {
-                let steps = self.role.scans.next(&mut self.random);
-                begun = now_ns();
-                let scanned = session.scan(key, steps, self.job.back)?;
-                tally.record(kind, 1, now_ns() - begun);
-                tally.found += u64::from(scanned.found);
-                tally.steps += scanned.steps;
-                tally.bytes += scanned.bytes;
-            }
-            Kind::Put => {
-                let size = self.role.values.next(&mut self.random);
-                let value = self.values.next(&mut self.written, size);
-                begun = now_ns();
-                session.put(key, value)?;
-                tally.record(kind, 1, now_ns() - begun);
-                tally.bytes += (key.len() + size) as u64;
-            }
-            Kind::Delete => {
-                begun = now_ns();
-                session.delete(key)?;
-                tally.record(kind, 1, now_ns() - begun);
-            }
-        }
-        Ok(())
-    }
 }

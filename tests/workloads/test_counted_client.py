@@ -1,0 +1,98 @@
+"""The client's counted mode: phases under callgrind, which repeat to the instruction."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ground.system.binaries import built_binary
+from tests.folding.recordings import run, stacks
+from tests.programs import installed_library
+from tests.workloads.test_our_client import argv_of, client
+
+pytestmark = pytest.mark.slow
+
+PHASES, READS = 3, 500
+COUNTED = (f"--counted={PHASES}", f"--reads={READS}", "--use_existing_db=true")
+VALGRIND = ("valgrind", "-q", "--tool=callgrind", "--instr-atstart=no", "--combine-dumps=yes", "--separate-threads=yes",
+            "--separate-callers=80", "--branch-sim=yes", "--collect-bus=yes")  # fmt: skip
+
+
+def parts(path: Path) -> dict[str, list[int]]:
+    """Events of each part of the main thread, by the name that the client gave it; "" for the one at the end."""
+    found: dict[str, list[int]] = {}
+    for part in path.read_text(encoding="utf-8", errors="replace").split("\npart: ")[1:]:
+        if "\nthread: 1\n" in f"\n{part}":
+            named = re.search(r"^desc: Trigger: Client Request: (.*)$", part, re.MULTILINE)
+            totals = re.search(r"^totals: (.*)$", part, re.MULTILINE)
+            found[named[1] if named else ""] = [int(word) for word in totals[1].split()] if totals else []
+    return found
+
+
+def counted(engine: str, database: Path, out: Path) -> dict[str, list[int]]:
+    jemalloc = installed_library("libjemalloc.so")
+    # Time decides nothing: neither when jemalloc gives memory back nor, by its size, how a copy is made.
+    environment = {
+        "LD_PRELOAD": str(jemalloc),
+        "MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
+        "GLIBC_TUNABLES": "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000",
+        "PATH": "/usr/bin:/bin",
+    }
+    argv = [*VALGRIND, f"--callgrind-out-file={out}", *argv_of(engine, database, "readrandom", *COUNTED)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f'"phases":{PHASES},"operations":{READS},"found":{(PHASES + 1) * READS},"counted":true' in done.stdout
+    return parts(out)
+
+
+@pytest.mark.needs("valgrind", "allocators")
+@pytest.mark.parametrize("engine", ["rocksdb", "leveldb", "lmdb"])
+def test_phases_repeat_and_hold_the_operations_alone(engine: str, tmp_path: Path) -> None:
+    database = tmp_path / "db"
+    one_file = ("--write_buffer_size=8388608",) if engine != "lmdb" else ()
+    assert client(engine, database, "fillseq", "--order=shuffled", *one_file).code == 0
+    # Opened again, the log becomes a file of the tree; the next openings find everything as it is.
+    settles = "readrandom" if engine == "lmdb" else "readrandom,waitforcompaction"
+    opened = client(engine, database, settles, "--use_existing_db=true", "--reads=1")
+    assert opened.code == 0, opened.errors
+    first, second = (counted(engine, database, tmp_path / f"out{turn}") for turn in (1, 2))
+    names = [f"readrandom phase {number}" for number in range(PHASES + 1)]
+    assert [name for name in first if name] == names
+    for name in names[1:]:
+        assert first[name][0] == pytest.approx(second[name][0], rel=1e-4), (first, second)
+        # A Get is some thousand instructions in any engine.
+        assert 500 * READS < first[name][0] < 100_000 * READS
+    whole = stacks(run("-q", tmp_path / "out1").stdout)
+    # What is counted is below the client's one operation, but for the loop around it.
+    below = sum(weight for stack, weight in whole.items() if b"worker::Operations::one;" in stack)
+    assert 0.85 <= below / sum(first[name][0] for name in names) <= 1
+
+
+def nothing(benchmark: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    argv = [str(built_binary("ioflame-client")), "--engine=nothing", f"--benchmarks={benchmark}", *flags]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def test_without_valgrind_it_says_that_nothing_was_counted() -> None:
+    done = nothing("readrandom", f"--counted={PHASES}", f"--reads={READS}")
+    assert done.returncode == 0, done.stderr
+    assert '"counted":false' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "flags", "why"),
+    [
+        ("readwhilewriting", ("--counted=2",), "it has readers and writers"),
+        ("readrandom", ("--counted=2", "--threads=2"), "it has 2 threads"),
+        ("readrandom", ("--counted=2", "--duration=1"), "it ends by time"),
+        ("fillseq", ("--counted=4", "--num=3"), "a phase would have no operation"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(benchmark: str, flags: tuple[str, ...], why: str) -> None:
+    done = nothing(benchmark, *flags)
+    assert done.returncode == 2
+    assert f"--counted cannot be had of {benchmark}: {why}" in done.stderr
+    assert "--reads=1000" in done.stderr
