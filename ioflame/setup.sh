@@ -89,6 +89,8 @@ if ((dev)); then
   servers=$((${#missing[@]} - before))
   [[ -e /usr/lib/mysql/plugin/ha_rocksdb.so ]] || missing+=(mariadb-plugin-rocksdb)
   need sysbench sysbench
+  # bash has a word `time` of its own, which is no program.
+  [[ -x /usr/bin/time ]] || missing+=(time)
   # A server of names, which a test starts on a port of its own, and its client.
   need debuginfod debuginfod
   # Its counts are an input of stackfold.

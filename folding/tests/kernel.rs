@@ -85,6 +85,20 @@ fn modules_have_the_names_of_the_kernels_own_list() {
     std::fs::remove_dir_all(cache).expect("removed");
 }
 
+/// Of a function without a frame pointer the kernel takes any number for where it returns to.
+#[test]
+fn a_users_frame_is_none_of_the_kernels_whatever_its_address() {
+    let mut records = Records::default();
+    records.comm(0, 7, 7, "python3", false).mmap(0, 7, 0x40_0000, 0x1000, 0, "/no/python3");
+    records.sample(5, 7, 7, 10, &[USER, 0x40_0010, 0xffff_9000_0000_1234]).round();
+    records.sample(6, 7, 7, 3, &[KERNEL, 0xffff_9000_0000_1234, USER, 0x40_0010]).round();
+    let options = || Options { kernel: true, ..Options::default() };
+    let (text, _) = fold(&file(&[Event::default()], &records), None, options());
+    assert_eq!(text, "python3;[python3];[unknown]_[k] 3\npython3;[unknown];[python3] 10\n");
+    let (text, _) = fold(&file(&[Event::default()], &records), None, Options { addrs: true, ..options() });
+    assert!(text.contains("[unknown 0xffff900000001234];[python3"), "{text}");
+}
+
 /// Where modules lay in another boot, nobody knows: the kernel moves as a whole, they do not.
 #[test]
 fn a_list_of_another_boot_names_the_kernel_and_no_module() {

@@ -65,10 +65,6 @@ def program(pid: int) -> Path:
     return Path(f"/proc/{pid}/exe").readlink()
 
 
-def minor_faults(pid: int) -> int:
-    return int((HeldProcess(pid).stat() or [b"0"] * 8)[7])
-
-
 def state(pid: int) -> bytes:
     return (HeldProcess(pid).stat() or [b"X"])[0]
 
@@ -187,16 +183,12 @@ def test_who_joins_a_group_in_its_window_is_sampled_by_any_event(ioflame: Ioflam
     with service(_FAULT) as first, service(_FAULT) as second:
         (group / "cgroup.procs").write_text(str(first.pid), encoding="ascii")
         # Page faults are counted by process on every host, as cycles are.
-        words = ("--seconds=24", "--collect=perf", "--event=page-faults", "--freq=199", "--out", str(tmp_path))
+        words = ("--seconds=12", "--collect=perf", "--event=page-faults", "--freq=199", "--out", str(tmp_path))
         watching = ioflame.start("attach", "--cgroup", str(group), *words)
         # Whom perf is to watch was said when it was started.
         until(lambda: list(tmp_path.glob(f"*/{Files.PERF_DATA}")), watching)
         (group / "cgroup.procs").write_text(str(second.pid), encoding="ascii")
-        # Its events begin to count later than its file is there: what both do until then is in no sample.
-        enough = {one.pid: minor_faults(one.pid) + 1_000_000 for one in (first, second)}
-        until(lambda: all(minor_faults(pid) > least for pid, least in enough.items()), watching)
-        first.kill()
-        second.kill()
+        # Both run until the window's own end: when perf begins to count, nobody outside of it can know.
         code, said, run = outcome(watching, tmp_path)
     assert code == 0, said
     assert run.record.profile is not None and run.record.profile.scope == "system"

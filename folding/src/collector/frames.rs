@@ -15,6 +15,9 @@ pub struct RawFrame<'a> {
     pub dso: Option<&'a [u8]>,
     pub address: Option<u64>,
     pub inlined: bool,
+    /// It is known to be no frame of the kernel's, whatever its address: of a function without a frame pointer the kernel
+    /// takes any number for where it returns to.
+    pub user: bool,
 }
 
 const KERNEL: u8 = 1;
@@ -69,7 +72,7 @@ impl Collector {
         let kernel = if dso_known {
             dso::is_kernel(dso)
         } else {
-            raw.address.is_some_and(|address| address >= KERNEL_SPACE && address != u64::MAX)
+            !raw.user && raw.address.is_some_and(|address| address >= KERNEL_SPACE && address != u64::MAX)
         };
         let unknown = raw.symbol.is_empty() || raw.symbol == b"[unknown]";
         let mut name = if unknown {

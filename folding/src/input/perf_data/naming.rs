@@ -52,7 +52,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
                     let symbol = answer.name(name);
                     let dso = (!inlined && (place.mapped || !symbol.is_empty())).then_some(&dso[..]);
                     in_object = dso.is_some();
-                    let raw = RawFrame { symbol, dso, address: Some(place.printed()), inlined };
+                    let address = Some(place.printed());
+                    let raw = RawFrame { symbol, dso, address, inlined, user: place.returns };
                     let mut make = || {
                         if plain { collector.plain_frame(&raw) } else { collector.frame(&raw) }
                     };
@@ -84,8 +85,8 @@ pub fn name(mut chains: Chains, symbols: &mut Symbols, collector: &mut Collector
     // Those of no object come last.
     for &id in order {
         let start = named.frames.len();
-        let address = Some(place(&id).printed());
-        let raw = RawFrame { address, ..RawFrame::default() };
+        let place = place(&id);
+        let raw = RawFrame { address: Some(place.printed()), user: place.returns, ..RawFrame::default() };
         named.frames.push(if plain { collector.plain_frame(&raw) } else { collector.frame(&raw) });
         if located {
             sites[id as usize] = collector.site(0, 0, &named.frames[start..]);

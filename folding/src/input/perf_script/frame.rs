@@ -75,7 +75,7 @@ fn symbol_and_object(text: &[u8]) -> RawFrame<'_> {
         _ => (text, false),
     };
     let (symbol, dso) = if inlined { (text, None) } else { split_object(text) };
-    RawFrame { symbol: cut_offset(symbol), dso, address: None, inlined }
+    RawFrame { symbol: cut_offset(symbol), dso, inlined, ..RawFrame::default() }
 }
 
 /// `symbol (object)`: the object is in the last balanced pair of round brackets, if a blank stands before.
