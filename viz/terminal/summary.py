@@ -166,7 +166,7 @@ def _head(record: RunRecord, width: int) -> list[str]:
     if record.database.description is not None:
         lines.append(f"database: {record.database.description}")
     if record.host:
-        lines.append(f"host: {describe_host(record.host)}; perf {record.tools.get('perf', '?')}")
+        lines.append(f"host: {describe_host(record.host)}; perf{NO_BREAK}{record.tools.get('perf', '?')}")
     profile = record.profile
     if profile is not None:
         scope = "system-wide, folded for the process" if profile.scope == "system" else "of the process"
