@@ -97,6 +97,13 @@ impl ObjectFile {
     }
 }
 
+/// perf 7 writes paths of processes that ran before it with their root before them (/proc/PID/root): in a chroot the
+/// file is found without that of our own.
+fn without_root(path: &Path, root: &Path) -> Option<PathBuf> {
+    let inside = path.strip_prefix(root).ok().filter(|_| root != Path::new("/"))?;
+    Some(Path::new("/").join(inside))
+}
+
 /// Finds the file that was mapped under this path; the second value says why there is none.
 pub fn find(
     path: &[u8],
@@ -113,7 +120,9 @@ pub fn find(
         .map(|path| path.join("elf"));
     let mut other = None;
     let mut chosen = None;
-    for candidate in [copy.clone(), Some(here), cached].into_iter().flatten() {
+    let root = std::fs::read_link("/proc/self/root").ok();
+    let inside = root.and_then(|root| without_root(&here, &root));
+    for candidate in [copy.clone(), Some(here), inside, cached].into_iter().flatten() {
         let Some(elf) = Elf::read(&candidate) else { continue };
         let fits = match build_id {
             Some(id) => elf.build_id.as_deref() == Some(id),
@@ -228,4 +237,20 @@ fn own_vdso() -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     memory.take(end.checked_sub(start)?.min(LARGEST_VDSO)).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_our_own_chroot_is_found_without_it() {
+        let without = |path, root| without_root(Path::new(path), Path::new(root));
+        assert_eq!(
+            without("/srv/sid/usr/bin/db_bench", "/srv/sid"),
+            Some(PathBuf::from("/usr/bin/db_bench"))
+        );
+        assert_eq!(without("/srv/sidecar/usr/bin/db_bench", "/srv/sid"), None);
+        assert_eq!(without("/usr/bin/db_bench", "/"), None);
+    }
 }
