@@ -88,8 +88,8 @@ def test_the_script_for_people_has_the_same_parts(reader: int, tmp_path: Path) -
     total = sums.pop("total")
     assert sum(sums.values()) == total
     ladder = read_ladder(tmp_path / "ladder.json")
-    # Of the queries that read once; what the kernel keeps from it, it counts.
-    assert _LEAST * ladder.total.count <= queries <= ladder.total.count
+    # Of the queries that read once; what the kernel keeps from it, it counts. What it keeps from ours is out of order.
+    assert _LEAST * ladder.total.count <= queries <= ladder.total.count + ladder.of_class("disorder").count
     assert queries + odd >= 0.98 * ladder.total.count
     landing = {
         part for part, place in (("get_pre", query), ("rdr_pre", function)) if begins_with_endbr64(library, place)
