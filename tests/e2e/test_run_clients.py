@@ -180,7 +180,7 @@ high = 1e6
         assert min(printed) <= run.figures["command.qps"] <= max(printed)
         assert (directory / run.runs["command"] / "report.html").is_file()
     # The store holds each as itself, and the file is the one that it was begun with.
-    code, out, err = ioflame.run("store", "add", directory, "--store", tmp_path / "store")
+    code, out, err = ioflame.run("store", "add", tmp_path / "store", directory)
     assert code == 0 and out.count("added:") == 2, out + err
     path.write_text(path.read_text(encoding="utf-8").replace("--threads=2", "--threads=3"), encoding="utf-8")
     code, _, err = ioflame.run("experiment", *words, "--resume", directory)
