@@ -1,6 +1,6 @@
 //! Names of callers behind a function's own, as callgrind writes them: `leaf'caller'caller`.
 
-use crate::spelling::{is_word, operator_sign};
+use crate::spelling::operator_at;
 
 /// The parts between apostrophes that are outside of brackets; the apostrophes of `'lambda'` are part of a name.
 pub fn split_callers(name: &[u8]) -> Vec<&[u8]> {
@@ -8,9 +8,8 @@ pub fn split_callers(name: &[u8]) -> Vec<&[u8]> {
     let (mut depth, mut start, mut at) = (0_usize, 0, 0);
     while at < name.len() {
         let rest = &name[at..];
-        let starts_word = at == 0 || !is_word(name[at - 1]);
-        if starts_word && rest.starts_with(b"operator") && !rest.get(8).is_some_and(|&b| is_word(b)) {
-            at += 8 + operator_sign(&rest[8..]);
+        if let Some(len) = operator_at(name, at) {
+            at += len;
             continue;
         }
         match rest[0] {

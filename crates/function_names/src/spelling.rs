@@ -147,7 +147,7 @@ fn argument_list(name: &[u8]) -> Option<usize> {
     is_list.then_some(open)
 }
 
-pub(crate) fn is_word(byte: u8) -> bool {
+fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
@@ -155,8 +155,15 @@ fn ends_with_operator(name: &[u8]) -> bool {
     name.strip_suffix(b"operator").is_some_and(|before| !before.last().is_some_and(|&b| is_word(b)))
 }
 
+/// How long the word `operator` with its sign is, where it begins there.
+pub(crate) fn operator_at(name: &[u8], at: usize) -> Option<usize> {
+    let behind = name[at..].strip_prefix(b"operator")?;
+    let is_part = at > 0 && is_word(name[at - 1]) || behind.first().is_some_and(|&b| is_word(b));
+    (!is_part).then(|| 8 + operator_sign(behind))
+}
+
 /// How many bytes of `rest`, which follows the word `operator`, are the operator's own sign.
-pub(crate) fn operator_sign(rest: &[u8]) -> usize {
+fn operator_sign(rest: &[u8]) -> usize {
     const SIGNS: [&[u8]; 12] =
         [b"<=>", b"<<=", b">>=", b"->*", b"()", b"->", b"<<", b">>", b"<=", b">=", b"<", b">"];
     // Demanglers print `operator< <int>` for the template, so `operator<<` is always the shift.
@@ -186,9 +193,7 @@ pub fn cut_templates(name: &[u8]) -> Vec<u8> {
     let mut at = 0;
     while at < name.len() {
         let rest = &name[at..];
-        let starts_word = at == 0 || !is_word(name[at - 1]);
-        if starts_word && rest.starts_with(b"operator") && !rest.get(8).is_some_and(|&b| is_word(b)) {
-            let len = 8 + operator_sign(&rest[8..]);
+        if let Some(len) = operator_at(name, at) {
             if depth == 0 {
                 out.extend_from_slice(&rest[..len]);
             }
@@ -269,12 +274,11 @@ fn cut_return_type(name: &[u8]) -> &[u8] {
     let mut at = 0;
     while at < name.len() {
         let rest = &name[at..];
-        let starts_word = at == 0 || !is_word(name[at - 1]);
-        if starts_word && rest.starts_with(b"operator") && !rest.get(8).is_some_and(|&b| is_word(b)) {
+        if let Some(len) = operator_at(name, at) {
             if depth == 0 {
                 break;
             }
-            at += 8 + operator_sign(&rest[8..]);
+            at += len;
             continue;
         }
         match rest[0] {

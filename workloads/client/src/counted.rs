@@ -28,15 +28,15 @@ pub struct CountedOutcome {
     pub counted: bool,
 }
 
-/// Runs `phases` + 1 of them. Usage error for a benchmark of several roles or threads, or one that time ends.
+/// Runs `job.counted` + 1 of them. Usage error for a benchmark of several roles or threads, or one that time ends.
 pub fn counted(
     job: &Job,
     name: &str,
     roles: &[Role],
     store: &dyn Store,
     values: &Values,
-    phases: u64,
 ) -> Result<CountedOutcome, Failure> {
+    let phases = job.counted;
     let [role] = roles else { return Err(wrong(name, "it has readers and writers")) };
     let operations = match role.operations {
         Limit::EachThread(operations) => operations,

@@ -82,7 +82,7 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control) -> Result<(), Fail
                 Err(Failure::usage(format!("{} has no benchmark or command {name}", store.about().engine)))
             })?),
             Step::Benchmark { name, roles } if job.counted > 0 => {
-                let outcome = counted(job, name, roles, store, &values, job.counted)?;
+                let outcome = counted(job, name, roles, store, &values)?;
                 say(&serde_json::to_string(&outcome).map_err(std::io::Error::from)?);
             }
             Step::Benchmark { name, roles } => {
