@@ -10,6 +10,9 @@ __all__ = ("NO_BREAK", "cells", "escaped", "fold_line", "pad")
 # Between a name and its figure, which belong on one line.
 NO_BREAK = "\u00a0"
 
+# Between a number and its unit, where a line is never folded.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nmu]?s|[kKMG]?i?B|[kKM]?Hz)(?![A-Za-z]))")
+
 # Control characters but tab and line feed, and the marks that turn the direction of text.
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -50,10 +53,11 @@ def fold_line(line: str, width: int, indent: int) -> str:
 
     A word that is too wide beside the indent, such as a function's name, moves to the left as far as it needs.
     Where fewer than 20 columns would be left beside the indent, the text goes below it. NO_BREAK becomes a blank, at
-    which nothing is folded.
+    which nothing is folded; nor is a number parted from its unit.
     """
     if cells(line) <= width:
         return line.replace(NO_BREAK, " ")
+    line = _BEFORE_UNIT.sub(NO_BREAK, line)
     if width - indent < 20:
         begin = line[: len(line) - len(line.lstrip())][: width // 3]
         hang = begin + "  " if width > 12 else begin

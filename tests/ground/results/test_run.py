@@ -78,6 +78,8 @@ def test_folded_checks_keep_every_word_within_the_width(width: int, values: list
     assert fold_line("host: 2 x Model, " + "many words " * 9, 60, 9).startswith("host: 2 x Model, many")
     held = fold_line("frames: " + ", ".join(f"name{NO_BREAK}{i}%" for i in range(99)), 60, 8)
     assert NO_BREAK not in held and not re.search(r"^ *\d+%", held, re.MULTILINE) and "name 98%" in held
+    units = fold_line("of each window " + "waits took 12 % and 3 us of some " * 9, width, 9)
+    assert not re.search(r"\d$|^ *(%|us)", units, re.MULTILINE) and units.count("12 %") == 9
     for line in folded.splitlines():
         assert len(line.rstrip()) <= width or len(max(line.split(), key=len)) > width - 20
 
