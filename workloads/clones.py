@@ -19,7 +19,7 @@ from workloads.checks import free_bytes
 from workloads.database import MANIFEST, is_loaded
 from workloads.engine import Engine
 
-__all__ = ("clones",)
+__all__ = ("clone", "clones")
 
 # Of a tree that we did not load.
 _OF_A_COPY = b'{"schema": 1, "state": "loaded", "copy": true}\n'
@@ -49,7 +49,7 @@ def clones(
     try:
         try:
             manifest = _OF_A_COPY if foreign else (tree / MANIFEST).read_bytes()
-            made = [_copied(engine, tree, place / name, link, manifest) for name in names]
+            made = [clone(engine, tree, place / name, link=link, manifest=manifest) for name in names]
         except OSError as error:
             raise error_of_system(error, place) from None
         yield made
@@ -57,7 +57,8 @@ def clones(
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _copied(engine: Engine, tree: Path, to: Path, link: bool, manifest: bytes) -> Path:
+def clone(engine: Engine, tree: Path, to: Path, *, link: bool, manifest: bytes = _OF_A_COPY) -> Path:
+    """A copy of `tree`, which is not open, as the directory `to`; data files are hard-linked or copied."""
     to.mkdir(parents=True)
     # First, so that what is killed from here on is known as ours.
     (to / MANIFEST).write_bytes(manifest)

@@ -22,7 +22,7 @@ from workloads.elf import asserts, frame_pointer_share, symbol_kind
 from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
 from workloads.libraries import Library
 
-__all__ = ("client_checks", "inspected", "lines_of", "result_of", "totals_of")
+__all__ = ("client_checks", "closing_line", "inspected", "lines_of", "result_of", "totals_of")
 
 # What it drives to see what it costs itself.
 _NO_ENGINE = "nothing"
@@ -125,9 +125,14 @@ def lines_of(log: str, key: str) -> list[Any]:
     return found
 
 
+def closing_line(log: str, benchmark: str) -> dict[str, Any] | None:
+    """What it said at the end of `benchmark`; None where it did not come to it."""
+    return next((line for line in _closing_lines(log) if line["benchmark"] == benchmark), None)
+
+
 def result_of(log: str, benchmark: str) -> EngineResult | None:
     """Its closing line of `benchmark`, of the readers where there are any; None where there is none."""
-    whole = next((line for line in _closing_lines(log) if line["benchmark"] == benchmark), None)
+    whole = closing_line(log, benchmark)
     if whole is None:
         return None
     role = whole["roles"].get("readers") or whole["roles"]["writers"]

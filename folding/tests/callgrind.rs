@@ -64,7 +64,7 @@ fn a_function_costs_what_it_did_itself_below_its_callers() {
 fn each_event_has_its_own_weights_and_zeros_that_were_not_written() {
     assert_eq!(folded(&file(), event("Bcm")), "my_bench;(below main);main;ns::one<A>;ns::leaf 2\n");
     assert_eq!(read(&file(), event("Bc")).expect("counted").1.unit, "Bc");
-    assert!(refused(&file(), event("Ge")).contains("no event Ge; counted were Ir, Bc, Bcm"));
+    assert!(refused(&file(), event("Ge")).contains("no event Ge; counted were Ir, Bc, Bcm, calls"));
 }
 
 #[test]
@@ -156,4 +156,13 @@ proptest! {
     fn any_bytes_are_read_or_refused(input in "(fn=|ob=|cfn=|calls=|totals: |\\(1\\)| |'|[0-9]|\n|x|events: Ir\n){0,60}") {
         let _ = read(&input, Options::default());
     }
+}
+
+#[test]
+fn calls_are_an_event_of_the_function_that_was_called() {
+    let calls =
+        "my_bench;(below main);main;ns::one<A>;ns::leaf 3\nmy_bench;(below main);main;ns::two;ns::leaf 1\n";
+    assert_eq!(folded(&file(), event("calls")), calls);
+    let nobody = file().replace("cfn=(1)\n", "").replace("cfn=(2)\n", "");
+    assert!(refused(&nobody, event("calls")).contains("calls before it is named who was called"));
 }

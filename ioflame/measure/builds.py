@@ -39,19 +39,23 @@ def _of_library(engine: Engine, what: str, reporter: Reporter | None) -> EngineB
     return engine.inspect_library(engine.find_binary(None), library)
 
 
-def named_builds(engine: Engine, options: ProfileOptions, reporter: Reporter | None = None) -> dict[str, EngineBuild]:
+def named_builds(
+    engine: Engine, clients: str | None, library: str | None, reporter: Reporter | None = None
+) -> dict[str, EngineBuild]:
     """By name, the base first: `NAME=PATH,NAME=PATH`; without a name it is the engine's version.
+
+    clients: builds of the client; library: of the engine's code, instead of them; None for both: what is installed
 
     One alone is called "": there is nothing to tell it from. One build may stand under two names: what
     differs then is noise. UsageError where two have one name.
     """
-    if options.library is not None:
-        libraries = asked_libraries(engine.releases(), [options.library])
+    if library is not None:
+        libraries = asked_libraries(engine.releases(), [library])
         found = {one.name: _of_library(engine, one.what, reporter) for one in libraries}
-    elif options.db_bench is None:
+    elif clients is None:
         found = {"": engine.inspect(engine.find_binary(None))}
     else:
-        found = _of_clients(engine, options.db_bench)
+        found = _of_clients(engine, clients)
     return found if len(found) > 1 else {"": next(iter(found.values()))}
 
 

@@ -197,7 +197,7 @@ def resolve_cells(
         cells = cells.at(options.scale)
         engine = own[driver(cells.cells[0])][0]
     else:
-        builds = named_builds(engine, options, reporter)
+        builds = named_builds(engine, options.db_bench, options.library, reporter)
         cells = cells.at(options.scale).of_builds(list(builds))
     if cells.layout.database == "grown" and len(builds) > 1:
         raise UsageError(f"{cells.name} has one tree, which one build makes", mend=Setting.DB_BENCH.to("<one client>"))

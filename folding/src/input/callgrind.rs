@@ -16,14 +16,16 @@ use std::io::Read;
 
 /// Bytes of a line that are shown.
 const SHOWN: usize = 160;
+/// As an event it is how often each function was called, which callgrind writes beside the costs.
+const CALLS: &str = "calls";
 /// What is printed for an address without a symbol whose object is not told.
 const UNKNOWN: &[u8] = b"[unknown]";
 
 /// Reads costs into a collector.
 #[derive(Default)]
 pub struct Callgrind {
-    /// Which of the events is folded, by its place on a line; `None` before they are named.
-    column: Option<usize>,
+    /// What is folded; `None` before the events are named.
+    folded: Option<Folded>,
     events: Vec<u8>,
     /// How many positions stand before the costs.
     positions: usize,
@@ -36,11 +38,21 @@ pub struct Callgrind {
     stacks: HashMap<usize, Vec<Vec<u8>>>,
     function: Option<usize>,
     object: Option<usize>,
+    /// Whom the calls that come next are of.
+    called: Option<usize>,
+    called_object: Option<usize>,
     /// Of the function at hand, and of all since the last totals.
     cost: u128,
     sum: u128,
     /// The next line is of a call or a jump, whose cost is another function's.
     skips_line: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Folded {
+    /// An event, by its place on a line of costs.
+    Event(usize),
+    Calls,
 }
 
 /// Names that are written once, with a number.
@@ -134,7 +146,9 @@ impl Callgrind {
         if std::mem::take(&mut self.skips_line) {
             return Ok(());
         }
-        let column = self.column.ok_or("a cost before its events are named")?;
+        let Folded::Event(column) = self.folded.ok_or("a cost before its events are named")? else {
+            return Ok(());
+        };
         // Zeros at the end are not written.
         let mut fields = line.split(|&b| b == b' ').filter(|field| !field.is_empty()).skip(self.positions);
         let cost = fields.nth(column).map_or(Ok(0), count)?;
@@ -155,9 +169,10 @@ impl Callgrind {
                 self.flush(collector)?;
                 self.object = Some(self.objects.find(value)?);
             }
-            b"cfn" => drop(self.functions.find(value)?),
-            b"cob" => drop(self.objects.find(value)?),
-            b"calls" | b"jump" | b"jcnd" => self.skips_line = true,
+            b"cfn" => self.called = Some(self.functions.find(value)?),
+            b"cob" => self.called_object = Some(self.objects.find(value)?),
+            b"calls" => self.calls(value, collector)?,
+            b"jump" | b"jcnd" => self.skips_line = true,
             // Files, which no frame has a place for.
             b"fl" | b"fi" | b"fe" | b"cfi" | b"cfl" => {}
             _ => return Err("no name that callgrind writes".to_owned()),
@@ -176,7 +191,9 @@ impl Callgrind {
             b"totals" => {
                 self.flush(collector)?;
                 self.function = None;
-                let column = self.column.ok_or("totals before their events are named")?;
+                let Folded::Event(column) = self.folded.ok_or("totals before their events are named")? else {
+                    return Ok(());
+                };
                 let mut fields = value.split(|&b| b == b' ').filter(|field| !field.is_empty());
                 let stated = u128::from(fields.nth(column).map_or(Ok(0), count)?);
                 let sum = std::mem::take(&mut self.sum);
@@ -191,9 +208,21 @@ impl Callgrind {
         Ok(())
     }
 
-    /// Chooses the one that is folded: what was asked for, else the first, which are the instructions.
+    /// `3 16`: how often, and where the called function begins.
+    fn calls(&mut self, value: &[u8], collector: &mut Collector) -> Result<(), String> {
+        self.skips_line = true;
+        let object = self.called_object.take().or(self.object);
+        if self.folded == Some(Folded::Calls) {
+            let called = self.called.ok_or("calls before it is named who was called")?;
+            let times = value.split(|&b| b == b' ').next().map_or(Ok(0), count)?;
+            self.hand_on(called, object, u128::from(times), collector)?;
+        }
+        Ok(())
+    }
+
+    /// Chooses what is folded: what was asked for, else the first event, which are the instructions.
     fn name_events(&mut self, names: &[u8], collector: &mut Collector) -> Result<(), String> {
-        if self.column.is_some() {
+        if self.folded.is_some() {
             return if self.events == names {
                 Ok(())
             } else {
@@ -202,13 +231,18 @@ impl Callgrind {
         }
         let every: Vec<_> = names.split(u8::is_ascii_whitespace).map(String::from_utf8_lossy).collect();
         let wanted = collector.options().event.as_deref();
+        if wanted == Some(CALLS) {
+            collector.set_event_and_unit(Some(CALLS.to_owned()), CALLS.to_owned());
+            (self.folded, self.events) = (Some(Folded::Calls), names.to_vec());
+            return Ok(());
+        }
         let found = wanted.map_or(Some(0), |wanted| every.iter().position(|name| name == wanted));
         let column = found.ok_or_else(|| {
-            format!("no event {}; counted were {}", wanted.unwrap_or_default(), every.join(", "))
+            format!("no event {}; counted were {}, {CALLS}", wanted.unwrap_or_default(), every.join(", "))
         })?;
         let unit = if every[column] == "Ir" { "instructions".to_owned() } else { every[column].to_string() };
         collector.set_event_and_unit(Some(every[column].to_string()), unit);
-        (self.column, self.events) = (Some(column), names.to_vec());
+        (self.folded, self.events) = (Some(Folded::Event(column)), names.to_vec());
         Ok(())
     }
 
@@ -217,6 +251,16 @@ impl Callgrind {
         let weight = std::mem::take(&mut self.cost);
         let Some(function) = self.function.filter(|_| weight > 0) else { return Ok(()) };
         self.sum += weight;
+        self.hand_on(function, self.object, weight, collector)
+    }
+
+    fn hand_on(
+        &mut self,
+        function: usize,
+        object: Option<usize>,
+        weight: u128,
+        collector: &mut Collector,
+    ) -> Result<(), String> {
         let tidy = collector.options().tidy;
         let stack = self.stacks.entry(function).or_insert_with(|| {
             let mut frames: Vec<_> = callers(&self.functions.texts[function])
@@ -225,7 +269,7 @@ impl Callgrind {
             frames.reverse();
             frames
         });
-        let object = self.object.map(|object| &self.objects.texts[object][..]);
+        let object = object.map(|object| &self.objects.texts[object][..]);
         let mut frames: Vec<_> = stack.iter().map(|name| Frame::named(Cow::Borrowed(&name[..]))).collect();
         if let (Some(leaf), Some(object)) = (frames.last_mut(), object) {
             if *leaf.name == *UNKNOWN {

@@ -12,7 +12,6 @@ from ground.errors import UsageError
 from ioflame.analysis.cells import PROOFS, judge, model_ratio, spread_of, summary_of
 from ioflame.measure.builds import named_builds
 from tests.conftest import Ioflame
-from tests.ioflame.asked import options
 from tests.places import DATA, ROOT
 from workloads.cells import Cells, Column
 from workloads.engines.rocksdb.engine import RocksDB
@@ -288,13 +287,13 @@ def test_builds_have_names_and_no_two_the_same(tmp_path: Path) -> None:
     again = tmp_path / "again"
     again.write_text('#!/bin/sh\nexec db_bench "$@"\n')
     again.chmod(0o755)
-    assert list(named_builds(engine, options(f"--db-bench=A=db_bench,{again}"))) == ["A", engine.inspect(again).version]
-    assert list(named_builds(engine, options("--db-bench=db_bench"))) == [""]
-    assert named_builds(engine, options(f"--db-bench=A={again}"))[""].path == again
+    assert list(named_builds(engine, f"A=db_bench,{again}", None)) == ["A", engine.inspect(again).version]
+    assert list(named_builds(engine, "db_bench", None)) == [""]
+    assert named_builds(engine, f"A={again}", None)[""].path == again
     with pytest.raises(UsageError, match="two builds are called A"):
-        named_builds(engine, options(f"--db-bench=A=db_bench,A={again}"))
+        named_builds(engine, f"A=db_bench,A={again}", None)
     with pytest.raises(UsageError, match="does not exist"):
-        named_builds(engine, options("--db-bench=A=db_bench,B=/no/such"))
+        named_builds(engine, "A=db_bench,B=/no/such", None)
 
 
 def test_published_leveldb_figures_are_beside_ours_and_meet_what_has_to_hold() -> None:

@@ -9,6 +9,7 @@ const CALLGRIND: usize = (b'C' as usize) << 24 | (b'T' as usize) << 16;
 const ZERO_STATS: usize = CALLGRIND + 1;
 const DUMP_STATS_AT: usize = CALLGRIND + 3;
 const START_INSTRUMENTATION: usize = CALLGRIND + 4;
+const STOP_INSTRUMENTATION: usize = CALLGRIND + 5;
 
 /// Counts from here on, from zero; with `--instr-atstart=no` nothing before was counted.
 pub fn begin() {
@@ -16,9 +17,10 @@ pub fn begin() {
     request(ZERO_STATS, 0);
 }
 
-/// Writes what was counted since as a part of its own, by this name, and begins again at zero.
+/// Writes what was counted since as a part of its own, by this name, and counts no more.
 pub fn part_ends(name: &CStr) {
     request(DUMP_STATS_AT, name.as_ptr() as usize);
+    request(STOP_INSTRUMENTATION, 0);
 }
 
 /// Whether anybody answers.

@@ -1,8 +1,8 @@
 //! A benchmark that is counted, not timed: on the main thread, in phases of equally many operations, each a part of
 //! callgrind's output.
 //!
-//! Everything is read once before, so that no phase fills a cache; the first phase is not to be used, since it makes
-//! what is made once.
+//! Everything is read once before, so that no phase fills a cache; the first phase is not counted, since it makes what
+//! is made once. A command of the engine's is a part as well, with what its own threads do meanwhile.
 
 use crate::callgrind;
 use crate::engines::Store;
@@ -18,7 +18,7 @@ use std::ffi::CString;
 #[derive(Serialize, Debug)]
 pub struct CountedOutcome {
     pub benchmark: String,
-    /// Phases to be used: one more was run before them.
+    /// Those that were counted: one more was run before them.
     pub phases: u64,
     /// Of each phase.
     pub operations: u64,
@@ -50,7 +50,7 @@ pub fn counted(
         return Err(wrong(name, "a phase would have no operation: more --num"));
     }
     let mut session = store.session()?;
-    let mut first = job.batch_of_keys()[0];
+    let mut first = job.batch_of_keys(false)?[0];
     first.set(0);
     session.scan(first.bytes(), usize::try_from(job.keys).unwrap_or(usize::MAX), false)?;
     let role = Role { operations: Limit::EachThread(operations), rate: 0.0, ..role.clone() };
@@ -60,7 +60,12 @@ pub fn counted(
         let finished = Finished::default();
         let part = CString::new(format!("{name} phase {phase}")).map_err(std::io::Error::from)?;
         let worker = Worker::new(&shared, &role, phase, job.seed + phase, &finished);
-        let done = worker.run_between(session.as_mut(), callgrind::begin, || callgrind::part_ends(&part))?;
+        let session = session.as_mut();
+        let done = if phase == 0 {
+            worker.run(session)?
+        } else {
+            worker.run_between(session, callgrind::begin, || callgrind::part_ends(&part))?
+        };
         found += done.tally.found;
     }
     Ok(CountedOutcome {
@@ -70,6 +75,15 @@ pub fn counted(
         found,
         counted: callgrind::is_here(),
     })
+}
+
+/// A command, as a part by its name.
+pub fn counted_command(name: &str, store: &dyn Store) -> Option<Result<String, Failure>> {
+    let part = CString::new(name).ok()?;
+    callgrind::begin();
+    let said = store.command(name);
+    callgrind::part_ends(&part);
+    said
 }
 
 fn wrong(name: &str, why: &str) -> Failure {

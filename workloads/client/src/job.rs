@@ -16,6 +16,8 @@ pub struct Role {
     /// How often each kind comes: sums of shares, the last is 1.
     pub mix: [f64; 5],
     pub keys: KeyLaw,
+    /// Whether the keys asked for are a byte longer than those that are there.
+    pub missing: bool,
     pub values: Sizes,
     /// How many keys a scan looks at.
     pub scans: Sizes,
@@ -164,9 +166,9 @@ impl Job {
         })
     }
 
-    /// A buffer for the keys of one call.
-    pub fn batch_of_keys(&self) -> Vec<Key> {
-        vec![self.key; self.batch]
+    /// A buffer for the keys of one call. Usage error where keys that are missing would be too long.
+    pub fn batch_of_keys(&self, missing: bool) -> Result<Vec<Key>, Failure> {
+        Ok(vec![if missing { self.key.missing()? } else { self.key }; self.batch])
     }
 }
 
@@ -237,12 +239,23 @@ impl Roles {
         let readers = |mix, Drawn { values, scans }| {
             let (threads, keys, rate, operations) =
                 (self.threads, self.law.clone(), self.read_rate, self.reads);
-            Some(Role { name: "readers", threads, mix, keys, values, scans, rate, operations })
+            let missing = name == "readmissing";
+            Some(Role { name: "readers", threads, mix, keys, missing, values, scans, rate, operations })
         };
         let writers = |kind, threads, keys: &KeyLaw, operations| {
             let Drawn { values, scans } = self.sizes;
             let (keys, rate, mix) = (keys.clone(), self.write_rate, only(kind));
-            Some(Role { name: "writers", threads, mix, keys, values, scans, rate, operations })
+            Some(Role {
+                name: "writers",
+                threads,
+                mix,
+                keys,
+                missing: false,
+                values,
+                scans,
+                rate,
+                operations,
+            })
         };
         let of = |kind| readers(only(kind), self.sizes);
         let beside = || writers(Kind::Put, self.writers, &self.law, Limit::Time);
@@ -254,7 +267,7 @@ impl Roles {
             "overwrite" => (None, writers(Kind::Put, threads, &self.law, self.writes)),
             "deleteseq" => (None, writers(Kind::Delete, threads, &ordered, every)),
             "deleterandom" => (None, writers(Kind::Delete, threads, &self.law, self.writes)),
-            "readrandom" => (of(Kind::Get), None),
+            "readrandom" | "readmissing" => (of(Kind::Get), None),
             "multireadrandom" => (of(Kind::MultiGet), None),
             "seekrandom" => (of(Kind::Seek), None),
             "mixgraph" => (readers(sums(self.mix), self.mixed), None),

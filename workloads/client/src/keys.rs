@@ -23,6 +23,11 @@ impl Key {
         Ok(Self { bytes: [b'0'; LONGEST], size })
     }
 
+    /// One that no database of keys of this size has, and which lies between two of them. Usage error for the longest.
+    pub fn missing(self) -> Result<Self, Failure> {
+        Self::of_size(self.size + 1)
+    }
+
     pub fn set(&mut self, number: u64) {
         self.bytes[..NUMBER].copy_from_slice(&number.to_be_bytes());
     }

@@ -24,7 +24,7 @@ mod tally;
 mod values;
 mod worker;
 
-use counted::counted;
+use counted::{counted, counted_command};
 use engines::{NAMES, Store};
 use flags::Flags;
 use job::{Job, Step};
@@ -78,9 +78,15 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control) -> Result<(), Fail
     let mut seed = job.seed;
     for step in &job.steps {
         match step {
-            Step::Command(name) => say(&store.command(name).unwrap_or_else(|| {
-                Err(Failure::usage(format!("{} has no benchmark or command {name}", store.about().engine)))
-            })?),
+            Step::Command(name) => {
+                let said = if job.counted > 0 { counted_command(name, store) } else { store.command(name) };
+                say(&said.unwrap_or_else(|| {
+                    Err(Failure::usage(format!(
+                        "{} has no benchmark or command {name}",
+                        store.about().engine
+                    )))
+                })?);
+            }
             Step::Benchmark { name, roles } if job.counted > 0 => {
                 let outcome = counted(job, name, roles, store, &values)?;
                 say(&serde_json::to_string(&outcome).map_err(std::io::Error::from)?);

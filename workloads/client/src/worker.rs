@@ -88,7 +88,7 @@ impl<'a> Worker<'a> {
             values: self.shared.values,
             keys: job.keys_of(&self.role.keys, first),
             random: Rng::with_seed(self.seed),
-            batch: job.batch_of_keys(),
+            batch: job.batch_of_keys(self.role.missing)?,
             written: 0,
             tally: Tally::new(self.role.rate > 0.0),
         };

@@ -1,0 +1,104 @@
+"""`counted.json`: how many instructions operations take, arm by arm, as `ioflame count` counted them."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+
+import msgspec
+
+from ground.errors import MeasurementError, UsageError
+from ground.system.atomic_files import read_json, write_json
+
+__all__ = ("Category", "CountRecord", "Counted", "CountedArm", "Event", "OfOperation", "read_count", "write_count")
+
+_SCHEMA = 1
+NAME = "counted.json"
+
+
+class Event(str, enum.Enum):
+    """What is counted; mispredictions are those of a simulated predictor."""
+
+    INSTRUCTIONS = "instructions"
+    MISPREDICTIONS = "mispredictions"
+    LOCKED = "locked instructions"
+    ALLOCATIONS = "allocations"
+    MUTEX_LOCKS = "mutex locks"
+    SYSTEM_CALLS = "system calls"
+
+
+class Category(msgspec.Struct):
+    """events: by padding, as in `Counted`; those of instructions, mispredictions, locked instructions"""
+
+    name: str
+    label: str
+    events: dict[Event, list[int]] = {}
+
+
+class Counted(msgspec.Struct):
+    """An operation of an arm.
+
+    operations: that the counts are of
+    events:     counts, one a padding
+    again:      instructions with the first padding, counted once more
+    stored:     bytes of the data files afterwards
+    views:      by name, the categories that the counts fall into, in the order of the rules
+    lacks:      why it was not counted; "" where it was
+    """
+
+    operations: int = 0
+    events: dict[Event, list[int]] = {}
+    again: int = 0
+    stored: int = 0
+    views: dict[str, list[Category]] = {}
+    lacks: str = ""
+
+
+class OfOperation(msgspec.Struct):
+    """arms: by name; view: of the categories that are shown"""
+
+    about: str
+    per: str
+    view: str
+    arms: dict[str, Counted] = {}
+
+
+class CountedArm(msgspec.Struct):
+    """tools: what a run records of its build"""
+
+    name: str
+    version: str
+    tools: dict[str, str]
+
+
+class CountRecord(msgspec.Struct):
+    """arms: the base first; depends_on: what counts depend on besides the engine; paddings: bytes of each, in order
+
+    commands: by operation, how the first arm's was counted; seconds: that all took
+    """
+
+    ioflame: str
+    created: str
+    engine: str
+    depends_on: dict[str, str]
+    paddings: list[int]
+    arms: list[CountedArm]
+    operations: dict[str, OfOperation] = {}
+    commands: dict[str, str] = {}
+    seconds: float = 0.0
+    schema: int = _SCHEMA
+
+
+def write_count(directory: Path, record: CountRecord) -> None:
+    write_json(directory / NAME, record)
+
+
+def read_count(path: Path) -> CountRecord:
+    """Of a directory or its file; UsageError where there is none, MeasurementError where it is broken."""
+    file = path / NAME if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(f"{path} holds no {NAME}", mend="--baseline <the directory of an `ioflame count`>")
+    found = read_json(file, CountRecord, "a record of counts")
+    if found.schema != _SCHEMA:
+        raise MeasurementError(f"{file} has schema {found.schema}; this ioflame reads schema {_SCHEMA}")
+    return found

@@ -1,0 +1,126 @@
+"""Whether an arm takes more instructions than the base: by ranges, for counts have no noise but that of addresses.
+
+Instructions alone can lie: code with fewer of them can take longer where branches are mispredicted. So an estimate of
+cycles stands beside them, as a sign and no measure: half a cycle an instruction, 16 a simulated misprediction, 20 a
+locked instruction.
+"""
+
+from __future__ import annotations
+
+import enum
+import statistics
+from dataclasses import dataclass
+
+from ground.results.counted import Counted, Event
+
+__all__ = ("Against", "CountVerdict", "Spread", "against", "not_repeatable", "spread")
+
+_CYCLES = {Event.INSTRUCTIONS: 0.5, Event.MISPREDICTIONS: 16.0, Event.LOCKED: 20.0}
+# Of what instructions change the estimate by: mispredictions that change it less do not speak against them.
+_SPEAKS = 0.1
+# A padding counted twice.
+_REPEATS_WITHIN = 1e-4
+
+
+class CountVerdict(enum.Enum):
+    """Of an arm against the base."""
+
+    SAME = "same"
+    MORE = "more instructions"
+    FEWER = "fewer instructions"
+    REGRESSED = "regressed"
+    IMPROVED = "improved"
+    MIXED = "mixed: measure time"
+    NOT_COUNTED = "not counted"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of an event, an operation: the median of the paddings, the least, the most."""
+
+    middle: float
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Of the range, as a part of the median; 0 where nothing was counted."""
+        return (self.high - self.low) / self.middle if self.middle else 0.0
+
+
+@dataclass(frozen=True)
+class Against:
+    """change: of the median of instructions, as a part of the base's; tells: the smallest that could be told
+
+    more: instructions an operation
+    """
+
+    verdict: CountVerdict
+    change: float = 0.0
+    tells: float = 0.0
+    more: float = 0.0
+
+
+def spread(counted: Counted, event: Event) -> Spread | None:
+    """None where it was not counted."""
+    counts = counted.events.get(event)
+    if not counts or not counted.operations:
+        return None
+    return _spread([count / counted.operations for count in counts])
+
+
+def _spread(values: list[float]) -> Spread:
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def against(base: Counted, arm: Counted) -> Against:
+    """The verdict on `arm`."""
+    before, after = spread(base, Event.INSTRUCTIONS), spread(arm, Event.INSTRUCTIONS)
+    if before is None or after is None or not before.middle:
+        return Against(CountVerdict.NOT_COUNTED)
+    more = after.middle - before.middle
+    verdict = _verdict(base, arm, _direction(before, after))
+    return Against(verdict, more / before.middle, max(before.width, after.width), more)
+
+
+def _verdict(base: Counted, arm: Counted, instructions: int) -> CountVerdict:
+    before, after = _cycles(base), _cycles(arm)
+    cycles = _direction(before, after)
+    if not instructions:
+        return CountVerdict.MIXED if cycles else CountVerdict.SAME
+    if (after.middle - before.middle) * instructions <= 0:
+        return CountVerdict.MIXED
+    if _mispredictions_speak_against(base, arm, instructions):
+        return CountVerdict.MORE if instructions > 0 else CountVerdict.FEWER
+    return CountVerdict.REGRESSED if instructions > 0 else CountVerdict.IMPROVED
+
+
+def _mispredictions_speak_against(base: Counted, arm: Counted, instructions: int) -> bool:
+    cycles = {event: _changed_cycles(base, arm, event) for event in (Event.INSTRUCTIONS, Event.MISPREDICTIONS)}
+    return -cycles[Event.MISPREDICTIONS] * instructions > _SPEAKS * abs(cycles[Event.INSTRUCTIONS])
+
+
+def _changed_cycles(base: Counted, arm: Counted, event: Event) -> float:
+    before, after = spread(base, event), spread(arm, event)
+    return _CYCLES[event] * (after.middle - before.middle) if before and after else 0.0
+
+
+def _cycles(counted: Counted) -> Spread:
+    """An operation's, estimated; by padding, and then the middle of them."""
+    by_padding = zip(*(counted.events[event] for event in _CYCLES), strict=True)
+    return _spread([
+        sum(rate * count for rate, count in zip(_CYCLES.values(), counts, strict=True)) / counted.operations
+        for counts in by_padding
+    ])  # fmt: skip
+
+
+def _direction(before: Spread, after: Spread) -> int:
+    """1 for more, -1 for less, 0 where the ranges overlap."""
+    return (after.low > before.high) - (after.high < before.low)
+
+
+def not_repeatable(counted: Counted) -> float | None:
+    """By which part two counts with the same padding differ, where that is too much; None where they agree."""
+    first = counted.events.get(Event.INSTRUCTIONS, [0])[0]
+    off = abs(counted.again - first) / first if first else 0.0
+    return off if off > _REPEATS_WITHIN else None

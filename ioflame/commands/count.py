@@ -1,0 +1,140 @@
+"""`ioflame count`: what a Get, a Put, a compaction costs in instructions: without noise, under any load, without a PMU.
+
+The program runs under valgrind's callgrind, ten times as slow or more, on a small tree; two counts of one build agree
+within 0.01 %. So a change of a tenth of a percent is seen in a minute, on any host. How long it takes is not counted:
+`ioflame compare` measures that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+
+from collectors.callgrind import ALLOCATORS
+from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.run import new_directory
+from ground.system.process import interruptible
+from ground.text.progress import Reporter, shown_path, terminal_width
+from ioflame.commands.arguments import Commands
+from ioflame.measure.count.baseline import with_baseline
+from ioflame.measure.count.conduct import conduct
+from ioflame.measure.count.plan import CountOptions, planned
+from ioflame.present.counted import failures, write_pages
+from workloads.registry import DEFAULT_ENGINE
+
+__all__ = ("add_parser", "run")
+
+_EXAMPLES = """examples:
+  ioflame count                                       all operations of the installed RocksDB
+  ioflame count --rocksdb 7.10.2,10.5.1               two releases, the first is the base
+  ioflame count --rocksdb 10.5.1..10.10.1 --operation get --operation compaction-lz4
+  ioflame count --rocksdb ./librocksdb.so --limit get=14200          for CI: exit code 1 above it
+  ioflame count --rocksdb new=./librocksdb.so --baseline runs/BASE --fail-above 1%
+  ioflame count --engine lmdb --operation get
+"""
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "count",
+        help="instructions of a Get, a Put, a compaction: no noise",
+        description=_EXAMPLES + "\n" + (__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--engine", default=DEFAULT_ENGINE, metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
+    add(
+        "--rocksdb",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="a release (10.4.2), a librocksdb.so or a .jar, or NAME= before it; several to compare, the first is the "
+        "base; A..B for a range (ROCKSDB; default: the library installed)",
+    )
+    add(
+        "--db-bench",
+        metavar="PATHS",
+        help="NAME=PATH,...: builds of ioflame-client with other libraries in them (DB_BENCH)",
+    )
+    add(
+        "--operation",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="what is counted (default: all; may be repeated)",
+    )
+    add("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="that is loaded (default: jemalloc)")
+    add("--repeats", type=int, default=5, metavar="N", help="counts of each, at other addresses (REPEATS; default: 5)")
+    add(
+        "--jobs",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="programs at once (default: one a CPU)",
+    )
+    add("--baseline", type=Path, metavar="DIR", help="an earlier count, whose first arm is the base")
+    add("--fail-above", metavar="N%", help="exit code 1 where an operation takes so much more than the base")
+    add("--limit", action="append", default=[], metavar="OP=N", help="exit code 1 where an operation takes more than N")
+    add("--out", type=Path, default=Path("runs"), metavar="DIR", help="where it is kept (OUT; default: runs)")
+    add("--quiet", "-q", action="store_true", help="print results alone")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    reporter = Reporter(quiet=arguments.quiet)
+    allowed = _percentage(arguments.fail_above) if arguments.fail_above else None
+    limits = dict(map(_limit, arguments.limit))
+    if arguments.jobs < 1:
+        raise UsageError(f"--jobs {arguments.jobs} is not at least 1", means="nothing was started")
+    options = CountOptions(
+        arguments.engine,
+        arguments.db_bench,
+        ",".join(arguments.rocksdb) or None,
+        arguments.operation,
+        arguments.allocator,
+        arguments.repeats,
+        arguments.jobs,
+        arguments.out,
+    )
+    with interruptible():
+        plan = planned(options, reporter)
+        if unknown := limits.keys() - {one.name for one in plan.operations}:
+            plan.counted.of(sorted(unknown))
+            raise UsageError(f"--limit {sorted(unknown)[0]}=...: that operation is not counted here")
+        record = plan.record()
+        base = with_baseline(arguments.baseline, record) if arguments.baseline else None
+        directory = new_directory(arguments.out, f"count-{plan.engine.name}")
+        try:
+            record = conduct(plan, directory, reporter)
+        except KeyboardInterrupt:
+            reporter.warn(f"interrupted; every process started here was stopped. Kept: {directory}")
+            return EXIT_INTERRUPTED
+    if base is not None:
+        record = base.before(record)
+    print(write_pages(directory, record, terminal_width(sys.stdout)))
+    print(f"counts:       {shown_path(directory)}")
+    failed = failures(record, allowed, limits)
+    for line in failed:
+        print(line)
+    return EXIT_CHECK_FAILED if failed else EXIT_OK
+
+
+def _percentage(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
+    if match is None:
+        raise UsageError(f"--fail-above {text} is no percentage", means="nothing was started", mend="--fail-above 1%")
+    return float(match[1]) / 100
+
+
+def _limit(text: str) -> tuple[str, float]:
+    match = re.fullmatch(r"([\w-]+)=(\d+(?:\.\d+)?)", text)
+    if match is None:
+        raise UsageError(
+            f"--limit {text} is no operation with a number of instructions",
+            means="nothing was started",
+            mend="--limit get=14200",
+        )
+    return match[1], float(match[2])

@@ -1,0 +1,1 @@
+"""Counting instructions under callgrind: which runs, and how they are conducted."""

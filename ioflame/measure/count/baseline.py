@@ -1,0 +1,48 @@
+"""An earlier count as the base of a new one, where both were counted alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ground.errors import UsageError
+from ground.results.counted import CountRecord, OfOperation, read_count
+
+__all__ = ("Baseline", "with_baseline")
+
+_NAME = "baseline"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The first arm of an earlier count."""
+
+    record: CountRecord
+
+    def before(self, record: CountRecord) -> CountRecord:
+        """`record` with the baseline's arm before its own; operations that only one of them has stay the one's."""
+        first = self.record.arms[0]
+        operations = {}
+        for name, found in record.operations.items():
+            earlier = self.record.operations.get(name)
+            both = {_NAME: earlier.arms[first.name], **found.arms} if earlier else found.arms
+            operations[name] = OfOperation(found.about, found.per, found.view, both)
+        arms = [msgspec.structs.replace(first, name=_NAME), *record.arms]
+        return msgspec.structs.replace(record, arms=arms, operations=operations)
+
+
+def with_baseline(path: Path, record: CountRecord) -> Baseline:
+    """UsageError where the count at `path` depends on other things than `record` does."""
+    found = read_count(path)
+    wanted = {**record.depends_on, "engine": record.engine, "paddings": str(record.paddings)}
+    had = {**found.depends_on, "engine": found.engine, "paddings": str(found.paddings)}
+    differing = [f"{name} {had.get(name)}, now {value}" for name, value in wanted.items() if had.get(name) != value]
+    if differing:
+        raise UsageError(
+            f"--baseline {path} was counted with another {'; another '.join(differing)}",
+            means="the difference would be of these as well; nothing was started",
+            mend="count the base here, beside the new one: --rocksdb <base>,<new>",
+        )
+    return Baseline(found)

@@ -1,0 +1,104 @@
+"""What is to be counted: arms, operations, and what each needs of this host. Nothing is started but what asks them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectors.callgrind import allocator_library, depends_on
+from ground.errors import UsageError
+from ground.results.counted import CountedArm, CountRecord
+from ground.settings import Setting
+from ground.text.progress import Reporter
+from ioflame import __version__
+from ioflame.measure.builds import named_builds
+from workloads.artifact import artifact_facts
+from workloads.build import EngineBuild
+from workloads.counted_operations import CountedOperation, CountedPlan, counted_plan
+from workloads.engine import OUR_CLIENT, Engine
+from workloads.registry import engine_named
+
+__all__ = ("CountOptions", "PlannedCount", "planned")
+
+# Bytes by which the environments of the repetitions differ: a stack is aligned to 16, a page has 4096.
+_PADDINGS = (0, 1024, 2064, 3088, 4080)
+
+
+@dataclass(frozen=True)
+class CountOptions:
+    """clients, libraries: as of a profile, several by commas; operations: none for all of them
+
+    repeats: how many paddings; jobs: how many programs run at once
+    """
+
+    engine: str
+    clients: str | None
+    libraries: str | None
+    operations: Sequence[str]
+    allocator: str
+    repeats: int
+    jobs: int
+    out: Path
+
+
+@dataclass(frozen=True)
+class PlannedCount:
+    """builds: by the arm's name, the base first; preload: of the allocator"""
+
+    options: CountOptions
+    engine: Engine
+    builds: dict[str, EngineBuild]
+    counted: CountedPlan
+    operations: list[CountedOperation]
+    preload: Path | None
+
+    @property
+    def paddings(self) -> Sequence[int]:
+        return _PADDINGS[: self.options.repeats]
+
+    def record(self) -> CountRecord:
+        """Of a count that has counted nothing yet."""
+        arms = [CountedArm(name, build.version, artifact_facts(build)) for name, build in self.builds.items()]
+        client = next(iter(self.builds.values())).path
+        return CountRecord(
+            __version__,
+            time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            self.engine.name,
+            depends_on(client, self.options.allocator),
+            list(self.paddings),
+            arms,
+        )
+
+
+def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
+    """UsageError, HostError for what cannot be counted."""
+    if not 2 <= options.repeats <= len(_PADDINGS):
+        raise UsageError(
+            f"--repeats {options.repeats} is not within 2 and {len(_PADDINGS)}",
+            means="a difference is told by ranges that do not overlap; nothing was started",
+            mend=f"--repeats {len(_PADDINGS)}",
+        )
+    engine = engine_named(options.engine, client=OUR_CLIENT)
+    counted = counted_plan(engine.name, engine.file("."))
+    operations = counted.of(options.operations)
+    preload = allocator_library(options.allocator)
+    builds = named_builds(engine, options.clients, options.libraries, reporter)
+    if list(builds) == [""]:
+        builds = {one.version: one for one in builds.values()}
+    _refuse_the_same(builds)
+    return PlannedCount(options, engine, builds, counted, operations, preload)
+
+
+def _refuse_the_same(builds: dict[str, EngineBuild]) -> None:
+    seen: dict[str, str] = {}
+    for name, build in builds.items():
+        artifact = artifact_facts(build)["engine_artifact"]
+        if artifact in seen:
+            raise UsageError(
+                f"{seen[artifact]} and {name} are the same artifact, {artifact}: the same bits",
+                means="there is no difference to be found; nothing was started",
+                mend=f"another build in {Setting.ROCKSDB}",
+            )
+        seen[artifact] = name

@@ -1,0 +1,113 @@
+"""What `ioflame count` counts of an engine: trees, and operations on them, as its `counted.toml` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from ground.errors import UsageError
+from ground.settings import Setting
+from ground.system.atomic_files import read_toml
+
+__all__ = ("CountedOperation", "CountedPlan", "counted_plan", "words_of")
+
+_FILE = "counted.toml"
+# The client's function that makes one call of the engine; what it counts besides is on docs/counting.md.
+_ONE_CALL = "ioflame_client::worker::Operations::one"
+_Flag = int | float | str | bool
+
+
+class _Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    about: str
+    benchmarks: str = ""
+    flags: dict[str, _Flag] = {}
+    like: str = ""
+
+
+class CountedOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An operation and how it is counted.
+
+    tree:       that it works on a copy of; "" for an empty directory
+    benchmarks: of the client, the last is counted
+    root:       the function below which is counted, be it in a thread of the engine's
+    per:        what a figure is divided by
+    operations: how many there are; 0 where the client says so itself
+    view:       of the engine's rules, which sorts it best
+    """
+
+    name: str
+    about: str
+    tree: str = ""
+    benchmarks: str = ""
+    flags: dict[str, _Flag] = {}
+    root: str = _ONE_CALL
+    per: Literal["operation", "record"] = "operation"
+    operations: int = 0
+    view: str = "owner"
+    like: str = ""
+
+    @property
+    def counted_benchmark(self) -> str:
+        return self.benchmarks.rpartition(",")[2]
+
+
+class CountedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """flags: of every command; tree: by name; operation: in their order"""
+
+    flags: dict[str, _Flag]
+    tree: dict[str, _Tree]
+    operation: list[CountedOperation]
+
+    def of(self, names: Sequence[str]) -> list[CountedOperation]:
+        """Those of these names, all of them where none is named; UsageError for one that is not known."""
+        known = {one.name: one for one in self.operation}
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            raise UsageError(
+                f"--operation {unknown} is not known",
+                means="nothing was started",
+                mend=f"--operation {'|'.join(known)}",
+            )
+        return [_like(known, one) for one in self.operation if not names or one.name in names]
+
+    def tree_words(self, name: str) -> list[str]:
+        """Of the client, which make it; the first is --benchmarks."""
+        tree = _like(self.tree, self.tree[name])
+        return words_of(tree.benchmarks, {**self.flags, **tree.flags})
+
+    def operation_words(self, operation: CountedOperation) -> list[str]:
+        tree = _like(self.tree, self.tree[operation.tree]).flags if operation.tree else {}
+        return words_of(operation.benchmarks, {**self.flags, **tree, **operation.flags})
+
+
+_Of = TypeVar("_Of", _Tree, CountedOperation)
+
+
+def _like(known: Mapping[str, _Of], one: _Of) -> _Of:
+    """With what it lacks taken from the one it is like; flags are added to those of the other."""
+    if not one.like:
+        return one
+    base = _like(known, known[one.like])
+    # What was left out is not among the builtins.
+    own = {**msgspec.to_builtins(one), "flags": {**base.flags, **one.flags}, "like": ""}
+    return msgspec.structs.replace(base, **own)
+
+
+def words_of(benchmarks: str, flags: Mapping[str, object]) -> list[str]:
+    """Options of the client."""
+    return [f"--benchmarks={benchmarks}", *(f"--{name}={_value(value)}" for name, value in flags.items())]
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def counted_plan(engine: str, folder: Path) -> CountedPlan:
+    """Of the engine in `folder`; UsageError where nothing of it can be counted."""
+    path = folder / _FILE
+    if not path.exists():
+        raise UsageError(f"{Setting.ENGINE.to(engine)}: it is not known which of its operations could be counted")
+    return msgspec.convert(read_toml(path), CountedPlan)
