@@ -93,6 +93,8 @@ if ((dev)); then
   [[ -x /usr/bin/time ]] || missing+=(time)
   # A server of names, which a test starts on a port of its own, and its client.
   need debuginfod debuginfod
+  # What tests run is compiled, in part from C++.
+  need g++ g++
   # Its counts are an input of stackfold.
   need valgrind valgrind
   # What fetches a release of RocksDB.

@@ -45,8 +45,12 @@ impl<'a> Classifier<'a> {
             let bit = |(n, entry)| u64::from(test(entry)) << n;
             view.entries.iter().enumerate().map(bit).fold(0, |all, bit| all | bit)
         };
+        // Where nothing is marked, a name with scopes is none of the kernel's.
+        let kernels = |name: &ComparableName| {
+            name.kernel || !marked && memchr::memmem::find(&name.path, b"::").is_none()
+        };
         let meaning = |name: &ComparableName| NameMatches {
-            anchor: bits(&|entry| (!entry.kernel || name.kernel || !marked) && entry.anchors.matches(name)),
+            anchor: bits(&|entry| (!entry.kernel || kernels(name)) && entry.anchors.matches(name)),
             under: bits(&|entry| entry.under.matches(name)),
             not_under: bits(&|entry| entry.not_under.matches(name)),
             without: bits(&|entry| entry.without.matches(name)),
@@ -239,7 +243,7 @@ mod tests {
             "c;ext4_user",
         ];
         assert_eq!(place("leaf", &marked), ["user 2", "fs 2", "irq 1", "user 1", "user 1"]);
-        let unmarked = ["c;ns::a;ext4_read;y", "c;irq;ext4_read"];
-        assert_eq!(place("leaf", &unmarked), ["fs 2", "irq 1"]);
+        let unmarked = ["c;ns::a;ext4_read;y", "c;irq;ext4_read", "c;ns::a;TLS init function for other::irq"];
+        assert_eq!(place("leaf", &unmarked), ["fs 2", "irq 1", "user 1"]);
     }
 }
