@@ -125,7 +125,9 @@ def test_a_variable_that_no_target_knows_is_refused_before_anything_starts(
 
 
 def test_the_help_lists_every_variable(place: Path) -> None:
-    done = subprocess.run(["make", "--no-print-directory", "help"], cwd=place, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=place, capture_output=True, text=True, check=True
+    )
     listed = done.stdout.partition("variables of profile")[2]
     assert {"WORKLOAD", "STORE", "USERS", "EXPERIMENT", "FACTOR", "SCHEDULE"} <= set(re.findall(r"\w+", listed))
     assert max(map(len, listed.splitlines())) <= 100

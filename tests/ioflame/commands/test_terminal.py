@@ -106,7 +106,9 @@ def test_a_name_in_the_moving_line_does_not_steer_the_terminal(tmp_path: Path) -
     (tmp_path / f"{TITLE}.folded").write_text("a;b 1\n")
     master, slave = pty.openpty()
     words = [sys.executable, "-m", "ioflame.cli", "flamegraph", str(tmp_path / f"{TITLE}.folded")]
-    done = subprocess.run(words, cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, check=False)
+    done = subprocess.run(
+        words, cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, check=False, env={**os.environ, "TERM": "xterm"}
+    )
     os.close(slave)
     shown = b""
     try:
