@@ -83,5 +83,10 @@ def _folded(path: Path, root: str, event: str, profile: Path, rules: str | None,
     argv = ["--input-format", "callgrind", "--event", event, "--from", root, str(path)]
     if folded is not None:
         argv = ["-o", str(folded), *argv]
-    run_stackfold(argv, profile, rules).require("stackfold")
-    return read_profile(profile)
+    done = run_stackfold(argv, profile, rules)
+    found = read_profile(profile) if profile.exists() else None
+    # None of an event is an answer here.
+    if found is None or found.statistics.weight or found.statistics.truncated_input:
+        done.require("stackfold")
+    assert found is not None
+    return found

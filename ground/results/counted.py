@@ -10,10 +10,17 @@ import msgspec
 from ground.errors import MeasurementError, UsageError
 from ground.system.atomic_files import read_json, write_json
 
-__all__ = ("Category", "CountRecord", "Counted", "CountedArm", "Event", "OfOperation", "read_count", "write_count")
+__all__ = (
+    "BASELINE", "TREES", "Category", "CountRecord", "Counted", "CountedArm", "Event", "OfOperation", "read_count",
+    "write_count",
+)  # fmt: skip
 
 _SCHEMA = 1
 NAME = "counted.json"
+# Where the trees are kept that its operations worked on copies of.
+TREES = "trees"
+# The arm that an earlier count gives.
+BASELINE = "baseline"
 
 
 class Event(str, enum.Enum):
@@ -75,6 +82,7 @@ class CountRecord(msgspec.Struct):
     """arms: the base first; depends_on: what counts depend on besides the engine; paddings: bytes of each, in order
 
     commands: by operation, how the first arm's was counted; seconds: that all took
+    trees: by name, an id of the tree that was loaded; the cache's keys, and so its chains, are the tree's own
     """
 
     ioflame: str
@@ -85,6 +93,7 @@ class CountRecord(msgspec.Struct):
     arms: list[CountedArm]
     operations: dict[str, OfOperation] = {}
     commands: dict[str, str] = {}
+    trees: dict[str, str] = {}
     seconds: float = 0.0
     schema: int = _SCHEMA
 

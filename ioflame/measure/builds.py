@@ -45,18 +45,15 @@ def named_builds(
     """By name, the base first: `NAME=PATH,NAME=PATH`; without a name it is the engine's version.
 
     clients: builds of the client; library: of the engine's code, instead of them; None for both: what is installed
-
-    One alone is called "": there is nothing to tell it from. One build may stand under two names: what
-    differs then is noise. UsageError where two have one name.
+    One build may stand under two names: what differs then is noise. UsageError where two have one name.
     """
     if library is not None:
         libraries = asked_libraries(engine.releases(), [library])
-        found = {one.name: _of_library(engine, one.what, reporter) for one in libraries}
-    elif clients is None:
-        found = {"": engine.inspect(engine.find_binary(None))}
-    else:
-        found = _of_clients(engine, clients)
-    return found if len(found) > 1 else {"": next(iter(found.values()))}
+        return {one.name: _of_library(engine, one.what, reporter) for one in libraries}
+    if clients is None:
+        build = engine.inspect(engine.find_binary(None))
+        return {build.version: build}
+    return _of_clients(engine, clients)
 
 
 def _of_clients(engine: Engine, asked: str) -> dict[str, EngineBuild]:

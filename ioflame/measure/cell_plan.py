@@ -198,6 +198,8 @@ def resolve_cells(
         engine = own[driver(cells.cells[0])][0]
     else:
         builds = named_builds(engine, options.db_bench, options.library, reporter)
+        # One alone has no name: there is nothing to tell it from.
+        builds = builds if len(builds) > 1 else {"": next(iter(builds.values()))}
         cells = cells.at(options.scale).of_builds(list(builds))
     if cells.layout.database == "grown" and len(builds) > 1:
         raise UsageError(f"{cells.name} has one tree, which one build makes", mend=Setting.DB_BENCH.to("<one client>"))

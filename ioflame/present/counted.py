@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ground.results.counted import Counted, CountRecord, Event, OfOperation, write_count
+from ground.results.counted import BASELINE, Counted, CountRecord, Event, OfOperation, write_count
 from ground.results.files import Files
 from ground.system.atomic_files import write_whole
 from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
@@ -89,6 +89,8 @@ def failures(record: CountRecord, allowed: float | None, limits: Mapping[str, fl
     lines = []
     for name, of in record.operations.items():
         for arm, one in of.arms.items():
+            if arm == BASELINE:
+                continue
             if (off := not_repeatable(one)) is not None:
                 lines.append(
                     f"not repeatable: {name} of {arm} differs by {off:.3%} from itself with the same padding: "

@@ -8,18 +8,21 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import UsageError
-from ground.results.counted import CountRecord, OfOperation, read_count
+from ground.results.counted import BASELINE, CountRecord, OfOperation, read_count
 
 __all__ = ("Baseline", "with_baseline")
-
-_NAME = "baseline"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The first arm of an earlier count."""
+    """The first arm of an earlier count. directory: that may have kept its trees"""
 
     record: CountRecord
+    directory: Path
+
+    def other_trees(self, record: CountRecord) -> list[str]:
+        """Of `record`, those that are not the baseline's."""
+        return [name for name, tree in record.trees.items() if self.record.trees.get(name, tree) != tree]
 
     def before(self, record: CountRecord) -> CountRecord:
         """`record` with the baseline's arm before its own; operations that only one of them has stay the one's."""
@@ -27,9 +30,9 @@ class Baseline:
         operations = {}
         for name, found in record.operations.items():
             earlier = self.record.operations.get(name)
-            both = {_NAME: earlier.arms[first.name], **found.arms} if earlier else found.arms
+            both = {BASELINE: earlier.arms[first.name], **found.arms} if earlier else found.arms
             operations[name] = OfOperation(found.about, found.per, found.view, both)
-        arms = [msgspec.structs.replace(first, name=_NAME), *record.arms]
+        arms = [msgspec.structs.replace(first, name=BASELINE), *record.arms]
         return msgspec.structs.replace(record, arms=arms, operations=operations)
 
 
@@ -45,4 +48,4 @@ def with_baseline(path: Path, record: CountRecord) -> Baseline:
             means="the difference would be of these as well; nothing was started",
             mend="count the base here, beside the new one: --rocksdb <base>,<new>",
         )
-    return Baseline(found)
+    return Baseline(found, path if path.is_dir() else path.parent)

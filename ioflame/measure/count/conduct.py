@@ -6,6 +6,7 @@ it, which are relative to a directory of the count's own, and the environment.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from collections import deque
@@ -16,7 +17,8 @@ from pathlib import Path
 from collectors.callgrind import counting_argv
 from folding.callgrind import Counts, counts_below
 from ground.errors import MeasurementError
-from ground.results.counted import Category, Counted, CountRecord, Event, OfOperation, write_count
+from ground.results.counted import TREES, Category, Counted, CountRecord, Event, OfOperation, write_count
+from ground.system.atomic_files import file_sha256
 from ground.system.process import Child, Children, capture
 from ground.text.progress import Reporter
 from ioflame.measure.count.plan import PlannedCount
@@ -55,14 +57,19 @@ class _Ended:
     stored: int
 
 
-def conduct(plan: PlannedCount, directory: Path, reporter: Reporter) -> CountRecord:
-    """Counts everything into `directory`. MeasurementError where a program failed; what was counted before is kept."""
+def conduct(plan: PlannedCount, directory: Path, reporter: Reporter, earlier: Path | None = None) -> CountRecord:
+    """Counts everything into `directory`. MeasurementError where a program failed; what was counted before is kept.
+
+    earlier: the directory of a count whose trees are taken, as far as it kept them
+    """
     record = plan.record()
     begun = time.monotonic()
     work = directory / "work"
     try:
         with Children() as children:
-            trees = _trees(plan, work, reporter)
+            trees = _trees(plan, directory / TREES, earlier / TREES if earlier else None, reporter)
+            record.trees = {name: _id_of(plan, tree) for name, tree in trees.items()}
+            work.mkdir()
             numbers = iter(range(10_000))
             for operation in plan.operations:
                 tasks = list(_tasks(plan, operation, numbers))
@@ -99,22 +106,30 @@ def _tasks(plan: PlannedCount, operation: CountedOperation, numbers: Iterator[in
                 yield _Task(next(numbers), operation, name, build, turn)
 
 
-def _trees(plan: PlannedCount, work: Path, reporter: Reporter) -> dict[str, Path]:
-    """Loaded by the oldest build, which the others can read."""
+def _trees(plan: PlannedCount, kept: Path, earlier: Path | None, reporter: Reporter) -> dict[str, Path]:
+    """Those of an earlier count, or loaded by the oldest build, which the others can read."""
     oldest = next(iter(plan.builds.values()))
     for build in plan.builds.values():
         oldest = build if older(build.version, oldest.version) else oldest
     found = {}
+    kept.mkdir()
     for name in dict.fromkeys(one.tree for one in plan.operations if one.tree):
-        place = work / f"tree-{name}"
-        place.mkdir(parents=True)
+        found[name] = kept / name
+        if earlier is not None and (earlier / name).is_dir():
+            clone(plan.engine, earlier / name, kept / name, link=False)
+            continue
         with reporter.stage(f"load the tree {name} ({plan.engine.about.title} {oldest.version})"):
-            words = [*plan.counted.tree_words(name), *_readable_by_all(plan), f"--db={place / _DATABASE}"]
+            words = [*plan.counted.tree_words(name), *_readable_by_all(plan), f"--db={kept / name}"]
             library = [f"--library={oldest.library}"] if oldest.library else []
             argv = [str(oldest.path), f"--engine={plan.engine.name}", *library, *words]
             capture(argv, timeout=_LOAD_SECONDS).require(f"loading the tree {name}")
-        found[name] = place / _DATABASE
     return found
+
+
+def _id_of(plan: PlannedCount, tree: Path) -> str:
+    """Of the data: the same of a copy."""
+    files = sorted(tree.glob(plan.engine.about.data_files))
+    return hashlib.sha256("".join(map(file_sha256, files)).encode()).hexdigest()[:16]
 
 
 def _readable_by_all(plan: PlannedCount) -> list[str]:

@@ -85,8 +85,6 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     operations = counted.of(options.operations)
     preload = allocator_library(options.allocator)
     builds = named_builds(engine, options.clients, options.libraries, reporter)
-    if list(builds) == [""]:
-        builds = {one.version: one for one in builds.values()}
     _refuse_the_same(builds)
     return PlannedCount(options, engine, builds, counted, operations, preload)
 
