@@ -16,6 +16,7 @@ mod kernel;
 mod load;
 mod named;
 mod options;
+mod packed;
 mod perf_map;
 mod prefetch;
 mod stubs;
@@ -107,6 +108,7 @@ pub struct Symbols {
 impl Symbols {
     pub fn new(options: SymbolOptions) -> Self {
         Self {
+            notes: options.packed.iter().filter_map(|packed| packed.problem.clone()).collect(),
             options,
             objects: Vec::new(),
             known: HashMap::new(),
@@ -117,7 +119,6 @@ impl Symbols {
             core: None,
             begun: false,
             prefetch: None,
-            notes: Vec::new(),
         }
     }
 
@@ -232,16 +233,24 @@ impl Symbols {
         object.file.is_some() && self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1)
     }
 
-    /// Whether one of the rivals lies at the path now.
+    /// The file at the path of this one: now, or when the run was packed.
+    fn file_at_path(&self, object: &Object) -> Option<DeviceInode> {
+        match &self.options.packed {
+            Some(packed) => packed.file(&object.name),
+            None => DeviceInode::of_path(&object.name),
+        }
+    }
+
+    /// Whether one of the rivals lies at the path.
     fn is_one_here(&self, object: &Object) -> bool {
-        let here = DeviceInode::of_path(&object.name);
+        let here = self.file_at_path(object);
         let rivals = self.of_path.get(&*object.name).into_iter().flatten();
         here.is_some() && rivals.into_iter().any(|rival| self.objects[rival.0 as usize].file == here)
     }
 
     /// Whether the file at the path of this one is a rival of it, and nothing else tells them apart.
     fn is_other_file(&self, object: &Object, build_id: Option<&[u8]>) -> bool {
-        build_id.is_none() && self.has_rivals(object) && DeviceInode::of_path(&object.name) != object.file
+        build_id.is_none() && self.has_rivals(object) && self.file_at_path(object) != object.file
     }
 
     /// The name of an object as perf prints it.

@@ -1,7 +1,9 @@
 //! What is read to name addresses.
 
+use super::packed::PackedFiles;
 use crate::budget::Budget;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct SymbolOptions {
@@ -11,6 +13,8 @@ pub struct SymbolOptions {
     pub symfs: Option<PathBuf>,
     /// perf's cache of files by build id.
     pub cache: Option<PathBuf>,
+    /// What lay at the paths where the copies were packed: what lies there on this machine is something else.
+    pub packed: Option<Arc<PackedFiles>>,
     /// Whether anything of this machine is read: files, the kernel's symbols, maps of run-time compilers. Without it a
     /// recording gives the same stacks everywhere, most of their frames without names.
     pub host: bool,
@@ -25,7 +29,8 @@ impl SymbolOptions {
     /// The same with a directory of copies; a cache in it has all that there is.
     pub fn with_copies(self, symfs: Option<PathBuf>) -> Self {
         let own = symfs.as_ref().map(|symfs| symfs.join(CACHE)).filter(|cache| cache.is_dir());
-        Self { cache: own.or(self.cache), symfs, ..self }
+        let packed = own.as_deref().and_then(PackedFiles::read).map(Arc::new);
+        Self { cache: own.or(self.cache), symfs, packed, ..self }
     }
 }
 
@@ -35,6 +40,7 @@ impl Default for SymbolOptions {
         Self {
             inlines: true,
             symfs: None,
+            packed: None,
             cache: home.map(|home| PathBuf::from(home).join(CACHE)),
             host: true,
             budget: Budget::default(),
