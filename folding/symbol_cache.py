@@ -8,9 +8,8 @@ DIR/.debug/packed-files                   device, inode and build id of what lie
 DIR/usr/bin/...                           a file without a build id, below its path
 
 Files of several containers, and a file before and after an upgrade, may have one path, for which perf notes one build
-id. Only the inode tells which of them lies there, and only on this machine; packed-files tells other machines. Its
-lines are described in crates/symbolize/src/symbols/packed.rs. stackfold reads all of it below `--symfs`;
-`perf --buildid-dir DIR/.debug report` reads the cache.
+id. Only the inode tells which of them lies there, and only on this machine; packed-files tells other machines.
+stackfold reads all of it below `--symfs`; `perf --buildid-dir DIR/.debug report` reads the cache.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ground.results.files_at_paths import PACKED, FileAtPath, write_files_at_paths
 from ground.system.elf import build_id, build_id_of_notes, debug_file, sections
 
 __all__ = ("CACHE", "KeptFile", "keep_symbols")
 
 CACHE = ".debug"
-_PACKED_FILES, _FIRST_LINE = "packed-files", "ioflame-packed-files 1"
 # What a program computes with, and no table of it.
 _CONSTANTS = re.compile(r"\.(l?rodata|l?data|tdata|init_array|fini_array)(\..*)?$")
 # The stubs of calls into libraries: what they jump to is in their code.
@@ -59,20 +58,17 @@ def keep_symbols(objects: Iterable[str], mapped: Path, out: Path) -> list[KeptFi
             kept.append(_keep_kernel(path, cache))
     if vdso := _own_vdso():
         _write(cache, build_id(vdso), "vdso", vdso)
-    lines = [_FIRST_LINE, *(line for one in kept if (line := _packed_file(one)))]
     cache.mkdir(parents=True, exist_ok=True)
-    (cache / _PACKED_FILES).write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    write_files_at_paths(cache / PACKED, (file for one in kept if (file := _file_at(one)) is not None))
     return kept
 
 
-def _packed_file(kept: KeptFile) -> str:
-    """The line of what lies at its path; "" where nothing does, or where it would not be a line."""
+def _file_at(kept: KeptFile) -> FileAtPath | None:
     try:
         file = Path(kept.path).stat()
     except OSError:
-        return ""
-    device = f"{os.major(file.st_dev)}:{os.minor(file.st_dev)}"
-    return "" if "\n" in kept.path else f"{device} {file.st_ino} {kept.build_id or '-'} {kept.path}"
+        return None
+    return FileAtPath(kept.path, os.major(file.st_dev), os.minor(file.st_dev), file.st_ino, kept.build_id)
 
 
 def _keep_file(path: str, mapped: Path, out: Path) -> KeptFile:

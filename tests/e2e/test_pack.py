@@ -13,12 +13,14 @@ import pytest
 from folding.symbol_cache import CACHE, keep_symbols
 from ground.results.categories import read_categories
 from ground.results.files import Files
+from ground.results.files_at_paths import COPIED
 from ground.results.profile import read_profile
 from ground.results.run import open_run
 from ground.system.elf import build_id
 from tests.conftest import Ioflame
 from tests.e2e.conftest import Finished
 from tests.programs import FRAMES, compiled
+from tests.until import until
 
 _SECRET = "what only the program is to know"
 _SOURCE = f"""
@@ -92,7 +94,7 @@ def test_device_inode_and_build_id_of_each_path_are_kept_and_files_without_one_b
         return f"{os.major(file.st_dev)}:{os.minor(file.st_dev)} {file.st_ino} {number} {path}"
 
     first, *lines = (kept / CACHE / "packed-files").read_text(encoding="utf-8").splitlines()
-    assert first == "ioflame-packed-files 1"
+    assert first == "ioflame-files 1"
     assert lines == [line(numbered, build_id(numbered.read_bytes())), line(bare, "-"), line(text, "-")]
     copy = kept / str(bare).lstrip("/")
     assert _SECRET.encode() not in copy.read_bytes() and b"function_of_it" in copy.read_bytes()
@@ -105,37 +107,48 @@ def test_device_inode_and_build_id_of_each_path_are_kept_and_files_without_one_b
 # perf tells files of one path apart by their inodes, which are other files' or nobody's on another machine.
 @pytest.mark.slow
 @pytest.mark.needs("perf", "unshare")
-@pytest.mark.parametrize("ids", ["sha1", "none"])
-def test_of_files_of_one_path_the_same_one_has_names_elsewhere(ioflame: Ioflame, tmp_path: Path, ids: str) -> None:
+@pytest.mark.parametrize(("ids", "first"), [("sha1", "at path"), ("sha1", "contained"), ("none", "at path")])
+def test_of_files_of_one_path_the_same_one_has_names_elsewhere(
+    ioflame: Ioflame, tmp_path: Path, ids: str, first: str
+) -> None:
     place, other = tmp_path / "turn", tmp_path / "other"
     for name, program in (("work_here", place), ("work_there", other)):
         compiled(_TURN, program, *FRAMES, f"-DWORK={name}", f"-Wl,--build-id={ids}")
-    bound = f"mount --bind {other} {place}"
-    script = f"{place} & unshare --mount sh -c '{bound}; echo; exec {place}' & wait"
-    argv = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", script]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as both:
+    bound = f"mount --bind {other} {place}; exec {place}"
+    with (
+        subprocess.Popen([place]) as at_path,
+        subprocess.Popen(["unshare", "--mount", "sh", "-c", bound]) as contained,
+    ):
         try:
-            assert both.stdout is not None and both.stdout.readline()
+            until(lambda: Path(f"/proc/{contained.pid}/exe").readlink().name == place.name, contained)
+            pids = [at_path.pid, contained.pid] if first == "at path" else [contained.pid, at_path.pid]
             words = ("--seconds=6", "--freq=199", "--collect=perf", "--out", tmp_path / "runs")
-            code, said, errors = ioflame.run("attach", "--pid", str(both.pid), *words)
+            code, said, errors = ioflame.run("attach", *(f"--pid={pid}" for pid in pids), *words)
         finally:
-            both.kill()
+            at_path.kill()
+            contained.kill()
+    assert code in (0, 1), said + errors
     here = open_run((tmp_path / "runs" / "latest").resolve())
-    leaves = {stack.frames[-1] for stack in read_profile(here.path(Files.PROFILE)).each_stack()}
-    assert code in (0, 1) and "[turn]" in leaves and len(leaves & {"work_here", "work_there"}) == 1, said + errors
+    stacks = list(read_profile(here.path(Files.PROFILE)).each_stack())
+    leaves = {pid: {stack.frames[-1] for stack in stacks if stack.tid == pid} for pid in pids}
+    # A copy was made of the other one where that was seen first.
+    names, copied = {"work_here", "work_there", "[turn]"}, (here.path(Files.MAPPED) / COPIED).exists()
+    expected = {at_path.pid: {"[turn]"}, contained.pid: {"work_there"}} if copied else {}
+    expected = expected or {at_path.pid: {"work_here"}, contained.pid: {"[turn]"}}
+    assert {pid: found & names for pid, found in leaves.items()} == expected, (leaves, copied)
     packed = tmp_path / "run.tar.xz"
     code, _, errors = ioflame.run("pack", here.directory, "-o", packed)
     assert code == 0, errors
     # At the path there: nothing that is a program, or the very file that has no names here.
-    for at_path in (Path("/dev/null"), other):
-        elsewhere = tmp_path / f"beside-{at_path.name}"
+    for lies_there in (Path("/dev/null"), other):
+        elsewhere = tmp_path / f"beside-{lies_there.name}"
         elsewhere.mkdir()
         shutil.copy(packed, elsewhere)
-        there = ("unshare", "--mount", "sh", "-c", f'mount --bind {at_path} {place}; exec "$@"', "sh")
+        there = ("unshare", "--mount", "sh", "-c", f'mount --bind {lies_there} {place}; exec "$@"', "sh")
         code, _, errors = ioflame.run("analyse", elsewhere / packed.name, "-q", prefix=there)
         run = elsewhere / here.directory.name
         assert code in (0, 1), errors
-        assert (run / Files.FOLDED).read_bytes() == here.path(Files.FOLDED).read_bytes(), at_path
+        assert (run / Files.FOLDED).read_bytes() == here.path(Files.FOLDED).read_bytes(), lies_there
         assert read_categories(run).rows == read_categories(here.directory).rows
 
 

@@ -45,7 +45,7 @@ fn of_a_packed_run_the_same_file_is_used_as_where_it_was_packed() {
     let (there, here) =
         (DeviceInode { major: 254, minor: 0, inode: 1314 }, DeviceInode::of_path(path).unwrap());
     let names = |table: &str, mapped: &[DeviceInode]| {
-        std::fs::write(cache.join("packed-files"), format!("ioflame-packed-files 1\n{table}")).unwrap();
+        std::fs::write(cache.join("packed-files"), format!("ioflame-files 1\n{table}")).unwrap();
         let mut symbols = Symbols::new(SymbolOptions::default().with_copies(Some(symfs.clone())));
         // perf read one by the path: of which of them is not known.
         symbols.add_build_ids([(path.to_vec(), vec![8; 20])]);

@@ -9,6 +9,7 @@ mod debugdata;
 mod demangle;
 pub mod elf;
 mod files;
+mod files_at_paths;
 mod go;
 mod inlines;
 mod kallsyms;
@@ -16,7 +17,6 @@ mod kernel;
 mod load;
 mod named;
 mod options;
-mod packed;
 mod perf_map;
 mod prefetch;
 mod stubs;
@@ -108,7 +108,11 @@ pub struct Symbols {
 impl Symbols {
     pub fn new(options: SymbolOptions) -> Self {
         Self {
-            notes: options.packed.iter().filter_map(|packed| packed.problem.clone()).collect(),
+            notes: [&options.copied, &options.packed]
+                .into_iter()
+                .flatten()
+                .filter_map(|files| files.problem.clone())
+                .collect(),
             options,
             objects: Vec::new(),
             known: HashMap::new(),
@@ -233,12 +237,14 @@ impl Symbols {
         object.file.is_some() && self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1)
     }
 
-    /// The file at the path of this one: now, or when the run was packed.
+    /// The file at the path of this one: the one that a copy was made of, or what lies there now, or lay there when the
+    /// run was packed.
     fn file_at_path(&self, object: &Object) -> Option<DeviceInode> {
-        match &self.options.packed {
+        let copied = self.options.copied.as_ref().and_then(|copied| copied.file(&object.name));
+        copied.or_else(|| match &self.options.packed {
             Some(packed) => packed.file(&object.name),
             None => DeviceInode::of_path(&object.name),
-        }
+        })
     }
 
     /// Whether one of the rivals lies at the path.

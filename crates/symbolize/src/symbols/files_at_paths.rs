@@ -1,7 +1,8 @@
-//! What lay at the paths of mapped files on the machine where a run was packed (folding/symbol_cache.py writes it).
+//! Which files lay at the paths of mapped ones: of a packed run on the machine where it was packed, of what was copied
+//! while it was mapped (ground/results/files_at_paths.py writes both).
 //!
 //! ```text
-//! ioflame-packed-files 1
+//! ioflame-files 1
 //! 254:0 1314 7a9d2f...c1 /usr/lib/x86_64-linux-gnu/libc.so.6
 //! 254:0 1422 - /usr/bin/a program without a build id
 //! ```
@@ -12,34 +13,32 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-const NAME: &str = "packed-files";
-const FIRST_LINE: &[u8] = b"ioflame-packed-files 1";
+const FIRST_LINE: &[u8] = b"ioflame-files 1";
 const LARGEST: u64 = 64 << 20;
 
 /// Which file it was, and its build id if it has one.
-type PackedFile = (DeviceInode, Option<Vec<u8>>);
+type FileAtPath = (DeviceInode, Option<Vec<u8>>);
 
 /// By the paths that they lay at.
 #[derive(Debug, Default)]
-pub struct PackedFiles {
-    files: HashMap<Vec<u8>, PackedFile>,
+pub struct FilesAtPaths {
+    files: HashMap<Vec<u8>, FileAtPath>,
     /// Why it could not be read: then nothing is known of any path.
     pub problem: Option<String>,
 }
 
-impl PackedFiles {
-    /// `None` where there is none: nothing was packed, or by a version that had none.
-    pub fn read(cache: &Path) -> Option<Self> {
-        let path = cache.join(NAME);
-        let text = match regular::read(&path, LARGEST) {
+impl FilesAtPaths {
+    /// `None` where there is none: nothing was packed or copied, or by a version that wrote none.
+    pub fn read(path: &Path) -> Option<Self> {
+        let text = match regular::read(path, LARGEST) {
             Err(error) if error.kind() == ErrorKind::NotFound => return None,
             text => text.map_err(|error| error.to_string()),
         };
         let refused = |why: String| Self {
             files: HashMap::new(),
             problem: Some(format!(
-                "{}: not used, {why}; files that the recording has no build id of have no names; fix: unpack the run \
-                 again, with the version of ioflame that packed it or a newer one",
+                "{}: not used, {why}; files that the recording has no build id of may have no names; fix: unpack the \
+                 run again, with the version of ioflame that wrote it or a newer one",
                 path.display()
             )),
         };
@@ -55,7 +54,7 @@ impl PackedFiles {
     }
 }
 
-fn parse(text: &[u8]) -> Result<HashMap<Vec<u8>, PackedFile>, String> {
+fn parse(text: &[u8]) -> Result<HashMap<Vec<u8>, FileAtPath>, String> {
     let shown = |line: &[u8]| String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
     let mut lines = text.split(|&byte| byte == b'\n');
     let first = lines.next().unwrap_or_default();
@@ -69,7 +68,7 @@ fn parse(text: &[u8]) -> Result<HashMap<Vec<u8>, PackedFile>, String> {
     lines.filter(|line| !line.is_empty()).map(entry).collect()
 }
 
-fn file(line: &[u8]) -> Option<(Vec<u8>, PackedFile)> {
+fn file(line: &[u8]) -> Option<(Vec<u8>, FileAtPath)> {
     let mut words = line.splitn(4, |&byte| byte == b' ');
     let mut word = || words.next().map(|word| std::str::from_utf8(word).ok());
     let (device, inode, build_id) = (word()??, word()??, word()??);
@@ -91,8 +90,7 @@ mod tests {
 
     #[test]
     fn files_are_known_by_their_paths() {
-        let read =
-            parse(b"ioflame-packed-files 1\n254:1 7 0aff /usr/lib/a library.so\n0:35 8 - /x\n").unwrap();
+        let read = parse(b"ioflame-files 1\n254:1 7 0aff /usr/lib/a library.so\n0:35 8 - /x\n").unwrap();
         let file = |major, minor, inode| DeviceInode { major, minor, inode };
         assert_eq!(read[&b"/usr/lib/a library.so"[..]], (file(254, 1, 7), Some(vec![0x0a, 0xff])));
         assert_eq!(read[&b"/x"[..]], (file(0, 35, 8), None));
@@ -102,12 +100,12 @@ mod tests {
     fn what_is_damaged_is_refused_with_its_line() {
         for (text, named) in [
             ("", "begins with ''"),
-            ("ioflame-packed-files 2\n", "begins with 'ioflame-packed-files 2'"),
-            ("ioflame-packed-files 1\n254:1 7 0aff /usr/lib/li", "cut short"),
-            ("ioflame-packed-files 1\n254:1 7 0af /x\n", "'254:1 7 0af /x'"),
-            ("ioflame-packed-files 1\n254 7 0aff /x\n", "'254 7 0aff /x'"),
-            ("ioflame-packed-files 1\n254:1 7 0aff\n", "'254:1 7 0aff'"),
-            ("ioflame-packed-files 1\n254:1 7 \u{e9}0 /x\n", "'254:1 7 \u{e9}0 /x'"),
+            ("ioflame-files 2\n", "begins with 'ioflame-files 2'"),
+            ("ioflame-files 1\n254:1 7 0aff /usr/lib/li", "cut short"),
+            ("ioflame-files 1\n254:1 7 0af /x\n", "'254:1 7 0af /x'"),
+            ("ioflame-files 1\n254 7 0aff /x\n", "'254 7 0aff /x'"),
+            ("ioflame-files 1\n254:1 7 0aff\n", "'254:1 7 0aff'"),
+            ("ioflame-files 1\n254:1 7 \u{e9}0 /x\n", "'254:1 7 \u{e9}0 /x'"),
         ] {
             let why = parse(text.as_bytes()).unwrap_err();
             assert!(why.contains(named), "{text:?}: {why}");
