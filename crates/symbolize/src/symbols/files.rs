@@ -10,29 +10,11 @@ use flate2::Crc;
 use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Debug files larger than this are not checked by reading all of them.
 const LARGEST_CHECKED: u64 = 1 << 30;
 const LARGEST_VDSO: u64 = 1 << 20;
-
-/// Which file a path led to, on the machine and in the container where it was mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DeviceInode {
-    pub major: u32,
-    pub minor: u32,
-    pub inode: u64,
-}
-
-impl DeviceInode {
-    /// The file of this path here.
-    pub fn of_path(path: &[u8]) -> Option<Self> {
-        let file = std::fs::metadata(OsStr::from_bytes(path)).ok()?;
-        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
-        Some(Self { major, minor, inode: file.ino() })
-    }
-}
 
 /// What to read of a mapped file.
 pub struct ObjectFile {

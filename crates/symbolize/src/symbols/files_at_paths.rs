@@ -7,14 +7,33 @@
 //! 254:0 1422 - /usr/bin/a program without a build id
 //! ```
 
-use super::files::DeviceInode;
 use crate::regular;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const FIRST_LINE: &[u8] = b"ioflame-files 1";
 const LARGEST: u64 = 64 << 20;
+
+/// Which file a path led to, on the machine and in the container where it was mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceInode {
+    pub major: u32,
+    pub minor: u32,
+    pub inode: u64,
+}
+
+impl DeviceInode {
+    /// The file of this path here.
+    pub fn of_path(path: &[u8]) -> Option<Self> {
+        let file = std::fs::metadata(OsStr::from_bytes(path)).ok()?;
+        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
+        Some(Self { major, minor, inode: file.ino() })
+    }
+}
 
 /// Which file it was, and its build id if it has one.
 type FileAtPath = (DeviceInode, Option<Vec<u8>>);
