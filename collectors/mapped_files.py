@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ground.results.checks import Check, Verdict
+from ground.results.files_at_paths import COPIED, FileAtPath, write_files_at_paths
 from ground.system.held_process import HeldProcess
 from ground.system.proc_stat import named_fields
 
@@ -37,6 +38,7 @@ class MappedFiles:
         self._known: dict[str, tuple[int, int]] = {}
         # Device, inode and path of what was looked at; a file that is deleted later has another path.
         self._looked_at: set[str] = set()
+        self._copied: list[FileAtPath] = []
         self._lost: dict[str, str] = {}
         self._compilers: dict[int, bool] = {}
 
@@ -48,7 +50,7 @@ class MappedFiles:
                 has_jvm = has_jvm or path.endswith("/libjvm.so")
                 if file not in self._looked_at:
                     self._looked_at.add(file)
-                    self._keep_file(process, span, path)
+                    self._keep_file(process, span, file, path)
             if (kept := self._keep_map(process)) or has_jvm:
                 self._compilers[process.pid] = kept
 
@@ -65,8 +67,8 @@ class MappedFiles:
                 f"jcmd {pid} Compiler.perfmap   (while it runs; JDK 17 or later), and attach again",
             )
 
-    def _keep_file(self, process: HeldProcess, span: str, path: str) -> None:
-        """span: of addresses, as /proc/PID/map_files has it"""
+    def _keep_file(self, process: HeldProcess, span: str, mapped: str, path: str) -> None:
+        """span: of addresses, as /proc/PID/map_files has it; mapped: device and inode, as perf records them"""
         shown = path.removesuffix(_DELETED)
         source = _opened(process, span, path)
         if source is None:
@@ -89,6 +91,10 @@ class MappedFiles:
                 return
             self._left -= file.st_size
             _copy(source, out)
+            device, inode = mapped.split()[:2]
+            major, minor = (int(part, 16) for part in device.split(":"))
+            self._copied.append(FileAtPath(shown, major, minor, int(inode)))
+            write_files_at_paths(self._directory / COPIED, self._copied)
 
     def _keep_map(self, process: HeldProcess) -> bool:
         """Whether there is one whose word counts: of the process's own user, or root's."""

@@ -49,13 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
         check_new(out, str(out), "--force, or -o OTHER")
     redacted = found.record.target is not None and found.record.target.redacted
     with tempfile.TemporaryDirectory(prefix="ioflame-pack-", dir=out.resolve().parent) as scratch:
-        cache, part = Path(scratch) / CACHE, Path(scratch) / out.name
+        symbols, part = Path(scratch) / Files.MAPPED, Path(scratch) / out.name
         # What is redacted holds no recording that would need them, and they hold names.
-        kept = [] if redacted else keep_symbols(mapped_objects(found.directory), found.path(Files.MAPPED), cache)
+        kept = [] if redacted else keep_symbols(mapped_objects(found.directory), found.path(Files.MAPPED), symbols)
         with tarfile.open(part, "w:xz") as archive:
             archive.add(found.directory, found.directory.name)
-            if cache.is_dir():
-                archive.add(cache, f"{found.directory.name}/{Files.MAPPED}/{CACHE}")
+            if symbols.is_dir():
+                archive.add(symbols, f"{found.directory.name}/{Files.MAPPED}")
         part.replace(out)
     _say(found, kept, out, redacted)
     return EXIT_OK
@@ -64,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _say(found: Run, kept: list[KeptFile], out: Path, redacted: bool) -> None:
     print(f"packed:  {out}   ({out.stat().st_size / 2**20:.1f} MiB)")
     print(f"holds:   the run directory {found.directory.name}" + (", whose names are redacted" if redacted else ""))
+    if (found.path(Files.MAPPED) / CACHE).is_dir():
+        print("         the symbols that it was packed with before, and none of this machine")
     for one in kept:
         print(f"         {one.held} of {one.path}")
     print(f"there:   ioflame analyse {out.name}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,6 +26,7 @@ from collectors.stack_pages import touch_stacks
 from collectors.windows import Windows
 from ground.errors import MeasurementError
 from ground.results.checks import Verdict
+from ground.results.files_at_paths import COPIED
 from ground.results.record import HostTimes
 from ground.system.held_process import HeldProcess
 from ground.system.observer import NullObserver
@@ -183,6 +186,19 @@ def test_files_that_can_be_read_by_their_path_are_not_copied(tmp_path: Path) -> 
     kept = MappedFiles(tmp_path / "mapped")
     kept.keep([HeldProcess(os.getpid())])
     assert list(kept.checks()) == [] and not (tmp_path / "mapped").exists()
+
+
+def test_of_a_deleted_file_a_copy_is_kept_with_its_device_and_inode(tmp_path: Path) -> None:
+    program = Path(shutil.copy(sys.executable, tmp_path / "program"))
+    content, file = program.read_bytes(), program.stat()
+    with program.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC):
+        program.unlink()
+        MappedFiles(tmp_path / "mapped").keep([HeldProcess(os.getpid())])
+        (line,) = (line for line in Path("/proc/self/maps").read_text().splitlines() if f" {program} (deleted)" in line)
+    assert (tmp_path / "mapped" / str(program).lstrip("/")).read_bytes() == content
+    major, minor = (int(part, 16) for part in line.split()[3].split(":"))
+    table = (tmp_path / "mapped" / COPIED).read_text().splitlines()
+    assert table == ["ioflame-files 1", f"{major}:{minor} {file.st_ino} - {program}"]
 
 
 def test_the_map_of_a_run_time_compiler_is_copied_under_the_number_that_we_know(tmp_path: Path) -> None:

@@ -10,29 +10,11 @@ use flate2::Crc;
 use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Debug files larger than this are not checked by reading all of them.
 const LARGEST_CHECKED: u64 = 1 << 30;
 const LARGEST_VDSO: u64 = 1 << 20;
-
-/// Which file a path led to, on the machine and in the container where it was mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DeviceInode {
-    pub major: u32,
-    pub minor: u32,
-    pub inode: u64,
-}
-
-impl DeviceInode {
-    /// The file of this path here.
-    pub fn of_path(path: &[u8]) -> Option<Self> {
-        let file = std::fs::metadata(OsStr::from_bytes(path)).ok()?;
-        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
-        Some(Self { major, minor, inode: file.ino() })
-    }
-}
 
 /// What to read of a mapped file.
 pub struct ObjectFile {
@@ -110,6 +92,8 @@ pub fn find(
     build_id: Option<&[u8]>,
     options: &SymbolOptions,
 ) -> (Option<ObjectFile>, Option<String>) {
+    let packed = options.packed.as_deref();
+    let build_id = build_id.or_else(|| packed?.build_id(path));
     let deleted = path.strip_suffix(b" (deleted)");
     let shown = String::from_utf8_lossy(path).into_owned();
     let here = Path::new(OsStr::from_bytes(deleted.unwrap_or(path))).to_path_buf();
@@ -118,11 +102,15 @@ pub fn find(
         .zip(options.cache.as_deref())
         .and_then(|(id, cache)| build_id_path(cache, id))
         .map(|path| path.join("elf"));
+    // Without a build id, what lies at the path on another machine may be anything.
+    let mine = build_id.is_some() || packed.is_none();
     let mut other = None;
     let mut chosen = None;
     let root = std::fs::read_link("/proc/self/root").ok();
     let inside = root.and_then(|root| without_root(&here, &root));
-    for candidate in [copy.clone(), Some(here), inside, cached].into_iter().flatten() {
+    for candidate in
+        [copy.clone(), Some(here).filter(|_| mine), inside.filter(|_| mine), cached].into_iter().flatten()
+    {
         let Some(elf) = Elf::read(&candidate) else { continue };
         let fits = match build_id {
             Some(id) => elf.build_id.as_deref() == Some(id),

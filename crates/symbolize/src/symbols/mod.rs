@@ -9,6 +9,7 @@ mod debugdata;
 mod demangle;
 pub mod elf;
 mod files;
+mod files_at_paths;
 mod go;
 mod inlines;
 mod kallsyms;
@@ -26,8 +27,8 @@ use crate::addresses::{FileOffset, ObjectAddress};
 use crate::threads;
 use crate::unwind::UnwindSections;
 use build_ids::BuildIds;
-pub use files::DeviceInode;
 use files::ObjectFile;
+pub use files_at_paths::DeviceInode;
 use kernel::{Kernel, RecordedKernel};
 pub use named::{NamedAddresses, NamedFrame};
 pub use options::SymbolOptions;
@@ -107,6 +108,11 @@ pub struct Symbols {
 impl Symbols {
     pub fn new(options: SymbolOptions) -> Self {
         Self {
+            notes: [&options.copied, &options.packed]
+                .into_iter()
+                .flatten()
+                .filter_map(|files| files.problem.clone())
+                .collect(),
             options,
             objects: Vec::new(),
             known: HashMap::new(),
@@ -117,7 +123,6 @@ impl Symbols {
             core: None,
             begun: false,
             prefetch: None,
-            notes: Vec::new(),
         }
     }
 
@@ -232,16 +237,26 @@ impl Symbols {
         object.file.is_some() && self.of_path.get(&*object.name).is_some_and(|objects| objects.len() > 1)
     }
 
-    /// Whether one of the rivals lies at the path now.
+    /// The file at the path of this one: the one that a copy was made of, or what lies there now, or lay there when the
+    /// run was packed.
+    fn file_at_path(&self, object: &Object) -> Option<DeviceInode> {
+        let copied = self.options.copied.as_ref().and_then(|copied| copied.file(&object.name));
+        copied.or_else(|| match &self.options.packed {
+            Some(packed) => packed.file(&object.name),
+            None => DeviceInode::of_path(&object.name),
+        })
+    }
+
+    /// Whether one of the rivals lies at the path.
     fn is_one_here(&self, object: &Object) -> bool {
-        let here = DeviceInode::of_path(&object.name);
+        let here = self.file_at_path(object);
         let rivals = self.of_path.get(&*object.name).into_iter().flatten();
         here.is_some() && rivals.into_iter().any(|rival| self.objects[rival.0 as usize].file == here)
     }
 
     /// Whether the file at the path of this one is a rival of it, and nothing else tells them apart.
     fn is_other_file(&self, object: &Object, build_id: Option<&[u8]>) -> bool {
-        build_id.is_none() && self.has_rivals(object) && DeviceInode::of_path(&object.name) != object.file
+        build_id.is_none() && self.has_rivals(object) && self.file_at_path(object) != object.file
     }
 
     /// The name of an object as perf prints it.

@@ -1,7 +1,9 @@
 //! What is read to name addresses.
 
+use super::files_at_paths::FilesAtPaths;
 use crate::budget::Budget;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct SymbolOptions {
@@ -11,6 +13,10 @@ pub struct SymbolOptions {
     pub symfs: Option<PathBuf>,
     /// perf's cache of files by build id.
     pub cache: Option<PathBuf>,
+    /// Which files the copies are of.
+    pub copied: Option<Arc<FilesAtPaths>>,
+    /// What lay at the paths where the copies were packed: what lies there on this machine is something else.
+    pub packed: Option<Arc<FilesAtPaths>>,
     /// Whether anything of this machine is read: files, the kernel's symbols, maps of run-time compilers. Without it a
     /// recording gives the same stacks everywhere, most of their frames without names.
     pub host: bool,
@@ -20,12 +26,17 @@ pub struct SymbolOptions {
 
 /// perf's cache of files by build id, below a home directory or below a directory with copies.
 const CACHE: &str = ".debug";
+const COPIED: &str = "copied-files";
+const PACKED: &str = "packed-files";
 
 impl SymbolOptions {
     /// The same with a directory of copies; a cache in it has all that there is.
     pub fn with_copies(self, symfs: Option<PathBuf>) -> Self {
         let own = symfs.as_ref().map(|symfs| symfs.join(CACHE)).filter(|cache| cache.is_dir());
-        Self { cache: own.or(self.cache), symfs, ..self }
+        let read = |path: PathBuf| FilesAtPaths::read(&path).map(Arc::new);
+        let packed = own.as_ref().and_then(|cache| read(cache.join(PACKED)));
+        let copied = symfs.as_ref().and_then(|symfs| read(symfs.join(COPIED)));
+        Self { cache: own.or(self.cache), symfs, copied, packed, ..self }
     }
 }
 
@@ -35,6 +46,8 @@ impl Default for SymbolOptions {
         Self {
             inlines: true,
             symfs: None,
+            copied: None,
+            packed: None,
             cache: home.map(|home| PathBuf::from(home).join(CACHE)),
             host: true,
             budget: Budget::default(),
