@@ -18,7 +18,8 @@ OF_IO_EFFICIENCY := USERS $(OF_EXPERIMENT)
 # Two clients are A, the base, and B; or a setting has values: FACTOR=cache_type=lru_cache,...
 OF_COMPARE := FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME
 OF_RUN := CMD COLLECT EVENT FREQ OUT STORE
-OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) EXPERIMENT A B)
+OF_COUNT := ENGINE ROCKSDB DB_BENCH OPERATION ALLOCATOR REPEATS BASELINE FAIL_ABOVE LIMIT OUT
+OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) $(OF_COUNT) EXPERIMENT A B)
 USERS ?= 1 2
 
 # Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
@@ -51,7 +52,7 @@ $(error $(refusal))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev dist profile run io-efficiency experiment compare doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev dist profile run io-efficiency experiment compare count doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -63,6 +64,7 @@ help: ## list the targets
 	@echo "  and of io-efficiency: $(OF_IO_EFFICIENCY); of experiment: EXPERIMENT $(OF_EXPERIMENT)"
 	@echo "  and of compare: A B $(OF_COMPARE)"
 	@echo "  and of run: $(OF_RUN)"
+	@echo "  and of count: $(OF_COUNT)"
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
@@ -91,6 +93,9 @@ experiment: setup ## EXPERIMENT=NAME of `ioflame list`: its table, and what hold
 compare: setup ## two builds (A, B) or settings (FACTOR) in turns: slower or not?
 	@$(BIN)/ioflame compare $(if $(strip $(value A)),--arm A=$(call quoted,A)) $(if $(strip $(value B)),--arm B=$(call quoted,B)) \
 		$(call options,$(OF_COMPARE)) $(PROFILE_OPTIONS)
+
+count: setup ## instructions of a Get, a Put, a compaction: no noise
+	@$(BIN)/ioflame count $(call options,$(OF_COUNT))
 
 doctor: setup ## what this host can measure, a line a check
 	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)

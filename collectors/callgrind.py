@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ground.errors import HostError
 from ground.system.elf import build_id
-from ground.system.process import capture, tool_path
+from ground.system.process import capture
 
 __all__ = ("ALLOCATORS", "allocator_library", "counting_argv", "depends_on")
 
@@ -28,21 +28,19 @@ _JEMALLOC = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 _PADDING = "IOFLAME_PADDING"
 
 
-def counting_argv(argv: Sequence[str], counts: str, directory: Path, padding: int, preload: Path | None) -> list[str]:
+def counting_argv(
+    valgrind: str, argv: Sequence[str], counts: str, directory: Path, padding: int, preload: Path | None
+) -> list[str]:
     """The command line that counts `argv`, in `directory`; its output is the file `counts` there.
 
     padding: bytes by which the environment is longer, so that stacks lie elsewhere
-    preload: the library of an allocator
+    preload: the library of an allocator; valgrind: the program
     """
     environment = {"PATH": "/usr/bin:/bin", "LANG": "C", "GLIBC_TUNABLES": _TUNABLES, _PADDING: "x" * padding}
     if preload is not None:
         environment |= {"LD_PRELOAD": str(preload), "MALLOC_CONF": _JEMALLOC}
     fixed = ["env", "-i", f"--chdir={directory}", *(f"{name}={value}" for name, value in environment.items())]
-    return [*fixed, _valgrind(), *_CALLGRIND, f"--callgrind-out-file={counts}", *argv]
-
-
-def _valgrind() -> str:
-    return tool_path("valgrind", "valgrind")
+    return [*fixed, valgrind, *_CALLGRIND, f"--callgrind-out-file={counts}", *argv]
 
 
 def allocator_library(name: str) -> Path | None:
@@ -66,11 +64,11 @@ def _loaded_as(name: str) -> Path | None:
     return Path(match[1]).resolve() if match else None
 
 
-def depends_on(client: Path, allocator: str) -> dict[str, str]:
+def depends_on(valgrind: str, client: Path, allocator: str) -> dict[str, str]:
     """What decides how many instructions are counted, besides the engine: names, and versions or build ids."""
     preload = allocator_library(allocator)
     libc = _loaded_as("c.so")
-    version = capture([_valgrind(), "--version"], timeout=20).text.strip()
+    version = capture([valgrind, "--version"], timeout=20).text.strip()
     return {
         "valgrind": version.removeprefix("valgrind-"),
         "libc": _id(libc) if libc else "unknown",

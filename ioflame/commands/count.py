@@ -64,7 +64,7 @@ def add_parser(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="what is counted (default: all; may be repeated)",
+        help="what is counted, several by commas (default: all)",
     )
     add("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="that is loaded (default: jemalloc)")
     add("--repeats", type=int, default=5, metavar="N", help="counts of each, at other addresses (REPEATS; default: 5)")
@@ -86,14 +86,14 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
     allowed = _percentage(arguments.fail_above) if arguments.fail_above else None
-    limits = dict(map(_limit, arguments.limit))
+    limits = dict(_limit(one) for text in arguments.limit for one in text.split(","))
     if arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs} is not at least 1", means="nothing was started")
     options = CountOptions(
         arguments.engine,
         arguments.db_bench,
         ",".join(arguments.rocksdb) or None,
-        arguments.operation,
+        [name for text in arguments.operation for name in text.split(",")],
         arguments.allocator,
         arguments.repeats,
         arguments.jobs,

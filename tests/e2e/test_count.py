@@ -132,7 +132,7 @@ def test_other_engines_are_counted(ioflame: Ioflame, engine: str, tmp_path: Path
         (["--repeats=1"], "--repeats 1 is not within 2 and 5"),
         (["--jobs=0"], "--jobs 0 is not at least 1"),
         (["--baseline=/no/such"], "/no/such holds no counted.json"),
-        (["--engine=postgres"], "--engine=postgres is not known"),
+        (["--engine=postgres"], "=postgres is not known"),
         (["--engine=lmdb", "--rocksdb=10.5.1"], "names a library of another engine"),
         (["--rocksdb=1.2.3"], "1.2.3"),
     ],

@@ -24,8 +24,8 @@ const UNKNOWN: &[u8] = b"[unknown]";
 /// Reads costs into a collector.
 #[derive(Default)]
 pub struct Callgrind {
-    /// What is folded; `None` before the events are named.
-    folded: Option<Folded>,
+    /// `None` before the events are named.
+    chosen: Option<Chosen>,
     events: Vec<u8>,
     /// How many positions stand before the costs.
     positions: usize,
@@ -49,7 +49,7 @@ pub struct Callgrind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Folded {
+enum Chosen {
     /// An event, by its place on a line of costs.
     Event(usize),
     Calls,
@@ -146,7 +146,7 @@ impl Callgrind {
         if std::mem::take(&mut self.skips_line) {
             return Ok(());
         }
-        let Folded::Event(column) = self.folded.ok_or("a cost before its events are named")? else {
+        let Chosen::Event(column) = self.chosen.ok_or("a cost before its events are named")? else {
             return Ok(());
         };
         // Zeros at the end are not written.
@@ -191,7 +191,7 @@ impl Callgrind {
             b"totals" => {
                 self.flush(collector)?;
                 self.function = None;
-                let Folded::Event(column) = self.folded.ok_or("totals before their events are named")? else {
+                let Chosen::Event(column) = self.chosen.ok_or("totals before their events are named")? else {
                     return Ok(());
                 };
                 let mut fields = value.split(|&b| b == b' ').filter(|field| !field.is_empty());
@@ -212,7 +212,7 @@ impl Callgrind {
     fn calls(&mut self, value: &[u8], collector: &mut Collector) -> Result<(), String> {
         self.skips_line = true;
         let object = self.called_object.take().or(self.object);
-        if self.folded == Some(Folded::Calls) {
+        if self.chosen == Some(Chosen::Calls) {
             let called = self.called.ok_or("calls before it is named who was called")?;
             let times = value.split(|&b| b == b' ').next().map_or(Ok(0), count)?;
             self.hand_on(called, object, u128::from(times), collector)?;
@@ -222,7 +222,7 @@ impl Callgrind {
 
     /// Chooses what is folded: what was asked for, else the first event, which are the instructions.
     fn name_events(&mut self, names: &[u8], collector: &mut Collector) -> Result<(), String> {
-        if self.folded.is_some() {
+        if self.chosen.is_some() {
             return if self.events == names {
                 Ok(())
             } else {
@@ -233,7 +233,7 @@ impl Callgrind {
         let wanted = collector.options().event.as_deref();
         if wanted == Some(CALLS) {
             collector.set_event_and_unit(Some(CALLS.to_owned()), CALLS.to_owned());
-            (self.folded, self.events) = (Some(Folded::Calls), names.to_vec());
+            (self.chosen, self.events) = (Some(Chosen::Calls), names.to_vec());
             return Ok(());
         }
         let found = wanted.map_or(Some(0), |wanted| every.iter().position(|name| name == wanted));
@@ -242,7 +242,7 @@ impl Callgrind {
         })?;
         let unit = if every[column] == "Ir" { "instructions".to_owned() } else { every[column].to_string() };
         collector.set_event_and_unit(Some(every[column].to_string()), unit);
-        (self.folded, self.events) = (Some(Folded::Event(column)), names.to_vec());
+        (self.chosen, self.events) = (Some(Chosen::Event(column)), names.to_vec());
         Ok(())
     }
 

@@ -172,11 +172,12 @@ def _started(plan: PlannedCount, task: _Task, trees: dict[str, Path], work: Path
     place = _place(work, task)
     place.mkdir(parents=True)
     if task.operation.tree:
-        clone(plan.engine, trees[task.operation.tree], place / _DATABASE, link=True)
+        # Not linked: LMDB writes into its file.
+        clone(plan.engine, trees[task.operation.tree], place / _DATABASE, link=False)
     if task.build.library:
         (place / _LIBRARY).symlink_to(task.build.library)
     padding = plan.paddings[task.turn % len(plan.paddings)]
-    argv = counting_argv(_argv(plan, task), _COUNTS, place, padding, plan.preload)
+    argv = counting_argv(plan.valgrind, _argv(plan, task), _COUNTS, place, padding, plan.preload)
     return children.start(f"count {task.operation.name}", argv, stdout=place / _LOG)
 
 

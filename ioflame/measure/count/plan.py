@@ -11,6 +11,7 @@ from collectors.callgrind import allocator_library, depends_on
 from ground.errors import UsageError
 from ground.results.counted import CountedArm, CountRecord
 from ground.settings import Setting
+from ground.system.process import tool_path
 from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.measure.builds import named_builds
@@ -45,7 +46,7 @@ class CountOptions:
 
 @dataclass(frozen=True)
 class PlannedCount:
-    """builds: by the arm's name, the base first; preload: of the allocator"""
+    """builds: by the arm's name, the base first; preload: of the allocator; valgrind: the program"""
 
     options: CountOptions
     engine: Engine
@@ -53,6 +54,7 @@ class PlannedCount:
     counted: CountedPlan
     operations: list[CountedOperation]
     preload: Path | None
+    valgrind: str
 
     @property
     def paddings(self) -> Sequence[int]:
@@ -66,7 +68,7 @@ class PlannedCount:
             __version__,
             time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             self.engine.name,
-            depends_on(client, self.options.allocator),
+            depends_on(self.valgrind, client, self.options.allocator),
             list(self.paddings),
             arms,
         )
@@ -83,10 +85,11 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     engine = engine_named(options.engine, client=OUR_CLIENT)
     counted = counted_plan(engine.name, engine.file("."))
     operations = counted.of(options.operations)
+    valgrind = tool_path("valgrind", "valgrind")
     preload = allocator_library(options.allocator)
     builds = named_builds(engine, options.clients, options.libraries, reporter)
     _refuse_the_same(builds)
-    return PlannedCount(options, engine, builds, counted, operations, preload)
+    return PlannedCount(options, engine, builds, counted, operations, preload, valgrind)
 
 
 def _refuse_the_same(builds: dict[str, EngineBuild]) -> None:

@@ -1,0 +1,89 @@
+"""Tables of a count: every arm beside the base, a baseline's arm before the others, and what ends with exit code 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ground.errors import UsageError
+from ground.results.counted import (
+    Category,
+    Counted,
+    CountedArm,
+    CountRecord,
+    Event,
+    OfOperation,
+    read_count,
+    write_count,
+)
+from ioflame.measure.count.baseline import with_baseline
+from ioflame.present.counted import failures, write_pages
+from viz.terminal.counted import NOT_COUNTED
+
+OPERATIONS = 100
+
+
+def counted(instructions: int, *, again: int | None = None) -> Counted:
+    counts = [instructions * OPERATIONS, (instructions + 1) * OPERATIONS]
+    flat = [5 * OPERATIONS] * 2
+    events = {Event.INSTRUCTIONS: counts, Event.MISPREDICTIONS: flat, Event.LOCKED: flat, Event.SYSTEM_CALLS: [0, 0]}
+    row = Category("LRU", "the block cache", {Event.INSTRUCTIONS: counts, Event.MISPREDICTIONS: flat})
+    return Counted(OPERATIONS, events, counts[0] if again is None else again, 0, {"owner": [row]})
+
+
+def record(**arms: Counted) -> CountRecord:
+    of = OfOperation("Get of a key that is there", "operation", "owner", dict(arms))
+    made = [CountedArm(name, "1.0", {}) for name in arms]
+    depends = {"valgrind": "3.19.0", "libc": "a", "client": "b"}
+    return CountRecord("0", "now", "rocksdb", depends, [0, 1024], made, {"get": of}, trees={"sorted": "id"})
+
+
+def test_a_table_has_every_arm_and_its_change(tmp_path: Path) -> None:
+    lacking = Counted(lacks="RocksDB has it since 7.3.1")
+    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(1100), same=counted(1000), none=lacking), 100)
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["get", "1,000", "1,100", "1,000", "-"] in lines
+    assert ["get", "+10.00%", "regressed", "same", "within", "0.100%", "not", "counted"] in lines
+    assert ["LRU", "1,000", "1,100", "1,000", "-"] in lines
+    assert "none: not counted; RocksDB has it since 7.3.1" in shown and NOT_COUNTED in " ".join(shown.split())
+    assert "system calls" not in shown
+    assert (tmp_path / "summary.txt").read_text().startswith("Instructions, counted by callgrind (valgrind 3.19.0)")
+    assert read_count(tmp_path).operations["get"].arms["new"] == counted(1100)
+
+
+def test_of_two_arms_the_difference_has_a_column(tmp_path: Path) -> None:
+    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(990)), None)
+    assert ["LRU", "1,000", "990", "-10"] in [line.split() for line in shown.splitlines()]
+
+
+def test_a_baseline_is_the_first_arm_and_is_held_to_no_limit(tmp_path: Path) -> None:
+    write_count(tmp_path, record(old=counted(1000), other=counted(5)))
+    now = record(new=counted(1100))
+    base = with_baseline(tmp_path, now)
+    assert base.other_trees(now) == []
+    both = base.before(now)
+    assert [arm.name for arm in both.arms] == list(both.operations["get"].arms) == ["baseline", "new"]
+    (above, more) = failures(both, 0.05, {"get": 900})
+    assert above == "above its limit: get of new takes 1,100, the limit is 900"
+    assert more == "above --fail-above: get of new takes +10.00%, 5.00% is allowed"
+    assert failures(both, 0.1, {"get": 1200}) == []
+    now.trees["sorted"] = "another"
+    assert base.other_trees(now) == ["sorted"]
+
+
+def test_a_baseline_that_depends_on_something_else_is_refused(tmp_path: Path) -> None:
+    write_count(tmp_path, record(old=counted(1000)))
+    now = record(new=counted(1000))
+    now.depends_on["libc"] = "c"
+    with pytest.raises(UsageError, match="was counted with another libc a, now c"):
+        with_baseline(tmp_path, now)
+    now.depends_on["libc"] = "a"
+    now.paddings.append(2064)
+    with pytest.raises(UsageError, match="another paddings"):
+        with_baseline(tmp_path, now)
+
+
+def test_what_does_not_repeat_is_said() -> None:
+    (line,) = failures(record(one=counted(1000, again=1001 * OPERATIONS)), None, {})
+    assert line.startswith("not repeatable: get of one differs by 0.100% from itself with the same padding")
