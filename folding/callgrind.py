@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def counts_below(path: Path, root: str, rules: str, folded: Path | None = None) 
         raise MeasurementError(
             f"nothing was counted below {root}",
             means="the function was not called, or has another name in this build",
-            mend=f"stackfold --event {_CALLS} {path} | grep -o '[^;]*$'   (the functions that were called)",
+            mend=f"stackfold --event calls {shlex.quote(str(path))} | grep -o '[^;]*$'   (those that were)",
         )
     for event, functions in _CALLED.items():
         events[event] = sum(

@@ -55,9 +55,10 @@ class CountedOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class CountedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """flags: of every command; tree: by name; operation: in their order"""
+    """flags: of every command; on_tree: of operations on one; tree: by name; operation: in their order"""
 
     flags: dict[str, _Flag]
+    on_tree: dict[str, _Flag]
     tree: dict[str, _Tree]
     operation: list[CountedOperation]
 
@@ -79,7 +80,7 @@ class CountedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return words_of(tree.benchmarks, {**self.flags, **tree.flags})
 
     def operation_words(self, operation: CountedOperation) -> list[str]:
-        tree = _like(self.tree, self.tree[operation.tree]).flags if operation.tree else {}
+        tree = {**_like(self.tree, self.tree[operation.tree]).flags, **self.on_tree} if operation.tree else {}
         return words_of(operation.benchmarks, {**self.flags, **tree, **operation.flags})
 
 

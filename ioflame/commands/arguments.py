@@ -16,8 +16,8 @@ from workloads.engine import OUR_CLIENT
 from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (
-    "CALLGRAPHS", "Commands", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
-    "counts", "event_name", "memory_of", "number", "profile_options",
+    "CALLGRAPHS", "Commands", "add_builds", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
+    "counts", "event_name", "libraries", "memory_of", "number", "profile_options",
 )  # fmt: skip
 
 CALLGRAPHS = ("auto", "fp", "dwarf")
@@ -31,21 +31,15 @@ class Commands(Protocol):
     def add_parser(self, name: str, *, help: str, **more: Any) -> argparse.ArgumentParser: ...
 
 
-def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
-    """The same names as the variables of `make profile`. Values are checked in `profile_options`, all in one way."""
-    from ioflame.instruments import INSTRUMENTS  # of commands that measure; they take longer to load than most run
-
+def add_builds(parser: argparse.ArgumentParser) -> None:
+    """Which engine, and which builds of it."""
     add = parser.add_argument
-    add("--workload", metavar="NAME", help="what runs (WORKLOAD; default: the engine's first: readrandom)")
     add("--engine", default=DEFAULT_ENGINE, metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
-    add("--client", metavar="NAME", help="what drives it: db_bench or ioflame (CLIENT; default: the engine's first)")
-    add("--scale", default="default", metavar="NAME", help="smoke, default or full (SCALE)")
     add(
-        "--config",
-        metavar="NAME",
-        help="how the database reads (CONFIG; default: the engine's first: iodir; `ioflame list`)",
+        "--db-bench",
+        metavar="PATH",
+        help="any build of the client: db_bench, or ours (DB_BENCH; default: the one on PATH)",
     )
-    add("--db-bench", metavar="PATH", help="any build of db_bench (DB_BENCH; default: the one on PATH)")
     add(
         "--rocksdb",
         action="append",
@@ -53,6 +47,27 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         help="a release (10.4.2), a librocksdb.so or a .jar, or NAME= before it, instead of a db_bench; "
         "several to compare, A..B for a range (ROCKSDB; `ioflame rocksdb list`)",
+    )
+
+
+def libraries(arguments: argparse.Namespace) -> str | None:
+    """Releases and libraries, several by commas; None where none was asked for."""
+    return ",".join(arguments.rocksdb) or None
+
+
+def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
+    """The same names as the variables of `make profile`. Values are checked in `profile_options`, all in one way."""
+    from ioflame.instruments import INSTRUMENTS  # of commands that measure; they take longer to load than most run
+
+    add = parser.add_argument
+    add("--workload", metavar="NAME", help="what runs (WORKLOAD; default: the engine's first: readrandom)")
+    add_builds(parser)
+    add("--client", metavar="NAME", help="what drives it: db_bench or ioflame (CLIENT; default: the engine's first)")
+    add("--scale", default="default", metavar="NAME", help="smoke, default or full (SCALE)")
+    add(
+        "--config",
+        metavar="NAME",
+        help="how the database reads (CONFIG; default: the engine's first: iodir; `ioflame list`)",
     )
     add("--db-dir", metavar="DIR", help="the database's directory (DB_DIR; default: db/<engine>-<keys>)")
     add("--threads", default="1", metavar="N", help="reading threads (THREADS; default: 1)")
@@ -102,7 +117,7 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
 
 def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
     """The checked options. UsageError for a value that makes no sense."""
-    library = ",".join(arguments.rocksdb) or None
+    library = libraries(arguments)
     client = _client_of_library(arguments) if library else arguments.client
     engine = engine_named(arguments.engine, client=client)
     cache_types = engine.about.cache_types

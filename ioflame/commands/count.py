@@ -18,12 +18,11 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageErr
 from ground.results.run import new_directory
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ioflame.commands.arguments import Commands
+from ioflame.commands.arguments import Commands, add_builds, libraries
 from ioflame.measure.count.baseline import with_baseline
 from ioflame.measure.count.conduct import conduct
 from ioflame.measure.count.plan import CountOptions, planned
 from ioflame.present.counted import failures, write_pages
-from workloads.registry import DEFAULT_ENGINE
 
 __all__ = ("add_parser", "run")
 
@@ -45,20 +44,7 @@ def add_parser(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--engine", default=DEFAULT_ENGINE, metavar="NAME", help="which engine (ENGINE; default: rocksdb)")
-    add(
-        "--rocksdb",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="a release (10.4.2), a librocksdb.so or a .jar, or NAME= before it; several to compare, the first is the "
-        "base; A..B for a range (ROCKSDB; default: the library installed)",
-    )
-    add(
-        "--db-bench",
-        metavar="PATHS",
-        help="NAME=PATH,...: builds of ioflame-client with other libraries in them (DB_BENCH)",
-    )
+    add_builds(parser)
     add(
         "--operation",
         action="append",
@@ -92,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = CountOptions(
         arguments.engine,
         arguments.db_bench,
-        ",".join(arguments.rocksdb) or None,
+        libraries(arguments),
         [name for text in arguments.operation for name in text.split(",")],
         arguments.allocator,
         arguments.repeats,

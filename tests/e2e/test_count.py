@@ -107,7 +107,7 @@ def test_another_hosts_baseline_is_refused(
         "count", f"--rocksdb={arms}", "--repeats=2", f"--baseline={tmp_path}", f"--out={tmp_path}"
     )
     assert code == 2 and not out
-    assert "was counted with another libc another, now " in err and "--rocksdb <base>,<new>" in err
+    assert "was counted with another libc another, now " in err and "=<base>,<new>" in err
 
 
 @pytest.mark.parametrize("engine", ["leveldb", "lmdb"])

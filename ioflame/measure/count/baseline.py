@@ -9,6 +9,7 @@ import msgspec
 
 from ground.errors import UsageError
 from ground.results.counted import BASELINE, CountRecord, OfOperation, read_count
+from ground.settings import Setting
 
 __all__ = ("Baseline", "with_baseline")
 
@@ -46,6 +47,6 @@ def with_baseline(path: Path, record: CountRecord) -> Baseline:
         raise UsageError(
             f"--baseline {path} was counted with another {'; another '.join(differing)}",
             means="the difference would be of these as well; nothing was started",
-            mend="count the base here, beside the new one: --rocksdb <base>,<new>",
+            mend=f"count the base here, beside the new one: {Setting.ROCKSDB.to('<base>,<new>')}",
         )
     return Baseline(found, path if path.is_dir() else path.parent)

@@ -139,11 +139,10 @@ def _readable_by_all(plan: PlannedCount) -> list[str]:
 
 def _argv(plan: PlannedCount, task: _Task) -> list[str]:
     library = [f"--library=./{_LIBRARY}"] if task.build.library else []
-    there = "true" if task.operation.tree else "false"
     words = plan.counted.operation_words(task.operation)
     return [
-        str(task.build.path), f"--engine={plan.engine.name}", *library, f"--db={_DATABASE}",
-        f"--use_existing_db={there}", "--counted=1", *words, *_readable_by_all(plan),
+        str(task.build.path), f"--engine={plan.engine.name}", *library, f"--db={_DATABASE}", "--counted=1", *words,
+        *_readable_by_all(plan),
     ]  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
         raise UsageError(
             f"--repeats {options.repeats} is not within 2 and {len(_PADDINGS)}",
             means="a difference is told by ranges that do not overlap; nothing was started",
-            mend=f"--repeats {len(_PADDINGS)}",
+            mend="--repeats 5",
         )
     engine = engine_named(options.engine, client=OUR_CLIENT)
     counted = counted_plan(engine.name, engine.file("."))
