@@ -52,13 +52,14 @@ class Spread:
 class Against:
     """change: of the median of instructions, as a part of the base's; tells: the smallest that could be told
 
-    more: instructions an operation
+    more: instructions an operation; mispredictions: their change, as a part of the base's; None where it had none
     """
 
     verdict: CountVerdict
     change: float = 0.0
     tells: float = 0.0
     more: float = 0.0
+    mispredictions: float | None = None
 
 
 def spread(counted: Counted, event: Event) -> Spread | None:
@@ -80,7 +81,13 @@ def against(base: Counted, arm: Counted) -> Against:
         return Against(CountVerdict.NOT_COUNTED)
     more = after.middle - before.middle
     verdict = _verdict(base, arm, _direction(before, after))
-    return Against(verdict, more / before.middle, max(before.width, after.width), more)
+    tells = max(before.width, after.width)
+    return Against(verdict, more / before.middle, tells, more, _change(base, arm, Event.MISPREDICTIONS))
+
+
+def _change(base: Counted, arm: Counted, event: Event) -> float | None:
+    before, after = spread(base, event), spread(arm, event)
+    return after.middle / before.middle - 1 if before and after and before.middle else None
 
 
 def _verdict(base: Counted, arm: Counted, instructions: int) -> CountVerdict:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from collectors.callgrind import ALLOCATORS
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.files import Files
 from ground.results.run import new_directory
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
@@ -107,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
         record = base.before(record)
     print(write_pages(directory, record, terminal_width(sys.stdout)))
     print(f"counts:       {shown_path(directory)}")
+    print(f"report:       {shown_path(directory / Files.REPORT)}   (one page; open it in a browser)")
     failed = failures(record, allowed, limits)
     for line in failed:
         print(line)

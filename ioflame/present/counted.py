@@ -1,43 +1,55 @@
-"""The tables of a count: on the screen, and in its directory."""
+"""A count as it is shown: on the screen, as `summary.txt`, and as a page."""
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ground.results.counted import BASELINE, Counted, CountRecord, Event, OfOperation, write_count
 from ground.results.files import Files
-from ground.system.atomic_files import write_whole
+from ground.system.atomic_files import read_text, write_whole
 from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
-from viz.terminal.counted import Block, render_counts, render_operation
+from viz.counted_view import Block, CountView, OperationView
+from viz.page.counted import render_count
+from viz.page.document import write_page
+from viz.terminal.counted import render_counts
 
 __all__ = ("failures", "write_pages")
+
+# Functions whose own counts differ, at most.
+_FUNCTIONS = 15
+_CATEGORIES = (Event.INSTRUCTIONS, Event.MISPREDICTIONS)
 
 
 def write_pages(directory: Path, record: CountRecord, width: int | None) -> str:
     """What is printed; the same with all categories is written to the directory, beside the counts."""
     write_count(directory, record)
-    every = {name: _views(of) for name, of in record.operations.items()}
-    write_whole(directory / Files.SUMMARY, f"{_tables(record, every, None)}\n".encode())
-    shown = {name: [of.view] for name, of in record.operations.items()} if len(record.operations) == 1 else {}
-    return _tables(record, shown, width)
+    every = _view(directory, record, {name: _views(of) for name, of in record.operations.items()})
+    write_whole(directory / Files.SUMMARY, f"{render_counts(every, None, set(record.operations))}\n".encode())
+    shown = _view(directory, record, {name: [of.view] for name, of in record.operations.items()})
+    write_page(render_count(shown), directory / Files.REPORT)
+    return render_counts(shown, width, set(record.operations) if len(record.operations) == 1 else ())
 
 
 def _views(of: OfOperation) -> list[str]:
     return list(dict.fromkeys(view for one in of.arms.values() for view in one.views))
 
 
-def _tables(record: CountRecord, operations: Mapping[str, Sequence[str]], width: int | None) -> str:
-    """operations: those that have tables of their own, with the views of these."""
-    medians = {
-        name: {arm: found.middle for arm, one in of.arms.items() if (found := spread(one, Event.INSTRUCTIONS))}
-        for name, of in record.operations.items()
-    }
-    verdicts = {name: {arm: _worded(one) for arm, one in of.items()} for name, of in _verdicts(record).items()}
-    parts = [render_counts(record, medians, verdicts, width)]
-    parts += [render_operation(record, name, _blocks(record, name, views), width) for name, views in operations.items()]
-    return "\n\n".join(parts)
+def _view(directory: Path, record: CountRecord, views: Mapping[str, Sequence[str]]) -> CountView:
+    """views: by operation, those of the categories that are shown"""
+    verdicts = _verdicts(record)
+    operations = []
+    for name, of in record.operations.items():
+        arms = [of.arms.get(arm.name, Counted()) for arm in record.arms]
+        blocks = [*_blocks(arms, views[name]), _functions(directory / name, record, of)]
+        told = [_worded(one) for one in verdicts[name].values()]
+        lacks = {arm: one.lacks for arm, one in of.arms.items() if one.lacks}
+        instructions = [_middle(one, Event.INSTRUCTIONS) for one in arms]
+        operations.append(OperationView(name, of.about, of.per, instructions, told, lacks, blocks))
+    title = f"Instructions, counted by callgrind (valgrind {record.depends_on['valgrind']})"
+    return CountView(title, [arm.name for arm in record.arms], record.depends_on, operations)
 
 
 def _verdicts(record: CountRecord) -> dict[str, dict[str, Against]]:
@@ -55,19 +67,20 @@ def _worded(one: Against) -> str:
         return str(one.verdict.value)
     if one.verdict is CountVerdict.SAME:
         return f"same within {max(one.tells, abs(one.change)):.3%}"
-    return f"{one.change:+.2%} {one.verdict.value}"
+    clear = one.verdict in (CountVerdict.REGRESSED, CountVerdict.IMPROVED)
+    # What speaks against the instructions, or would.
+    other = "" if clear or one.mispredictions is None else f" (mispredictions {one.mispredictions:+.0%})"
+    return f"{one.change:+.2%} {one.verdict.value}{other}"
 
 
-def _blocks(record: CountRecord, operation: str, views: Sequence[str]) -> list[Block]:
-    """Medians of the arms: of each event, then of instructions and mispredictions by category of these views."""
-    arms = [record.operations[operation].arms.get(arm.name, Counted()) for arm in record.arms]
-    events = {event.value: [_middle(one, event) for one in arms] for event in Event}
-    blocks = [Block("", events)]
+def _blocks(arms: Sequence[Counted], views: Sequence[str]) -> list[Block]:
+    """Medians of the arms: of each event, then by category of these views."""
+    blocks = [Block("", {event.value: [_middle(one, event) for one in arms] for event in Event})]
     for view in views:
         names = dict.fromkeys(row.name for one in arms for row in one.views.get(view, []))
-        for event in (Event.INSTRUCTIONS, Event.MISPREDICTIONS):
+        for event in _CATEGORIES:
             rows = {name: [_of_category(one, view, name, event) for one in arms] for name in names}
-            blocks.append(Block(f"{event.value} by {view}", rows))
+            blocks.append(Block(f"{event.value} by {view}", rows, stacks=True))
     return blocks
 
 
@@ -79,6 +92,32 @@ def _middle(one: Counted, event: Event) -> float | None:
 def _of_category(one: Counted, view: str, name: str, event: Event) -> float | None:
     counts = next((row.events.get(event) for row in one.views.get(view, []) if row.name == name), None)
     return statistics.median(counts) / one.operations if counts and one.operations else None
+
+
+def _functions(place: Path, record: CountRecord, of: OfOperation) -> Block:
+    """Functions' own instructions, of those that differ most between the first and the last arm, or weigh most."""
+    own = [_own(place / f"{arm.name}.folded", of.arms.get(arm.name, Counted()).operations) for arm in record.arms]
+    names = {name for one in own for name in one}
+    first, last = own[0], own[-1]
+    alone = len(own) == 1 or not first
+
+    def weighs(name: str) -> float:
+        return last.get(name, 0.0) if alone else abs(last.get(name, 0.0) - first.get(name, 0.0))
+
+    most = sorted(names, key=lambda name: (-weighs(name), name))[:_FUNCTIONS]
+    title = "instructions by function" if alone else "functions that differ most"
+    return Block(title, {name: [one.get(name, 0.0) if one else None for one in own] for name in most if weighs(name)})
+
+
+def _own(folded: Path, operations: int) -> dict[str, float]:
+    """By function, its own instructions per operation; of the baseline's arm, whose stacks are not here, nothing."""
+    if not folded.exists() or not operations:
+        return {}
+    sums: Counter[str] = Counter()
+    for line in read_text(folded).splitlines():
+        stack, _, weight = line.rpartition(" ")
+        sums[stack.rpartition(";")[2]] += int(weight)
+    return {name: weight / operations for name, weight in sums.items()}
 
 
 def failures(record: CountRecord, allowed: float | None, limits: Mapping[str, float]) -> list[str]:

@@ -49,8 +49,10 @@ def history_plot(dots: Sequence[VersionDot], words: str, band: float) -> Markup:
     return plot(_WIDTH, _HEIGHT, words, *parts, *_versions([dot.version for dot in dots]))
 
 
-def category_bars(bars: Sequence[tuple[str, Mapping[str, float]]], names: Sequence[str], words: str) -> Markup:
-    """Of each version the CPU us per query of every category, one above the other."""
+def category_bars(
+    bars: Sequence[tuple[str, Mapping[str, float]]], names: Sequence[str], words: str, unit: str = "us per query"
+) -> Markup:
+    """Of each version the cost of every category, one above the other: by default CPU us per query."""
     at, parts = _scale(0.0, 1.03 * max(sum(costs.values()) for _, costs in bars))
     step = _step(len(bars))
     hues = hue_places(names)
@@ -60,7 +62,7 @@ def category_bars(bars: Sequence[tuple[str, Mapping[str, float]]], names: Sequen
             us = costs.get(name, 0.0)
             if us <= 0:
                 continue
-            told = element("title", f"{version}\n{name}: {us:.2f} us per query")
+            told = element("title", f"{version}\n{name}: {us:,.2f} {unit}".rstrip())
             top = at(below + us)
             parts.append(element("rect", told, class_=f"segment {hue_class(hue)}", x=_LEFT + step * (place + 0.1),
                                  y=top, width=step * 0.8, height=at(below) - top))  # fmt: skip

@@ -19,7 +19,9 @@ from ground.results.counted import (
 )
 from ioflame.measure.count.baseline import with_baseline
 from ioflame.present.counted import failures, write_pages
-from viz.terminal.counted import NOT_COUNTED
+from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, change, figure
+from viz.page.counted import render_count
+from viz.terminal.counted import render_counts
 
 OPERATIONS = 100
 
@@ -87,3 +89,45 @@ def test_a_baseline_that_depends_on_something_else_is_refused(tmp_path: Path) ->
 def test_what_does_not_repeat_is_said() -> None:
     (line,) = failures(record(one=counted(1000, again=1001 * OPERATIONS)), None, {})
     assert line.startswith("not repeatable: get of one differs by 0.100% from itself with the same padding")
+
+
+def test_what_speaks_against_instructions_stands_beside_them(tmp_path: Path) -> None:
+    worse = counted(990)
+    worse.events[Event.MISPREDICTIONS] = [50 * OPERATIONS] * 2
+    shown = write_pages(tmp_path, record(old=counted(1000), new=worse), None)
+    assert "-1.00% mixed: measure time (mispredictions +900%)" in shown
+    # On the page as well, which has a bar of categories an arm.
+    report = (tmp_path / "report.html").read_text()
+    assert "new against old: get -1.00% mixed: measure time" in report and "save SVG" in report
+
+
+def test_functions_that_differ_most_come_first(tmp_path: Path) -> None:
+    (tmp_path / "get").mkdir()
+    for arm, own in {"old": (500, 400), "new": (510, 300)}.items():
+        lines = [f"c;main;kept {own[0] * OPERATIONS}", f"c;main;changed {own[1] * OPERATIONS}", f"c;main {OPERATIONS}"]
+        (tmp_path / "get" / f"{arm}.folded").write_text("\n".join(lines) + "\n")
+    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(1000)), None)
+    table = shown.partition("functions that differ most")[2].splitlines()[1:]
+    assert [line.split() for line in table] == [["changed", "400", "300", "-100"], ["kept", "500", "510", "+10"]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [([1000.0, 1100.0], ["+100"]), ([0.5, 0.25], ["-0.25"]), ([1.0, 1.0], [""]), ([1.0, None], [""]), ([1.0] * 3, [])],
+)
+def test_a_change_is_of_two_arms(cells: list[float | None], shown: list[str]) -> None:
+    assert change(cells) == shown
+    assert figure(None) == "-" and figure(12_345.6) == "12,346" and figure(0.5) == "0.5"
+
+
+def test_of_one_arm_there_is_nothing_to_compare_and_names_are_no_markup() -> None:
+    block = Block("instructions by owner", {"<b>": [7.0], "none": [0.0]}, stacks=True)
+    one = OperationView("get", "a <i>Get</i>", "operation", [1234.0], [], {}, [block])
+    view = CountView("Counts", ["only"], {"valgrind": "3"}, [one])
+    page = render_count(view)
+    assert "only: get 1,234" in page and "Against" not in page
+    assert "a &lt;i&gt;Get" in page and "<b>" not in page and "&lt;b&gt;" in page
+    shown = render_counts(view, 80, {"get"})
+    assert (
+        "Against" not in shown and "none" not in shown and ["<b>", "7"] in [line.split() for line in shown.splitlines()]
+    )

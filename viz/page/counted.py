@@ -1,0 +1,76 @@
+"""`report.html` of a count: every operation by arm, then each with its categories and the functions that differ.
+
+It follows the rules of a run's page: one file, no request.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, change, figure
+from viz.flame.palette import hue_places
+from viz.page.document import page
+from viz.page.rendering import banner, part, plot_figure, render, table
+from viz.svg.history import category_bars
+
+__all__ = ("render_count",)
+
+_EXACT = "Medians over environments of other lengths. Two counts of one build agree within 0.01 %, whatever else runs."
+
+
+def render_count(view: CountView) -> str:
+    """The page."""
+    sections = [("Every operation", "all", partial(_all, view))]
+    sections += [(one.name, f"op-{one.name}", partial(_operation, view, one)) for one in view.operations]
+    made = [{"name": name, "place": place, "content": part(make)} for name, place, make in sections]
+    facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
+    content = render(
+        "compare.html", label="count", verdict=_verdict(view), kind="note", bars=[], notes=[NOT_COUNTED], sections=made,
+        about=f"{_EXACT} {facts}.",
+    )  # fmt: skip
+    return page(view.title, content)
+
+
+def _verdict(view: CountView) -> str:
+    """What the last arm is against the base; of one arm, what it takes."""
+    told = [
+        f"{one.name} {one.verdicts[-1] if one.verdicts else figure(one.instructions[0])}" for one in view.operations
+    ]
+    return f"{view.arms[-1]}{f' against {view.arms[0]}' if len(view.arms) > 1 else ''}: {'; '.join(told)}"
+
+
+def _all(view: CountView) -> Markup:
+    rows = [[one.name, *map(figure, one.instructions), one.per, one.about] for one in view.operations]
+    parts = [table("Instructions", ["operation", *view.arms, "per", "what it is"], rows, "numbers noted")]
+    if len(view.arms) > 1:
+        told = [[one.name, *one.verdicts] for one in view.operations]
+        parts.append(table(f"Against {view.arms[0]}", ["operation", *view.arms[1:]], told, "words"))
+    return Markup("").join(parts)
+
+
+def _operation(view: CountView, one: OperationView) -> Markup:
+    parts = [banner("note", f"{arm} is not counted: {why}.") for arm, why in one.lacks.items()]
+    for block in one.blocks:
+        rows = [[label, *map(figure, cells), *change(cells)] for label, cells in block.counted.items()]
+        if not rows:
+            continue
+        if block.stacks and len(view.arms) > 1:
+            parts.append(_stacked(view, one, block))
+        heads = [block.title, *view.arms, *(["change"] if change([None] * len(view.arms)) else [])]
+        parts.append(table(f"{one.name}: {block.title or 'what was counted'}", heads, rows))
+    return Markup("").join(parts)
+
+
+def _stacked(view: CountView, one: OperationView, block: Block) -> Markup:
+    names = list(block.counted)
+    bars = [
+        (arm, {name: cells[place] or 0.0 for name, cells in block.counted.items()})
+        for place, arm in enumerate(view.arms)
+    ]
+    caption = f"{one.name}: {block.title}"
+    hues = list(zip(hue_places(names), names, strict=True))
+    plot = category_bars(bars, names, caption, "")
+    return plot_figure(caption, plot, f"{quote(caption, safe=' ')}.svg", "", caption, hues)
