@@ -43,7 +43,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.compare.sessions": _DATABASE,
     "ioflame.measure.compare.trees": _DATABASE,
     "ioflame.measure.count.conduct": _STARTS,
-    "ioflame.measure.count.plan": _STARTS,
     "ioflame.measure.host_checks": _STARTS,
     "ioflame.measure.profile": _DATABASE,
     "ioflame.present.cell_builds": _CELLS,

@@ -51,6 +51,15 @@ class CountView:
     facts: Mapping[str, str]
     operations: Sequence[OperationView]
 
+    @property
+    def sentence(self) -> str:
+        """What the last arm is against the base; of one arm, what it takes."""
+        told = [
+            f"{one.name} {one.verdicts[-1] if one.verdicts else figure(one.instructions[0])}" for one in self.operations
+        ]
+        against = f" against {self.arms[0]}" if len(self.arms) > 1 else ", instructions"
+        return f"{self.arms[-1]}{against}: {'; '.join(told)}"
+
 
 def figure(value: float | None) -> str:
     """Whole from 100 on, else to two decimals."""

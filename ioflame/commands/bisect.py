@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import copy
+import os
 import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from collectors.callgrind import ALLOCATORS
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.bisect import BisectRecord, BisectRun
 from ground.results.comparison import BUILD
@@ -24,17 +26,23 @@ from ioflame.commands.arguments import Commands, add_profile_arguments, profile_
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
 from ioflame.measure.bisect.builds import Builds, commits_between, listed_arms
 from ioflame.measure.bisect.compared import Compared, check_symptom
-from ioflame.measure.bisect.conduct import search
+from ioflame.measure.bisect.conduct import Measuring, search
+from ioflame.measure.bisect.counted import CountedSearch, counted_symptom
 from ioflame.measure.compare.options import AskedArm, CompareOptions
+from ioflame.measure.count.plan import CountOptions
 from workloads.libraries import asked_libraries
 from workloads.registry import engine_named
 
 __all__ = ("add_parser", "run")
 
+# Of a count: noise has no part in it, and a range takes two.
+_REPEATS = 3
+
 _EXAMPLES = """examples:
   ioflame bisect --repo ~/rocksdb --good v10.5.5 --bad v10.6.2 \\
       --build 'make -j2 DEBUG_LEVEL=0 db_bench' --binary db_bench --workload fillseq
   ioflame bisect --rocksdb 9.10.0..10.10.1 --symptom cpuPer  releases, without a build
+  ioflame bisect --rocksdb 9.10.0..10.10.1 --symptom instructions:get    counted, not timed: a minute a release
   ioflame bisect --arms list.txt --symptom category:LRU      NAME=BIN a line, the good end first
 """
 
@@ -53,7 +61,12 @@ def add_parser(commands: Commands) -> None:
     add("--build", metavar="COMMAND", help="builds a commit, in a work tree of its own")
     add("--binary", metavar="PATH", help="what it builds, in the work tree")
     add("--arms", type=Path, metavar="FILE", help="instead of commits: NAME=BIN a line, in order, the good end first")
-    add("--symptom", default="qps", metavar="NAME", help="qps, cpuPer or category:NAME (default: qps)")
+    add(
+        "--symptom",
+        default="qps",
+        metavar="NAME",
+        help="qps, cpuPer, category:NAME, or instructions:OPERATION[:CATEGORY], which is counted (default: qps)",
+    )
     add("--sessions", type=int, default=16, metavar="N", help="at most, to prove that the ends differ (default: 16)")
     add("--blocks", type=int, metavar="N", help="of a session of that proof (default: 4)")
     add("--schedule", default="", metavar="NAME", help="frozen or process (default: by the workload)")
@@ -73,7 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
     template = CompareOptions(
         (), BUILD, schedule=arguments.schedule, sessions=arguments.sessions, blocks=arguments.blocks, twin=False
     )
-    measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
+    measuring: Measuring = Compared(_asked(arguments), template, going.record.symptom, going.directory, reporter)
+    if (symptom := counted_symptom(going.record.symptom)) is not None:
+        cpus = len(os.sched_getaffinity(0))
+        options = CountOptions(arguments.engine, None, None, [], ALLOCATORS[0], _REPEATS, cpus, going.directory)
+        measuring = CountedSearch(options, symptom, going.directory, reporter)
     with interruptible():
         try:
             ended = resumable(lambda: _search(going, builds, measuring, reporter), going.directory, reporter)
@@ -89,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _search(going: BisectRun, builds: Builds, measuring: Compared, reporter: Reporter) -> None:
+def _search(going: BisectRun, builds: Builds, measuring: Measuring, reporter: Reporter) -> None:
     search(going, builds, measuring, reporter)
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from collectors.callgrind import ALLOCATORS
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ground.results.counted import NAME
 from ground.results.files import Files
 from ground.results.run import new_directory
+from ground.system.atomic_files import read_text
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_builds, libraries
@@ -65,6 +67,8 @@ def add_parser(commands: Commands) -> None:
     add("--baseline", type=Path, metavar="DIR", help="an earlier count, whose first arm is the base")
     add("--fail-above", metavar="N%", help="exit code 1 where an operation takes so much more than the base")
     add("--limit", action="append", default=[], metavar="OP=N", help="exit code 1 where an operation takes more than N")
+    add("--table", choices=("markdown",), help="print a table for a pull request")
+    add("--json", action="store_true", help="print every count")
     add("--out", type=Path, default=Path("runs"), metavar="DIR", help="where it is kept (OUT; default: runs)")
     add("--quiet", "-q", action="store_true", help="print results alone")
     parser.set_defaults(run=run)
@@ -106,12 +110,18 @@ def run(arguments: argparse.Namespace) -> int:
                 "counts by some 0.1 %, since the chains of the block cache are its own"
             )
         record = base.before(record)
-    print(write_pages(directory, record, terminal_width(sys.stdout)))
-    print(f"counts:       {shown_path(directory)}")
-    print(f"report:       {shown_path(directory / Files.REPORT)}   (one page; open it in a browser)")
+    shown = write_pages(directory, record, terminal_width(sys.stdout))
     failed = failures(record, allowed, limits)
-    for line in failed:
-        print(line)
+    if arguments.json:
+        sys.stdout.write(read_text(directory / NAME))
+    elif arguments.table:
+        print(shown.markdown)
+    else:
+        print(shown.text)
+        print(f"counts:       {shown_path(directory)}")
+        print(f"report:       {shown_path(directory / Files.REPORT)}   (one page; open it in a browser)")
+    out = sys.stderr if arguments.json or arguments.table else sys.stdout
+    print(*failed, shown.sentence, sep="\n", file=out)
     return EXIT_CHECK_FAILED if failed else EXIT_OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ground.results.counted import BASELINE, Counted, CountRecord, Event, OfOperation, write_count
@@ -12,25 +13,36 @@ from ground.results.files import Files
 from ground.system.atomic_files import read_text, write_whole
 from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
 from viz.counted_view import Block, CountView, OperationView
+from viz.export.counted_table import render_count_markdown
 from viz.page.counted import render_count
 from viz.page.document import write_page
 from viz.terminal.counted import render_counts
 
-__all__ = ("failures", "write_pages")
+__all__ = ("Shown", "failures", "write_pages")
 
 # Functions whose own counts differ, at most.
 _FUNCTIONS = 15
 _CATEGORIES = (Event.INSTRUCTIONS, Event.MISPREDICTIONS)
 
 
-def write_pages(directory: Path, record: CountRecord, width: int | None) -> str:
-    """What is printed; the same with all categories is written to the directory, beside the counts."""
+@dataclass(frozen=True)
+class Shown:
+    """A count in words. sentence: the verdict on the last arm, in a line"""
+
+    text: str
+    markdown: str
+    sentence: str
+
+
+def write_pages(directory: Path, record: CountRecord, width: int | None) -> Shown:
+    """What can be printed; the same with all categories is written to the directory, beside the counts."""
     write_count(directory, record)
     every = _view(directory, record, {name: _views(of) for name, of in record.operations.items()})
     write_whole(directory / Files.SUMMARY, f"{render_counts(every, None, set(record.operations))}\n".encode())
     shown = _view(directory, record, {name: [of.view] for name, of in record.operations.items()})
     write_page(render_count(shown), directory / Files.REPORT)
-    return render_counts(shown, width, set(record.operations) if len(record.operations) == 1 else ())
+    text = render_counts(shown, width, set(record.operations) if len(record.operations) == 1 else ())
+    return Shown(text, render_count_markdown(shown), shown.sentence)
 
 
 def _views(of: OfOperation) -> list[str]:

@@ -25,10 +25,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("valgrind", "allocators")]
 PLANTED = 20
 
 
-def costlier(place: Path, more: int) -> Path:
-    """This host's librocksdb with so many instructions more in each Get."""
+def costlier(place: Path, more: int, number: int = 0) -> Path:
+    """This host's librocksdb with so many instructions more in each Get. number: that no two builds have in common"""
     library = host_library()
-    flags = ("-O2", "-shared", "-fPIC", f"-DMORE={more}", "-Wl,--no-as-needed", library, f"-Wl,-rpath,{library.parent}")
+    flags = ("-O2", "-shared", "-fPIC", f"-DMORE={more}", "-Wl,--no-as-needed", library, f"-Wl,-rpath,{library.parent}",
+             f"-Wl,--build-id=0x{more:04x}{number:04x}")  # fmt: skip
     place.mkdir()
     return compiled(ROOT / "tests/e2e/costlier_get.c", place / "librocksdb.so", *flags)
 
@@ -90,12 +91,14 @@ def test_a_build_counted_again_is_the_same_as_its_baseline(
     words = ["count", f"--rocksdb=new={new}", "--operation=get", "--repeats=2", "--quiet", f"--out={tmp_path}"]
     code, out, err = ioflame.run(*words, f"--baseline={told[1]}", "--fail-above=1%", "--limit=get=1000")
     # 20 of some ten thousand are allowed; the limit is not kept.
+    assert re.match(r"new against baseline: get \+0\.\d\d% regressed$", out.splitlines()[-1])
     assert code == 1, err + out
     assert "above its limit: get of new takes" in out and "above --fail-above" not in out
     assert [arm.name for arm in read_count(counted(out)).arms] == ["baseline", "new"]
-    code, out, err = ioflame.run(*words, f"--baseline={told[1]}", "--fail-above=0.01%")
+    code, out, err = ioflame.run(*words, f"--baseline={told[1]}", "--fail-above=0.01%", "--table=markdown")
     assert code == 1, err + out
-    assert re.search(r"above --fail-above: get of new takes \+0\.\d\d%, 0\.01% is allowed", out)
+    assert re.search(r"above --fail-above: get of new takes \+0\.\d\d%, 0\.01% is allowed", err)
+    assert "| get | " in out and "fail-above" not in out
 
 
 def test_another_hosts_baseline_is_refused(
@@ -156,3 +159,33 @@ def test_a_root_that_was_not_called_says_how_to_look(tmp_path: Path) -> None:
     assert command.startswith("stackfold --event calls")
     listed = capture(["sh", "-c", command.replace("stackfold", stackfold_binary(), 1)], timeout=60).text
     assert "_dl_relocate_object" in listed
+
+
+@pytest.mark.long
+def test_a_search_by_counts_names_the_build(ioflame: Ioflame, tmp_path: Path) -> None:
+    first_slow, builds = 3, 7
+    listed = [
+        f"v{number}={costlier(tmp_path / f'v{number}', PLANTED if number >= first_slow else 0, number)}"
+        for number in range(builds)
+    ]
+    (tmp_path / "arms").write_text("\n".join(listed) + "\n")
+    words = ["--symptom=instructions:get", f"--out={tmp_path / 'runs'}"]
+    code, out, err = ioflame.run("bisect", f"--arms={tmp_path / 'arms'}", *words, seconds=600)
+    assert code == 0, err + out
+    outcome = out.splitlines()[-1]
+    assert re.match(rf"v{first_slow} .*, (100|9\d)\.\d %; instructions:get of the ends \+0\.\d %", outcome), outcome
+    (directory,) = (tmp_path / "runs").glob("*-bisect")
+    counts = sorted(directory.glob("*-count-rocksdb*"))
+    # The ends, a candidate at a time, and the culprit against the build before it.
+    assert 4 <= len(counts) <= 6
+    assert "regressed" in (counts[-1] / "summary.txt").read_text()
+    assert (counts[-1] / "report.html").exists()
+
+
+def test_a_symptom_that_is_not_counted_is_refused(ioflame: Ioflame, arms: str, tmp_path: Path) -> None:
+    listed = arms.replace(",", "\n")
+    (tmp_path / "arms").write_text(f"{listed}\n")
+    for symptom, what in {"instructions:got": "--operation got is not known", "instruct": "is not known"}.items():
+        words = [f"--arms={tmp_path / 'arms'}", f"--symptom={symptom}", f"--out={tmp_path / 'runs'}"]
+        code, _, err = ioflame.run("bisect", *words)
+        assert code == 2 and what in err, err

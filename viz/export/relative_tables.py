@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ground.results.differences import Cell, RelativeTable
 from viz.relative_cells import legend, rows_of, with_interval
 
-__all__ = ("render_relative_markdown", "render_relative_tsv")
+__all__ = ("markdown_row", "render_relative_markdown", "render_relative_tsv")
 
 _HEADER = ("metric", "host", "base", "test", "version", "ratio", "low", "high", "confidence", "mark")
 
@@ -27,9 +29,14 @@ def _figures(cell: Cell) -> tuple[str, ...]:
     return (repr(cell.ratio), *numbers, cell.mark or "base")
 
 
+def markdown_row(cells: Sequence[str]) -> str:
+    """Of a table, with what would end a cell escaped."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
 def render_relative_markdown(table: RelativeTable) -> str:
     """With intervals and marks, under a line that says what of and where."""
     head, *rows = rows_of(table, with_interval)
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    body = "\n".join(map(markdown_row, lines))
     return f"{table.metric} relative to {table.base}, on {table.host}\n\n{body}\n\n{legend(table)}\n"

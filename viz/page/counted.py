@@ -15,8 +15,12 @@ from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import banner, part, plot_figure, render, table
 from viz.svg.history import category_bars
+from viz.svg.ratios import Ratio, ratios_plot
 
 __all__ = ("render_count",)
+
+# Arms from which on they are a curve.
+_CURVE = 3
 
 _EXACT = "Medians over environments of other lengths. Two counts of one build agree within 0.01 %, whatever else runs."
 
@@ -28,27 +32,35 @@ def render_count(view: CountView) -> str:
     made = [{"name": name, "place": place, "content": part(make)} for name, place, make in sections]
     facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
     content = render(
-        "compare.html", label="count", verdict=_verdict(view), kind="note", bars=[], notes=[NOT_COUNTED], sections=made,
+        "compare.html", label="count", verdict=view.sentence, kind="note", bars=[], notes=[NOT_COUNTED], sections=made,
         about=f"{_EXACT} {facts}.",
     )  # fmt: skip
     return page(view.title, content)
 
 
-def _verdict(view: CountView) -> str:
-    """What the last arm is against the base; of one arm, what it takes."""
-    told = [
-        f"{one.name} {one.verdicts[-1] if one.verdicts else figure(one.instructions[0])}" for one in view.operations
-    ]
-    return f"{view.arms[-1]}{f' against {view.arms[0]}' if len(view.arms) > 1 else ''}: {'; '.join(told)}"
-
-
 def _all(view: CountView) -> Markup:
     rows = [[one.name, *map(figure, one.instructions), one.per, one.about] for one in view.operations]
     parts = [table("Instructions", ["operation", *view.arms, "per", "what it is"], rows, "numbers noted")]
+    if len(view.arms) >= _CURVE:
+        parts.insert(0, _curves(view))
     if len(view.arms) > 1:
         told = [[one.name, *one.verdicts] for one in view.operations]
         parts.append(table(f"Against {view.arms[0]}", ["operation", *view.arms[1:]], told, "words"))
     return Markup("").join(parts)
+
+
+def _curves(view: CountView) -> Markup:
+    """A line an operation, over its instructions in the base."""
+    lines = {}
+    for one in view.operations:
+        base = one.instructions[0]
+        known = {arm: value for arm, value in zip(view.arms, one.instructions, strict=True) if value}
+        if base:
+            lines[one.name] = {arm: Ratio(value / base) for arm, value in known.items()}
+    caption = f"Instructions relative to {view.arms[0]}"
+    plot = ratios_plot(lines, view.arms, caption)
+    hues = [(hue % 16, name) for hue, name in enumerate(lines)]
+    return plot_figure(caption, plot, "counts.svg", "A line is an operation.", caption, hues)
 
 
 def _operation(view: CountView, one: OperationView) -> Markup:

@@ -18,6 +18,7 @@ from ioflame.analysis.compare.figures import BlockLogs, block_logs
 from ioflame.analysis.compare.nested import difference, sums_of
 from ioflame.analysis.compare.verdict import decide
 from ioflame.measure.bisect.conduct import Proof
+from ioflame.measure.bisect.counted import counted_symptom
 from ioflame.measure.compare.arms import resolve_arms
 from ioflame.measure.compare.conduct import conduct, planned
 from ioflame.measure.compare.options import AskedArm, CompareOptions
@@ -33,7 +34,11 @@ _CATEGORY = "category:"
 def check_symptom(symptom: str) -> str:
     if symptom in ("qps", "cpuPer") or (symptom.startswith(_CATEGORY) and len(symptom) > len(_CATEGORY)):
         return symptom
-    raise UsageError(f"--symptom {symptom} is not known", mend="--symptom qps|cpuPer|category:NAME")
+    if counted_symptom(symptom):
+        return symptom
+    raise UsageError(
+        f"--symptom {symptom} is not known", mend="--symptom qps|cpuPer|category:NAME|instructions:OPERATION"
+    )
 
 
 @dataclass

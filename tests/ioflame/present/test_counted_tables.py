@@ -20,6 +20,7 @@ from ground.results.counted import (
 from ioflame.measure.count.baseline import with_baseline
 from ioflame.present.counted import failures, write_pages
 from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, change, figure
+from viz.export.counted_table import render_count_markdown
 from viz.page.counted import render_count
 from viz.terminal.counted import render_counts
 
@@ -43,7 +44,9 @@ def record(**arms: Counted) -> CountRecord:
 
 def test_a_table_has_every_arm_and_its_change(tmp_path: Path) -> None:
     lacking = Counted(lacks="RocksDB has it since 7.3.1")
-    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(1100), same=counted(1000), none=lacking), 100)
+    shown = write_pages(
+        tmp_path, record(old=counted(1000), new=counted(1100), same=counted(1000), none=lacking), 100
+    ).text
     lines = [line.split() for line in shown.splitlines()]
     assert ["get", "1,000", "1,100", "1,000", "-"] in lines
     assert ["get", "+10.00%", "regressed", "same", "within", "0.100%", "not", "counted"] in lines
@@ -52,10 +55,12 @@ def test_a_table_has_every_arm_and_its_change(tmp_path: Path) -> None:
     assert "system calls" not in shown
     assert (tmp_path / "summary.txt").read_text().startswith("Instructions, counted by callgrind (valgrind 3.19.0)")
     assert read_count(tmp_path).operations["get"].arms["new"] == counted(1100)
+    # From three arms on there is a curve, of those that were counted.
+    assert "Instructions relative to old" in (tmp_path / "report.html").read_text()
 
 
 def test_of_two_arms_the_difference_has_a_column(tmp_path: Path) -> None:
-    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(990)), None)
+    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(990)), None).text
     assert ["LRU", "1,000", "990", "-10"] in [line.split() for line in shown.splitlines()]
 
 
@@ -94,7 +99,7 @@ def test_what_does_not_repeat_is_said() -> None:
 def test_what_speaks_against_instructions_stands_beside_them(tmp_path: Path) -> None:
     worse = counted(990)
     worse.events[Event.MISPREDICTIONS] = [50 * OPERATIONS] * 2
-    shown = write_pages(tmp_path, record(old=counted(1000), new=worse), None)
+    shown = write_pages(tmp_path, record(old=counted(1000), new=worse), None).text
     assert "-1.00% mixed: measure time (mispredictions +900%)" in shown
     # On the page as well, which has a bar of categories an arm.
     report = (tmp_path / "report.html").read_text()
@@ -106,7 +111,7 @@ def test_functions_that_differ_most_come_first(tmp_path: Path) -> None:
     for arm, own in {"old": (500, 400), "new": (510, 300)}.items():
         lines = [f"c;main;kept {own[0] * OPERATIONS}", f"c;main;changed {own[1] * OPERATIONS}", f"c;main {OPERATIONS}"]
         (tmp_path / "get" / f"{arm}.folded").write_text("\n".join(lines) + "\n")
-    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(1000)), None)
+    shown = write_pages(tmp_path, record(old=counted(1000), new=counted(1000)), None).text
     table = shown.partition("functions that differ most")[2].splitlines()[1:]
     assert [line.split() for line in table] == [["changed", "400", "300", "-100"], ["kept", "500", "510", "+10"]]
 
@@ -125,9 +130,25 @@ def test_of_one_arm_there_is_nothing_to_compare_and_names_are_no_markup() -> Non
     one = OperationView("get", "a <i>Get</i>", "operation", [1234.0], [], {}, [block])
     view = CountView("Counts", ["only"], {"valgrind": "3"}, [one])
     page = render_count(view)
-    assert "only: get 1,234" in page and "Against" not in page
+    assert "only, instructions: get 1,234" in page and "Against" not in page
     assert "a &lt;i&gt;Get" in page and "<b>" not in page and "&lt;b&gt;" in page
     shown = render_counts(view, 80, {"get"})
     assert (
         "Against" not in shown and "none" not in shown and ["<b>", "7"] in [line.split() for line in shown.splitlines()]
     )
+
+
+def test_a_pull_request_gets_a_table_and_a_line(tmp_path: Path) -> None:
+    shown = write_pages(tmp_path, record(old=counted(1000), **{"a|b": counted(1100)}), None)
+    assert shown.sentence == "a|b against old: get +10.00% regressed"
+    lines = shown.markdown.splitlines()
+    assert lines[:5] == [
+        f"**{shown.sentence}**",
+        "",
+        "| operation | old | a\\|b | a\\|b against old |",
+        "| --- | ---: | ---: | --- |",
+        "| get | 1,000 | 1,100 | +10.00% regressed |",
+    ]
+    assert NOT_COUNTED in lines[-1] and "libc a" in lines[-1]
+    one = OperationView("get", "", "operation", [None], [], {"only": "no such function"}, [])
+    assert "| get | - |" in render_count_markdown(CountView("Counts", ["only"], {}, [one]))

@@ -1,0 +1,18 @@
+"""A count as a table of Markdown, for a pull request or an issue."""
+
+from __future__ import annotations
+
+from viz.counted_view import NOT_COUNTED, CountView, figure
+from viz.export.relative_tables import markdown_row
+
+__all__ = ("render_count_markdown",)
+
+
+def render_count_markdown(view: CountView) -> str:
+    """A line an operation: what each arm takes, and the verdict on each but the base."""
+    base, *others = view.arms
+    heads = ["operation", *view.arms, *(f"{arm} against {base}" for arm in others)]
+    rows = [markdown_row(heads), markdown_row(["---", *["---:"] * len(view.arms), *["---"] * len(others)])]
+    rows += [markdown_row([one.name, *map(figure, one.instructions), *one.verdicts]) for one in view.operations]
+    facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
+    return "\n".join([f"**{view.sentence}**", "", *rows, "", f"{view.title}; {facts}. {NOT_COUNTED}", ""])
