@@ -15,13 +15,15 @@ from ground.errors import HostError
 from ground.system.elf import build_id
 from ground.system.process import capture
 
-__all__ = ("ALLOCATORS", "allocator_library", "counting_argv", "depends_on")
+__all__ = ("ALLOCATORS", "allocator_library", "counting_argv", "counting_command", "depends_on")
 
 ALLOCATORS = ("jemalloc", "libc")
 _CALLGRIND = (
-    "-q", "--tool=callgrind", "--instr-atstart=no", "--combine-dumps=yes", "--separate-threads=yes",
-    "--separate-callers=80", "--branch-sim=yes", "--collect-bus=yes", "--collect-systime=nsec",
+    "-q", "--tool=callgrind", "--combine-dumps=yes", "--separate-threads=yes", "--separate-callers=80",
+    "--branch-sim=yes", "--collect-bus=yes", "--collect-systime=nsec",
 )  # fmt: skip
+# Of our client, which says when counting begins.
+_ASKED_FOR = "--instr-atstart=no"
 # Copies by `rep movsb` count each byte as an instruction.
 _TUNABLES = ":".join(f"glibc.cpu.x86_rep_{of}_threshold=1000000000" for of in ("movsb", "stosb"))
 _JEMALLOC = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
@@ -40,7 +42,13 @@ def counting_argv(
     if preload is not None:
         environment |= {"LD_PRELOAD": str(preload), "MALLOC_CONF": _JEMALLOC}
     fixed = ["env", "-i", f"--chdir={directory}", *(f"{name}={value}" for name, value in environment.items())]
-    return [*fixed, valgrind, *_CALLGRIND, f"--callgrind-out-file={counts}", *argv]
+    return [*fixed, valgrind, *_CALLGRIND, _ASKED_FOR, f"--callgrind-out-file={counts}", *argv]
+
+
+def counting_command(valgrind: str, argv: Sequence[str], counts: Path, padding: int) -> list[str]:
+    """The command line that counts a command of the user's from its start, in its own directory and environment."""
+    added = [f"GLIBC_TUNABLES={_TUNABLES}", f"{_PADDING}={'x' * padding}"]
+    return ["env", *added, valgrind, *_CALLGRIND, f"--callgrind-out-file={counts}", *argv]
 
 
 def allocator_library(name: str) -> Path | None:

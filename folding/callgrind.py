@@ -12,7 +12,7 @@ from ground.results.counted import Event
 from ground.results.profile import Folded, read_profile
 from ground.system.scratch import scratch_directory
 
-__all__ = ("CountedRow", "Counts", "counts_below")
+__all__ = ("CountedRow", "Counts", "calls_of", "counts_below")
 
 _CALLS = "calls"
 # Events of callgrind's by ours; those of the second are sorted into categories.
@@ -66,11 +66,7 @@ def counts_below(path: Path, root: str, rules: str, folded: Path | None = None) 
                     rows[place].events[event] = row["weight"]
         calls = _folded(path, root, _CALLS, scratch / "profile.json", None, None)
     if not events[Event.INSTRUCTIONS]:
-        raise MeasurementError(
-            f"nothing was counted below {root}",
-            means="the function was not called, or has another name in this build",
-            mend=f"stackfold --event calls {shlex.quote(str(path))} | grep -o '[^;]*$'   (those that were)",
-        )
+        raise _not_called(path, root)
     for event, functions in _CALLED.items():
         events[event] = sum(
             stack.weight
@@ -78,6 +74,24 @@ def counts_below(path: Path, root: str, rules: str, folded: Path | None = None) 
             if stack.frames and stack.frames[-1] in functions and not functions.intersection(stack.frames[-2:-1])
         )
     return Counts(events, views)
+
+
+def calls_of(path: Path, function: str) -> int:
+    """How often the function was called. MeasurementError where it was not."""
+    with scratch_directory() as scratch:
+        found = _folded(path, function, _CALLS, scratch / "profile.json", None, None)
+    calls = sum(stack.weight for stack in found.each_stack() if stack.frames == (function,))
+    if not calls:
+        raise _not_called(path, function)
+    return calls
+
+
+def _not_called(path: Path, function: str) -> MeasurementError:
+    return MeasurementError(
+        f"nothing was counted below {function}",
+        means="the function was not called, or has another name in this build",
+        mend=f"stackfold --event calls {shlex.quote(str(path))} | grep -o '[^;]*$'   (those that were)",
+    )
 
 
 def _folded(path: Path, root: str, event: str, profile: Path, rules: str | None, folded: Path | None) -> Folded:

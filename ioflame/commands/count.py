@@ -18,13 +18,15 @@ from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageErr
 from ground.results.counted import NAME
 from ground.results.files import Files
 from ground.results.run import new_directory
+from ground.settings import Setting
 from ground.system.atomic_files import read_text
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.commands.arguments import Commands, add_builds, libraries
 from ioflame.measure.count.baseline import with_baseline
+from ioflame.measure.count.command import PlannedCommand, conduct_command, planned_command
 from ioflame.measure.count.conduct import conduct
-from ioflame.measure.count.plan import CountOptions, planned
+from ioflame.measure.count.plan import CountOptions, PlannedCount, planned
 from ioflame.present.counted import failures, write_pages
 
 __all__ = ("add_parser", "run")
@@ -36,6 +38,7 @@ _EXAMPLES = """examples:
   ioflame count --rocksdb ./librocksdb.so --limit get=14200          for CI: exit code 1 above it
   ioflame count --rocksdb new=./librocksdb.so --baseline runs/BASE --fail-above 1%
   ioflame count --engine lmdb --operation get
+  ioflame count --per rocksdb::DBImpl::Get -- ./db_bench --benchmarks=fillseq,readrandom --num=100000 --seed=1
 """
 
 
@@ -69,8 +72,10 @@ def add_parser(commands: Commands) -> None:
     add("--limit", action="append", default=[], metavar="OP=N", help="exit code 1 where an operation takes more than N")
     add("--table", choices=("markdown",), help="print a table for a pull request")
     add("--json", action="store_true", help="print every count")
+    add("--per", default="", metavar="FUNCTION", help="of a command: whose calls its figures are divided by")
     add("--out", type=Path, default=Path("runs"), metavar="DIR", help="where it is kept (OUT; default: runs)")
     add("--quiet", "-q", action="store_true", help="print results alone")
+    add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="of your own, behind --, counted as a whole")
     parser.set_defaults(run=run)
 
 
@@ -80,26 +85,22 @@ def run(arguments: argparse.Namespace) -> int:
     limits = dict(_limit(one) for text in arguments.limit for one in text.split(","))
     if arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs} is not at least 1", means="nothing was started")
-    options = CountOptions(
-        arguments.engine,
-        arguments.db_bench,
-        libraries(arguments),
-        [name for text in arguments.operation for name in text.split(",")],
-        arguments.allocator,
-        arguments.repeats,
-        arguments.jobs,
-        arguments.out,
-    )
     with interruptible():
-        plan = planned(options, reporter)
-        if unknown := limits.keys() - {one.name for one in plan.operations}:
-            plan.counted.of(sorted(unknown))
-            raise UsageError(f"--limit {sorted(unknown)[0]}=...: that operation is not counted here")
+        plan = _of_command(arguments) if arguments.command else _of_operations(arguments, reporter)
+        if unknown := sorted(limits.keys() - set(plan.names)):
+            raise UsageError(
+                f"--limit {unknown[0]}=...: that operation is not counted here",
+                means="nothing was started",
+                mend=f"--limit {'|'.join(plan.names)}=...",
+            )
         record = plan.record()
         base = with_baseline(arguments.baseline, record) if arguments.baseline else None
-        directory = new_directory(arguments.out, f"count-{plan.engine.name}")
+        directory = new_directory(arguments.out, f"count-{plan.place}")
         try:
-            record = conduct(plan, directory, reporter, base.directory if base else None)
+            if isinstance(plan, PlannedCommand):
+                record = conduct_command(plan, directory, reporter)
+            else:
+                record = conduct(plan, directory, reporter, base.directory if base else None)
         except KeyboardInterrupt:
             reporter.warn(f"interrupted; every process started here was stopped. Kept: {directory}")
             return EXIT_INTERRUPTED
@@ -123,6 +124,33 @@ def run(arguments: argparse.Namespace) -> int:
     out = sys.stderr if arguments.json or arguments.table else sys.stdout
     print(*failed, shown.sentence, sep="\n", file=out)
     return EXIT_CHECK_FAILED if failed else EXIT_OK
+
+
+def _of_operations(arguments: argparse.Namespace, reporter: Reporter) -> PlannedCount:
+    options = CountOptions(
+        arguments.engine,
+        arguments.db_bench,
+        libraries(arguments),
+        [name for text in arguments.operation for name in text.split(",")],
+        arguments.allocator,
+        arguments.repeats,
+        arguments.jobs,
+        arguments.out,
+    )
+    return planned(options, reporter)
+
+
+def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
+    """The command is taken as it is: what says how our own client is counted has no meaning for it."""
+    for option, value in {"--operation": arguments.operation, str(Setting.ROCKSDB): libraries(arguments)}.items():
+        if value:
+            raise UsageError(
+                f"{option} and a command: a command is counted as it is",
+                means="nothing was started",
+                mend=f"without {option}",
+            )
+    words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    return planned_command(words, arguments.per, arguments.engine, arguments.repeats)
 
 
 def _percentage(text: str) -> float:

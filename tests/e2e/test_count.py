@@ -131,6 +131,9 @@ def test_other_engines_are_counted(ioflame: Ioflame, engine: str, tmp_path: Path
         (["--operation=got"], "--operation got is not known"),
         (["--limit=get"], "--limit get is no operation with a number"),
         (["--limit=put=9", "--operation=get"], "that operation is not counted here"),
+        (["--", "true"], "--per is not given"),
+        (["--per=main", "--", "/no/such/program"], "/no/such/program is not found"),
+        (["--per=main", "--operation=get", "--", "true"], "--operation and a command"),
         (["--fail-above=1"], "--fail-above 1 is no percentage"),
         (["--repeats=1"], "--repeats 1 is not within 2 and 5"),
         (["--jobs=0"], "--jobs 0 is not at least 1"),
@@ -159,6 +162,34 @@ def test_a_root_that_was_not_called_says_how_to_look(tmp_path: Path) -> None:
     assert command.startswith("stackfold --event calls")
     listed = capture(["sh", "-c", command.replace("stackfold", stackfold_binary(), 1)], timeout=60).text
     assert "_dl_relocate_object" in listed
+
+
+PROGRAM = """
+#include <cstdlib>
+namespace eng {
+__attribute__((noinline)) long look(long n) { for (long i = 0; i < n; i++) asm volatile("nop"); return n; }
+}
+int main(int, char **argv) { long s = 0; for (int i = 0; i < 50; i++) s += eng::look(atol(argv[1])); return s == 0; }
+"""
+
+
+def test_a_command_of_ones_own_is_counted_by_its_calls(ioflame: Ioflame, tmp_path: Path) -> None:
+    program = compiled(PROGRAM, tmp_path / "bench", "-O1", "-fno-omit-frame-pointer", compiler="g++")
+    words = ["--per=eng::look", "--repeats=2", f"--out={tmp_path / 'runs'}"]
+    code, out, err = ioflame.run("count", *words, "--", program, "1000")
+    assert code == 0, err + out
+    first = counted(out)
+    (one,) = read_count(first).operations["look"].arms.values()
+    taken = spread(one, Event.INSTRUCTIONS)
+    # A nop, a count and a branch a round; nothing of a start or an end.
+    assert one.operations == 50 and taken is not None and 2_000 < taken.middle < 5_100 and taken.low == taken.high
+    code, out, err = ioflame.run("count", *words, f"--baseline={first}", "--fail-above=1%", "--", program, "1020")
+    assert code == 1, err + out
+    assert re.search(r"above --fail-above: look of command takes \+(1\.9|2\.0)\d%, 1\.00% is allowed", out)
+    code, out, err = ioflame.run("count", "--per=eng::found", "--repeats=2", f"--out={tmp_path}", "--", program, "1")
+    assert code == 1 and "nothing was counted below eng::found" in err
+    code, out, err = ioflame.run("count", *words, "--", "sh", "-c", "echo no such tree; exit 3")
+    assert code == 1 and "exit code 3; it ended with: no such tree" in err
 
 
 @pytest.mark.long

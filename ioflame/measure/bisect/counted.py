@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,7 +102,7 @@ class CountedSearch:
             names = [name for name, row in rows.items() if all(row.events[Event.INSTRUCTIONS])]
             raise UsageError(
                 f"nothing of {operation} is counted in the category {category}",
-                mend=f"--symptom '{COUNTED}:<operation>:{'|'.join(names)}'",
+                mend="--symptom instructions:<operation>:" + shlex.quote("|".join(names)),
             )
         return [count / counted.operations for count in found.events[Event.INSTRUCTIONS]]
 

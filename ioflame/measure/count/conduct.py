@@ -17,10 +17,11 @@ from pathlib import Path
 from collectors.callgrind import counting_argv
 from folding.callgrind import Counts, counts_below
 from ground.errors import MeasurementError
-from ground.results.counted import TREES, Category, Counted, CountRecord, Event, OfOperation, write_count
+from ground.results.counted import TREES, Counted, CountRecord, OfOperation, write_count
 from ground.system.atomic_files import file_sha256
 from ground.system.process import Child, Children, capture
 from ground.text.progress import Reporter
+from ioflame.measure.count.keep import keep
 from ioflame.measure.count.plan import PlannedCount
 from workloads.build import EngineBuild
 from workloads.clones import clone
@@ -80,7 +81,9 @@ def conduct(plan: PlannedCount, directory: Path, reporter: Reporter, earlier: Pa
                 at_once = min(plan.options.jobs, len(tasks))
                 with reporter.stage(f"count {operation.name}: {len(tasks)} programs, {at_once} at once"):
                     for ended in _run(plan, tasks, trees, work, directory, children):
-                        _keep(found.arms[ended.task.arm], ended, len(plan.paddings))
+                        arm = found.arms[ended.task.arm]
+                        arm.stored = ended.stored
+                        keep(arm, ended.counts, ended.operations, ended.task.turn, len(plan.paddings))
                 record.seconds = time.monotonic() - begun
                 write_count(directory, record)
     finally:
@@ -217,19 +220,3 @@ def _operations(log: str, task: _Task) -> int:
             f"{task.operation.name} of {task.arm} under valgrind printed no counts: {log[-_LOG_END:].strip()}"
         )
     return int(closing["operations"]) * int(closing["phases"])
-
-
-def _keep(counted: Counted, ended: _Ended, paddings: int) -> None:
-    """In the place of its padding, whichever came first."""
-    turn = ended.task.turn
-    counted.operations, counted.stored = ended.operations, ended.stored
-    if turn == paddings:
-        counted.again = ended.counts.events[Event.INSTRUCTIONS]
-        return
-    for event, count in ended.counts.events.items():
-        counted.events.setdefault(event, [0] * paddings)[turn] = count
-    for view, rows in ended.counts.views.items():
-        kept = counted.views.setdefault(view, [Category(row.name, row.label) for row in rows])
-        for row, category in zip(rows, kept, strict=True):
-            for event, count in row.events.items():
-                category.events.setdefault(event, [0] * paddings)[turn] = count

@@ -21,10 +21,10 @@ from workloads.counted_operations import CountedOperation, CountedPlan, counted_
 from workloads.engine import OUR_CLIENT, Engine
 from workloads.registry import engine_named
 
-__all__ = ("CountOptions", "PlannedCount", "planned")
+__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "check_repeats", "planned")
 
 # Bytes by which the environments of the repetitions differ: a stack is aligned to 16, a page has 4096.
-_PADDINGS = (0, 1024, 2064, 3088, 4080)
+PADDINGS = (0, 1024, 2064, 3088, 4080)
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,17 @@ class PlannedCount:
     valgrind: str
 
     @property
+    def names(self) -> list[str]:
+        return [one.name for one in self.operations]
+
+    @property
+    def place(self) -> str:
+        """In the name of its directory."""
+        return self.engine.name
+
+    @property
     def paddings(self) -> Sequence[int]:
-        return _PADDINGS[: self.options.repeats]
+        return PADDINGS[: self.options.repeats]
 
     def record(self) -> CountRecord:
         """Of a count that has counted nothing yet."""
@@ -76,12 +85,7 @@ class PlannedCount:
 
 def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     """UsageError, HostError for what cannot be counted."""
-    if not 2 <= options.repeats <= len(_PADDINGS):
-        raise UsageError(
-            f"--repeats {options.repeats} is not within 2 and {len(_PADDINGS)}",
-            means="a difference is told by ranges that do not overlap; nothing was started",
-            mend="--repeats 5",
-        )
+    check_repeats(options.repeats)
     engine = engine_named(options.engine, client=OUR_CLIENT)
     counted = counted_plan(engine.name, engine.file("."))
     operations = counted.of(options.operations)
@@ -90,6 +94,16 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     builds = named_builds(engine, options.clients, options.libraries, reporter)
     _refuse_the_same(builds)
     return PlannedCount(options, engine, builds, counted, operations, preload, valgrind)
+
+
+def check_repeats(repeats: int) -> None:
+    """UsageError for fewer than make a range, or more than there are paddings."""
+    if not 2 <= repeats <= len(PADDINGS):
+        raise UsageError(
+            f"--repeats {repeats} is not within 2 and {len(PADDINGS)}",
+            means="a difference is told by ranges that do not overlap; nothing was started",
+            mend="--repeats 5",
+        )
 
 
 def _refuse_the_same(builds: dict[str, EngineBuild]) -> None:

@@ -60,7 +60,7 @@ def test_a_category_is_a_symptom_where_it_has_instructions(tmp_path: Path) -> No
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError, match="nothing of get is counted in the category bloom") as refused:
         search(tmp_path / "other", "bloom").prove(Path("a"), Path("b"))
-    assert refused.value.mend == "--symptom 'instructions:<operation>:LRU'"
+    assert refused.value.mend == "--symptom instructions:<operation>:LRU"
 
 
 def test_what_was_not_counted_has_no_figure(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""Counts a command of the user's, from its start to its end: what a call of one of its functions takes."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectors.callgrind import counting_command, depends_on
+from folding.callgrind import calls_of, counts_below
+from ground.errors import MeasurementError, UsageError
+from ground.results.counted import Counted, CountedArm, CountRecord, OfOperation, write_count
+from ground.system.process import Children, tool_path
+from ground.text.file_name import file_name
+from ground.text.progress import Reporter
+from ioflame import __version__
+from ioflame.measure.count.keep import keep
+from ioflame.measure.count.plan import PADDINGS, check_repeats
+from workloads.registry import rules_named
+
+__all__ = ("PlannedCommand", "conduct_command", "planned_command")
+
+_ARM = "command"
+_LIBC = "libc"
+_LOG_END = 400
+# Ten to fifty times as slow as without.
+_MOST_SECONDS = 4 * 3600.0
+
+
+@dataclass(frozen=True)
+class PlannedCommand:
+    """command: as the user gave it; function: whose calls are what its figures are divided by"""
+
+    command: Sequence[str]
+    function: str
+    engine: str
+    valgrind: str
+    program: Path
+    repeats: int
+
+    @property
+    def paddings(self) -> Sequence[int]:
+        return PADDINGS[: self.repeats]
+
+    @property
+    def name(self) -> str:
+        """Of the function, without its scopes."""
+        return self.function.rpartition("::")[2]
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def place(self) -> str:
+        """In the name of its directory."""
+        return file_name(Path(self.command[0]).name)
+
+    def record(self) -> CountRecord:
+        """Of a count that has counted nothing yet."""
+        facts = depends_on(self.valgrind, self.program, _LIBC)
+        created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        # Its own build is what is compared.
+        facts.pop("client")
+        return CountRecord(__version__, created, self.engine, facts, list(self.paddings), [CountedArm(_ARM, "", {})])
+
+
+def planned_command(command: Sequence[str], function: str, engine: str, repeats: int) -> PlannedCommand:
+    """UsageError, HostError for what cannot be counted."""
+    check_repeats(repeats)
+    if not function:
+        raise UsageError(
+            "--per is not given",
+            means="what a command takes is divided by the calls of one of its functions; nothing was started",
+            mend=f"--per <one of its functions> -- {shlex.join(command)}",
+        )
+    program = shutil.which(command[0])
+    if program is None:
+        raise UsageError(
+            f"{command[0]} is not found, or cannot be executed",
+            means="nothing was started",
+            mend="the path of the program, behind --",
+        )
+    return PlannedCommand(command, function, engine, tool_path("valgrind", "valgrind"), Path(program), repeats)
+
+
+def conduct_command(plan: PlannedCommand, directory: Path, reporter: Reporter) -> CountRecord:
+    """Counts it into `directory`, one after the other, since they may share files. MeasurementError where it fails."""
+    record, begun = plan.record(), time.monotonic()
+    counted = Counted()
+    about = f"a call of {plan.function}, in {shlex.join(plan.command)}"
+    record.operations[plan.name] = OfOperation(about, "call", "owner", {_ARM: counted})
+    record.commands[plan.name] = shlex.join(plan.command)
+    rules = rules_named(plan.engine).categories
+    turns = [*range(len(plan.paddings)), len(plan.paddings)]
+    counts, log = directory / "counts", directory / "command.log"
+    with Children() as children:
+        for turn in turns:
+            padding = plan.paddings[turn % len(plan.paddings)]
+            argv = counting_command(plan.valgrind, plan.command, counts, padding)
+            with reporter.stage(f"count {plan.command[0]}: {turn + 1} of {len(turns)}"):
+                child = children.start(_ARM, argv, stdout=log)
+                if child.wait(_MOST_SECONDS) != 0:
+                    end = log.read_text(encoding="utf-8", errors="replace")[-_LOG_END:].strip()
+                    raise MeasurementError(
+                        f"{plan.command[0]} under valgrind: {child.describe_end()}; it ended with: {end}",
+                        means="nothing of it is counted",
+                        mend=shlex.join(argv),
+                    )
+            folded = directory / plan.name / f"{_ARM}.folded" if turn == 0 else None
+            if folded is not None:
+                folded.parent.mkdir()
+            found = counts_below(counts, plan.function, rules, folded)
+            keep(counted, found, calls_of(counts, plan.function), turn, len(plan.paddings))
+    counts.unlink()
+    record.seconds = time.monotonic() - begun
+    write_count(directory, record)
+    return record
