@@ -9,6 +9,6 @@ mod spelling;
 pub use callers::split_callers;
 pub use canonical::canonical;
 pub use spelling::{
-    ComparableName, Tidy, bare, cut_arguments, cut_offset, cut_templates, cut_version, escape, split_mark,
-    tidy,
+    ComparableName, SHORT_STREAMS, Tidy, bare, cut_arguments, cut_offset, cut_templates, cut_version, escape,
+    split_mark, tidy,
 };

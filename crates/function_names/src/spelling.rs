@@ -3,6 +3,13 @@
 //! A demangled C++ name is not a word: it holds blanks, brackets of three kinds, and operators made of
 //! brackets. Everything here cuts only what it can balance, and leaves the rest as it was.
 
+/// Types that demanglers have a short name for, and what they are.
+pub const SHORT_STREAMS: [(&str, &str); 3] = [
+    ("std::ostream", "std::basic_ostream<char, std::char_traits<char> >"),
+    ("std::istream", "std::basic_istream<char, std::char_traits<char> >"),
+    ("std::iostream", "std::basic_iostream<char, std::char_traits<char> >"),
+];
+
 /// How much of a name is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tidy {
@@ -31,13 +38,32 @@ fn without_arguments(symbol: &[u8]) -> Vec<u8> {
     if let Some(function) = symbol.strip_suffix(b"@plt") {
         return [&without_arguments(function), &b"@plt"[..]].concat();
     }
-    let mut name = cut_arguments(cut_version(symbol));
+    let mut name = long_streams(cut_arguments(cut_version(symbol)));
     let (head, _) = split_clone(&name);
     if head.ends_with(b">") {
         let start = head.len() - cut_return_type(head).len();
         // `foo <anonymous>` of a run-time compiler is no type and a template.
         if head.get(start).is_some_and(|&first| is_word(first) || first == b'(') {
             name.drain(..start);
+        }
+    }
+    name
+}
+
+/// Streams by the name that binutils, and so perf 6.1, demangle to; perf 6.12 prints the short one.
+fn long_streams(mut name: Vec<u8>) -> Vec<u8> {
+    for (short, long) in SHORT_STREAMS {
+        let mut from = 0;
+        while let Some(found) = memchr::memmem::find(&name[from..], short.as_bytes()) {
+            let (at, end) = (from + found, from + found + short.len());
+            let is_part = |byte: Option<&u8>| byte.is_some_and(|&byte| is_word(byte));
+            let of_another_scope = at > 0 && (name[at - 1] == b':' || is_word(name[at - 1]));
+            if of_another_scope || is_part(name.get(end)) {
+                from = end;
+                continue;
+            }
+            name.splice(at..end, long.bytes());
+            from = at + long.len();
         }
     }
     name

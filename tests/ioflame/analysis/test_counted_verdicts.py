@@ -39,6 +39,9 @@ NARROW = [13_000.0, 13_000.2, 13_000.4]
         # A few of them say nothing.
         (counted([one + 900 for one in NARROW], 49.0), CountVerdict.REGRESSED),
         (counted(NARROW, 90.0), CountVerdict.MIXED),
+        # As few as code that lies elsewhere makes.
+        (counted([one + 20 for one in NARROW], 49.7), CountVerdict.REGRESSED),
+        (counted(NARROW, 49.7), CountVerdict.SAME),
         (counted([one - 20 for one in NARROW], locked=20.0), CountVerdict.MIXED),
         (Counted(lacks="none in this version"), CountVerdict.NOT_COUNTED),
     ],

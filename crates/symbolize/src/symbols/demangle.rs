@@ -1,6 +1,7 @@
 //! Mangled names made readable, in the form `perf script` prints: no arguments, no return type.
 
 use cpp_demangle::{DemangleOptions, DemangleWrite, ParseOptions, Symbol};
+use function_names::SHORT_STREAMS;
 use std::borrow::Cow;
 
 /// Names longer than this are left as they are; a demangled name can be far longer than the mangled one.
@@ -83,12 +84,8 @@ fn spell(name: &str) -> String {
         ("(long)", "l"),
         ("(int)", ""),
     ];
-    const SHORT: [(&str, &str); 4] = [
-        ("std::string", "std::basic_string<char, std::char_traits<char>, std::allocator<char> >"),
-        ("std::ostream", "std::basic_ostream<char, std::char_traits<char> >"),
-        ("std::istream", "std::basic_istream<char, std::char_traits<char> >"),
-        ("std::iostream", "std::basic_iostream<char, std::char_traits<char> >"),
-    ];
+    const STRING: (&str, &str) =
+        ("std::string", "std::basic_string<char, std::char_traits<char>, std::allocator<char> >");
     let mut out = String::with_capacity(name.len());
     let mut depth = 0_usize;
     // What a member function says of its object is no part of its name.
@@ -106,7 +103,10 @@ fn spell(name: &str) -> String {
                 Some(rest.strip_prefix(short)?)
                     .filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
             };
-            if let Some((long, behind)) = SHORT.iter().find_map(|(short, long)| Some((long, word(short)?))) {
+            if let Some((long, behind)) = std::iter::once(&STRING)
+                .chain(&SHORT_STREAMS)
+                .find_map(|(short, long)| Some((long, word(short)?)))
+            {
                 out.push_str(long);
                 rest = behind;
                 if rest.starts_with('>') {
