@@ -121,12 +121,20 @@ def test_keys_that_come_in_order_are_each_done_once() -> None:
 @pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.parametrize("load", [0.5, 0.8])
-def test_the_mean_latency_is_that_of_an_m_d_1_queue(load: float) -> None:
-    role = readers(at_rate(load * 1e6 / SERVICE_US, "--duration=20"))
+def test_the_mean_latency_is_the_one_that_queueing_theory_has(load: float) -> None:
+    """M/D/1: 150 and 300 us. Services that the host interrupted are longer, and count as long as they were."""
+    rate = load * 1e6 / SERVICE_US
+    # Of so many random arrivals the mean is within 1 % of the theory's; in half the time chance alone can be 3 %.
+    role = readers(at_rate(rate, "--duration=40"))
     if not role["usable"]:
         pytest.skip(role["reason"])
-    mean = role["latency_from_schedule_us"]["get"]["mean"]
-    assert mean == pytest.approx(SERVICE_US + load * SERVICE_US / (2 * (1 - load)), rel=0.03), role
+    service, mean = role["latency_from_call_us"]["get"], role["latency_from_schedule_us"]["get"]["mean"]
+    busy = rate * service["mean"] / 1e6
+    if busy > load + 0.01:
+        pytest.skip(f"the host took CPU time from the services: {service['mean']:.1f} us each, not {SERVICE_US}")
+    # Pollaczek and Khinchine's formula; with equal services it is s + rho s / (2 (1 - rho)).
+    wait = rate / 1e6 * (service["mean"] ** 2 + service["stdev"] ** 2) / (2 * (1 - busy))
+    assert mean == pytest.approx(service["mean"] + wait, rel=0.03), role
 
 
 @pytest.mark.long

@@ -185,6 +185,7 @@ impl Tally {
 pub struct Latency {
     pub count: u64,
     pub mean: f64,
+    pub stdev: f64,
     pub min: f64,
     pub p50: f64,
     pub p75: f64,
@@ -200,6 +201,7 @@ impl Latency {
         Self {
             count: histogram.len(),
             mean: histogram.mean() / 1e3,
+            stdev: histogram.stdev() / 1e3,
             min: histogram.min() as f64 / 1e3,
             p50: at(0.5),
             p75: at(0.75),
@@ -235,6 +237,7 @@ mod tests {
             (get.p99_99, 999.9),
             (get.max, 1000.0),
             (get.mean, 500.0),
+            (get.stdev, 1000.0 / 12_f64.sqrt()),
         ] {
             assert!((seen / us - 1.0).abs() < 1.1e-3, "{seen} for {us}");
         }
