@@ -70,6 +70,9 @@ pub struct OpenLoop {
     /// By how much threads of the client that waited for an operation began it late.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_us: Option<Latency>,
+    /// How long threads of the client took from one call to the next where an operation was waiting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_calls_us: Option<Latency>,
 }
 
 /// The closing line.
@@ -279,6 +282,7 @@ impl OpenLoop {
             reason,
             latency_from_schedule_us: tally.latency_from_schedule().filter(|_| !overloaded),
             late_us: late,
+            between_calls_us: tally.between_calls(),
         }
     }
 }

@@ -76,6 +76,8 @@ struct Paced {
     from_schedule: [Histogram<u64>; 5],
     /// By how much threads that waited for an operation began it late.
     late: Histogram<u64>,
+    /// How long threads that found an operation waiting took from the end of their last call to the next.
+    between: Histogram<u64>,
 }
 
 impl Default for Tally {
@@ -94,18 +96,21 @@ impl Default for Tally {
 impl Tally {
     /// paced: a rate is held, so latencies are counted from its schedule, too
     pub fn new(paced: bool) -> Self {
-        let histograms = || Paced { from_schedule: std::array::from_fn(|_| latencies()), late: latencies() };
+        let histograms = || Paced {
+            from_schedule: std::array::from_fn(|_| latencies()),
+            late: latencies(),
+            between: latencies(),
+        };
         Self { paced: paced.then(histograms), ..Self::default() }
     }
 
-    /// Counts an operation that ended `ns` after it was due. late_ns: by how much the thread that waited for it began
-    /// late; None where it was busy. Allocates nothing.
-    pub fn record_from_schedule(&mut self, kind: Kind, ns: u64, late_ns: Option<u64>) {
+    /// Counts an operation that ended `ns` after it was due. waited: its thread waited for it; own_ns: how long it was
+    /// due and the thread free before the call. Allocates nothing.
+    pub fn record_from_schedule(&mut self, kind: Kind, ns: u64, waited: bool, own_ns: u64) {
         let Some(paced) = &mut self.paced else { return };
         paced.from_schedule[kind as usize].saturating_record(ns.max(1));
-        if let Some(late_ns) = late_ns {
-            paced.late.saturating_record(late_ns.max(1));
-        }
+        let own = if waited { &mut paced.late } else { &mut paced.between };
+        own.saturating_record(own_ns.max(1));
     }
 
     /// Counts `operations` that took `ns` together. Allocates nothing.
@@ -127,13 +132,17 @@ impl Tally {
     }
 
     fn histograms(&self) -> impl Iterator<Item = &Histogram<u64>> {
-        let paced = self.paced.iter().flat_map(|paced| paced.from_schedule.iter().chain([&paced.late]));
+        let paced = self
+            .paced
+            .iter()
+            .flat_map(|paced| paced.from_schedule.iter().chain([&paced.late, &paced.between]));
         self.latencies.iter().chain(paced)
     }
 
     fn histograms_mut(&mut self) -> impl Iterator<Item = &mut Histogram<u64>> {
         let paced = self.paced.iter_mut();
-        let paced = paced.flat_map(|paced| paced.from_schedule.iter_mut().chain([&mut paced.late]));
+        let paced = paced
+            .flat_map(|paced| paced.from_schedule.iter_mut().chain([&mut paced.late, &mut paced.between]));
         self.latencies.iter_mut().chain(paced)
     }
 
@@ -167,6 +176,11 @@ impl Tally {
     /// None where no thread ever waited for an operation.
     pub fn late(&self) -> Option<Latency> {
         self.paced.as_ref().filter(|paced| !paced.late.is_empty()).map(|paced| Latency::of(&paced.late))
+    }
+
+    /// None where no operation ever waited for a thread.
+    pub fn between_calls(&self) -> Option<Latency> {
+        self.paced.as_ref().filter(|paced| !paced.between.is_empty()).map(|paced| Latency::of(&paced.between))
     }
 
     /// Of all kinds of operation, from the moment that each was due; 0 where no rate is held.

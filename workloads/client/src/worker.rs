@@ -118,6 +118,7 @@ impl<'a> Worker<'a> {
         if self.schedule.is_some() {
             wake_on_time();
         }
+        let mut free_ns = begun;
         begins();
         while left > 0 && !over.load(Ordering::Relaxed) {
             let kind = calls.choose(&self.role.mix);
@@ -136,8 +137,11 @@ impl<'a> Worker<'a> {
                 break;
             }
             let call = calls.one(kind, operations as usize, session)?;
-            let late_ns = (wait == Wait::Idle).then(|| call.begun_ns.saturating_sub(due_ns));
-            calls.tally.record_from_schedule(kind, call.ended_ns.saturating_sub(due_ns), late_ns);
+            // What is neither queue nor service is the client's own.
+            let own_ns = call.begun_ns.saturating_sub(due_ns.max(free_ns));
+            free_ns = call.ended_ns;
+            let (ns, waited) = (call.ended_ns.saturating_sub(due_ns), wait == Wait::Idle);
+            calls.tally.record_from_schedule(kind, ns, waited, own_ns);
             self.finished.add(operations);
             left -= operations;
         }
