@@ -44,12 +44,13 @@ class OperationView:
 
 @dataclass(frozen=True)
 class CountView:
-    """arms: the base first; facts: what counts depend on besides the engine"""
+    """arms: the base first; facts: what counts depend on besides the engine; notes: what a reader has to know first"""
 
     title: str
     arms: Sequence[str]
     facts: Mapping[str, str]
     operations: Sequence[OperationView]
+    notes: Sequence[str] = ()
 
     @property
     def sentence(self) -> str:

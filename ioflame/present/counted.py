@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ground.results.compilers import compilers_apart
 from ground.results.counted import BASELINE, Counted, CountRecord, Event, OfOperation, write_count
 from ground.results.files import Files
 from ground.system.atomic_files import read_text, write_whole
@@ -20,6 +21,8 @@ from viz.terminal.counted import render_counts
 
 __all__ = ("Shown", "failures", "write_pages")
 
+# By which the files that an operation leaves may differ.
+_SAME_WORK = 0.01
 # Functions whose own counts differ, at most.
 _FUNCTIONS = 15
 _CATEGORIES = (Event.INSTRUCTIONS, Event.MISPREDICTIONS)
@@ -61,7 +64,19 @@ def _view(directory: Path, record: CountRecord, views: Mapping[str, Sequence[str
         instructions = [_middle(one, Event.INSTRUCTIONS) for one in arms]
         operations.append(OperationView(name, of.about, of.per, instructions, told, lacks, blocks))
     title = f"Instructions, counted by callgrind (valgrind {record.depends_on['valgrind']})"
-    return CountView(title, [arm.name for arm in record.arms], record.depends_on, operations)
+    return CountView(title, [arm.name for arm in record.arms], record.depends_on, operations, _notes(record))
+
+
+def _notes(record: CountRecord) -> list[str]:
+    """Of compilers that differ, and of work that is not the same."""
+    apart = compilers_apart({arm.name: (arm.version, arm.tools.get("engine_compiler", "")) for arm in record.arms})
+    notes = [apart] if apart else []
+    for name, of in record.operations.items():
+        base = of.arms.get(record.arms[0].name, Counted()).stored
+        for arm, one in of.arms.items():
+            if base and one.stored and abs(one.stored / base - 1) > _SAME_WORK:
+                notes.append(f"{name}: the files of {arm} are {one.stored / base - 1:+.1%} in size: it is other work.")
+    return notes
 
 
 def _verdicts(record: CountRecord) -> dict[str, dict[str, Against]]:

@@ -106,14 +106,20 @@ def test_a_system_wide_recording_by_process(build: Any, tmp_path: Path) -> None:
         pass
     # Of others, as of tests beside it, files may change between two looks at them.
     of_it = f"my_pool:12_x-{pid}/".encode()
-    ours = direct(data, "--tid", of=of_it)
-    theirs = by_text(data, "--tid", script=("-F", "comm,pid,tid,time,period,event,ip,sym,dso"))
+    ours = direct(data, "--tid", "--dso", of=of_it)
+    theirs = by_text(data, "--tid", "--dso", script=("-F", "comm,pid,tid,time,period,event,ip,sym,dso"))
     assert sum(ours.values()) == sum(theirs.values())
-    # perf 6.12 no longer knows the name of a thread that has told its end, and is still in its exit.
-    named: Counter[bytes] = Counter()
-    for stack, weight in theirs.items():
-        named[stack.replace(f":{pid}-{pid}/".encode(), of_it, 1)] += weight
-    own = [Counter({s: w for s, w in side.items() if s.startswith(of_it)}) for side in (ours, named)]
+    own: list[Counter[bytes]] = []
+    for side in (ours, theirs):
+        kept: Counter[bytes] = Counter()
+        for stack, weight in side.items():
+            # perf 6.12 no longer knows the name of a thread that has told its end, and is still in its exit.
+            named = stack.replace(f":{pid}-{pid}/".encode(), of_it, 1)
+            if named.startswith(of_it):
+                # Of libc the object alone: perf takes one file for a path, and where a container's process has another
+                # libc at the same one, it named functions of that (__gconv_read_conf for __libc_start_call_main).
+                kept[re.sub(rb"(libc\.so\.6)`[^;]*", rb"\1", named)] += weight
+        own.append(kept)
     assert own[0] and share_of_differences(*own) < 0.01
     assert "total equal" in checked(data, "--only-pid", str(pid))
     assert all(

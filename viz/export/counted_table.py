@@ -15,4 +15,5 @@ def render_count_markdown(view: CountView) -> str:
     rows = [markdown_row(heads), markdown_row(["---", *["---:"] * len(view.arms), *["---"] * len(others)])]
     rows += [markdown_row([one.name, *map(figure, one.instructions), *one.verdicts]) for one in view.operations]
     facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
-    return "\n".join([f"**{view.sentence}**", "", *rows, "", f"{view.title}; {facts}. {NOT_COUNTED}", ""])
+    words = " ".join([f"{view.title}; {facts}.", *view.notes, NOT_COUNTED])
+    return "\n".join([f"**{view.sentence}**", "", *rows, "", words, ""])

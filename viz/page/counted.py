@@ -32,8 +32,8 @@ def render_count(view: CountView) -> str:
     made = [{"name": name, "place": place, "content": part(make)} for name, place, make in sections]
     facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
     content = render(
-        "compare.html", label="count", verdict=view.sentence, kind="note", bars=[], notes=[NOT_COUNTED], sections=made,
-        about=f"{_EXACT} {facts}.",
+        "compare.html", label="count", verdict=view.sentence, kind="note", bars=[], notes=[*view.notes, NOT_COUNTED],
+        sections=made, about=f"{_EXACT} {facts}.",
     )  # fmt: skip
     return page(view.title, content)
 

@@ -152,3 +152,17 @@ def test_a_pull_request_gets_a_table_and_a_line(tmp_path: Path) -> None:
     assert NOT_COUNTED in lines[-1] and "libc a" in lines[-1]
     one = OperationView("get", "", "operation", [None], [], {"only": "no such function"}, [])
     assert "| get | - |" in render_count_markdown(CountView("Counts", ["only"], {}, [one]))
+
+
+def test_other_compilers_and_other_work_are_said(tmp_path: Path) -> None:
+    now = record(old=counted(1000), new=counted(1100))
+    assert "compiler" not in write_pages(tmp_path, now, None).text
+    for arm, version in zip(now.arms, ("10.4.2", "10.5.1"), strict=True):
+        arm.version = version
+    now.arms[0].tools["engine_compiler"] = "GCC: (GNU) 7.3.1 20180303"
+    now.arms[1].tools["engine_compiler"] = "GCC: (GNU) 11.2.1 20220127"
+    now.operations["get"].arms["old"].stored, now.operations["get"].arms["new"].stored = 1000, 1020
+    shown = write_pages(tmp_path, now, None)
+    assert "old: gcc 7.3.1; new: gcc 11.2.1. A difference may be the compiler's." in shown.text
+    assert "get: the files of new are +2.0% in size: it is other work." in shown.text
+    assert "gcc 11.2.1" in shown.markdown and "gcc 11.2.1" in (tmp_path / "report.html").read_text()
