@@ -112,6 +112,14 @@ def test_threads_share_one_queue_and_do_all_of_its_operations(benchmark: str, ar
 
 
 @pytest.mark.slow
+def test_a_rate_alone_is_held_without_spinning_and_is_not_judged_by_how_late_the_client_was() -> None:
+    role = readers(argv_of("nothing", Path("none"), "readrandom", f"{RATE}=2000", "--duration=1"))
+    assert role["arrivals"] == "fixed" and role["late_us"]["count"] > 0
+    # A call of no engine is far shorter than a thread is late.
+    assert role["usable"] is not role["overloaded"]
+
+
+@pytest.mark.slow
 def test_keys_that_come_in_order_are_each_done_once() -> None:
     flags = (f"{WRITE_RATE}={120 * 5000}", "--arrivals=poisson", "--threads=3", "--num=1009")
     role = ran(argv_of("nothing", Path("none"), "fillseq", *flags)).role("fillseq", "writers")
@@ -135,7 +143,7 @@ def theory_us(rate: float, role: Any) -> float:
     return float(service + wait + (2 * late["mean"] + per_us * squared) / (2 * (1 + per_us * late["mean"])))
 
 
-@pytest.mark.long
+@pytest.mark.by_hand
 @pytest.mark.alone
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_the_mean_latency_is_the_one_that_queueing_theory_has(load: float) -> None:

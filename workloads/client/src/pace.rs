@@ -127,8 +127,9 @@ pub fn takes_turns(role: &Role) -> bool {
     role.rate > 0.0 && !matches!(role.keys, KeyLaw::InOrder(_))
 }
 
-/// Waits until `due_ns` of the clock.
-pub fn wait_until(due_ns: u64, over: &AtomicBool) -> Wait {
+/// Waits until `due_ns` of the clock. on_time: at the price of some CPU
+pub fn wait_until(due_ns: u64, on_time: bool, over: &AtomicBool) -> Wait {
+    let spin_ns = if on_time { SPIN_NS } else { 0 };
     let mut now = clock::now_ns();
     if now >= due_ns {
         return Wait::Queued;
@@ -137,8 +138,8 @@ pub fn wait_until(due_ns: u64, over: &AtomicBool) -> Wait {
         if over.load(Ordering::Relaxed) {
             return Wait::Over;
         }
-        if due_ns - now > SPIN_NS {
-            clock::sleep_until((due_ns - SPIN_NS).min(now + LONGEST_SLEEP_NS));
+        if due_ns - now > spin_ns {
+            clock::sleep_until((due_ns - spin_ns).min(now + LONGEST_SLEEP_NS));
         } else {
             spin_loop();
         }
@@ -222,12 +223,12 @@ mod tests {
     #[test]
     fn who_comes_late_was_busy_and_who_waits_begins_no_earlier_than_due() {
         let over = AtomicBool::new(false);
-        assert_eq!(wait_until(clock::now_ns(), &over), Wait::Queued);
+        assert_eq!(wait_until(clock::now_ns(), true, &over), Wait::Queued);
         let due = clock::now_ns() + 3_000_000;
-        assert_eq!(wait_until(due, &over), Wait::Idle);
+        assert_eq!(wait_until(due, true, &over), Wait::Idle);
         assert!(clock::now_ns() >= due);
         over.store(true, Ordering::Relaxed);
-        assert_eq!(wait_until(clock::now_ns() + 1_000_000_000_000, &over), Wait::Over);
+        assert_eq!(wait_until(clock::now_ns() + 1_000_000_000_000, false, &over), Wait::Over);
     }
 
     /// Latencies in a queue of one server: an operation begins when it is due and the one before has ended.

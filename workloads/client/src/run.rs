@@ -182,7 +182,7 @@ pub fn benchmark(
         // What became due later nobody was to take.
         let waiting = |schedule: &Schedule| schedule.waiting(stopped.min(over).saturating_sub(begun));
         let open_loop =
-            schedule.as_ref().map(|schedule| OpenLoop::of(schedule, role.rate, &tally, waiting(schedule)));
+            schedule.as_ref().map(|schedule| OpenLoop::of(schedule, role, &tally, waiting(schedule)));
         results.insert(role.name, result(role, &tally, open_loop, seconds, own_time(&shared, role)?));
     }
     Ok(Outcome { benchmark: name.to_owned(), seconds, ended_by: ended, roles: results })
@@ -258,7 +258,7 @@ fn wait_for_threads<T>(running: &[ScopedJoinHandle<'_, T>], control: &mut Contro
 
 impl OpenLoop {
     /// waiting: operations that were due by the end and that nobody began
-    fn of(schedule: &Schedule, rate: f64, tally: &Tally, waiting: u64) -> Self {
+    fn of(schedule: &Schedule, role: &Role, tally: &Tally, waiting: u64) -> Self {
         let (operations_due, late) = (tally.total() + waiting, tally.late());
         let overloaded = waiting as f64 > MOST_WAITING * operations_due as f64;
         let p99 = tally.p99_from_schedule_us();
@@ -266,7 +266,7 @@ impl OpenLoop {
             _ if overloaded => Some(format!(
                 "overloaded: {waiting} of {operations_due} operations that were due were still waiting at the end"
             )),
-            Some(late) if late.p99 > MOST_LATE * p99 => Some(format!(
+            Some(late) if role.on_time && late.p99 > MOST_LATE * p99 => Some(format!(
                 "threads of the client that waited for an operation began it late: by {:.1} us at the 99th \
                  percentile, more than 1 % of the latency's, {p99:.1} us",
                 late.p99
@@ -275,7 +275,7 @@ impl OpenLoop {
         };
         Self {
             arrivals: schedule.arrivals().name(),
-            offered_ops_per_second: rate,
+            offered_ops_per_second: role.rate,
             operations_due,
             overloaded,
             usable: reason.is_none(),

@@ -115,7 +115,7 @@ impl<'a> Worker<'a> {
         let begun = self.shared.begun_ns.load(Ordering::Relaxed);
         let over = &self.shared.over;
         let mut left = if takes_turns(self.role) { u64::MAX } else { last - first };
-        if self.schedule.is_some() {
+        if self.role.on_time {
             wake_on_time();
         }
         let mut free_ns = begun;
@@ -132,7 +132,7 @@ impl<'a> Worker<'a> {
             let Some(taken) = schedule.take(operations) else { break };
             operations = taken.operations;
             let due_ns = begun.saturating_add(taken.due_ns);
-            let wait = wait_until(due_ns, over);
+            let wait = wait_until(due_ns, self.role.on_time, over);
             if wait == Wait::Over {
                 break;
             }
