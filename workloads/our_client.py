@@ -138,10 +138,10 @@ def result_of(log: str, benchmark: str) -> EngineResult | None:
     role = whole["roles"].get("readers") or whole["roles"]["writers"]
     seconds, operations = float(whole["seconds"]), int(role["operations"])
     reads = int(role["reads"])
-    # A rate's own schedule where one is held: from the call alone a queue behind slow operations would not be seen.
-    latencies = list((role.get("latency_from_schedule_us") or role["latency_from_call_us"]).values())
-    # Several kinds of operation have no percentile in common.
-    latency = latencies[0] if len(latencies) == 1 else {}
+    # Of a rate from its own schedule: from the call alone a queue behind slow operations would not be seen.
+    latencies = list(role.get("latency_from_schedule_us", role["latency_from_call_us"]).values())
+    # Several kinds of operation have no percentile in common, and a rate that was not held has none at all.
+    latency = latencies[0] if len(latencies) == 1 and role.get("usable", True) else {}
     named = {"p50": "p50", "p75": "p75", "p99": "p99", "p99_9": "p99_9", "p99_99": "p99_99", "pmax": "max"}
     return EngineResult(
         micros_per_op=role["threads"] * seconds * 1e6 / operations if operations else 0.0,

@@ -44,7 +44,8 @@ class Ended:
 
 
 def argv_of(engine: str, directory: Path, benchmarks: str, *flags: str) -> list[str]:
-    sizes = [flag for flag in SIZES if engine != "lmdb" or not re.match("--(comp|write)", flag)]
+    has_files = engine in ("rocksdb", "leveldb")
+    sizes = [flag for flag in SIZES if has_files or not re.match("--(comp|write)", flag)]
     given = {word.partition("=")[0]: word for word in (*sizes, f"--num={KEYS}", *flags)}
     program = str(built_binary("ioflame-client"))
     return [program, f"--engine={engine}", f"--db={directory}", f"--benchmarks={benchmarks}", *given.values()]
@@ -127,23 +128,25 @@ def test_readers_and_writers_are_counted_apart_and_held_to_rates(engine: str, da
     assert engine_named(engine, client="ioflame").parse_report(report.read_text(encoding="utf-8"))[0] == queries
 
 
-def test_a_queue_behind_slow_operations_is_in_the_latency_from_the_schedule(engine: str, database: Path) -> None:
-    # More than any engine can: each operation is later than the one before.
-    rate, reads = 1e8, 20_011
-    done = client(engine, database, "readrandom", "--use_existing_db=true", f"--reads={reads}",
+def test_percentiles_of_a_rate_are_those_from_its_schedule(engine: str, database: Path) -> None:
+    # 102 in 2 s: one more or less at the end is no overload.
+    reads, rate = 34, 50
+    done = client(engine, database, "readrandom", "--use_existing_db=true", f"--reads={reads}", "--threads=3",
                   f"--benchmark_read_rate_limit={rate}")  # fmt: skip
     assert done.code == 0, done.errors
     (line,) = done.closing()
-    call, schedule = (
-        line["roles"]["readers"][f"latency_from_{name}_us"]["get"] for name in ("call", "schedule")
-    )  # fmt: skip
-    assert call["count"] == schedule["count"] == reads
-    # The calls follow each other: together they are no longer than the run, and the last was due at its beginning.
-    assert call["mean"] * reads <= 1e6 * line["seconds"]
-    assert schedule["max"] > call["mean"] * reads - 1e6 * reads / rate
-    assert schedule["p50"] > 100 * call["p50"]
+    role = line["roles"]["readers"]
+    assert (role["arrivals"], role["offered_ops_per_second"], role["operations"]) == ("fixed", rate, 3 * reads)
+    # One queue: three threads with queues of their own would have been done after 33 intervals of theirs.
+    assert line["seconds"] >= (3 * reads - 1) / rate
+    call = role["latency_from_call_us"]["get"]
+    # On a busy host the last operations may wait.
+    schedule = call if role["overloaded"] else role["latency_from_schedule_us"]["get"]
+    assert call["count"] == schedule["count"] == 3 * reads
+    # Each call is part of its latency from the schedule; a histogram is within 0.1 %.
+    assert all(schedule[name] >= call[name] * 0.998 for name in ("mean", "min", "p50", "p99", "max"))
     result = engine_named(engine, client="ioflame").parse_result(done.out, "readrandom")
-    assert result is not None and result.p99 == schedule["p99"]
+    assert result is not None and result.p99 == (schedule["p99"] if role["usable"] else None)
     alone = client(engine, database, "readrandom", "--use_existing_db=true", f"--reads={reads}").role("readrandom")
     assert "latency_from_schedule_us" not in alone and alone["latency_from_call_us"]["get"]["count"] == reads
 

@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Allocations of a benchmark of so many operations, and the operations it counted.
-fn allocations(engine: &str, name: &str, law: &str, operations: u64) -> (u64, u64) {
+fn allocations(engine: &str, name: &str, law: &str, rate: f64, operations: u64) -> (u64, u64) {
     let folder = std::env::temp_dir().join(format!("ioflame-client-{engine}-{}", std::process::id()));
     let existing = folder.join("CURRENT").exists() || folder.join("data.mdb").exists();
     let mut words: Vec<String> = [
@@ -78,6 +78,7 @@ fn allocations(engine: &str, name: &str, law: &str, operations: u64) -> (u64, u6
         format!("--key_distribution={law}"),
         format!("--reads={operations}"),
         format!("--writes={operations}"),
+        format!("--benchmark_read_rate_limit={rate}"),
     ]);
     let flags = Flags::parse(words).unwrap();
     let job = Job::read(&flags).unwrap();
@@ -94,21 +95,26 @@ fn allocations(engine: &str, name: &str, law: &str, operations: u64) -> (u64, u6
 #[test]
 fn twice_the_operations_are_as_many_allocations() {
     for (engine, _) in engines::NAMES.iter().filter(|(_, built)| *built) {
-        for (name, law) in [
-            ("overwrite", "uniform"),
-            ("readrandom", "zipfian"),
-            ("readrandom", "power"),
-            ("readrandom", "ranges"),
-            ("readrandom", "in_order"),
-            ("multireadrandom", "uniform"),
-            ("seekrandom", "uniform"),
-            ("deleterandom", "uniform"),
-            ("mixgraph", "uniform"),
+        for (name, law, rate) in [
+            ("overwrite", "uniform", 0.0),
+            ("readrandom", "zipfian", 0.0),
+            ("readrandom", "power", 0.0),
+            ("readrandom", "ranges", 0.0),
+            ("readrandom", "in_order", 0.0),
+            ("readrandom", "uniform", 1e5),
+            ("multireadrandom", "uniform", 0.0),
+            ("multireadrandom", "uniform", 1e8),
+            ("seekrandom", "uniform", 0.0),
+            ("deleterandom", "uniform", 0.0),
+            ("mixgraph", "uniform", 0.0),
         ] {
-            let (few, done) = allocations(engine, name, law, 2_003);
-            let (many, twice) = allocations(engine, name, law, 4_006);
+            let (few, done) = allocations(engine, name, law, rate, 2_003);
+            let (many, twice) = allocations(engine, name, law, rate, 4_006);
             assert_eq!((done, twice), (2_003, 4_006), "{engine} {name}");
-            assert_eq!(few, many, "{engine} {name} {law}: allocations of 2,003 operations and of 4,006");
+            assert_eq!(
+                few, many,
+                "{engine} {name} {law} {rate}: allocations of 2,003 operations and of 4,006"
+            );
         }
         let folder = std::env::temp_dir().join(format!("ioflame-client-{engine}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(folder);

@@ -17,6 +17,12 @@ pub fn sleep_until(ns: u64) {
     };
 }
 
+/// This thread's sleeps end on time. The kernel may end them 50 us later otherwise, to wake several threads at once.
+pub fn wake_on_time() {
+    // SAFETY: it changes a number of this thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
+
 /// CPU time of this thread.
 pub fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -38,6 +38,12 @@ impl Keys {
     }
 }
 
+/// A duration by an exponential law.
+pub fn exponential(random: &mut Rng, mean: f64) -> f64 {
+    // From the open end of 0, which has no logarithm.
+    -mean * (1.0 - random.f64()).ln()
+}
+
 /// Ranks from 0, the most frequent first.
 #[derive(Clone, Debug)]
 pub enum Ranks {

@@ -23,6 +23,11 @@ pub struct Role {
     pub scans: Sizes,
     /// Operations a second of all its threads; 0 for as fast as they go.
     pub rate: f64,
+    /// Of a rate.
+    pub arrivals: Arrivals,
+    /// Latency at the rate is what is measured, for which threads have to begin on time, at the price of CPU. A rate
+    /// alone is held as cheaply as it can be: CPU per query is measured beside it.
+    pub on_time: bool,
     /// Operations of each of its threads; None until the time is over.
     pub operations: Limit,
 }
@@ -32,6 +37,24 @@ impl Role {
     fn has(&self, kind: Kind) -> bool {
         let at = kind as usize;
         self.mix[at] > if at == 0 { 0.0 } else { self.mix[at - 1] }
+    }
+}
+
+/// How the operations of a rate follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// All gaps are equal.
+    Fixed,
+    /// Each arrival is independent of the others: gaps are exponential.
+    Poisson,
+}
+
+impl Arrivals {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Poisson => "poisson",
+        }
     }
 }
 
@@ -56,6 +79,8 @@ pub enum KeyLaw {
 }
 
 const MOST_THREADS: u64 = 4096;
+/// A second, in operations or bytes: more than any engine does.
+const MOST_RATE: f64 = 1e12;
 const LAWS: [&str; 5] = ["uniform", "zipfian", "power", "ranges", "in_order"];
 
 /// A benchmark, or a command of the engine's.
@@ -63,6 +88,12 @@ const LAWS: [&str; 5] = ["uniform", "zipfian", "power", "ranges", "in_order"];
 pub enum Step {
     Command(String),
     Benchmark { name: String, roles: Vec<Role> },
+}
+
+impl Step {
+    fn has_a_rate(&self) -> bool {
+        matches!(self, Self::Benchmark { roles, .. } if roles.iter().any(|role| role.rate > 0.0))
+    }
 }
 
 /// Everything but the engine's own flags.
@@ -135,7 +166,12 @@ impl Job {
         }
         let roles = Roles::read(flags, &job, key_size, value_size)?;
         let names = flags.needed("benchmarks")?;
-        let steps = names.split(',').map(|name| roles.step(name)).collect();
+        let steps: Vec<Step> = names.split(',').map(|name| roles.step(name)).collect();
+        if roles.arrivals_given && !steps.iter().any(Step::has_a_rate) {
+            return Err(wrong(&format!("--arrivals is given, and --benchmarks={names} has no rate")).mend(
+                "--benchmark_read_rate_limit=1000 for readers, --benchmark_write_rate_limit for writers",
+            ));
+        }
         Ok(Self { steps, longest_value: value_size.max(roles.mixed.values.most()), ..job })
     }
 
@@ -184,6 +220,8 @@ struct Roles {
     order: Order,
     read_rate: f64,
     write_rate: f64,
+    arrivals: Arrivals,
+    arrivals_given: bool,
     reads: Limit,
     writes: Limit,
     all: u64,
@@ -213,16 +251,20 @@ impl Roles {
                 (None, false) => Limit::EachThread(job.keys),
             };
         let order = flags.choice("order", &Order::NAMES)?;
+        let read_rate = rate(flags, "benchmark_read_rate_limit")?;
         // In bytes a second, as db_bench's writers count them.
-        let write_bytes: f64 = flags.number("benchmark_write_rate_limit", 0.0)?;
+        let write_bytes = rate(flags, "benchmark_write_rate_limit")?;
+        let arrivals = arrivals(flags, job, read_rate > 0.0 || write_bytes > 0.0)?;
         let order = Order::named(order, flags.number("streams", 1)?, job.keys, job.seed)?;
         Ok(Self {
             threads,
             writers,
             law: key_law(flags, &order, job.keys)?,
             order,
-            read_rate: flags.number("benchmark_read_rate_limit", 0.0)?,
+            read_rate,
             write_rate: write_bytes / (key_size + value_size) as f64,
+            arrivals: arrivals.unwrap_or(Arrivals::Fixed),
+            arrivals_given: arrivals.is_some(),
             reads: limit(flags.number("reads", -1)?),
             writes: limit(flags.number("writes", -1)?),
             all: job.keys,
@@ -236,11 +278,24 @@ impl Roles {
     }
 
     fn step(&self, name: &str) -> Step {
+        let arrivals = self.arrivals;
         let readers = |mix, Drawn { values, scans }| {
             let (threads, keys, rate, operations) =
                 (self.threads, self.law.clone(), self.read_rate, self.reads);
             let missing = name == "readmissing";
-            Some(Role { name: "readers", threads, mix, keys, missing, values, scans, rate, operations })
+            Some(Role {
+                name: "readers",
+                threads,
+                mix,
+                keys,
+                missing,
+                values,
+                scans,
+                rate,
+                arrivals,
+                on_time: self.arrivals_given,
+                operations,
+            })
         };
         let writers = |kind, threads, keys: &KeyLaw, operations| {
             let Drawn { values, scans } = self.sizes;
@@ -254,6 +309,8 @@ impl Roles {
                 values,
                 scans,
                 rate,
+                arrivals,
+                on_time: self.arrivals_given,
                 operations,
             })
         };
@@ -278,6 +335,47 @@ impl Roles {
         };
         Step::Benchmark { name: name.to_owned(), roles: readers.into_iter().chain(writers).collect() }
     }
+}
+
+/// A rate; 0 for none. Usage error for one that cannot be held.
+fn rate(flags: &Flags, name: &str) -> Result<f64, Failure> {
+    let rate: f64 = flags.number(name, 0.0)?;
+    if (0.0..=MOST_RATE).contains(&rate) {
+        return Ok(rate);
+    }
+    Err(wrong(&format!("--{name}={rate} is not within 0 to {MOST_RATE}"))
+        .mend(format!("--{name}=1000, or leave it out for no rate")))
+}
+
+/// How the operations of a rate follow one another; None where nobody says it. Usage error where it is given and cannot
+/// be had.
+fn arrivals(flags: &Flags, job: &Job, has_rate: bool) -> Result<Option<Arrivals>, Failure> {
+    let Some(given) = flags.text("arrivals") else { return Ok(None) };
+    let arrivals = match flags.choice("arrivals", &["closed", "fixed", "poisson"])? {
+        1 => Arrivals::Fixed,
+        2 => Arrivals::Poisson,
+        _ if has_rate => {
+            return Err(Failure::usage("--arrivals=closed is given, and a rate as well")
+                .meaning(
+                    "in a closed loop an operation begins when the one before has ended; nothing was started",
+                )
+                .mend("--arrivals=fixed, or leave out the rate"));
+        }
+        _ => return Ok(None),
+    };
+    if job.counted > 0 {
+        return Err(Failure::usage(format!("--arrivals={given} is given, and --counted as well"))
+            .meaning(
+                "operations that are counted wait for nothing, so none is early or late; nothing was started",
+            )
+            .mend("leave out one of them"));
+    }
+    if !has_rate {
+        return Err(Failure::usage(format!("--arrivals={given} is given without a rate, or with one of 0"))
+            .meaning("how many operations arrive in a second is not known; nothing was started")
+            .mend("--benchmark_read_rate_limit=1000 for readers, --benchmark_write_rate_limit for writers"));
+    }
+    Ok(Some(arrivals))
 }
 
 /// How often each kind comes in a mix.

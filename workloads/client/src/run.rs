@@ -4,6 +4,7 @@ use crate::clock::{now_ns, thread_cpu_ns};
 use crate::engines::{Nothing, Store};
 use crate::job::{Job, Limit, Role};
 use crate::leave::leave;
+use crate::pace::Schedule;
 use crate::report::Report;
 use crate::tally::{Finished, Latency, Tally};
 use crate::values::Values;
@@ -20,6 +21,10 @@ use std::time::{Duration, Instant};
 /// Operations by which the client's own time is measured.
 const OWN_OPERATIONS: u64 = 50_000;
 const SECOND: f64 = 1e9;
+/// Of the operations that were due, the share that may wait at the end of a run that kept up with its rate.
+const MOST_WAITING: f64 = 0.01;
+/// Of the latency's 99th percentile, the share by which the client itself may be late.
+const MOST_LATE: f64 = 0.01;
 /// What fails in an engine's own threads fails the next operation, mostly at once.
 const UNTOLD: Duration = Duration::from_secs(5);
 
@@ -37,11 +42,37 @@ pub struct RoleResult {
     pub bytes: u64,
     /// From the call to its end: what the engine took.
     pub latency_from_call_us: BTreeMap<&'static str, Latency>,
-    /// From the moment that the rate gave to the operation: what its sender waited, the queue behind slow ones included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_from_schedule_us: Option<BTreeMap<&'static str, Latency>>,
+    /// Of a rate.
+    #[serde(flatten)]
+    pub open_loop: Option<OpenLoop>,
     /// The same operations on no engine: what is the client's in each of them. It is subtracted nowhere.
     pub client_ns_per_operation: f64,
+}
+
+/// How a rate was held.
+#[derive(Serialize, Debug)]
+pub struct OpenLoop {
+    pub arrivals: &'static str,
+    pub offered_ops_per_second: f64,
+    /// Operations that were due by the end.
+    pub operations_due: u64,
+    /// More than 1 % of them were still waiting at the end.
+    pub overloaded: bool,
+    /// Whether the latency from the schedule is that of the engine at this rate.
+    pub usable: bool,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// From the moment that the operation was due: what its sender waited, the queue behind slow ones included. None
+    /// where the queue grew until the end, so that percentiles are those of the run's length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_from_schedule_us: Option<BTreeMap<&'static str, Latency>>,
+    /// By how much threads of the client that waited for an operation began it late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_us: Option<Latency>,
+    /// How long threads of the client took from one call to the next where an operation was waiting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_calls_us: Option<Latency>,
 }
 
 /// The closing line.
@@ -74,12 +105,16 @@ pub fn benchmark(
     let counted = AtomicUsize::new(0);
     let mut report = job.report.as_deref().map(Report::create).transpose()?;
     let mut seed = first_seed;
+    // Seeds of threads count up from the first, those of schedules down from the other end.
+    let schedules: Vec<Option<Schedule>> =
+        roles.iter().zip(0..).map(|(role, number)| Schedule::of(role, !(first_seed + number))).collect();
     let (ended, tallies) = std::thread::scope(|scope| {
         let mut running = Vec::new();
-        for (role, finished) in roles.iter().zip(&finished) {
+        for ((role, finished), schedule) in roles.iter().zip(&finished).zip(&schedules) {
             for (thread, finished) in finished.iter().enumerate() {
                 let number = thread as u64;
-                let worker = Worker::new(&shared, role, number, seed, finished);
+                let worker =
+                    Worker::new(&shared, role, number, seed, finished).taking_from(schedule.as_ref());
                 seed += 1;
                 let (ready, gate, counted) = (&ready, &gate, &counted);
                 let bounded = role.operations != Limit::Time;
@@ -90,7 +125,7 @@ pub fn benchmark(
                     gate.wait();
                     let done = session.and_then(|mut session| worker.run(session.as_mut()));
                     if done.is_err() || bounded && counted.fetch_sub(1, Ordering::Relaxed) == 1 {
-                        worker.shared.over.store(true, Ordering::Relaxed);
+                        worker.shared.end();
                     }
                     done
                 };
@@ -104,7 +139,7 @@ pub fn benchmark(
         let begun = now_ns();
         shared.begun_ns.store(begun, Ordering::Relaxed);
         if opened.is_err() {
-            shared.over.store(true, Ordering::Relaxed);
+            shared.end();
         }
         let follow = report.as_mut().map(|report| {
             let none: &[Finished] = &[];
@@ -118,7 +153,7 @@ pub fn benchmark(
         control.opened(begun);
         let mut engine = Trouble::new(store);
         let ended = wait(job.duration, &shared.over, control, &mut engine);
-        shared.over.store(true, Ordering::Relaxed);
+        shared.end();
         wait_for_threads(&running, control, &mut engine);
         let tallies: Vec<_> = running
             .into_iter()
@@ -132,13 +167,23 @@ pub fn benchmark(
     })?;
     let done: Vec<Done> = tallies.into_iter().collect::<Result<_, _>>()?;
     let last = done.iter().map(|done| done.ended_ns).max().unwrap_or(0);
-    let seconds = last.saturating_sub(shared.begun_ns.load(Ordering::Relaxed)) as f64 / SECOND;
+    let begun = shared.begun_ns.load(Ordering::Relaxed);
+    let seconds = last.saturating_sub(begun) as f64 / SECOND;
+    let over = shared.over_ns.load(Ordering::Relaxed);
     let mut done = done.into_iter();
     let mut results = BTreeMap::new();
-    for role in roles {
-        let mut tally = Tally::new(role.rate > 0.0);
-        done.by_ref().take(role.threads as usize).for_each(|done| tally.add(&done.tally));
-        results.insert(role.name, result(role, &tally, seconds, own_time(&shared, role)?));
+    for (role, schedule) in roles.iter().zip(&schedules) {
+        let mut tally = Tally::new(schedule.is_some());
+        let mut stopped = 0;
+        for done in done.by_ref().take(role.threads as usize) {
+            tally.add(&done.tally);
+            stopped = stopped.max(done.stopped_ns);
+        }
+        // What became due later nobody was to take.
+        let waiting = |schedule: &Schedule| schedule.waiting(stopped.min(over).saturating_sub(begun));
+        let open_loop =
+            schedule.as_ref().map(|schedule| OpenLoop::of(schedule, role, &tally, waiting(schedule)));
+        results.insert(role.name, result(role, &tally, open_loop, seconds, own_time(&shared, role)?));
     }
     Ok(Outcome { benchmark: name.to_owned(), seconds, ended_by: ended, roles: results })
 }
@@ -211,7 +256,38 @@ fn wait_for_threads<T>(running: &[ScopedJoinHandle<'_, T>], control: &mut Contro
     }
 }
 
-fn result(role: &Role, tally: &Tally, seconds: f64, own_ns: f64) -> RoleResult {
+impl OpenLoop {
+    /// waiting: operations that were due by the end and that nobody began
+    fn of(schedule: &Schedule, role: &Role, tally: &Tally, waiting: u64) -> Self {
+        let (operations_due, late) = (tally.total() + waiting, tally.late());
+        let overloaded = waiting as f64 > MOST_WAITING * operations_due as f64;
+        let p99 = tally.p99_from_schedule_us();
+        let reason = match &late {
+            _ if overloaded => Some(format!(
+                "overloaded: {waiting} of {operations_due} operations that were due were still waiting at the end"
+            )),
+            Some(late) if role.on_time && late.p99 > MOST_LATE * p99 => Some(format!(
+                "threads of the client that waited for an operation began it late: by {:.1} us at the 99th \
+                 percentile, more than 1 % of the latency's, {p99:.1} us",
+                late.p99
+            )),
+            _ => None,
+        };
+        Self {
+            arrivals: schedule.arrivals().name(),
+            offered_ops_per_second: role.rate,
+            operations_due,
+            overloaded,
+            usable: reason.is_none(),
+            reason,
+            latency_from_schedule_us: tally.latency_from_schedule().filter(|_| !overloaded),
+            late_us: late,
+            between_calls_us: tally.between_calls(),
+        }
+    }
+}
+
+fn result(role: &Role, tally: &Tally, open_loop: Option<OpenLoop>, seconds: f64, own_ns: f64) -> RoleResult {
     RoleResult {
         threads: role.threads,
         operations: tally.total(),
@@ -222,7 +298,7 @@ fn result(role: &Role, tally: &Tally, seconds: f64, own_ns: f64) -> RoleResult {
         scanned: tally.steps,
         bytes: tally.bytes,
         latency_from_call_us: tally.latency(),
-        latency_from_schedule_us: tally.latency_from_schedule(),
+        open_loop,
         client_ns_per_operation: own_ns,
     }
 }
@@ -234,6 +310,6 @@ fn own_time(shared: &Shared<'_>, role: &Role) -> Result<f64, Failure> {
     let finished = Finished::default();
     let worker = Worker::new(&alone, &role, 0, 1, &finished);
     let before = thread_cpu_ns();
-    let done = worker.run(&mut Nothing)?;
+    let done = worker.run(&mut Nothing::at_once())?;
     Ok((thread_cpu_ns() - before) as f64 / done.tally.total().max(1) as f64)
 }

@@ -65,8 +65,19 @@ pub struct Tally {
     /// Keys that scans looked at.
     pub steps: u64,
     latencies: [Histogram<u64>; 5],
-    /// From the moment that a rate gave to each operation; empty where no rate is held.
-    from_schedule: Vec<Histogram<u64>>,
+    /// Of operations that were due at moments; None where no rate is held.
+    paced: Option<Paced>,
+}
+
+/// What is counted of operations that were due at moments.
+#[derive(Clone)]
+struct Paced {
+    /// From the moment that each was due.
+    from_schedule: [Histogram<u64>; 5],
+    /// By how much threads that waited for an operation began it late.
+    late: Histogram<u64>,
+    /// How long threads that found an operation waiting took from the end of their last call to the next.
+    between: Histogram<u64>,
 }
 
 impl Default for Tally {
@@ -77,7 +88,7 @@ impl Default for Tally {
             bytes: 0,
             steps: 0,
             latencies: std::array::from_fn(|_| latencies()),
-            from_schedule: Vec::new(),
+            paced: None,
         }
     }
 }
@@ -85,13 +96,21 @@ impl Default for Tally {
 impl Tally {
     /// paced: a rate is held, so latencies are counted from its schedule, too
     pub fn new(paced: bool) -> Self {
-        let from_schedule = Kind::ALL.iter().filter(|_| paced).map(|_| latencies()).collect();
-        Self { from_schedule, ..Self::default() }
+        let histograms = || Paced {
+            from_schedule: std::array::from_fn(|_| latencies()),
+            late: latencies(),
+            between: latencies(),
+        };
+        Self { paced: paced.then(histograms), ..Self::default() }
     }
 
-    /// Counts an operation that ended `ns` after its moment. Allocates nothing.
-    pub fn record_from_schedule(&mut self, kind: Kind, ns: u64) {
-        self.from_schedule[kind as usize].saturating_record(ns.max(1));
+    /// Counts an operation that ended `ns` after it was due. waited: its thread waited for it; own_ns: how long it was
+    /// due and the thread free before the call. Allocates nothing.
+    pub fn record_from_schedule(&mut self, kind: Kind, ns: u64, waited: bool, own_ns: u64) {
+        let Some(paced) = &mut self.paced else { return };
+        paced.from_schedule[kind as usize].saturating_record(ns.max(1));
+        let own = if waited { &mut paced.late } else { &mut paced.between };
+        own.saturating_record(own_ns.max(1));
     }
 
     /// Counts `operations` that took `ns` together. Allocates nothing.
@@ -104,13 +123,27 @@ impl Tally {
         for kind in Kind::ALL {
             self.operations[kind as usize] += other.operations[kind as usize];
         }
-        let ours = self.latencies.iter_mut().chain(&mut self.from_schedule);
-        for (own, others) in ours.zip(other.latencies.iter().chain(&other.from_schedule)) {
+        for (own, others) in self.histograms_mut().zip(other.histograms()) {
             own.add(others).expect("histograms of the same bounds");
         }
         self.found += other.found;
         self.bytes += other.bytes;
         self.steps += other.steps;
+    }
+
+    fn histograms(&self) -> impl Iterator<Item = &Histogram<u64>> {
+        let paced = self
+            .paced
+            .iter()
+            .flat_map(|paced| paced.from_schedule.iter().chain([&paced.late, &paced.between]));
+        self.latencies.iter().chain(paced)
+    }
+
+    fn histograms_mut(&mut self) -> impl Iterator<Item = &mut Histogram<u64>> {
+        let paced = self.paced.iter_mut();
+        let paced = paced
+            .flat_map(|paced| paced.from_schedule.iter_mut().chain([&mut paced.late, &mut paced.between]));
+        self.latencies.iter_mut().chain(paced)
     }
 
     pub fn total(&self) -> u64 {
@@ -135,8 +168,29 @@ impl Tally {
 
     /// None where no rate is held.
     pub fn latency_from_schedule(&self) -> Option<BTreeMap<&'static str, Latency>> {
-        let of = |kind: Kind| (kind.name(), Latency::of(&self.from_schedule[kind as usize]));
-        (!self.from_schedule.is_empty()).then(|| self.kinds().map(of).collect())
+        let paced = self.paced.as_ref()?;
+        let of = |kind: Kind| (kind.name(), Latency::of(&paced.from_schedule[kind as usize]));
+        Some(self.kinds().map(of).collect())
+    }
+
+    /// None where no thread ever waited for an operation.
+    pub fn late(&self) -> Option<Latency> {
+        self.paced.as_ref().filter(|paced| !paced.late.is_empty()).map(|paced| Latency::of(&paced.late))
+    }
+
+    /// None where no operation ever waited for a thread.
+    pub fn between_calls(&self) -> Option<Latency> {
+        self.paced.as_ref().filter(|paced| !paced.between.is_empty()).map(|paced| Latency::of(&paced.between))
+    }
+
+    /// Of all kinds of operation, from the moment that each was due; 0 where no rate is held.
+    pub fn p99_from_schedule_us(&self) -> f64 {
+        let Some(paced) = &self.paced else { return 0.0 };
+        let mut all = latencies();
+        for kind in &paced.from_schedule {
+            all.add(kind).expect("histograms of the same bounds");
+        }
+        Latency::of(&all).p99
     }
 }
 
@@ -145,6 +199,7 @@ impl Tally {
 pub struct Latency {
     pub count: u64,
     pub mean: f64,
+    pub stdev: f64,
     pub min: f64,
     pub p50: f64,
     pub p75: f64,
@@ -160,6 +215,7 @@ impl Latency {
         Self {
             count: histogram.len(),
             mean: histogram.mean() / 1e3,
+            stdev: histogram.stdev() / 1e3,
             min: histogram.min() as f64 / 1e3,
             p50: at(0.5),
             p75: at(0.75),
@@ -195,6 +251,7 @@ mod tests {
             (get.p99_99, 999.9),
             (get.max, 1000.0),
             (get.mean, 500.0),
+            (get.stdev, 1000.0 / 12_f64.sqrt()),
         ] {
             assert!((seen / us - 1.0).abs() < 1.1e-3, "{seen} for {us}");
         }

@@ -1,11 +1,11 @@
 //! One thread of a benchmark: draws keys and values, calls the engine, and counts.
 
-use crate::clock::now_ns;
+use crate::clock::{now_ns, wake_on_time};
 use crate::distributions::Keys;
 use crate::engines::Session;
 use crate::job::{Job, Limit, Role};
 use crate::keys::Key;
-use crate::pace::Pace;
+use crate::pace::{Schedule, Wait, takes_turns, wait_until};
 use crate::tally::{Finished, Kind, Tally};
 use crate::values::Values;
 use fastrand::Rng;
@@ -18,12 +18,22 @@ pub struct Shared<'a> {
     pub values: &'a Values,
     pub over: AtomicBool,
     pub begun_ns: AtomicU64,
+    /// When `over` became true; 0 before.
+    pub over_ns: AtomicU64,
 }
 
 impl<'a> Shared<'a> {
     /// Of threads that begin now, unless another moment is stored.
     pub fn new(job: &'a Job, values: &'a Values) -> Self {
-        Self { job, values, over: AtomicBool::new(false), begun_ns: AtomicU64::new(now_ns()) }
+        let (begun_ns, over_ns) = (AtomicU64::new(now_ns()), AtomicU64::new(0));
+        Self { job, values, over: AtomicBool::new(false), begun_ns, over_ns }
+    }
+
+    /// No thread begins another operation.
+    pub fn end(&self) {
+        if !self.over.swap(true, Ordering::Relaxed) {
+            self.over_ns.store(now_ns(), Ordering::Relaxed);
+        }
     }
 }
 
@@ -34,10 +44,15 @@ pub struct Worker<'a> {
     number: u64,
     seed: u64,
     finished: &'a Finished,
+    /// None where each operation begins when the one before has ended.
+    schedule: Option<&'a Schedule>,
 }
 
 pub struct Done {
     pub tally: Tally,
+    /// When it took no further operation.
+    pub stopped_ns: u64,
+    /// With what it wrote as durable as it will be.
     pub ended_ns: u64,
 }
 
@@ -50,7 +65,12 @@ impl<'a> Worker<'a> {
         seed: u64,
         finished: &'a Finished,
     ) -> Self {
-        Self { shared, role, number, seed, finished }
+        Self { shared, role, number, seed, finished, schedule: None }
+    }
+
+    /// With operations of a queue that the role's threads share.
+    pub fn taking_from(self, schedule: Option<&'a Schedule>) -> Self {
+        Self { schedule, ..self }
     }
 
     /// Its first operation and the one after its last, of those that all threads of the role do.
@@ -90,30 +110,52 @@ impl<'a> Worker<'a> {
             random: Rng::with_seed(self.seed),
             batch: job.batch_of_keys(self.role.missing)?,
             written: 0,
-            tally: Tally::new(self.role.rate > 0.0),
+            tally: Tally::new(self.schedule.is_some()),
         };
-        let threads = self.role.threads as f64;
         let begun = self.shared.begun_ns.load(Ordering::Relaxed);
-        let mut pace = Pace::new(self.role.rate / threads, begun);
-        let mut left = last - first;
+        let over = &self.shared.over;
+        let mut left = if takes_turns(self.role) { u64::MAX } else { last - first };
+        if self.role.on_time {
+            wake_on_time();
+        }
+        let mut free_ns = begun;
         begins();
-        while left > 0 && !self.shared.over.load(Ordering::Relaxed) {
+        while left > 0 && !over.load(Ordering::Relaxed) {
             let kind = calls.choose(&self.role.mix);
-            let operations = if kind == Kind::MultiGet { (job.batch as u64).min(left) } else { 1 };
-            if !pace.wait(operations, &self.shared.over) {
+            let mut operations = if kind == Kind::MultiGet { (job.batch as u64).min(left) } else { 1 };
+            let Some(schedule) = self.schedule else {
+                calls.one(kind, operations as usize, session)?;
+                self.finished.add(operations);
+                left -= operations;
+                continue;
+            };
+            let Some(taken) = schedule.take(operations) else { break };
+            operations = taken.operations;
+            let due_ns = begun.saturating_add(taken.due_ns);
+            let wait = wait_until(due_ns, self.role.on_time, over);
+            if wait == Wait::Over {
                 break;
             }
-            calls.one(kind, operations as usize, session)?;
-            if let Some(due_ns) = pace.due_ns() {
-                calls.tally.record_from_schedule(kind, now_ns().saturating_sub(due_ns));
-            }
+            let call = calls.one(kind, operations as usize, session)?;
+            // What is neither queue nor service is the client's own.
+            let own_ns = call.begun_ns.saturating_sub(due_ns.max(free_ns));
+            free_ns = call.ended_ns;
+            let (ns, waited) = (call.ended_ns.saturating_sub(due_ns), wait == Wait::Idle);
+            calls.tally.record_from_schedule(kind, ns, waited, own_ns);
             self.finished.add(operations);
             left -= operations;
         }
+        let stopped_ns = now_ns();
         session.finish()?;
         ends();
-        Ok(Done { tally: calls.tally, ended_ns: now_ns() })
+        Ok(Done { tally: calls.tally, stopped_ns, ended_ns: now_ns() })
     }
+}
+
+/// A call of the engine.
+struct Call {
+    begun_ns: u64,
+    ended_ns: u64,
 }
 
 /// The measured loop's state. Nothing here allocates once it is made.
@@ -140,34 +182,34 @@ impl Operations<'_> {
     }
 
     /// One call of the engine, timed: what is drawn for it is drawn before, what is counted is counted after.
-    fn one(&mut self, kind: Kind, operations: usize, session: &mut dyn Session) -> Result<(), Failure> {
+    fn one(&mut self, kind: Kind, operations: usize, session: &mut dyn Session) -> Result<Call, Failure> {
         for key in &mut self.batch[..operations] {
             key.set(self.keys.next(&mut self.random));
         }
         let key = self.batch[0];
         let key = key.bytes();
-        let begun;
+        let (begun_ns, ended_ns);
         let tally = &mut self.tally;
         match kind {
             Kind::Get => {
-                begun = now_ns();
+                begun_ns = now_ns();
                 let found = session.get(key)?;
-                tally.record(kind, 1, now_ns() - begun);
+                ended_ns = now_ns();
                 tally.found += u64::from(found.is_some());
                 tally.bytes += found.unwrap_or(0) as u64;
             }
             Kind::MultiGet => {
-                begun = now_ns();
+                begun_ns = now_ns();
                 let seen = session.multi_get(&self.batch[..operations])?;
-                tally.record(kind, operations as u64, now_ns() - begun);
+                ended_ns = now_ns();
                 tally.found += seen.found;
                 tally.bytes += seen.bytes;
             }
             Kind::Seek => {
                 let steps = self.role.scans.next(&mut self.random);
-                begun = now_ns();
+                begun_ns = now_ns();
                 let scanned = session.scan(key, steps, self.job.back)?;
-                tally.record(kind, 1, now_ns() - begun);
+                ended_ns = now_ns();
                 tally.found += u64::from(scanned.found);
                 tally.steps += scanned.steps;
                 tally.bytes += scanned.bytes;
@@ -175,17 +217,89 @@ impl Operations<'_> {
             Kind::Put => {
                 let size = self.role.values.next(&mut self.random);
                 let value = self.values.next(&mut self.written, size);
-                begun = now_ns();
+                begun_ns = now_ns();
                 session.put(key, value)?;
-                tally.record(kind, 1, now_ns() - begun);
+                ended_ns = now_ns();
                 tally.bytes += (key.len() + size) as u64;
             }
             Kind::Delete => {
-                begun = now_ns();
+                begun_ns = now_ns();
                 session.delete(key)?;
-                tally.record(kind, 1, now_ns() - begun);
+                ended_ns = now_ns();
             }
         }
-        Ok(())
+        tally.record(kind, operations as u64, ended_ns - begun_ns);
+        Ok(Call { begun_ns, ended_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::{Scanned, Seen};
+    use crate::flags::Flags;
+    use crate::job::Step;
+    use std::thread;
+
+    /// A session whose operations count in `done`, and wait until it is `until`.
+    struct Held<'a> {
+        done: &'a AtomicU64,
+        begun: &'a AtomicBool,
+        until: u64,
+    }
+
+    impl Session for Held<'_> {
+        fn get(&mut self, _key: &[u8]) -> Result<Option<usize>, Failure> {
+            self.begun.store(true, Ordering::Release);
+            while self.done.load(Ordering::Acquire) < self.until {
+                thread::yield_now();
+            }
+            self.done.fetch_add(1, Ordering::Release);
+            Ok(None)
+        }
+
+        fn multi_get(&mut self, _keys: &[Key]) -> Result<Seen, Failure> {
+            unreachable!("nobody asks for it")
+        }
+
+        fn scan(&mut self, _key: &[u8], _steps: usize, _back: bool) -> Result<Scanned, Failure> {
+            unreachable!("nobody asks for it")
+        }
+
+        fn put(&mut self, _key: &[u8], _value: &[u8]) -> Result<(), Failure> {
+            unreachable!("nobody asks for it")
+        }
+
+        fn delete(&mut self, _key: &[u8]) -> Result<(), Failure> {
+            unreachable!("nobody asks for it")
+        }
+
+        fn finish(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_others_take_what_a_thread_in_a_slow_operation_does_not() {
+        let flags = ["benchmarks=readrandom", "threads=2", "reads=50", "benchmark_read_rate_limit=1e8"];
+        let job = Job::read(&Flags::parse(flags.map(|flag| format!("--{flag}"))).unwrap()).unwrap();
+        let Step::Benchmark { roles, .. } = &job.steps[0] else { panic!("readrandom is a benchmark") };
+        let values = Values::new(job.compression_ratio, job.longest_value);
+        let shared = Shared::new(&job, &values);
+        let schedule = Schedule::of(&roles[0], 1);
+        let (done, begun, finished) = (AtomicU64::new(0), AtomicBool::new(false), Finished::default());
+        let run = |number, until| {
+            let worker = Worker::new(&shared, &roles[0], number, 1, &finished);
+            let session = &mut Held { done: &done, begun: &begun, until };
+            worker.taking_from(schedule.as_ref()).run(session).unwrap().tally.total()
+        };
+        thread::scope(|scope| {
+            let slow = scope.spawn(|| run(0, 99));
+            while !begun.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            assert_eq!(run(1, 0), 99);
+            assert_eq!(slow.join().unwrap(), 1);
+        });
     }
 }

@@ -126,6 +126,15 @@ pub fn engine(flags: &Flags, multi_get: bool) -> Result<Opening, Failure> {
                 if name == "lmdb" { "liblmdb-dev" } else { "libleveldb-dev libsnappy-dev" }
             )));
     }
+    if name != "nothing"
+        && let Some(time) = flags.text("service_time")
+    {
+        return Err(Failure::usage(format!(
+            "--service_time={time} is a flag of --engine=nothing, not of {name}"
+        ))
+        .meaning("a real engine's calls take what they take; nothing was started")
+        .mend("--engine=nothing, or leave out --service_time"));
+    }
     let opening = match name {
         #[cfg(leveldb)]
         "leveldb" => leveldb::opening(flags)?,
