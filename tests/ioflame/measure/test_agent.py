@@ -179,7 +179,9 @@ def test_the_last_minutes_of_a_recorder_are_kept_on_a_signal(busy_group: Path, t
     config = agent(tmp_path, tmp_path / "s", "h", service)
     config.write_text(config.read_text().replace('every = "1s"', 'every = "9d"'))
     argv = [sys.executable, "-m", "ioflame.cli", "agent", "--config", str(config)]
-    watching = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "log"
+    with log.open("wb") as errors:
+        watching = subprocess.Popen(argv, stderr=errors)
     runs = tmp_path / "runs" / "db" / "recorder"
     until((runs / "latest").exists, watching)
     first = (runs / "latest").resolve()
@@ -187,9 +189,12 @@ def test_the_last_minutes_of_a_recorder_are_kept_on_a_signal(busy_group: Path, t
     old = shutil.copytree(first, runs / "old")
     os.utime(old / "run.json", (time.time() - 1000,) * 2)
     watching.send_signal(signal.SIGUSR1)
-    until(lambda: (first / "kept").exists() and not old.exists(), watching)
+    # It is said after it is done.
+    until(lambda: "kept for good" in log.read_text() and not old.exists(), watching)
+    assert (first / "kept").exists()
     watching.terminate()
-    _, err = watching.communicate(timeout=60)
+    watching.wait(60)
+    err = log.read_text()
     assert f"kept for good: {first}" in err and "old" not in err
     assert Store(tmp_path / "s").query("SELECT count(*) FROM runs").rows == [(0,)]
 
