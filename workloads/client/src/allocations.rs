@@ -2,7 +2,8 @@
 
 use crate::engines;
 use crate::flags::Flags;
-use crate::job::{Job, Step};
+use crate::job::Job;
+use crate::role::Step;
 use crate::run::benchmark;
 use crate::values::Values;
 use observer::control::Control;

@@ -6,7 +6,8 @@
 
 use crate::callgrind;
 use crate::engines::Store;
-use crate::job::{Job, Limit, Role};
+use crate::job::Job;
+use crate::role::{Limit, Role};
 use crate::tally::Finished;
 use crate::values::Values;
 use crate::worker::{Shared, Worker};

@@ -3,98 +3,16 @@
 use crate::distributions::{Keys, Power, Ranges, Ranks, Sizes, TwoTermExponential, Zipf};
 use crate::flags::Flags;
 use crate::keys::{Key, Order, Permutation};
+use crate::role::{Arrivals, KeyLaw, Limit, Role, Step};
 use crate::tally::Kind;
 use observer::Failure;
 use observer::control::Pipes;
 use std::path::PathBuf;
 
-/// Threads that do the same, counted apart from the others.
-#[derive(Clone, Debug)]
-pub struct Role {
-    pub name: &'static str,
-    pub threads: u64,
-    /// How often each kind comes: sums of shares, the last is 1.
-    pub mix: [f64; 5],
-    pub keys: KeyLaw,
-    /// Whether the keys asked for are a byte longer than those that are there.
-    pub missing: bool,
-    pub values: Sizes,
-    /// How many keys a scan looks at.
-    pub scans: Sizes,
-    /// Operations a second of all its threads; 0 for as fast as they go.
-    pub rate: f64,
-    /// Of a rate.
-    pub arrivals: Arrivals,
-    /// Latency at the rate is what is measured, for which threads have to begin on time, at the price of CPU. A rate
-    /// alone is held as cheaply as it can be: CPU per query is measured beside it.
-    pub on_time: bool,
-    /// Operations of each of its threads; None until the time is over.
-    pub operations: Limit,
-}
-
-impl Role {
-    /// Whether operations of this kind come at all: its share of the sums is above 0.
-    fn has(&self, kind: Kind) -> bool {
-        let at = kind as usize;
-        self.mix[at] > if at == 0 { 0.0 } else { self.mix[at - 1] }
-    }
-}
-
-/// How the operations of a rate follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrivals {
-    /// All gaps are equal.
-    Fixed,
-    /// Each arrival is independent of the others: gaps are exponential.
-    Poisson,
-}
-
-impl Arrivals {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Poisson => "poisson",
-        }
-    }
-}
-
-/// How many operations a role does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Until `--duration`, or until the others have done theirs.
-    Time,
-    EachThread(u64),
-    /// Parted between the threads, in order.
-    AllThreads(u64),
-}
-
-/// Which key comes next.
-#[derive(Clone, Debug)]
-pub enum KeyLaw {
-    Uniform,
-    InOrder(Order),
-    Zipf(f64),
-    Power { a: f64, b: f64 },
-    Ranges { ranges: u64, weights: TwoTermExponential, power: Option<(f64, f64)> },
-}
-
 const MOST_THREADS: u64 = 4096;
 /// A second, in operations or bytes: more than any engine does.
 const MOST_RATE: f64 = 1e12;
 const LAWS: [&str; 5] = ["uniform", "zipfian", "power", "ranges", "in_order"];
-
-/// A benchmark, or a command of the engine's.
-#[derive(Clone, Debug)]
-pub enum Step {
-    Command(String),
-    Benchmark { name: String, roles: Vec<Role> },
-}
-
-impl Step {
-    fn has_a_rate(&self) -> bool {
-        matches!(self, Self::Benchmark { roles, .. } if roles.iter().any(|role| role.rate > 0.0))
-    }
-}
 
 /// Everything but the engine's own flags.
 #[derive(Clone, Debug)]
@@ -278,41 +196,25 @@ impl Roles {
     }
 
     fn step(&self, name: &str) -> Step {
-        let arrivals = self.arrivals;
-        let readers = |mix, Drawn { values, scans }| {
-            let (threads, keys, rate, operations) =
-                (self.threads, self.law.clone(), self.read_rate, self.reads);
-            let missing = name == "readmissing";
-            Some(Role {
-                name: "readers",
-                threads,
-                mix,
-                keys,
-                missing,
-                values,
-                scans,
-                rate,
-                arrivals,
-                on_time: self.arrivals_given,
-                operations,
-            })
+        let role = |name, threads, mix, keys: &KeyLaw, Drawn { values, scans }, rate, operations| Role {
+            name,
+            threads,
+            mix,
+            keys: keys.clone(),
+            missing: false,
+            values,
+            scans,
+            rate,
+            arrivals: self.arrivals,
+            on_time: self.arrivals_given,
+            operations,
+        };
+        let readers = |mix, drawn| {
+            let role = role("readers", self.threads, mix, &self.law, drawn, self.read_rate, self.reads);
+            Some(Role { missing: name == "readmissing", ..role })
         };
         let writers = |kind, threads, keys: &KeyLaw, operations| {
-            let Drawn { values, scans } = self.sizes;
-            let (keys, rate, mix) = (keys.clone(), self.write_rate, only(kind));
-            Some(Role {
-                name: "writers",
-                threads,
-                mix,
-                keys,
-                missing: false,
-                values,
-                scans,
-                rate,
-                arrivals,
-                on_time: self.arrivals_given,
-                operations,
-            })
+            Some(role("writers", threads, only(kind), keys, self.sizes, self.write_rate, operations))
         };
         let of = |kind| readers(only(kind), self.sizes);
         let beside = || writers(Kind::Put, self.writers, &self.law, Limit::Time);

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::distributions::exponential;
-use crate::job::{Arrivals, KeyLaw, Limit, Role};
+use crate::role::{Arrivals, KeyLaw, Limit, Role};
 use fastrand::Rng;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};

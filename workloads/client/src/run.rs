@@ -2,10 +2,11 @@
 
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::engines::{Nothing, Store};
-use crate::job::{Job, Limit, Role};
+use crate::job::Job;
 use crate::leave::leave;
 use crate::pace::Schedule;
 use crate::report::Report;
+use crate::role::{Limit, Role};
 use crate::tally::{Finished, Latency, Tally};
 use crate::values::Values;
 use crate::worker::{Done, Shared, Worker};

@@ -3,9 +3,10 @@
 use crate::clock::{now_ns, wake_on_time};
 use crate::distributions::Keys;
 use crate::engines::Session;
-use crate::job::{Job, Limit, Role};
+use crate::job::Job;
 use crate::keys::Key;
 use crate::pace::{Schedule, Wait, takes_turns, wait_until};
+use crate::role::{Limit, Role};
 use crate::tally::{Finished, Kind, Tally};
 use crate::values::Values;
 use fastrand::Rng;
@@ -238,7 +239,7 @@ mod tests {
     use super::*;
     use crate::engines::{Scanned, Seen};
     use crate::flags::Flags;
-    use crate::job::Step;
+    use crate::role::Step;
     use std::thread;
 
     /// A session whose operations count in `done`, and wait until it is `until`.
