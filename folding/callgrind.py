@@ -12,7 +12,7 @@ from ground.results.counted import Event
 from ground.results.profile import Folded, read_profile
 from ground.system.scratch import scratch_directory
 
-__all__ = ("CountedRow", "Counts", "calls_of", "counts_below")
+__all__ = ("CountedRow", "Counts", "counts_below", "not_called")
 
 _CALLS = "calls"
 # Events of callgrind's by ours; those of the second are sorted into categories.
@@ -38,10 +38,14 @@ class CountedRow:
 
 @dataclass(frozen=True)
 class Counts:
-    """events: in all; views: by name, their categories, which add up to all; what rules do not know is the last"""
+    """events: in all; views: by name, their categories, which add up to all; what rules do not know is the last
+
+    calls: how often the function was called below which they were counted
+    """
 
     events: dict[Event, int]
     views: dict[str, list[CountedRow]]
+    calls: int = 0
 
 
 def counts_below(path: Path, root: str, rules: str, folded: Path | None = None) -> Counts:
@@ -55,8 +59,8 @@ def counts_below(path: Path, root: str, rules: str, folded: Path | None = None) 
     with scratch_directory() as scratch:
         for event, name in {**_SORTED, **_TOTALS}.items():
             by_view = rules if event in _SORTED else None
-            stacks = folded if event is Event.INSTRUCTIONS else None
-            found = _folded(path, root, name, scratch / "profile.json", by_view, stacks)
+            kept = folded if event is Event.INSTRUCTIONS else None
+            found = _folded(path, root, name, scratch / "profile.json", by_view, kept)
             events[event] = found.statistics.weight
             for view, sorted_ in found.views.items():
                 for place, row in enumerate(sorted_.report["rows"]):
@@ -66,27 +70,19 @@ def counts_below(path: Path, root: str, rules: str, folded: Path | None = None) 
                     rows[place].events[event] = row["weight"]
         calls = _folded(path, root, _CALLS, scratch / "profile.json", None, None)
     if not events[Event.INSTRUCTIONS]:
-        raise _not_called(path, root)
+        raise not_called(path, root)
+    stacks = list(calls.each_stack())
     for event, functions in _CALLED.items():
         events[event] = sum(
             stack.weight
-            for stack in calls.each_stack()
+            for stack in stacks
             if stack.frames and stack.frames[-1] in functions and not functions.intersection(stack.frames[-2:-1])
         )
-    return Counts(events, views)
+    return Counts(events, views, sum(stack.weight for stack in stacks if stack.frames == (root,)))
 
 
-def calls_of(path: Path, function: str) -> int:
-    """How often the function was called. MeasurementError where it was not."""
-    with scratch_directory() as scratch:
-        found = _folded(path, function, _CALLS, scratch / "profile.json", None, None)
-    calls = sum(stack.weight for stack in found.each_stack() if stack.frames == (function,))
-    if not calls:
-        raise _not_called(path, function)
-    return calls
-
-
-def _not_called(path: Path, function: str) -> MeasurementError:
+def not_called(path: Path, function: str) -> MeasurementError:
+    """With the command that lists the functions that were."""
     return MeasurementError(
         f"nothing was counted below {function}",
         means="the function was not called, or has another name in this build",

@@ -52,6 +52,12 @@ class CountView:
     operations: Sequence[OperationView]
     notes: Sequence[str] = ()
 
+    def table(self, block: Block) -> list[list[str]]:
+        """Heads and the rows that have counts, of two arms with the change; empty where none has."""
+        heads = [block.title, *self.arms, *(["change"] if len(self.arms) == _TWO else [])]
+        rows = [[label, *map(figure, cells), *change(cells)] for label, cells in block.counted.items()]
+        return [heads, *rows] if rows else []
+
     @property
     def sentence(self) -> str:
         """What the last arm is against the base; of one arm, what it takes."""

@@ -11,8 +11,9 @@ import msgspec
 from ground.errors import UsageError
 from ground.settings import Setting
 from ground.system.atomic_files import read_toml
+from workloads.engine import flag_value
 
-__all__ = ("CountedOperation", "CountedPlan", "counted_plan", "words_of")
+__all__ = ("CountedOperation", "CountedPlan", "counted_plan")
 
 _FILE = "counted.toml"
 # The client's function that makes one call of the engine; what it counts besides is on docs/counting.md.
@@ -77,11 +78,11 @@ class CountedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def tree_words(self, name: str) -> list[str]:
         """Of the client, which make it; the first is --benchmarks."""
         tree = _like(self.tree, self.tree[name])
-        return words_of(tree.benchmarks, {**self.flags, **tree.flags})
+        return _words(tree.benchmarks, {**self.flags, **tree.flags})
 
     def operation_words(self, operation: CountedOperation) -> list[str]:
         tree = {**_like(self.tree, self.tree[operation.tree]).flags, **self.on_tree} if operation.tree else {}
-        return words_of(operation.benchmarks, {**self.flags, **tree, **operation.flags})
+        return _words(operation.benchmarks, {**self.flags, **tree, **operation.flags})
 
 
 _Of = TypeVar("_Of", _Tree, CountedOperation)
@@ -97,13 +98,9 @@ def _like(known: Mapping[str, _Of], one: _Of) -> _Of:
     return msgspec.structs.replace(base, **own)
 
 
-def words_of(benchmarks: str, flags: Mapping[str, object]) -> list[str]:
+def _words(benchmarks: str, flags: Mapping[str, object]) -> list[str]:
     """Options of the client."""
-    return [f"--benchmarks={benchmarks}", *(f"--{name}={_value(value)}" for name, value in flags.items())]
-
-
-def _value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return [f"--benchmarks={benchmarks}", *(f"--{name}={flag_value(value, {})}" for name, value in flags.items())]
 
 
 def counted_plan(engine: str, folder: Path) -> CountedPlan:

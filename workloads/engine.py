@@ -32,7 +32,7 @@ from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
 if TYPE_CHECKING:
     from workloads.libraries import Library
 
-__all__ = ("OUR_CLIENT", "About", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree")
+__all__ = ("OUR_CLIENT", "About", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree", "flag_value")
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class Engine(abc.ABC):
             *([f"--engine={self.name}"] if self.by_our_client else []),
             *([f"--library={parameters.library}"] if parameters.library else []),
             f"--benchmarks={definition['benchmarks']}",
-            *(f"--{name}={_flag_value(value, values)}" for name, value in flags.items()),
+            *(f"--{name}={flag_value(value, values)}" for name, value in flags.items()),
         ]
 
     def _refuse_unknown(self, binary: Path, step: str, flags: Mapping[str, object], known: frozenset[str]) -> None:
@@ -394,7 +394,8 @@ class Engine(abc.ABC):
         """True for the names of files the engine itself makes in a database's directory."""
 
 
-def _flag_value(value: object, values: dict[str, object]) -> str:
+def flag_value(value: object, values: Mapping[str, object]) -> str:
+    """As it is typed. values: what {name} in a text stands for"""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value).format(**values) if isinstance(value, str) else str(value)

@@ -98,9 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
         directory = new_directory(arguments.out, f"count-{plan.place}")
         try:
             if isinstance(plan, PlannedCommand):
-                record = conduct_command(plan, directory, reporter)
+                conduct_command(plan, record, directory, reporter)
             else:
-                record = conduct(plan, directory, reporter, base.directory if base else None)
+                conduct(plan, record, directory, reporter, base.directory if base else None)
         except KeyboardInterrupt:
             reporter.warn(f"interrupted; every process started here was stopped. Kept: {directory}")
             return EXIT_INTERRUPTED

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, change, figure
+from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, figure
 from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import banner, part, plot_figure, render, table
@@ -66,13 +66,12 @@ def _curves(view: CountView) -> Markup:
 def _operation(view: CountView, one: OperationView) -> Markup:
     parts = [banner("note", f"{arm} is not counted: {why}.") for arm, why in one.lacks.items()]
     for block in one.blocks:
-        rows = [[label, *map(figure, cells), *change(cells)] for label, cells in block.counted.items()]
-        if not rows:
+        made = view.table(block)
+        if not made:
             continue
         if block.stacks and len(view.arms) > 1:
             parts.append(_stacked(view, one, block))
-        heads = [block.title, *view.arms, *(["change"] if change([None] * len(view.arms)) else [])]
-        parts.append(table(f"{one.name}: {block.title or 'what was counted'}", heads, rows))
+        parts.append(table(f"{one.name}: {block.title or 'what was counted'}", made[0], made[1:]))
     return Markup("").join(parts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from viz.counted_view import NOT_COUNTED, CountView, OperationView, change, figure
+from viz.counted_view import NOT_COUNTED, CountView, OperationView, figure
 from viz.terminal.columns import aligned, folded
 
 __all__ = ("render_counts",)
@@ -29,10 +29,5 @@ def _operation(one: OperationView, view: CountView, width: int | None) -> str:
     """A table of each block, of two arms with the change."""
     lines = [f"{one.name}: {one.about}; per {one.per}"]
     lines += [f"{arm}: not counted; {why}" for arm, why in one.lacks.items()]
-    tables = []
-    for block in one.blocks:
-        heads = [block.title, *view.arms, *(["change"] if change([None] * len(view.arms)) else [])]
-        rows = [[label, *map(figure, cells), *change(cells)] for label, cells in block.counted.items()]
-        if rows:
-            tables.append(aligned([heads, *rows], width))
+    tables = [aligned(table, width) for block in one.blocks if (table := view.table(block))]
     return "\n".join(lines) + "\n" + "\n\n".join(tables)

@@ -86,8 +86,9 @@ class CountedSearch:
         asked = ",".join(f"{name}={path}" for name, path in libraries.items())
         options = replace(self.template, libraries=asked, operations=[self.symptom[0]], out=self.out)
         plan = planned(options, self.reporter)
-        directory = new_directory(self.out, f"count-{plan.engine.name}")
-        return directory, conduct(plan, directory, self.reporter, trees_of)
+        directory, record = new_directory(self.out, f"count-{plan.place}"), plan.record()
+        conduct(plan, record, directory, self.reporter, trees_of)
+        return directory, record
 
     def _figures(self, counted: Counted) -> list[float]:
         """Instructions an operation, by padding."""

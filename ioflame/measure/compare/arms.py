@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,6 +15,7 @@ from ioflame.measure.builds import build_of
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.job import Job, new_record, place, resolve
 from workloads.registry import engine_named
+from workloads.releases import version_number
 from workloads.steps import DatabaseShape
 
 __all__ = ("TWIN", "PlannedArm", "oldest", "resolve_arms")
@@ -149,4 +149,4 @@ def _refuse_the_same(arms: Sequence[PlannedArm]) -> None:
 
 def oldest(arms: Sequence[PlannedArm]) -> PlannedArm:
     """The one whose engine is of the lowest version: what it writes the others can read."""
-    return min(arms, key=lambda arm: [int(number) for number in re.findall(r"\d+", arm.job.build.version)])
+    return min(arms, key=lambda arm: version_number(arm.job.build.version))

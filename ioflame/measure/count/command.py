@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors.callgrind import counting_command, depends_on
-from folding.callgrind import calls_of, counts_below
+from folding.callgrind import counts_below, not_called
 from ground.errors import MeasurementError, UsageError
 from ground.results.counted import Counted, CountedArm, CountRecord, OfOperation, write_count
 from ground.system.process import Children, tool_path
@@ -87,9 +87,12 @@ def planned_command(command: Sequence[str], function: str, engine: str, repeats:
     return PlannedCommand(command, function, engine, tool_path("valgrind", "valgrind"), Path(program), repeats)
 
 
-def conduct_command(plan: PlannedCommand, directory: Path, reporter: Reporter) -> CountRecord:
-    """Counts it into `directory`, one after the other, since they may share files. MeasurementError where it fails."""
-    record, begun = plan.record(), time.monotonic()
+def conduct_command(plan: PlannedCommand, record: CountRecord, directory: Path, reporter: Reporter) -> None:
+    """Counts it into `directory`, one after the other, since they may share files. MeasurementError where it fails.
+
+    record: of the plan, which is filled
+    """
+    begun = time.monotonic()
     counted = Counted()
     about = f"a call of {plan.function}, in {shlex.join(plan.command)}"
     record.operations[plan.name] = OfOperation(about, "call", "owner", {_ARM: counted})
@@ -114,8 +117,9 @@ def conduct_command(plan: PlannedCommand, directory: Path, reporter: Reporter) -
             if folded is not None:
                 folded.parent.mkdir()
             found = counts_below(counts, plan.function, rules, folded)
-            keep(counted, found, calls_of(counts, plan.function), turn, len(plan.paddings))
+            if not found.calls:
+                raise not_called(counts, plan.function)
+            keep(counted, found, found.calls, turn, len(plan.paddings))
     counts.unlink()
     record.seconds = time.monotonic() - begun
     write_count(directory, record)
-    return record

@@ -28,7 +28,7 @@ from workloads.clones import clone
 from workloads.counted_operations import CountedOperation
 from workloads.our_client import closing_line
 from workloads.registry import rules_named
-from workloads.releases import older
+from workloads.releases import version_number
 
 __all__ = ("conduct",)
 
@@ -58,12 +58,14 @@ class _Ended:
     stored: int
 
 
-def conduct(plan: PlannedCount, directory: Path, reporter: Reporter, earlier: Path | None = None) -> CountRecord:
+def conduct(
+    plan: PlannedCount, record: CountRecord, directory: Path, reporter: Reporter, earlier: Path | None = None
+) -> None:
     """Counts everything into `directory`. MeasurementError where a program failed; what was counted before is kept.
 
+    record:  of the plan, which is filled
     earlier: the directory of a count whose trees are taken, as far as it kept them
     """
-    record = plan.record()
     begun = time.monotonic()
     work = directory / "work"
     try:
@@ -88,7 +90,6 @@ def conduct(plan: PlannedCount, directory: Path, reporter: Reporter, earlier: Pa
                 write_count(directory, record)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return record
 
 
 def _empty(plan: PlannedCount, operation: CountedOperation, build: EngineBuild) -> Counted:
@@ -111,9 +112,7 @@ def _tasks(plan: PlannedCount, operation: CountedOperation, numbers: Iterator[in
 
 def _trees(plan: PlannedCount, kept: Path, earlier: Path | None, reporter: Reporter) -> dict[str, Path]:
     """Those of an earlier count, or loaded by the oldest build, which the others can read."""
-    oldest = next(iter(plan.builds.values()))
-    for build in plan.builds.values():
-        oldest = build if older(build.version, oldest.version) else oldest
+    oldest = min(plan.builds.values(), key=lambda build: version_number(build.version))
     found = {}
     kept.mkdir()
     for name in dict.fromkeys(one.tree for one in plan.operations if one.tree):

@@ -46,11 +46,14 @@ class CountOptions:
 
 @dataclass(frozen=True)
 class PlannedCount:
-    """builds: by the arm's name, the base first; preload: of the allocator; valgrind: the program"""
+    """builds: by the arm's name, the base first; facts: what a run records of each; preload: of the allocator;
+    valgrind: the program
+    """
 
     options: CountOptions
     engine: Engine
     builds: dict[str, EngineBuild]
+    facts: dict[str, dict[str, str]]
     counted: CountedPlan
     operations: list[CountedOperation]
     preload: Path | None
@@ -71,7 +74,7 @@ class PlannedCount:
 
     def record(self) -> CountRecord:
         """Of a count that has counted nothing yet."""
-        arms = [CountedArm(name, build.version, artifact_facts(build)) for name, build in self.builds.items()]
+        arms = [CountedArm(name, build.version, self.facts[name]) for name, build in self.builds.items()]
         client = next(iter(self.builds.values())).path
         return CountRecord(
             __version__,
@@ -92,8 +95,9 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     valgrind = tool_path("valgrind", "valgrind")
     preload = allocator_library(options.allocator)
     builds = named_builds(engine, options.clients, options.libraries, reporter)
-    _refuse_the_same(builds)
-    return PlannedCount(options, engine, builds, counted, operations, preload, valgrind)
+    facts = {name: artifact_facts(build) for name, build in builds.items()}
+    _refuse_the_same(facts)
+    return PlannedCount(options, engine, builds, facts, counted, operations, preload, valgrind)
 
 
 def check_repeats(repeats: int) -> None:
@@ -106,10 +110,10 @@ def check_repeats(repeats: int) -> None:
         )
 
 
-def _refuse_the_same(builds: dict[str, EngineBuild]) -> None:
+def _refuse_the_same(facts: dict[str, dict[str, str]]) -> None:
     seen: dict[str, str] = {}
-    for name, build in builds.items():
-        artifact = artifact_facts(build)["engine_artifact"]
+    for name, told in facts.items():
+        artifact = told["engine_artifact"]
         if artifact in seen:
             raise UsageError(
                 f"{seen[artifact]} and {name} are the same artifact, {artifact}: the same bits",
