@@ -79,6 +79,8 @@ fn parse(text: &str, detail: Detail) -> PerfReport {
         };
         let name = symbol.trim();
         let name = name.strip_prefix('[').and_then(|rest| Some(rest.split_once("] ")?.1)).unwrap_or(name);
+        // BPF programs and the vdso have names in the recording itself, without any file.
+        let name = if detail == Detail::Totals { "" } else { name };
         report.accounts.entry(event.clone()).or_default().add(name.as_bytes(), period);
     }
     report
@@ -103,5 +105,13 @@ mod tests {
         assert_eq!(all.accounts["cpu-clock"].symbols["rocksdb::Get"], 40);
         assert_eq!(all.accounts["cpu-clock"].symbols["[no symbol]"], 10);
         assert_eq!(all.accounts["page-faults"].symbols["clock"], 7);
+    }
+
+    #[test]
+    fn totals_are_one_row_even_where_the_recording_has_names() {
+        let totals = parse(&format!("{REPORT}2|17:db_bench|[k] bpf_prog_1_watch\n"), Detail::Totals);
+        assert_eq!(totals.accounts["cpu-clock"].total, 50);
+        assert_eq!(totals.accounts["cpu-clock"].symbols, BTreeMap::from([("[no symbol]".to_owned(), 50)]));
+        assert_eq!(totals.accounts["page-faults"].symbols, BTreeMap::from([("[no symbol]".to_owned(), 9)]));
     }
 }
