@@ -70,6 +70,14 @@ def test_it_stays_one_screen_whatever_was_found_and_warned_of() -> None:
     screen = render_screen(made, view().owner, long, layers, 100, unicode=True)
     assert screen.count("\n") <= SCREEN
     assert "\n1. " in screen and "\n3. " not in screen and "more: ioflame show RUN all" in screen
+    # As of a run far from here, whose commands take two lines each; on a host that every observer disturbs.
+    costs = [ObserverCost(f"observer {n}", Interval(0.97, 0.95, 0.99, 12)) for n in range(9)]
+    warned = [Check(f"check {n}", Verdict.WARN, "", "") for n in range(56)]
+    far = replace(made, costs=costs, checks=warned)
+    show = f"ioflame show {'/far' * 24}"
+    screen = render_screen(far, view().owner, long, layers + "  row\n" * 4, 100, unicode=True, show=show)
+    assert screen.count("\n") <= SCREEN
+    assert "\n1. " in screen and "QPS while watched" not in screen
 
 
 def test_the_page_lists_findings_with_the_place_that_shows_them() -> None:

@@ -85,7 +85,7 @@ def render_screen(
     layers: the latency table, "" where it was not measured; show: the command that prints the rest
 
     Where all of it is longer, warnings lose what they mean and then their values, and the last findings go; a line says
-    so. What failed and what is missing stays whole.
+    so. Then what watching cost goes. What failed and what is missing stays whole.
     """
     head = ["\n".join(_head(record, width)[:2]), *_warnings(record, width)]
     first = [(name, form) for name, form in HEADLINE if name in FIRST and name in record.metrics]
@@ -103,11 +103,14 @@ def render_screen(
         tables.append("\n".join(lines))
     if layers:
         tables.append("\n".join(line for line in layers.splitlines()[:_LAYERS] if line))
-    if record.costs:
-        tables.append(fold_line(watching_words(record.costs), width, 2))
+    costs = [fold_line(watching_words(record.costs), width, 2)] if record.costs else []
     text = ""
-    for shown, detail in ((len(findings), 2), (len(findings), 1), (5, 1), (3, 1), (3, 0), (2, 0), (1, 0)):
-        parts = [*head, *([found(findings, width, shown, show)] if findings else []), *tables]
+    every = len(findings)
+    for shown, detail, watching in (
+        (every, 2, costs), (every, 1, costs), (5, 1, costs), (3, 1, costs), (3, 0, costs), (2, 0, costs), (1, 0, costs),
+        (1, 0, []),
+    ):  # fmt: skip
+        parts = [*head, *([found(findings, width, shown, show)] if findings else []), *tables, *watching]
         parts += [_not_ok(record.checks, width, detail, show)] if record.checks else []
         text = folded("\n\n".join(parts), width) + "\n"
         if text.count("\n") <= SCREEN:
