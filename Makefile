@@ -16,10 +16,10 @@ OF_PROFILE := WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH ROCKSDB DB_DIR THREAD
 OF_EXPERIMENT := REPEATS RESUME
 OF_IO_EFFICIENCY := USERS $(OF_EXPERIMENT)
 # Two clients are A, the base, and B; or a setting has values: FACTOR=cache_type=lru_cache,...
-OF_COMPARE := FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME
+OF_COMPARE := FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME OPERATION
 OF_RUN := CMD COLLECT EVENT FREQ OUT STORE
 OF_COUNT := ENGINE ROCKSDB DB_BENCH OPERATION ALLOCATOR REPEATS BASELINE FAIL_ABOVE LIMIT OUT
-OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) $(OF_COUNT) EXPERIMENT A B)
+OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) $(OF_COUNT) EXPERIMENT A B COUNT)
 USERS ?= 1 2
 
 # Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
@@ -62,7 +62,7 @@ help: ## list the targets
 	@echo "  variables of profile and doctor (docs/usage.md):"
 	@echo "$(OF_PROFILE)" | fold -s -w 80 | sed 's/^/    /; s/ $$//'
 	@echo "  and of io-efficiency: $(OF_IO_EFFICIENCY); of experiment: EXPERIMENT $(OF_EXPERIMENT)"
-	@echo "  and of compare: A B $(OF_COMPARE)"
+	@echo "  and of compare: A B COUNT $(OF_COMPARE)"
 	@echo "  and of run: $(OF_RUN)"
 	@echo "  and of count: $(OF_COUNT)"
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
@@ -92,7 +92,7 @@ experiment: setup ## EXPERIMENT=NAME of `ioflame list`: its table, and what hold
 
 compare: setup ## two builds (A, B) or settings (FACTOR) in turns: slower or not?
 	@$(BIN)/ioflame compare $(if $(strip $(value A)),--arm A=$(call quoted,A)) $(if $(strip $(value B)),--arm B=$(call quoted,B)) \
-		$(call options,$(OF_COMPARE)) $(PROFILE_OPTIONS)
+		$(if $(strip $(value COUNT)),--count) $(call options,$(OF_COMPARE)) $(PROFILE_OPTIONS)
 
 count: setup ## instructions of a Get, a Put, a compaction: no noise
 	@$(BIN)/ioflame count $(call options,$(OF_COUNT))

@@ -3,8 +3,8 @@
 Writes docs/summary.txt, docs/flamegraph.svg and a picture of each view of the report; what the run printed between the
 markers of README.md, what the comparison printed between those of docs/comparing.md. Everything is of RUN, which all
 observers watched; OTHER is what its report is put beside; EXPERIMENT and COMPARISON are directories of those. The
-picture of `versions` is of published figures. `docs/refresh.py CURVE` writes the pictures of an experiment `versions`
-over releases, which takes more than an hour, and nothing else.
+picture of `versions` is of published figures. `docs/refresh.py DIR` writes those of an experiment `versions` over
+releases, which takes an hour, or of an `ioflame count` of several releases, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from ground.results.counted import NAME as COUNT
+from ground.results.files import Files
 from ground.results.run import open_run
 from ioflame.present.parts import screen
 
@@ -42,7 +44,7 @@ class View:
     """
 
     name: str
-    page: Literal["run", "comparison", "terminal", "experiment", "versions", "compare", "curve"]
+    page: Literal["run", "comparison", "terminal", "experiment", "versions", "compare", "curve", "count"]
     parts: tuple[str, ...]
     theme: Literal["light", "dark"] = "light"
     fragment: str = ""
@@ -83,6 +85,8 @@ CURVE = (
     View("releases-qps", "curve", ("section[aria-labelledby=relative] figure",)),
     View("releases-cpu", "curve", ("section[aria-labelledby=stacked] figure",)),
 )
+
+COUNTS = (View("releases-counted", "count", ("section[aria-labelledby=all] figure",)),)
 
 
 def terminal_page(printed: str) -> str:
@@ -160,10 +164,14 @@ def pictures(views: Sequence[View], pages: Mapping[str, Path]) -> None:
 
 def main() -> None:
     if len(sys.argv) == 2:
-        pictures(CURVE, {"curve": Path(sys.argv[1]) / "experiment.html"})
+        given = Path(sys.argv[1])
+        if (given / COUNT).exists():
+            pictures(COUNTS, {"count": given / Files.REPORT})
+        else:
+            pictures(CURVE, {"curve": given / "experiment.html"})
         return
     if len(sys.argv) != 5:
-        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT COMPARISON, or CURVE   (directories; make docs makes the four)")
+        sys.exit("docs/refresh.py RUN OTHER EXPERIMENT COMPARISON, or DIR   (directories; make docs makes the four)")
     run, other, experiment, comparison = map(Path, sys.argv[1:])
     for name in ("summary.txt", "flamegraph.svg"):
         shutil.copy(run / name, DOCS / name)

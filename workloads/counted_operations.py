@@ -37,6 +37,7 @@ class CountedOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     per:        what a figure is divided by
     operations: how many there are; 0 where the client says so itself
     view:       of the engine's rules, which sorts it best
+    workloads:  of the engine, which do this operation
     """
 
     name: str
@@ -48,6 +49,7 @@ class CountedOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     per: Literal["operation", "record"] = "operation"
     operations: int = 0
     view: str = "owner"
+    workloads: list[str] = []
     like: str = ""
 
     @property
@@ -74,6 +76,17 @@ class CountedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 mend=f"--operation {'|'.join(known)}",
             )
         return [_like(known, one) for one in self.operation if not names or one.name in names]
+
+    def of_workload(self, workload: str) -> list[str]:
+        """Names of the operations that it does; UsageError where none of them does what it does."""
+        found = [one.name for one in self.operation if workload in one.workloads]
+        if not found:
+            raise UsageError(
+                f"none of the operations that are counted does what {workload} does",
+                means="nothing was started",
+                mend=f"--operation {'|'.join(one.name for one in self.operation)}",
+            )
+        return found
 
     def tree_words(self, name: str) -> list[str]:
         """Of the client, which make it; the first is --benchmarks."""

@@ -261,6 +261,11 @@ class ComparisonRun(ResumableRun[Comparison]):
     def name_of(record: Comparison) -> str:
         return f"compare-{record.workload}"
 
+    @property
+    def counted(self) -> Path:
+        """Where the count is that was made beside it; not there without one."""
+        return self.directory / "counted"
+
     def profiles(self, arm: str) -> list[Path]:
         """The run directories of the arm that hold a folded profile, of the whole sessions, the oldest first."""
         return [

@@ -44,6 +44,7 @@ class Metric:
     covariate:  the figure of the same window whose part is taken out
     absent:     what it means where a window has the figure and another has not
     title:      what an outsider calls it, of one that is shown of each run
+    repeats_within: of a count, the part by which two of one build may differ; None of what is measured
     """
 
     name: str
@@ -59,6 +60,7 @@ class Metric:
     covariate: str = ""
     absent: str = "it was not measured"
     title: str = ""
+    repeats_within: float | None = None
 
     @property
     def figure(self) -> str:
@@ -138,6 +140,11 @@ METRICS: Mapping[str, Metric] = {
         Metric(
             "engine.lat", "us per query that are not the device's: rx.lat - readsPerQuery x io.lat", unit="us",
             absent="reads overlap: readsPerQuery x io.lat is above rx.lat",
+        ),
+        # Of `ioflame count`. Another tree changes instructions by 0.1 %, code that lies elsewhere mispredictions.
+        Metric("instructions", "instructions of an operation, counted", digits=0, repeats_within=1e-3),
+        Metric(
+            "mispredictions", "mispredicted branches of an operation, of a simulated predictor", repeats_within=1e-2
         ),
         Metric("qps.relative", "queries a second, against another version's in the same round", higher_is_worse=False),
     )

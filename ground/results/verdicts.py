@@ -33,6 +33,7 @@ class Verdicts:
     those that could not be
 
     blocks: that count, of all sessions; seed, rule: of the plan; seconds: that all sessions took
+    counted: what the counts beside it say, and which to believe, a sentence for each arm and operation
     """
 
     sentence: str
@@ -47,6 +48,7 @@ class Verdicts:
     differing: dict[str, list[str]] = field(default_factory=dict)
     bars: list[str] = field(default_factory=list)
     disturbed: list[str] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
     schema: int = 1
 
 

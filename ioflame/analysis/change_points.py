@@ -7,7 +7,8 @@ have it. A single version that leaves the level and comes back is one feature, a
 
 The penalty is the 96 % point of the largest gain that any single step or dip makes where runs are shuffled over the
 versions, so where nothing changed at most 5 series in 100 show anything. Without repeats the scatter is that of
-neighbours; then a step needs 3 versions on either side, and what is found is a candidate, no verdict.
+neighbours; then a step needs 3 versions on either side, and what is found is a candidate, no verdict. Of counts it is
+known beforehand what repetitions differ by, so one of each version is enough.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _SHUFFLES = 99
 # their means are taken out, which is a little more alike than runs are.
 _PLACE = 95
 _LEAST_UNREPEATED = 3
+# Of a deviation that is known: the interval is that of a normal distribution.
+_KNOWN_FREEDOM = 1000
 # What the median of |difference of neighbours| is of a standard deviation, for a normal distribution.
 _NEIGHBOURS = 0.6745 * math.sqrt(2)
 
@@ -42,22 +45,28 @@ class Run:
     round: str = ""
 
 
-def fit_history(versions: Sequence[Sequence[Run]], *, seed: int = 1) -> Fit:
-    """versions: the runs of each, the oldest first; none without a run. ValueError for one that has none."""
+def fit_history(versions: Sequence[Sequence[Run]], *, deviation: float | None = None, seed: int = 1) -> Fit:
+    """versions: the runs of each, the oldest first; none without a run. ValueError for one that has none.
+
+    deviation: the standard deviation of a run's ln where it is known; None for that of the runs
+    """
     if any(not runs for runs in versions):
         raise ValueError("a version without a run")
     means, left = _without_rounds(versions)
     counts = [len(runs) for runs in versions]
     rounds = {run.round for runs in versions for run in runs if run.round}
     freedom = sum(counts) - len(versions) - max(len(rounds) - 1, 0)
-    repeated = freedom >= max(2, len(versions) // 4)
-    if repeated:
+    repeated = deviation is not None or freedom >= max(2, len(versions) // 4)
+    if deviation is not None:
+        variance, freedom, left = deviation**2, _KNOWN_FREEDOM, []
+    elif repeated:
         variance = sum(one * one for one in left) / freedom
     else:
         variance, freedom = _of_neighbours(means), max(len(means) - 1, 1)
-    variance = max(variance, _resolution([run.log for runs in versions for run in runs]) ** 2 / 4, 1e-12)
-    penalty = _penalty(tuple(counts), tuple(left) if repeated else (), seed) * variance
+    if deviation is None:
+        variance = max(variance, _resolution([run.log for runs in versions for run in runs]) ** 2 / 4, 1e-12)
     least = 1 if repeated else _LEAST_UNREPEATED
+    penalty = _penalty(tuple(counts), tuple(left) if repeated else (), least, seed) * variance
     seen = _Features(counts, least).largest_gain(means) > penalty
     segments = _Fitted(means, counts, penalty, least).segments() if seen else [(0, len(means), ())]
     return _told(means, counts, segments, variance, freedom, repeated)
@@ -100,13 +109,16 @@ def _of_neighbours(means: Sequence[float]) -> float:
 
 
 @lru_cache(maxsize=256)
-def _penalty(counts: tuple[int, ...], left: tuple[float, ...], seed: int) -> float:
-    """In variances of a run: what any single step or dip gains at most in 95 of 100 shuffles."""
+def _penalty(counts: tuple[int, ...], left: tuple[float, ...], least: int, seed: int) -> float:
+    """In variances of a run: what any single step or dip gains at most in 95 of 100 shuffles.
+
+    left: of the runs; nothing where the variance is known, or that of neighbours, as the least stretch tells
+    """
     dice = random.Random(seed)
     pool, ends = list(left), list(accumulate(counts, initial=0))
     squares = sum(x * x for x in pool)
     freedom = max(len(pool) - len(counts), 1)
-    features = _Features(counts, 1 if pool else _LEAST_UNREPEATED)
+    features = _Features(counts, least)
     gains = []
     for _ in range(_SHUFFLES):
         if pool:
@@ -116,8 +128,8 @@ def _penalty(counts: tuple[int, ...], left: tuple[float, ...], seed: int) -> flo
             means = [total / n for total, n in zip(sums, counts, strict=True)]
             variance = (squares - sum(total * mean for total, mean in zip(sums, means, strict=True))) / freedom
         else:
-            means = [dice.gauss(0, 1) for _ in counts]
-            variance = _of_neighbours(means)
+            means = [dice.gauss(0, 1 / math.sqrt(n)) for n in counts]
+            variance = 1.0 if least == 1 else _of_neighbours(means)
         gains.append(features.largest_gain(means) / max(variance, 1e-300))
     return sorted(gains)[_PLACE]
 

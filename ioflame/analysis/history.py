@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ground.results.history import VERSION, Category, History, Noise, Series
+from ground.results.metrics import METRICS
 from ioflame.analysis.change_points import Run, fit_history
 from ioflame.analysis.quantiles import t_quantile
 
@@ -20,7 +21,10 @@ _SHOWN_FREEDOM = 60
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of a run. round: what it shares with runs of other versions; created: sorts in time"""
+    """A figure of a run. round: what it shares with runs of other versions; created: sorts in time
+
+    width: of a count, ln of its largest over its least repetition
+    """
 
     test: str
     host: str
@@ -29,6 +33,7 @@ class Measured:
     value: float
     round: str
     created: str
+    width: float = 0.0
 
 
 def in_order(created: Mapping[str, str]) -> list[str]:
@@ -70,10 +75,17 @@ def history_of(
     for (test, host, metric), by_label in groups.items():
         labels = in_order(_first(one for runs in by_label.values() for one in runs))
         if len(labels) > 1:
-            fit = fit_history([[Run(math.log(one.value), one.round) for one in by_label[label]] for label in labels])
+            runs = [[Run(math.log(one.value), one.round) for one in by_label[label]] for label in labels]
+            fit = fit_history(runs, deviation=_deviation(metric, [one for label in labels for one in by_label[label]]))
             created = [min(one.created for one in by_label[label]) for label in labels]
             series.append(Series(test, host, metric, labels, created, fit))
     costs = [one for one in categories if one.label in taken]
     left_out = [label for label in every if label not in taken]
     t = [t_quantile(0.95, freedom) for freedom in range(1, _SHOWN_FREEDOM)]
     return History(versions, series, costs, list(noise), left_out, t)
+
+
+def _deviation(metric: str, counts: Sequence[Measured]) -> float | None:
+    """What counts of one build differ by, as a part; None of a figure that is measured."""
+    least = METRICS[metric].repeats_within if metric in METRICS else None
+    return None if least is None else max(least, *(one.width / 2 for one in counts))

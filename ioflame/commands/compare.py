@@ -27,17 +27,20 @@ from ground.results.run import open_run
 from ground.results.verdicts import VERDICT
 from ground.settings import Setting
 from ground.system.process import interruptible
+from ground.text.columns import fold_line
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.analysis.compare.runs import compare_runs
 from ioflame.commands.arguments import Commands, add_profile_arguments, choice, profile_options
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
-from ioflame.measure.compare.arms import TWIN, resolve_arms
+from ioflame.measure.compare.arms import TWIN, PlannedArm, resolve_arms
 from ioflame.measure.compare.conduct import conduct, planned, resumed
+from ioflame.measure.compare.counted import count_beside, planned_beside
 from ioflame.measure.compare.options import AskedArm, CompareOptions
 from ioflame.measure.compare.own_commands import differing_between, resolve_commands, workload_of
+from ioflame.measure.count.plan import PlannedCount
 from ioflame.measure.own_command.command_words import program_place
-from ioflame.present.comparison_page import write_comparison_page
+from ioflame.present.comparison_page import counts_beside, write_comparison_page
 from ioflame.present.comparison_tables import tables_of
 from ioflame.stages.comparison import plans_of, verdicts_of
 from viz.export.relative_tables import render_relative_markdown, render_relative_tsv
@@ -61,6 +64,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _EXAMPLES = """examples:
   ioflame compare --arm 10.5=/b/10.5/db_bench --arm 10.6=/b/10.6/db_bench --time 40m
   ioflame compare --rocksdb 9.10.0,10.4.2       two releases, without a build
+  ioflame compare --rocksdb 9.10.0,10.4.2 --count --time 10m    in time, and in instructions
   ioflame compare --factor cache_type=lru_cache,hyper_clock_cache --config byrx --threads 8
   ioflame compare --arm 'A=./db_bench --my flags' --arm 'B=./db_bench_b --my flags'
                                                 your own command lines; flags that differ are printed
@@ -96,6 +100,14 @@ def add_parser(commands: Commands) -> None:
     add("--tree", default="", metavar="NAME", help="shared or own (TREE; default: shared)")
     add("--seed", metavar="N", help="of the order of everything (SEED; default: a new one)")
     add("--no-twin", action="store_true", help="without a second process of the base as a control")
+    add("--count", action="store_true", help="count instructions of what the workload does as well, beside the times")
+    add(
+        "--operation",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="as --count, and what is counted",
+    )
     add("--plan", action="store_true", help="print what it will take; start nothing")
     add("--resume", metavar="DIR", help="resume the comparison in DIR (RESUME)")
     add("--fail-on", choices=("regressed",), help="exit code 1 where an arm regressed")
@@ -116,6 +128,8 @@ def run(arguments: argparse.Namespace) -> int:
     with interruptible():
         commands = options.factor == COMMAND_LINE
         arms = (resolve_commands if commands else resolve_arms)(options, reporter)
+        names = [name for text in arguments.operation for name in text.split(",")]
+        count = planned_beside(arms, options.factor, names) if arguments.count or names else None
         record = planned(options, arms)
         record.differing = differing_between(arms) if commands else {}
         if arguments.plan:
@@ -125,11 +139,17 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.resume
             else ComparisonRun.create(options.base.options.out, record)
         )
-        if not resumable(lambda: conduct(arms, going, reporter), going.directory, reporter):
+        if not resumable(lambda: _conduct(arms, count, going, reporter), going.directory, reporter):
             return EXIT_INTERRUPTED
     code = _print(going, arguments)
     add_to_asked_store(arguments.store, going.directory, reporter)
     return code
+
+
+def _conduct(arms: Sequence[PlannedArm], count: PlannedCount | None, going: ComparisonRun, reporter: Reporter) -> None:
+    conduct(arms, going, reporter)
+    if count is not None:
+        count_beside(count, going, reporter)
 
 
 def _read(arguments: argparse.Namespace) -> int:
@@ -179,14 +199,17 @@ def _print(going: ComparisonRun, arguments: argparse.Namespace) -> int:
     if arguments.table:
         return _beside([going], arguments)
     found = verdicts_of(going)
-    page = write_comparison_page(going, found)
+    width = terminal_width(sys.stdout)
+    counted = counts_beside(going, width)
+    page = write_comparison_page(going, found, counted)
     if arguments.json:
         print((going.directory / VERDICT).read_text(encoding="utf-8"), end="")
     else:
-        width = terminal_width(sys.stdout)
         print(comparison_text(going.record, found, width))
         if len(found.arms) > 1:
             print("\n" + "\n\n".join(render_relative(one, width) for one in tables_of([(going.record, found)]).tables))
+        if counted is not None:
+            print(f"\n{counted.text}\n\n" + "\n".join(fold_line(line, width or 100, 2) for line in found.counted))
         print(f"comparison:   {shown_path(going.directory)}")
         print(f"report:       {shown_path(page)}")
         print(found.sentence)

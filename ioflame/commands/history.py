@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from ground.errors import EXIT_OK, MeasurementError
+from ground.results.metrics import METRICS
 from ground.results.store.database import Store
 from ground.text.progress import Reporter, shown_path
 from ioflame.commands.arguments import Commands, add_memory, memory_of
@@ -32,6 +33,14 @@ def add_parser(commands: Commands) -> None:
         metavar="PATTERN",
         help="also labels that are no versions: arms of comparisons, commits, attached programs; '*': all of them",
     )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        choices=sorted(METRICS),
+        metavar="NAME",
+        help="a figure alone: qps, cpuPer, instructions (of `ioflame count`) ...",
+    )
     add_memory(parser)
     parser.set_defaults(run=run)
 
@@ -39,7 +48,7 @@ def add_parser(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     store = Store(arguments.store, memory=memory_of(arguments))
     with Reporter.on_terminal().stage("read the versions and look for steps"):
-        history = read_history(store, arguments.label)
+        history = read_history(store, arguments.label, arguments.metric)
     if not history.series:
         raise MeasurementError(
             f"{arguments.store} holds no test with two versions",

@@ -7,21 +7,28 @@ from pathlib import Path
 from folding.frames import compare_frames
 from ground.errors import IoflameError
 from ground.results.comparison import ComparisonRun
+from ground.results.counted import read_count
 from ground.results.frame_differences import FrameDifferences
 from ground.results.run import open_run
 from ground.results.verdicts import Verdicts
 from ioflame.analysis.compare.instruments import comparability
+from ioflame.present.counted import Shown, write_pages
 from ioflame.present.frames import profile_runs
 from viz.page.compare import ComparisonView, render_comparison
 from viz.page.document import write_page
 from workloads.registry import rules_named
 
-__all__ = ("write_comparison_page",)
+__all__ = ("counts_beside", "write_comparison_page")
 
 _PAGE = "compare.html"
 
 
-def write_comparison_page(going: ComparisonRun, found: Verdicts) -> Path:
+def counts_beside(going: ComparisonRun, width: int | None) -> Shown | None:
+    """What was counted beside a comparison, its own page written; None where nothing was."""
+    return write_pages(going.counted, read_count(going.counted), width) if going.counted.is_dir() else None
+
+
+def write_comparison_page(going: ComparisonRun, found: Verdicts, counted: Shown | None = None) -> Path:
     """Writes the page, and `frames-ARM.json` of every arm whose profiles can be compared with the base's."""
     frames: dict[str, FrameDifferences] = {}
     notes: list[str] = []
@@ -35,7 +42,8 @@ def write_comparison_page(going: ComparisonRun, found: Verdicts) -> Path:
         except IoflameError as error:
             notes.append(f"The frames of {one.arm} are not compared: {error.what}")
     out = going.directory / _PAGE
-    write_page(render_comparison(ComparisonView(going.record, found, frames, notes)), out)
+    view = ComparisonView(going.record, found, frames, notes, counted.view if counted else None)
+    write_page(render_comparison(view), out)
     return out
 
 

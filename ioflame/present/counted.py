@@ -30,11 +30,12 @@ _CATEGORIES = (Event.INSTRUCTIONS, Event.MISPREDICTIONS)
 
 @dataclass(frozen=True)
 class Shown:
-    """A count in words. sentence: the verdict on the last arm, in a line"""
+    """A count in words. sentence: the verdict on the last arm, in a line; view: what the words are made of"""
 
     text: str
     markdown: str
     sentence: str
+    view: CountView
 
 
 def write_pages(directory: Path, record: CountRecord, width: int | None) -> Shown:
@@ -45,7 +46,7 @@ def write_pages(directory: Path, record: CountRecord, width: int | None) -> Show
     shown = _view(directory, record, {name: [of.view] for name, of in record.operations.items()})
     write_page(render_count(shown), directory / Files.REPORT)
     text = render_counts(shown, width, set(record.operations) if len(record.operations) == 1 else ())
-    return Shown(text, render_count_markdown(shown), shown.sentence)
+    return Shown(text, render_count_markdown(shown), shown.sentence, shown)
 
 
 def _views(of: OfOperation) -> list[str]:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 
 from ground.results.comparison import Comparison, ComparisonRun
+from ground.results.counted import read_count
 from ground.results.differences import Outcome, PlanRow, Variances
-from ground.results.metrics import DECIDING, window_metrics
+from ground.results.metrics import DECIDING, MODE_METRIC, window_metrics
 from ground.results.verdicts import VERDICT, ArmVerdict, Verdicts
 from ground.system.atomic_files import write_json
 from ioflame.analysis.compare.figures import ArmWindow
@@ -15,6 +16,8 @@ from ioflame.analysis.compare.figures import Session as Windows
 from ioflame.analysis.compare.own_reads import of_the_process
 from ioflame.analysis.compare.planning import plan_table
 from ioflame.analysis.compare.verdict import ArmsCompared, Costs, VerdictRule, among_arms, compare
+from ioflame.analysis.counted_verdicts import against
+from ioflame.analysis.time_and_counts import which_to_believe
 from ioflame.stages.comparison_budget import budget_of
 
 __all__ = (
@@ -157,6 +160,7 @@ def verdicts_of(going: ComparisonRun) -> Verdicts:
         differing=record.differing,
         bars=record.not_comparable,
         disturbed=_disturbed(record),
+        counted=_counted(going, judged),
     )
     write_json(going.directory / VERDICT, found)
     return found
@@ -171,6 +175,20 @@ def _sentence(record: Comparison, judged: Judged) -> str:
         told = [one.decisions[name].sentence for name in DECIDING if name in one.decisions]
         parts.append(f"{one.arm} against {one.base}: {'; '.join(told) or 'undecided (nothing was measured)'}")
     return " | ".join(parts)
+
+
+def _counted(going: ComparisonRun, judged: Judged) -> list[str]:
+    """Nothing where none was counted beside it."""
+    if not going.counted.is_dir():
+        return []
+    told = []
+    for one in judged.arms:
+        # Counts hold no instruction of the kernel.
+        time = one.decisions.get(MODE_METRIC["user"])
+        for name, of in read_count(going.counted).operations.items():
+            count = against(of.arms[one.base], of.arms[one.arm])
+            told.append(f"{one.arm}, {name}: {which_to_believe(time, count)}")
+    return told
 
 
 def _disturbed(record: Comparison) -> list[str]:

@@ -10,9 +10,11 @@ from ground.errors import UsageError
 from ground.results.bisect import BisectRun
 from ground.results.cells import FORMER, CellsRun
 from ground.results.comparison import ComparisonRun
+from ground.results.counted import NAME as COUNT
 from ground.results.files import Files
 from ground.results.run import open_run
 from ground.results.store.database import RunTables, Store
+from ioflame.store.counts import counted_tables
 from ioflame.store.imports import Imported, import_file
 from ioflame.store.runs import comparison_tables, experiment_tables, run_tables
 
@@ -36,7 +38,7 @@ class Added:
 
 
 def add_to_store(store: Store, path: Path, settings: Mapping[str, str] | None = None, form: str = "") -> Added:
-    """A run, a comparison, an experiment, a search for a commit, or a file; each run of it whole or not at all.
+    """A run, comparison, experiment, count, search for a commit, or a file; each run of it whole or not at all.
 
     UsageError where `path` is none of them.
     """
@@ -56,7 +58,11 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
     if path.is_file():
         return import_file(path, settings, form)
     if ComparisonRun.is_in(path):
-        return Imported(comparison_tables(ComparisonRun.open(path)), [])
+        going = ComparisonRun.open(path)
+        beside = counted_tables(going.counted) if (going.counted / COUNT).is_file() else []
+        return Imported([*comparison_tables(going), *beside], [])
+    if (path / COUNT).is_file():
+        return Imported(counted_tables(path), [])
     if BisectRun.is_in(path):
         return Imported(_of_search(BisectRun.open(path)), [])
     if (path / Files.RECORD).is_file():
@@ -65,7 +71,7 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
         record = CellsRun.open(path).record if CellsRun.is_in(path) else None
         return Imported(experiment_tables(path, record), [])
     raise UsageError(
-        f"{path} is no run, comparison, experiment or search, and no file",
+        f"{path} is no run, comparison, experiment, count or search, and no file",
         means="nothing was added",
         mend="ioflame store add STORE runs/latest",
     )

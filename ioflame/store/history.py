@@ -21,11 +21,21 @@ _NOISE = """SELECT host, strftime(day, '%Y-%m-%d'), runs, qps_sd, cpu_sd, twin_m
             WHERE qps_sd IS NOT NULL"""
 
 
-def read_history(store: Store, also: Sequence[str] = ()) -> History:
-    """also: as history_of has it"""
+def read_history(store: Store, also: Sequence[str] = (), metrics: Sequence[str] = ()) -> History:
+    """also: as history_of has it; metrics: the figures that are looked at, none for all"""
     measured = [
-        Measured(row["test"], row["host"], row["label"], row["metric"], row["value"], row["round"], str(row["created"]))
+        Measured(
+            row["test"],
+            row["host"],
+            row["label"],
+            row["metric"],
+            row["value"],
+            row["round"],
+            str(row["created"]),
+            row["width"],
+        )
         for row in store.query(stored_query("history.sql")).as_dicts()
+        if not metrics or row["metric"] in metrics
     ]
     categories = [Category(*row) for row in store.query(_CATEGORIES).rows]
     return history_of(measured, categories, [Noise(*row) for row in store.query(_NOISE).rows], also)

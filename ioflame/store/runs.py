@@ -32,7 +32,7 @@ from ioflame.stages.run import of_queries
 from workloads.cells import COMMAND
 from workloads.registry import rules_named
 
-__all__ = ("comparison_tables", "experiment_tables", "run_name", "run_tables", "sample_rows", "utc")
+__all__ = ("artifact_row", "comparison_tables", "experiment_tables", "run_name", "run_tables", "sample_rows", "utc")
 
 # Kept whole. Recordings are not: they hold copies of the process's memory.
 _KEPT = (".json", ".txt", ".csv")
@@ -196,26 +196,31 @@ def _what_ran(run: Run, tables: RunTables, place: Mapping[str, object]) -> None:
     label = tools.get("engine", "unknown")
     settings = json.dumps({"options": record.options, "database": record.database.as_text()}, sort_keys=True)
     raw = run.path(Files.PERF_DATA)
-    # Of older runs neither is known: then the build is its version, the host what it looks like.
-    artifact = tools.get("engine_artifact") or f"version {label}"
+    built = artifact_row(tools, label)
     # Of a process that was attached to, its number and how many threads it has then are of that one alone.
     workload = record.workload.removesuffix(f"-{record.pid}") if record.target else record.workload
     test = workload if record.target else _test(workload, record.options, record.threads)
     row: dict[str, object] = {
         "campaign": "", "session": None, "arm": "", "base": "", "twin": False, "created": utc(record.created),
         "engine": record.engine, "workload": workload, "test": test, "threads": record.threads, "factor": "",
-        "label": label, "host": _host(host), "artifact": artifact, "tree": record.database.levels or "",
+        "label": label, "host": _host(host), "artifact": built["artifact"], "tree": record.database.levels or "",
         "probability": 1.0, "ioflame": record.ioflame, "source": "ioflame", "settings": settings,
         "raw_path": str(raw) if raw.exists() else "", "raw_sha256": file_sha256(raw) if raw.exists() else "",
     }  # fmt: skip
     tables.add("runs", **{**row, **place})
     tables.add("hosts", host=_host(host), boot=host.get("boot_id", ""), facts=json.dumps(host, sort_keys=True))
-    tables.add(
-        "artifacts", artifact=artifact, version=label,
-        build_id=tools.get("engine_library_build_id") or tools.get("engine_build_id", ""),
-        compiler=tools.get("engine_compiler", ""), flags=tools.get("engine_flags", ""), lto=tools.get("engine_lto", ""),
-        allocator=tools.get("allocator", ""), facts=json.dumps(tools, sort_keys=True),
-    )  # fmt: skip
+    tables.add("artifacts", **built)
+
+
+def artifact_row(tools: Mapping[str, str], version: str) -> dict[str, str]:
+    """Of what a run records of its build. Of older runs none is known: then the build is its version."""
+    return {
+        "artifact": tools.get("engine_artifact") or f"version {version}", "version": version,
+        "build_id": tools.get("engine_library_build_id") or tools.get("engine_build_id", ""),
+        "compiler": tools.get("engine_compiler", ""), "flags": tools.get("engine_flags", ""),
+        "lto": tools.get("engine_lto", ""), "allocator": tools.get("allocator", ""),
+        "facts": json.dumps(tools, sort_keys=True),
+    }  # fmt: skip
 
 
 def _host(host: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ground.results.comparison import ComparisonRun
+from ground.results.counted import read_count
 from ground.results.run import open_run
 from ground.system.binaries import built_binary
 from tests.conftest import Ioflame
@@ -93,6 +94,9 @@ def test_two_libraries_are_arms_that_read_one_tree(
         (["--arm=a={jar}", "--arm=b=db_bench"], "some arms are libraries"),
         (["--rocksdb={jar},{other}", "--workload=multireadrandom"], "has no MultiGet"),
         (["--rocksdb={jar}"], "a comparison needs at least two arms"),
+        (["--null=db_bench", "--count"], "--count: the arms differ by more than their builds"),
+        (["--rocksdb={jar},{other}", "--workload=revrange", "--count"], "does what revrange does"),
+        (["--rocksdb={jar},{other}", "--count", "--operation=got"], "--operation got is not known"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
@@ -122,6 +126,26 @@ def test_a_workload_that_makes_its_database_is_compared(
     assert decisions["bgPer"]["base_value"] > 0
     logs = [path.read_text() for path in directory.glob("s01*/ioflame-client.log")]
     assert logs and all("kLZ4Compression" not in log for log in logs)
+
+
+@pytest.mark.needs("valgrind", "allocators")
+def test_instructions_are_counted_beside_the_time(
+    ioflame: Ioflame, small: list[str], jar: Path, other: Path, tmp_path: Path
+) -> None:
+    words = [f"--rocksdb=a={jar},b={other}", "--sessions=1", "--blocks=1", "--no-twin", "--config=byrx", "--seed=7"]
+    code, out, err = ioflame.run("compare", *small, *words, "--count", "--operation=put")
+    assert code == 0, err + out
+    (directory,) = tmp_path.glob("*-compare-*")
+    record = read_count(directory / "counted")
+    assert list(record.operations) == ["put"] and [arm.name for arm in record.arms] == ["a", "b"]
+    # The two are one code. Time says nothing after one session.
+    says = "b, put: same instructions; the time is undecided here: believe the count, for the code alone"
+    assert says in " ".join(out.split()) and "Not counted: the kernel" in out
+    assert json.loads((directory / "verdict.json").read_text())["counted"] == [says]
+    assert "Counted instructions" in (directory / "compare.html").read_text()
+    # It is not counted again by looking.
+    code, out, err = ioflame.run("compare", directory)
+    assert code == 0 and says in " ".join(out.split()), err
 
 
 @pytest.mark.parametrize("engine", ["leveldb", "lmdb"])

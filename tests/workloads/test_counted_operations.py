@@ -43,6 +43,21 @@ def test_what_is_like_another_adds_to_its_flags() -> None:
     assert "--num=60000" in found.operation_words(compressed)
 
 
+@pytest.mark.parametrize("engine", ["rocksdb", "leveldb", "lmdb"])
+def test_workloads_are_those_of_the_engine(engine: str) -> None:
+    """A workload that was renamed would be counted no more, without a word."""
+    known = engine_named(engine).workloads()
+    told = {workload for one in plan(engine).operation for workload in one.workloads}
+    assert told <= set(known) and "readrandom" in told
+    assert plan(engine).of_workload("readrandom")[0] == "get"
+
+
+def test_a_workload_that_no_operation_does_is_refused() -> None:
+    with pytest.raises(UsageError, match="does what revrange does") as refused:
+        plan("rocksdb").of_workload("revrange")
+    assert refused.value.mend.startswith("--operation get|")
+
+
 def test_an_unknown_operation_is_refused_with_those_there_are() -> None:
     with pytest.raises(UsageError, match="--operation got is not known") as refused:
         plan("lmdb").of(["get", "got"])

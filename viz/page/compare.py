@@ -18,6 +18,8 @@ from ground.results.frame_differences import FrameDifferences
 from ground.results.metrics import COMPARED, DECIDING, window_metrics
 from ground.results.verdicts import Verdicts
 from ground.system.host import describe_host
+from viz.counted_view import NOT_COUNTED, CountView
+from viz.page.counted import every_operation
 from viz.page.document import page
 from viz.page.frames import frames_compared
 from viz.page.rendering import absent, banner, part, plot_figure, render, table
@@ -33,12 +35,14 @@ class ComparisonView:
     verdicts: what is said of it, as `verdict.json` has it
     frames:   by arm; an arm without is said to have none
     notes:    what could not be shown, and why
+    counted:  instructions of the arms, where they were counted as well
     """
 
     record: Comparison
     verdicts: Verdicts
     frames: Mapping[str, FrameDifferences] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    counted: CountView | None = None
 
 
 def render_comparison(view: ComparisonView) -> str:
@@ -51,6 +55,8 @@ def render_comparison(view: ComparisonView) -> str:
     for one in found.arms:
         name = "Why, by frame" if len(found.arms) == 1 else f"Why, by frame: {one.arm}"
         sections.append((name, "", f"frames-{one.arm}", partial(_frames, view, one.arm)))
+    if view.counted is not None:
+        sections.append(("Counted instructions", "which to believe", "counted", partial(_counted, found, view.counted)))
     sections += [
         ("Block by block", "every window", "blocks", partial(_blocks, record)),
         ("What differs", "builds, settings, host", "differs", partial(_differs, record)),
@@ -189,6 +195,11 @@ def _rows(rows: Sequence[BudgetRow]) -> list[list[str]]:
 def _frames(view: ComparisonView, arm: str) -> Markup:
     found = view.frames.get(arm)
     return frames_compared(found) if found else absent(f"{arm}: no profile of both sides, so no frames to compare.")
+
+
+def _counted(found: Verdicts, counted: CountView) -> Markup:
+    parts = [banner("note", words) for words in found.counted]
+    return Markup("").join((*parts, every_operation(counted), absent(f"{NOT_COUNTED} More: counted/report.html.")))
 
 
 # ---- what differs, noise -------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from viz.page.rendering import banner, part, plot_figure, render, table
 from viz.svg.history import category_bars
 from viz.svg.ratios import Ratio, ratios_plot
 
-__all__ = ("render_count",)
+__all__ = ("every_operation", "render_count")
 
 # Arms from which on they are a curve.
 _CURVE = 3
@@ -27,7 +27,7 @@ _EXACT = "Medians over environments of other lengths. Two counts of one build ag
 
 def render_count(view: CountView) -> str:
     """The page."""
-    sections = [("Every operation", "all", partial(_all, view))]
+    sections = [("Every operation", "all", partial(every_operation, view))]
     sections += [(one.name, f"op-{one.name}", partial(_operation, view, one)) for one in view.operations]
     made = [{"name": name, "place": place, "content": part(make)} for name, place, make in sections]
     facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
@@ -38,7 +38,8 @@ def render_count(view: CountView) -> str:
     return page(view.title, content)
 
 
-def _all(view: CountView) -> Markup:
+def every_operation(view: CountView) -> Markup:
+    """A table over all arms; of three and more a curve as well; and each against the base."""
     rows = [[one.name, *map(figure, one.instructions), one.per, one.about] for one in view.operations]
     parts = [table("Instructions", ["operation", *view.arms, "per", "what it is"], rows, "numbers noted")]
     if len(view.arms) >= _CURVE:

@@ -21,7 +21,7 @@ from workloads.counted_operations import CountedOperation, CountedPlan, counted_
 from workloads.engine import OUR_CLIENT, Engine
 from workloads.registry import engine_named
 
-__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "check_repeats", "planned")
+__all__ = ("PADDINGS", "CountOptions", "PlannedCount", "check_repeats", "planned", "planned_of")
 
 # Bytes by which the environments of the repetitions differ: a stack is aligned to 16, a page has 4096.
 PADDINGS = (0, 1024, 2064, 3088, 4080)
@@ -90,11 +90,18 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     """UsageError, HostError for what cannot be counted."""
     check_repeats(options.repeats)
     engine = engine_named(options.engine, client=OUR_CLIENT)
+    # What is quickly seen to be wrong, before a release is fetched.
+    counted_plan(engine.name, engine.file(".")).of(options.operations)
+    tool_path("valgrind", "valgrind")
+    return planned_of(options, engine, named_builds(engine, options.clients, options.libraries, reporter))
+
+
+def planned_of(options: CountOptions, engine: Engine, builds: dict[str, EngineBuild]) -> PlannedCount:
+    """Of builds that are known; `engine` is one that our client drives."""
     counted = counted_plan(engine.name, engine.file("."))
     operations = counted.of(options.operations)
     valgrind = tool_path("valgrind", "valgrind")
     preload = allocator_library(options.allocator)
-    builds = named_builds(engine, options.clients, options.libraries, reporter)
     facts = {name: artifact_facts(build) for name, build in builds.items()}
     _refuse_the_same(facts)
     return PlannedCount(options, engine, builds, facts, counted, operations, preload, valgrind)

@@ -115,3 +115,17 @@ def test_series_that_have_no_scatter_or_hardly_any_version() -> None:
     assert [(feature.at, feature.went_away) for feature in one.features] == [(1, None)]
     with pytest.raises(ValueError, match="a version without a run"):
         fit_history([[]])
+
+
+def test_where_the_deviation_is_known_one_run_of_each_version_is_enough() -> None:
+    draw = Random(7)
+    flat = sum(
+        bool(fit_history([[Run(9 + draw.gauss(0, 0.001))] for _ in range(12)], deviation=0.001).features)
+        for _ in range(200)
+    )
+    # 5 % of 200, and 2.3 standard errors of such a count.
+    assert flat <= 10 + 7
+    stepped = fit_history([[Run(9 + 0.006 * (at >= 11))] for at in range(12)], deviation=0.001)
+    # The newest version alone: without a known deviation a step needs three.
+    assert [(one.at, one.candidate) for one in stepped.features] == [(11, False)]
+    assert stepped.features[0].low > 1

@@ -305,7 +305,7 @@ def test_what_makes_no_sense_is_refused(store: Store, tmp_path: Path, capsys: py
     write_json(tmp_path / "notes.json", {})
     for arguments, words in (
         (["ls", str(tmp_path)], "is no store"),
-        (["add", str(store.directory), str(tmp_path)], "is no run, comparison, experiment or search"),
+        (["add", str(store.directory), str(tmp_path)], "is no run, comparison, experiment, count or search"),
         (["add", str(store.directory), str(tmp_path / "notes.json")], "does not say what it is"),
         (["sql", str(store.directory), "SELECT nothing FROM nowhere"], "DuckDB does not take this query"),
         (["export", str(store.directory), "nobody", "-o", str(tmp_path / "x.folded")], "holds no run nobody"),
