@@ -19,7 +19,8 @@ OF_IO_EFFICIENCY := USERS $(OF_EXPERIMENT)
 OF_COMPARE := FACTOR DELTA TIME SESSIONS BLOCKS SCHEDULE RESUME OPERATION
 OF_RUN := CMD COLLECT EVENT FREQ OUT STORE
 OF_COUNT := ENGINE ROCKSDB DB_BENCH OPERATION ALLOCATOR REPEATS BASELINE FAIL_ABOVE LIMIT OUT
-OF_COMMANDS := $(sort $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) $(OF_COUNT) EXPERIMENT A B COUNT)
+OF_SWEEP := LIMIT RUNS ARRIVALS
+OF_COMMANDS := $(sort $(OF_SWEEP) $(OF_PROFILE) $(OF_RUN) $(OF_IO_EFFICIENCY) $(OF_COMPARE) $(OF_COUNT) EXPERIMENT A B COUNT)
 USERS ?= 1 2
 
 # Values reach a command as they were given, whatever is in them: none is expanded by make, on the way into the
@@ -52,7 +53,7 @@ $(error $(refusal))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev dist profile run io-efficiency experiment compare count doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
+.PHONY: help setup setup-dev dist profile run io-efficiency experiment compare count sweep doctor test test-quick test-long test-by-hand test-hosts lint unit bench bench-observers docs bless clean
 
 help: ## list the targets
 	@echo "ioflame: where the CPU of one RocksDB read goes, and what it costs in microseconds"
@@ -65,6 +66,7 @@ help: ## list the targets
 	@echo "  and of compare: A B COUNT $(OF_COMPARE)"
 	@echo "  and of run: $(OF_RUN)"
 	@echo "  and of count: $(OF_COUNT)"
+	@echo "  and of sweep: $(OF_SWEEP)"
 	@echo "  start with:  make profile WORKLOAD=readrandom SCALE=smoke"
 	@echo "  afterwards:  $(BIN)/ioflame --help   (report, flamegraph, ebpf, pmp, ...)"
 
@@ -96,6 +98,9 @@ compare: setup ## two builds (A, B) or settings (FACTOR) in turns: slower or not
 
 count: setup ## instructions of a Get, a Put, a compaction: no noise
 	@$(BIN)/ioflame count $(call options,$(OF_COUNT))
+
+sweep: setup ## which rate can it sustain? latency by the rate of queries
+	@$(BIN)/ioflame sweep $(PROFILE_OPTIONS) $(call options,$(OF_SWEEP))
 
 doctor: setup ## what this host can measure, a line a check
 	@$(BIN)/ioflame doctor $(PROFILE_OPTIONS)

@@ -51,7 +51,7 @@ _COMMAND = "COMMAND"
 _GROUPS = {
     "measure": ("profile", "run", "attach", "agent", "experiment", "ebpf", "pmp"),
     "look": ("runs", "show", "flamegraph", "analyse", "pack", "rules"),
-    "compare": ("compare", "count", "bisect", "report", "store", "history"),
+    "compare": ("compare", "count", "sweep", "bisect", "report", "store", "history"),
     "set up": ("doctor", "list", "explain", "rocksdb"),
 }
 _MODULES = {"list": "catalogue", "explain": "catalogue"}

@@ -22,7 +22,7 @@ from workloads.elf import asserts, frame_pointer_share, symbol_kind
 from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
 from workloads.libraries import Library
 
-__all__ = ("client_checks", "closing_line", "inspected", "lines_of", "result_of", "totals_of")
+__all__ = ("client_checks", "closing_line", "closing_lines", "inspected", "lines_of", "result_of", "totals_of")
 
 # What it drives to see what it costs itself.
 _NO_ENGINE = "nothing"
@@ -127,7 +127,12 @@ def lines_of(log: str, key: str) -> list[Any]:
 
 def closing_line(log: str, benchmark: str) -> dict[str, Any] | None:
     """What it said at the end of `benchmark`; None where it did not come to it."""
-    return next((line for line in _closing_lines(log) if line["benchmark"] == benchmark), None)
+    return next(iter(closing_lines(log, benchmark)), None)
+
+
+def closing_lines(log: str, benchmark: str) -> list[dict[str, Any]]:
+    """The same where it ran it more than once, in the order of the runs."""
+    return [line for line in _closing_lines(log) if line["benchmark"] == benchmark]
 
 
 def result_of(log: str, benchmark: str) -> EngineResult | None:

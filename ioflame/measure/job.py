@@ -309,7 +309,7 @@ def describe_tree(tree: Tree) -> str:
     return ", ".join(f"L{level.level} {level.files} files {level.mib} MiB" for level in tree.levels)
 
 
-def describe_database(job: Job, tree: Tree) -> DatabaseFacts:
+def describe_database(job: Planned, tree: Tree) -> DatabaseFacts:
     """The database as a run's record keeps it."""
     shape = job.sizing.shape
     levels = describe_tree(tree)

@@ -10,6 +10,7 @@ from collectors.callgrind import ALLOCATORS
 from ground.errors import UsageError
 from ground.results.comparison import BUILD, ComparisonRun
 from ground.results.counted import NAME, read_count
+from ground.settings import Setting
 from ground.text.progress import Reporter
 from ioflame.measure.compare.arms import PlannedArm
 from ioflame.measure.count.conduct import conduct
@@ -33,7 +34,7 @@ def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence
         raise UsageError(
             f"--count: {base.build.path} cannot be counted operation by operation; our client can",
             means="nothing was started",
-            mend="--rocksdb <a release or a librocksdb.so>,<another>, without --arm",
+            mend=f"{Setting.ROCKSDB.to('<a release or a library>,<another>')}, without --arm",
         )
     asked = operations or counted_plan(engine.name, engine.file(".")).of_workload(base.options.workload)
     builds = {arm.name: arm.job.build for arm in arms if not arm.twin_of}

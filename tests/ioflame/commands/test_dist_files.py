@@ -33,7 +33,7 @@ def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (["s"], {"show", "store"}),
+        (["s"], {"show", "store", "sweep"}),
         (["show", "some-run", "w"], {"windows", "waits"}),
         (["show", "some-run", "--"], {"--help", "--json", "--tsv"}),
         (["profile", "--sc"], {"--scale"}),
