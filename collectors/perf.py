@@ -54,6 +54,7 @@ class Plan:
     event:     what is asked of perf
     scope:     `process` (perf -p) or `system` (perf -a, folded for the pid alone)
     callgraph: `fp` or `dwarf`
+    beside:    other events of its group, read with each of its samples
     """
 
     event: str
@@ -61,6 +62,12 @@ class Plan:
     scope: str
     callgraph: str
     why: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> str:
+        """As perf is asked for it: of a group the leader alone samples."""
+        return f"{{{','.join((self.event, *self.beside))}}}:S" if self.beside else self.event
 
 
 def perf_binary() -> str:
@@ -86,8 +93,12 @@ def core_kinds(devices: Path = Path("/sys/bus/event_source/devices")) -> list[st
 def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
     """Chooses event and scope by trying them. HostError with perf's own words when perf may not record at all.
 
-    event: `auto` or a perf event name; callgraph: `fp`, `dwarf`, or `auto` (then `fp`, until a trial says otherwise)
+    event: `auto`, a perf event name, or a group of them, `{leader,other,...}`
+    callgraph: `fp`, `dwarf`, or `auto` (then `fp`, until a trial says otherwise)
     """
+    if event.startswith("{"):
+        leader, *beside = event.removesuffix(":S").strip("{}").split(",")
+        return _with_group(plan_recording(leader, frequency, callgraph), tuple(beside))
     why: list[str] = []
     if event == "auto":
         cores = core_kinds()
@@ -133,6 +144,19 @@ def plan_recording(event: str, frequency: int, callgraph: str) -> Plan:
     return Plan(event, frequency, scope, "fp" if callgraph == "auto" else callgraph, tuple(why))
 
 
+def _with_group(plan: Plan, beside: tuple[str, ...]) -> Plan:
+    """HostError, with perf's own words, where these cannot be read together."""
+    grouped = replace(plan, beside=beside)
+    refusal, _ = _recorded(grouped.asked, plan.frequency)
+    if refusal is not None:
+        raise HostError(
+            f"perf cannot record {grouped.asked}: {refusal}",
+            means="events of a group are counted together; a processor has few counters, a virtual machine often none",
+            mend=f"perf stat -e {shlex.quote(grouped.asked.removesuffix(':S'))} -- true   (says which), then fewer",
+        )
+    return grouped
+
+
 def system_wide(plan: Plan, reason: str) -> Plan:
     """The same plan for all processes of the host, where that is permitted; `reason` is added to its why."""
     if _counts(plan.event, ["-a"]):
@@ -156,22 +180,27 @@ class _Trial:
 
 
 def _try(event: str, frequency: int) -> _Trial:
+    refusal, events = _recorded(event, frequency)
+    if len(events) > 1:
+        raise HostError(
+            f"{event} is {len(events)} events here: {', '.join(events)}",
+            means="a profile has one: weights of several do not add up",
+            mend=f"{Setting.EVENT.to('cpu-clock')}, or one of them, on CPUs that have it: "
+            f"taskset -c <CPUs> and {Setting.EVENT.to(shlex.quote(events[0]))}",
+        )
+    return _Trial(refusal, next(iter(events), event))
+
+
+def _recorded(event: str, frequency: int) -> tuple[str | None, list[str]]:
+    """perf's own words when it refused a tiny recording; else the events that the file says it holds."""
     with scratch_directory() as scratch:
         argv = [perf_binary(), "record", "-q", "-N", "-e", event, "-F", str(frequency)]
         data = scratch / "perf.data"
         done = capture([*argv, "-g", "-o", str(data), "--", "true"], timeout=30)
         if done.returncode == 0:
-            events = recorded_events(data)
-            if len(events) > 1:
-                raise HostError(
-                    f"{event} is {len(events)} events here: {', '.join(events)}",
-                    means="a profile has one: weights of several do not add up",
-                    mend=f"{Setting.EVENT.to('cpu-clock')}, or one of them, on CPUs that have it: "
-                    f"taskset -c <CPUs> and {Setting.EVENT.to(shlex.quote(events[0]))}",
-                )
-            return _Trial(None, next(iter(events), event))
+            return None, recorded_events(data)
     lines = [line.strip() for line in done.errors.splitlines() if line.strip() and not line.startswith("WARNING")]
-    return _Trial(" ".join(lines[:3])[:400] or f"exit code {done.returncode}")
+    return " ".join(lines[:3])[:400] or f"exit code {done.returncode}", []
 
 
 def _paranoid() -> str:
@@ -190,7 +219,7 @@ def record_argv(plan: Plan, pids: Sequence[int], out: Path) -> list[str]:
     graph = ["--call-graph", f"dwarf,{DWARF_DUMP_BYTES}"] if plan.callgraph == "dwarf" else ["-g"]
     scope = ["-a"] if plan.scope == "system" else ["-p", ",".join(map(str, pids))]
     # The clock of the windows: what a second of the profile holds can be held against the counters of that second.
-    how = ["-k", "CLOCK_MONOTONIC", "-e", plan.event, "-F", str(plan.frequency)]
+    how = ["-k", "CLOCK_MONOTONIC", "-e", plan.asked, "-F", str(plan.frequency)]
     # No --buildid-mmap, which would spare perf the second reading of its file: a system-wide recording with it makes
     # the kernel (seen on 6.18) mark other recordings' mappings as if they had build ids, and their perf (6.1) aborts.
     return [perf_binary(), "record", "-N", *how, *graph, *scope, "-o", str(out)]
@@ -222,7 +251,7 @@ class Recording:
     def __init__(
         self, children: Children, plan: Plan, pids: Sequence[int], out: Path, log: Path, name: str = "perf record"
     ) -> None:
-        self.what = f"perf record, {plan.event} at {plan.frequency} Hz, {plan.callgraph} call graphs"
+        self.what = f"perf record, {plan.asked} at {plan.frequency} Hz, {plan.callgraph} call graphs"
         self._children, self._name = children, name
         self._argv = record_argv(plan, pids, out)
         self._copied = list(pids) if plan.callgraph == "dwarf" else []

@@ -22,6 +22,7 @@ class Files:
     FOLD_STATS = "stacks.stats.json"
     FOLD_CHECK = "stacks.check.json"
     CATEGORIES = "categories.json"
+    EVENT_GROUP = "events.json"
     OPERATIONS = "operations.json"
     FINDINGS = "findings.json"
     SERIES = "series.json"

@@ -197,6 +197,7 @@ class ProfileFacts:
                       those whose copy ended at a page that was not in memory
     coverage:         weight / CPU time by the scheduler (of the event's mode) in the same window; None unless in ns
     ghz:              cycles / ns of that CPU time: the clock the process really ran at; None unless in cycles
+    beside:           other events, read with each sample
     """
 
     event: str
@@ -216,6 +217,7 @@ class ProfileFacts:
     largest_sample_weight: int = 0
     coverage: float | None = None
     ghz: float | None = None
+    beside: list[str] = field(default_factory=list)
 
     @property
     def mode(self) -> str:

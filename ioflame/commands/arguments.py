@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,8 @@ __all__ = (
 CALLGRAPHS = ("auto", "fp", "dwarf")
 _MAX_FREQUENCY = 20_000
 _MAX_THREADS = 4096
+# The first samples, the others are read with it.
+_GROUP = re.compile(r"\{[\w:./-]+(?:,[\w:./-]+)+\}(?::S)?")
 
 
 class Commands(Protocol):
@@ -214,12 +217,16 @@ def choice(name: Setting | str, text: str, known: Sequence[str]) -> str:
 
 
 def event_name(text: str) -> str:
-    """UsageError where it is not the name of one event."""
+    """UsageError where it is neither the name of one event, nor a group of them."""
+    if _GROUP.fullmatch(text):
+        return text
     if not text or any(c in text for c in " ,{}") or text.startswith("-"):
         raise UsageError(
             f"{Setting.EVENT.to(repr(text))} is not one perf event",
             means="a profile has one event and one unit; several are never mixed",
-            mend=f"{Setting.EVENT.to('auto')}, or one name of `perf list`, such as {Setting.EVENT.to('cycles')}",
+            mend=f"{Setting.EVENT.to('auto')}, or one name of `perf list`, such as {Setting.EVENT.to('cycles')}, or a "
+            "group of which the first samples and the others are read with it: "
+            + Setting.EVENT.to("'{cycles,instructions}'"),
         )
     return text
 

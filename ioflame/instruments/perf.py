@@ -13,7 +13,9 @@ __all__ = ("INSTRUMENT",)
 
 def _observer(watched: Watched) -> Observer:
     plan, run = watched.plan, watched.run
-    run.record.profile = ProfileFacts(plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why))
+    run.record.profile = ProfileFacts(
+        plan.event, "", plan.frequency, plan.scope, plan.callgraph, list(plan.why), beside=list(plan.beside)
+    )
     return Recording(watched.children, plan, watched.pids, run.path(Files.PERF_DATA), run.path("perf.log"))
 
 

@@ -264,7 +264,7 @@ def choose_callgraph(plan: Plan, pid: int, run: Run, children: Children, reporte
     """Frame pointers where a trial shows that they reach the thread's start, DWARF otherwise."""
     trial = run.path("trial")
     trial.mkdir()
-    record_for(children, plan, pid, trial / Files.PERF_DATA, _TRIAL_SECONDS, reporter)
+    record_for(children, replace(plan, beside=()), pid, trial / Files.PERF_DATA, _TRIAL_SECONDS, reporter)
     stats = fold(trial / Files.PERF_DATA, trial, [pid]).statistics
     share = stats.incomplete_weight / stats.weight if stats.weight else 0.0
     seen = f"a trial of {_TRIAL_SECONDS:.0f} s left {share:.1%} of the weight in incomplete stacks with frame pointers"

@@ -9,6 +9,7 @@ from typing import Any
 from ground.errors import UsageError
 from ground.results.categories import Categories, knows_little, read_categories, views_in
 from ground.results.checks import render_checks
+from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.io_latency import IoLatency, read_io_latency
@@ -23,6 +24,7 @@ from ground.text.nearest import did_you_mean
 from ground.text.tsv import Row
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Part, Tables
+from viz.terminal.event_group import group_text
 from viz.terminal.latency_layers import Layer, layers_text
 from viz.terminal.latency_layers import latency_layers as layers_of
 from viz.terminal.operations import operations_text
@@ -180,6 +182,17 @@ def _operation_tables(run: Run) -> Tables:
     return {"operations": rows, **of_kinds}
 
 
+def _group_text(run: Run) -> str:
+    return group_text(read_event_group(run.path(Files.EVENT_GROUP)))
+
+
+def _group(run: Run) -> Tables:
+    group = read_event_group(run.path(Files.EVENT_GROUP))
+    names = [one.event for one in group.members]
+    return {"events": [{"category": row.name, **dict(zip(names, row.weights, strict=True)), "about": row.label}
+                       for row in group.rows]}  # fmt: skip
+
+
 def _latency(run: Run) -> Tables:
     return {
         "latency": [
@@ -199,6 +212,7 @@ PARTS: Mapping[str, Part] = {
     "windows": Part(
         "window by window, and what each cost", Files.RECORD, lambda run: windows_table(run.record, 100), _windows
     ),
+    "events": Part("events of the group, by category", Files.EVENT_GROUP, _group_text, _group),
     "operations": Part("CPU by kind of operation", Files.OPERATIONS, _operations, _operation_tables),
     "latency": Part("from the engine to the device", Files.RECORD, layers, _latency),
     **{name: part for instrument in INSTRUMENTS.values() for name, part in instrument.parts.items()},

@@ -9,12 +9,13 @@ from folding.frames import compare_frames
 from folding.stackfold import categorised_profile
 from ground.errors import HostError, IoflameError, MeasurementError, UsageError
 from ground.results.categories import Categories, read_categories, telling_view
+from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.findings import read_findings
 from ground.results.operations import read_operations
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, query_role
-from ground.results.run import Run, open_run
+from ground.results.run import Run, open_run, read_or_none
 from ground.system.atomic_files import read_whole
 from ground.system.scratch import scratch_directory
 from ioflame.analysis.categories import categories_of, category_file
@@ -81,6 +82,7 @@ def _view(run: Run) -> RunView:
         view.stacks = stacks_of(profile, view.owner.view)
         view.leaf_of = {stack.frames: stack.category for stack in stacks_of(profile, _LEAF)}
         view.operations = read_operations(run.directory)
+        view.group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
         view.further = {name: found for name, found in tables.items() if name not in (view.owner.view, _LEAF)}
         total = sum(stack.weight for stack in view.stacks)
         if not total:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from ground.errors import IoflameError
 from ground.results.categories import Categories
 from ground.results.checks import Verdict
+from ground.results.event_group import read_event_group
 from ground.results.files import Files
 from ground.results.metrics import cpu_profiled
 from ground.results.profile import Folded
 from ground.results.roles import WRITES_VIEW, cpu_of_all_roles
-from ground.results.run import Run
+from ground.results.run import Run, read_or_none
 from ground.system.atomic_files import write_whole
 from ground.system.host import describe_host
 from ground.text.progress import Reporter
@@ -23,6 +24,7 @@ from ioflame.stages.rules import rules_of
 from ioflame.stages.run import Analysed
 from viz.flame.stacks import by_name, stacks_of
 from viz.svg.flame_graph import FlamegraphOptions, write_flamegraph
+from viz.terminal.event_group import group_text
 from viz.terminal.operations import operations_text
 from viz.terminal.roles import role_table
 from viz.terminal.summary import render_summary
@@ -43,7 +45,9 @@ def write_pages(run: Run, found: Analysed, reporter: Reporter) -> None:
             _flame_graph(run, found.folded, categories)
         observed = [layers(run), *_observed(run)]
         further = [table for name, table in found.views.items() if name not in _OF_THEIR_OWN]
-        parts = [operations_text(found.kinds), role_table(run.record, found.folded), *observed]
+        found_group = read_or_none(run.path(Files.EVENT_GROUP), read_event_group)
+        group = group_text(found_group) if found_group is not None else ""
+        parts = [group, operations_text(found.kinds), role_table(run.record, found.folded), *observed]
         text = render_summary(run.record, categories, found.findings, parts, further=further)
         write_whole(run.path(Files.SUMMARY), text.encode("utf-8", "replace"))
         write_report(run.directory, run.path(Files.REPORT))

@@ -38,6 +38,7 @@ from ioflame.analysis.metric_intervals import intervals_of, weight_by_time
 from ioflame.analysis.observer_costs import observer_costs
 from ioflame.analysis.operations import operations_of
 from ioflame.analysis.serving_threads import serving_threads
+from ioflame.stages.event_group import analyse_group
 from ioflame.stages.observed import analyse_observed
 from ioflame.stages.queries import queries_each_second
 from ioflame.stages.rules import rules_of
@@ -97,6 +98,8 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     views = _write_categories(run, folded) if folded is not None else {}
     kinds = _write_operations(run, folded, plain) if folded is not None else []
     categories = views.get(_OWNER)
+    if categories is not None and record.profile is not None and record.profile.beside:
+        checks += analyse_group(run, record.profile, categories)
     with reporter.stage("account for what the other observers saw"):
         observed = analyse_observed(run)
     proofs = _proofs(run, engine, categories) if engine is not None else []
@@ -161,14 +164,18 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     the recording ("" where it did), and what else has to be said of it."""
     data = run.path(Files.PERF_DATA)
     events = recorded_events(data)
-    if len(events) != 1:
-        raise MeasurementError(f"{data} holds {len(events)} events ({', '.join(events)}); a profile has one")
+    if len(events) != 1 + len(facts.beside):
+        raise MeasurementError(
+            f"{data} holds {len(events)} events ({', '.join(events)}), and {1 + len(facts.beside)} were asked for"
+        )
     writes = run.record.roles or any(window.counters.operations for window in run.record.windows)
     without = () if writes else (WRITES_VIEW,)
     pids = run.record.target.pids if run.record.target is not None else [run.record.pid]
     # A service has its CPU back sooner.
     check: Literal["symbols", "totals"] = "symbols" if run.record.target is None else "totals"
-    folded = fold(data, run.directory, pids, rules=rules_of(run).categories, check=check, without=without)
+    leader = events[0] if facts.beside else None
+    rules = rules_of(run).categories
+    folded = fold(data, run.directory, pids, rules=rules, check=check, event=leader, without=without)
     stats = folded.statistics
     checks: list[Check] = []
     unread = ""

@@ -9,14 +9,15 @@ from markupsafe import Markup
 
 from ground.results.categories import Categories, Category
 from ground.results.metrics import MODE_METRIC
+from viz.event_group import group_legend, group_table
 from viz.flame.palette import hue_class
-from viz.page.rendering import absent, render
+from viz.page.rendering import absent, render, table
 from viz.page.run_view import RunView
 from viz.page.wilson import wilson
 from viz.svg.share_bar import share_bar
 from viz.weights import exact_weight, percentages
 
-__all__ = ("further", "leaf", "matrix", "operations", "owner")
+__all__ = ("event_group", "further", "leaf", "matrix", "operations", "owner")
 
 _OVER_SECONDS = (
     "95 %: interval of the share by bootstrap over the seconds of the window; "
@@ -77,6 +78,14 @@ def further(view: RunView) -> Markup:
         content = _view(view, categories, name, legend, _heaviest_first(categories))
         made += render("further.html", name=name, content=content)
     return made
+
+
+def event_group(view: RunView) -> Markup:
+    """A column an event, where a group was recorded."""
+    if view.group is None:
+        return Markup("")
+    heads, *rows = group_table(view.group)
+    return table("Events of the group, by category", heads, rows, "numbers", group_legend(view.group))
 
 
 def operations(view: RunView) -> Markup:

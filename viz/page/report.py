@@ -17,7 +17,7 @@ from ground.results.verdicts import Apart
 from viz.figures import where_it_goes
 from viz.flame.palette import hue_places
 from viz.flame.stacks import Stack
-from viz.page.categories import further, leaf, matrix, operations, owner
+from viz.page.categories import event_group, further, leaf, matrix, operations, owner
 from viz.page.comparison import comparison
 from viz.page.document import page
 from viz.page.first_screen import first_screen
@@ -81,7 +81,8 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         *_found(view, places),
         (
             where_it_goes(record), "categories with intervals, and what ran at the bottom of the stacks", "where",
-            lambda: owner(view, hues) + operations(view) + leaf(view) + matrix(view) + further(view),
+            lambda: owner(view, hues) + event_group(view) + operations(view) + leaf(view) + matrix(view)
+            + further(view),
         ),
         (
             "Where the rest of the time goes", "latency by stage, the device, waits, locks", "waits",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from ground.results.categories import Categories
+from ground.results.event_group import EventGroup
 from ground.results.findings import Finding
 from ground.results.frame_differences import FrameDifferences
 from ground.results.metrics import cpu_profiled
@@ -100,6 +101,7 @@ class RunView:
     leaf_of:  the leaf category of each stack, empty without a leaf view
     further:  the other views of the engine's rules, by name
     operations: the CPU by kind of operation, where the rules tell kinds apart
+    group:    the events that were read with each sample, by category
     rates:    queries of each second, by the engine's report
     series:   the counters second by second
     notes:    what could not be shown, and why
@@ -120,6 +122,7 @@ class RunView:
     findings: Sequence[Finding] = ()
     further: Mapping[str, Categories] = field(default_factory=dict)
     operations: Sequence[Operation] = ()
+    group: EventGroup | None = None
     observed: Observed = field(default_factory=Observed)
     frames: FrameDifferences | None = None
 

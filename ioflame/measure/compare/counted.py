@@ -22,14 +22,14 @@ __all__ = ("count_beside", "planned_beside")
 
 def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence[str]) -> PlannedCount:
     """operations: none for those that the workload does. UsageError for arms that cannot be counted."""
-    base = arms[0].job
-    engine = base.engine
     if factor != BUILD or any(arm.environment for arm in arms):
         raise UsageError(
             "--count: the arms differ by more than their builds, and a count is of builds alone",
             means="nothing was started",
             mend="without --count; `ioflame count --per FUNCTION -- COMMAND` counts a command as it is",
         )
+    base = arms[0].job
+    engine = base.engine
     if not engine.by_our_client:
         raise UsageError(
             f"--count: {base.build.path} cannot be counted operation by operation; our client can",

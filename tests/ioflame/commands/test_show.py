@@ -16,6 +16,7 @@ import pytest
 
 from ground.errors import EXIT_OK
 from ground.results.categories import read_categories
+from ground.results.event_group import EventGroup, GroupRow, Member, write_event_group
 from ground.results.files import Files
 from ground.results.operations import Operation
 from ground.system.atomic_files import write_json
@@ -39,6 +40,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             write_json(directory / name, result)
     own = read_categories(directory)
     write_json(directory / Files.OPERATIONS, [Operation("get", "one key", 100.0, 31, 0.5, None, 9.0, 5.5, own)])
+    members = [Member("cycles", "cycles", 700, 700), Member("instructions", "instructions", 900, 900)]
+    group = EventGroup("owner", "process", members, [GroupRow("LRU", "block cache", [700, 900])], 10.0)
+    write_event_group(directory, group)
     return directory
 
 

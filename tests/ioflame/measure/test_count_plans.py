@@ -7,9 +7,15 @@ import pytest
 from folding.callgrind import CountedRow, Counts
 from ground.errors import UsageError
 from ground.results.counted import Counted, Event
+from ioflame.measure.compare.counted import planned_beside
 from ioflame.measure.count.command import planned_command
 from ioflame.measure.count.keep import keep
 from ioflame.measure.count.plan import PADDINGS, check_repeats
+
+
+def test_beside_a_comparison_builds_alone_are_counted() -> None:
+    with pytest.raises(UsageError, match="the arms differ by more than their builds"):
+        planned_beside([], "cache_type", [])
 
 
 def counts(number: int) -> Counts:

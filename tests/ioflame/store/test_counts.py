@@ -10,6 +10,7 @@ from ground.results.counted import Counted, CountedArm, CountRecord, Event, OfOp
 from ground.results.store.database import Store
 from ioflame import cli
 from ioflame.store.add import add_to_store
+from ioflame.store.counts import counted_tables
 from ioflame.store.history import read_history
 
 VERSIONS = ("7.10.2", "8.11.4", "9.10.0", "10.4.2", "10.5.1", "10.6.2")
@@ -32,6 +33,19 @@ def directory_of(place: Path, values: tuple[float, ...] = GET) -> Path:
     record = CountRecord("0.1", "2026-11-26T20:00:00+0000", "rocksdb", depends_on, [0, 1024, 2064], arms, operations)
     write_count(place, record)
     return place
+
+
+def test_a_run_is_an_operation_of_an_arm_with_its_range(tmp_path: Path) -> None:
+    made = counted_tables(directory_of(tmp_path / "count"))
+    rows = [tables.rows["runs"][0] for tables in made]
+    assert [(row["label"], row["test"], row["source"]) for row in rows] == [
+        (v, "get counted", "count") for v in VERSIONS
+    ]
+    assert len({row["host"] for row in rows}) == 1 and len({tables.run for tables in made}) == len(VERSIONS)
+    figures = {row["metric"]: row for row in made[3].rows["figures"]}
+    instructions = figures["instructions"]
+    assert [instructions[name] for name in ("low", "value", "high", "n")] == [13_400.0, 13_401.0, 13_402.0, 3]
+    assert figures["mispredictions"]["value"] == 50.0
 
 
 @pytest.mark.slow

@@ -1,0 +1,51 @@
+"""`events.json`: the other events of a recording's group, read with each sample of its leader, by category."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ground.results.files import Files
+from ground.system.atomic_files import read_json, write_json
+
+__all__ = ("EventGroup", "GroupRow", "Member", "read_event_group", "write_event_group")
+
+
+class Member(msgspec.Struct):
+    """weight: what it counted in the samples of the process; reported: the same by perf report; None where unread"""
+
+    event: str
+    unit: str
+    weight: int
+    reported: int | None = None
+
+
+class GroupRow(msgspec.Struct):
+    """A category. weights: of each member, in their order"""
+
+    name: str
+    label: str
+    weights: list[int]
+
+
+class EventGroup(msgspec.Struct):
+    """members: the leader first; rows: in the order of the rules, `other` last; queries: of the window, where counted
+
+    scope: as perf recorded it; of `system` a sample's count is of all that ran on its CPU since the sample before
+    """
+
+    view: str
+    scope: str
+    members: list[Member]
+    rows: list[GroupRow]
+    queries: float | None = None
+    schema: int = 1
+
+
+def write_event_group(directory: Path, group: EventGroup) -> None:
+    write_json(directory / Files.EVENT_GROUP, group)
+
+
+def read_event_group(path: Path) -> EventGroup:
+    return read_json(path, EventGroup, "the events of a group")

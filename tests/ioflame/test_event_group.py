@@ -1,0 +1,102 @@
+"""Events of a group, read with each sample of its leader: a real recording, and perf report as the judge."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from collectors.perf import plan_recording, record_for, recorded_events
+from folding.stackfold import fold
+from ground.errors import HostError
+from ground.results.checks import Verdict
+from ground.results.event_group import EventGroup, GroupRow, Member, read_event_group
+from ground.results.files import Files
+from ground.results.run import Run
+from ground.system.process import Children
+from ioflame.analysis.categories import categories_of, category_file
+from ioflame.stages.event_group import analyse_group, group_checks
+from tests.records import profile_facts, run_record
+from viz.event_group import group_legend, group_table
+from viz.terminal.event_group import group_text
+
+GROUP = "{cpu-clock,page-faults,context-switches}"
+# Touches new memory, and sleeps: pages and switches between the samples.
+PROGRAM = """
+import time
+while True:
+    bytearray(1 << 22)
+    sum(range(20000))
+    time.sleep(0.0002)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("perf")
+def test_each_event_has_the_total_of_perf_report_and_is_spread_over_the_rows(tmp_path: Path) -> None:
+    run = Run.create(tmp_path, run_record())
+    plan = plan_recording(GROUP, 499, "fp")
+    assert (plan.event, plan.beside) == ("cpu-clock", ("page-faults", "context-switches"))
+    busy = subprocess.Popen([shutil.which("python3") or "python3", "-c", PROGRAM])
+    try:
+        with Children() as children:
+            record_for(children, plan, busy.pid, run.path(Files.PERF_DATA), 1.0)
+    finally:
+        busy.kill()
+        busy.wait()
+    run.record.pid = busy.pid
+    names = recorded_events(run.path(Files.PERF_DATA))
+    folded = fold(run.path(Files.PERF_DATA), run.directory, [busy.pid], rules="rocksdb", event=names[0])
+    stats = folded.statistics
+    facts = profile_facts(event="cpu-clock", scope=plan.scope, weight=stats.weight, report_weight=stats.weight)
+    facts.beside = list(plan.beside)
+    owner = categories_of(category_file(folded, "owner"))
+    (check,) = analyse_group(run, facts, owner)
+    assert check.verdict is Verdict.OK, check
+    group = read_event_group(run.path(Files.EVENT_GROUP))
+    assert [one.event.partition(":")[0] for one in group.members] == ["cpu-clock", "page-faults", "context-switches"]
+    for at, member in enumerate(group.members):
+        assert sum(row.weights[at] for row in group.rows) == member.weight == member.reported
+    faults, switches = (one.weight for one in group.members[1:])
+    assert faults > 0 and switches > 0
+
+
+@pytest.mark.slow
+@pytest.mark.needs("perf")
+def test_a_group_that_perf_cannot_record_is_refused_with_its_words() -> None:
+    with pytest.raises(HostError, match=r"perf cannot record \{cpu-clock,no-such-event\}:S: ") as refused:
+        plan_recording("{cpu-clock,no-such-event}", 499, "fp")
+    assert refused.value.mend.startswith("perf stat -e '{cpu-clock,no-such-event}' -- true")
+
+
+def test_a_total_that_is_not_perf_reports_fails_the_run() -> None:
+    good, unread, bad = Member("a", "a", 10, 10), Member("b", "b", 10, None), Member("c", "c", 10, 9)
+    assert [one.verdict for one in group_checks([good, unread])] == [Verdict.OK]
+    (check,) = group_checks([good, bad])
+    assert (check.verdict, check.value) == (Verdict.FAILED, "c 10 for 9")
+
+
+def group(queries: float | None = 1000.0, scope: str = "process") -> EventGroup:
+    members = [Member("cycles:P", "cycles", 3_000_000), Member("instructions", "instructions", 4_500_000)]
+    rows = [GroupRow("LRU", "block cache", [1_000_000, 2_500_000]), GroupRow("File", "files", [0, 0]),
+            GroupRow("other", "else", [2_000_000, 2_000_000])]  # fmt: skip
+    return EventGroup("owner", scope, members, rows, queries)
+
+
+def test_of_cycles_and_instructions_there_is_how_many_a_cycle() -> None:
+    assert group_table(group()) == [
+        ["owner", "cycles", "instructions", "instr/cycle"],
+        ["LRU", "1,000", "2,500", "2.50"],
+        ["other", "2,000", "2,000", "1.00"],
+        ["all", "3,000", "4,500", "1.50"],
+    ]
+
+
+def test_without_queries_counts_are_whole_and_system_wide_ones_say_whose_they_are() -> None:
+    assert group_table(group(None))[-1] == ["all", "3,000,000", "4,500,000", "1.50"]
+    assert group_legend(group(None)).startswith("of the whole perf window: no queries were counted")
+    assert "others' as well" in group_legend(group(scope="system"))
+    assert "others' as well" not in group_legend(group())
+    assert "instr/cycle" in group_text(group())
