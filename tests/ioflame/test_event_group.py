@@ -33,7 +33,8 @@ while True:
 """
 
 
-@pytest.mark.slow
+# perf report of perf 6.1 gives up on a system-wide recording in which BPF programs of other tests come and go.
+@pytest.mark.alone
 @pytest.mark.needs("perf")
 def test_each_event_has_the_total_of_perf_report_and_is_spread_over_the_rows(tmp_path: Path) -> None:
     run = Run.create(tmp_path, run_record())

@@ -10,6 +10,7 @@ from ioflame.analysis.time_and_counts import which_to_believe
 
 MORE = Against(CountVerdict.REGRESSED, change=0.07)
 FEWER = Against(CountVerdict.FEWER, change=-0.07)
+MIXED = Against(CountVerdict.MIXED, change=-0.05)
 SAME = Against(CountVerdict.SAME, change=0.00001)
 
 
@@ -28,7 +29,12 @@ def told(outcome: Outcome) -> Decision:
         (Outcome.SAME, MORE, "same user CPU within 2 %: the code changed, by too little"),
         (Outcome.UNDECIDED, MORE, "7.00% more instructions; the time is undecided here: believe the count"),
         (Outcome.NOT_COMPARABLE, SAME, "same instructions; the time is undecided here: believe the count"),
-        (Outcome.IMPROVED, Against(CountVerdict.MIXED, change=-0.05), "mispredictions or locks say otherwise; less"),
+        (Outcome.IMPROVED, MIXED, "mispredictions or locks say otherwise; less user CPU: believe the time"),
+        (
+            Outcome.UNDECIDED,
+            MIXED,
+            "say otherwise; the time is undecided here: neither is to be believed before the time",
+        ),
         (Outcome.IMPROVED, Against(CountVerdict.NOT_COUNTED), "not counted; there is the time alone"),
     ],
 )
