@@ -20,7 +20,7 @@ from ioflame import __version__
 from ioflame.analysis.compare.order import SessionOrder, session_orders
 from ioflame.measure.compare.alike import tell_apart
 from ioflame.measure.compare.arms import PlannedArm
-from ioflame.measure.compare.disturbed import BOUNDS
+from ioflame.measure.compare.disturbed import bounds_of
 from ioflame.measure.compare.options import CompareOptions
 from ioflame.measure.compare.sessions import SCHEDULES, Place, SessionRun
 from ioflame.measure.compare.trees import Placed, placed
@@ -63,7 +63,7 @@ def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
         profile_seconds=float(job.duration),
         collect=list(job.collect),
         time_limit=options.time,
-        bounds=dict(BOUNDS),
+        bounds=bounds_of(writes=job.engine.step(job.options.workload).changing),
         rule=_RULE,
     )
     made = Comparison(

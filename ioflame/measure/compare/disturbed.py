@@ -7,12 +7,17 @@ from collections.abc import Iterator, Mapping
 
 from ground.results.comparison import Block, BlockWindow
 
-__all__ = ("BOUNDS", "passed_bounds")
+__all__ = ("BOUNDS", "bounds_of", "passed_bounds")
 
 # Parts of all CPU time and of all bytes read; MiB a second.
 BOUNDS = {"steal": 0.05, "foreign reads": 0.05, "writes": 1.0}
 # Reads below this are nobody's workload: logs and the like.
 _FEW_BYTES = 1 << 20
+
+
+def bounds_of(*, writes: bool) -> dict[str, float]:
+    """writes: the workload does so itself; of one that reads alone, writes are a compaction that nobody asked for"""
+    return {name: bound for name, bound in BOUNDS.items() if not (writes and name == "writes")}
 
 
 def passed_bounds(block: Block, bounds: Mapping[str, float]) -> str:

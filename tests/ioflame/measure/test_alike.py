@@ -10,7 +10,7 @@ from ground.results.comparison import BUILD, Arm, Block, BlockWindow, Comparison
 from ground.results.record import Command, RunRecord
 from ground.system.host import host_facts
 from ioflame.measure.compare.alike import tell_apart
-from ioflame.measure.compare.disturbed import BOUNDS, passed_bounds
+from ioflame.measure.compare.disturbed import BOUNDS, bounds_of, passed_bounds
 from tests.records import window
 from tests.viz.runs import record
 
@@ -80,15 +80,19 @@ def test_a_block_is_disturbed_by_counters_that_see_no_query() -> None:
     foreign = window("plain", 2.0, queries=1, storage_read_bytes=100 * mib, process_read_bytes=70 * mib)
     writes = window("plain", 2.0, queries=1, process_write_bytes=20 * mib)
 
-    def seen(*windows: object) -> str:
+    def seen(*windows: object, bounds: dict[str, float] = BOUNDS) -> str:
         slots = [BlockWindow("A", place, one) for place, one in enumerate(windows)]  # type: ignore[arg-type]
-        return passed_bounds(Block(["A"] * len(slots), slots), BOUNDS)
+        return passed_bounds(Block(["A"] * len(slots), slots), bounds)
 
     cached = window("plain", 2.0, queries=1, storage_read_bytes=100 * mib)
     assert seen(quiet, cached) == ""
     assert seen(quiet, foreign) == "foreign reads 30 % in window 2 (A)"
     assert seen(writes) == "writes 10 MiB/s in window 1 (A)"
     assert seen(stolen).startswith("steal ")
+    # What a workload that writes does itself disturbs nobody.
+    assert seen(writes, bounds=bounds_of(writes=True)) == ""
+    assert seen(foreign, bounds=bounds_of(writes=True)).startswith("foreign reads ")
+    assert seen(writes, bounds=bounds_of(writes=False)) == "writes 10 MiB/s in window 1 (A)"
 
 
 def test_a_machine_is_told_by_a_hash_of_its_number() -> None:
