@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ground.errors import UsageError
+from ground.results.counted import REPEATS_WITHIN
 from ground.settings import Setting
 from ground.system.atomic_files import read_toml
 from workloads.engine import flag_value
@@ -38,6 +39,7 @@ class CountedOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     operations: how many there are; 0 where the client says so itself
     view:       of the engine's rules, which sorts it best
     workloads:  of the engine, which do this operation
+    repeats_within: the part by which two counts with one padding may differ
     """
 
     name: str
@@ -50,6 +52,7 @@ class CountedOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     operations: int = 0
     view: str = "owner"
     workloads: list[str] = []
+    repeats_within: float = REPEATS_WITHIN
     like: str = ""
 
     @property

@@ -11,7 +11,8 @@ from ground.errors import MeasurementError, UsageError
 from ground.system.atomic_files import read_json, write_json
 
 __all__ = (
-    "BASELINE", "TREES", "Category", "CountRecord", "Counted", "CountedArm", "Event", "OfOperation", "read_count",
+    "BASELINE", "REPEATS_WITHIN", "TREES",
+    "Category", "CountRecord", "Counted", "CountedArm", "Event", "OfOperation", "read_count",
     "write_count",
 )  # fmt: skip
 
@@ -19,6 +20,8 @@ _SCHEMA = 1
 NAME = "counted.json"
 # Where the trees are kept that its operations worked on copies of.
 TREES = "trees"
+# Two counts with one padding, of what the main thread does.
+REPEATS_WITHIN = 1e-4
 # The arm that an earlier count gives.
 BASELINE = "baseline"
 
@@ -62,12 +65,16 @@ class Counted(msgspec.Struct):
 
 
 class OfOperation(msgspec.Struct):
-    """arms: by name; view: of the categories that are shown"""
+    """arms: by name; view: of the categories that are shown
+
+    repeats_within: the part by which two counts with one padding may differ
+    """
 
     about: str
     per: str
     view: str
     arms: dict[str, Counted] = {}
+    repeats_within: float = REPEATS_WITHIN
 
 
 class CountedArm(msgspec.Struct):

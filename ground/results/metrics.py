@@ -13,6 +13,7 @@ from ground.results.record import ENDED, Counters, RoleCounters, RunRecord, Wind
 from ground.results.roles import OTHER, READER, WRITER, query_role
 
 __all__ = (
+    "BACKGROUND",
     "COMPARED",
     "DECIDING",
     "LEGEND",
@@ -109,7 +110,7 @@ METRICS: Mapping[str, Metric] = {
         ),
         Metric(
             "bgPer", "CPU of flushes and compactions, us per query; where something writes", "background_us", "queries",
-            "us", absent="nothing was flushed or compacted in it",
+            "us", absent="nothing was flushed or compacted in it", title="CPU of flushes and compactions",
         ),
         Metric("usPerRead", "user CPU, us per storage read", "user_us", "reads", "us"),
         Metric("syPerRead", "system CPU, us per storage read", "system_us", "reads", "us"),
@@ -162,6 +163,8 @@ COMPARED: Mapping[str, Metric] = {
 }
 # The user's question and the engine's: a comparison is done when both are decided.
 DECIDING = ("qps", "cpuPer")
+# Of flushes and compactions: it decides nothing, and is named where it changed.
+BACKGROUND = "bgPer"
 
 # With fewer storage reads per query than this, CPU per read is no property of a read.
 _FEW_READS = 0.05

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ground.results.counted import Counted, Event
+from ground.results.counted import REPEATS_WITHIN, Counted, Event
 
 __all__ = ("Against", "CountVerdict", "Spread", "against", "not_repeatable", "spread")
 
@@ -21,8 +21,6 @@ _CYCLES = {Event.INSTRUCTIONS: 0.5, Event.MISPREDICTIONS: 16.0, Event.LOCKED: 20
 _SPEAKS = 0.1
 # Mispredictions that change by less change with where the code lies: 20 nops in a Get were seen to make 0.1 % fewer.
 _LIES_ELSEWHERE = 0.01
-# A padding counted twice.
-_REPEATS_WITHIN = 1e-4
 
 
 class CountVerdict(enum.Enum):
@@ -137,8 +135,8 @@ def _direction(before: Spread, after: Spread) -> int:
     return (after.low > before.high) - (after.high < before.low)
 
 
-def not_repeatable(counted: Counted) -> float | None:
+def not_repeatable(counted: Counted, within: float = REPEATS_WITHIN) -> float | None:
     """By which part two counts with the same padding differ, where that is too much; None where they agree."""
     first = counted.events.get(Event.INSTRUCTIONS, [0])[0]
     off = abs(counted.again - first) / first if first else 0.0
-    return off if off > _REPEATS_WITHIN else None
+    return off if off > within else None

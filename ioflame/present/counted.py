@@ -158,7 +158,7 @@ def failures(record: CountRecord, allowed: float | None, limits: Mapping[str, fl
         for arm, one in of.arms.items():
             if arm == BASELINE:
                 continue
-            if (off := not_repeatable(one)) is not None:
+            if (off := not_repeatable(one, of.repeats_within)) is not None:
                 lines.append(
                     f"not repeatable: {name} of {arm} differs by {off:.3%} from itself with the same padding: "
                     "a thread, a clock or an address decides what it does"

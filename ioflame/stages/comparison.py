@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ground.results.comparison import Comparison, ComparisonRun
 from ground.results.counted import read_count
 from ground.results.differences import Outcome, PlanRow, Variances
-from ground.results.metrics import DECIDING, MODE_METRIC, window_metrics
+from ground.results.metrics import BACKGROUND, DECIDING, MODE_METRIC, window_metrics
 from ground.results.verdicts import VERDICT, ArmVerdict, Verdicts
 from ground.system.atomic_files import write_json
 from ioflame.analysis.compare.figures import ArmWindow
@@ -172,7 +172,11 @@ def _sentence(record: Comparison, judged: Judged) -> str:
         return f"not comparable ({'; '.join(record.not_comparable)})"
     parts = []
     for one in judged.arms:
-        told = [one.decisions[name].sentence for name in DECIDING if name in one.decisions]
+        told = [
+            decision.sentence
+            for name, decision in one.decisions.items()
+            if name in DECIDING or (name == BACKGROUND and decision.outcome in (Outcome.REGRESSED, Outcome.IMPROVED))
+        ]
         parts.append(f"{one.arm} against {one.base}: {'; '.join(told) or 'undecided (nothing was measured)'}")
     return " | ".join(parts)
 

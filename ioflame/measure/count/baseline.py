@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import UsageError
-from ground.results.counted import BASELINE, CountRecord, OfOperation, read_count
+from ground.results.counted import BASELINE, CountRecord, read_count
 from ground.settings import Setting
 
 __all__ = ("Baseline", "with_baseline")
@@ -32,7 +32,7 @@ class Baseline:
         for name, found in record.operations.items():
             earlier = self.record.operations.get(name)
             both = {BASELINE: earlier.arms[first.name], **found.arms} if earlier else found.arms
-            operations[name] = OfOperation(found.about, found.per, found.view, both)
+            operations[name] = msgspec.structs.replace(found, arms=both)
         arms = [msgspec.structs.replace(first, name=BASELINE), *record.arms]
         return msgspec.structs.replace(record, arms=arms, operations=operations)
 

@@ -77,6 +77,7 @@ def conduct(
             for operation in plan.operations:
                 tasks = list(_tasks(plan, operation, numbers))
                 found = OfOperation(operation.about, operation.per, operation.view)
+                found.repeats_within = operation.repeats_within
                 found.arms = {name: _empty(plan, operation, build) for name, build in plan.builds.items()}
                 record.operations[operation.name] = found
                 record.commands[operation.name] = " ".join(_argv(plan, tasks[0])) if tasks else ""

@@ -73,4 +73,5 @@ def test_a_padding_counted_twice_agrees() -> None:
     assert not_repeatable(one) is None
     one.again += OPERATIONS * 2
     assert not_repeatable(one) == pytest.approx(2 / 13_000)
+    assert not_repeatable(one, 1e-3) is None
     assert not_repeatable(Counted()) is None
