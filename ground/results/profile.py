@@ -51,6 +51,14 @@ class CutCopies:
 
 
 @dataclass(frozen=True)
+class OtherEvent:
+    """An event of the recording that was not folded; one without a sample is none."""
+
+    event: str
+    weight: int
+
+
+@dataclass(frozen=True)
 class FoldStats:
     """What was folded: weights are sums of periods in `unit`, samples are counts; no event in an empty recording.
 
@@ -70,6 +78,7 @@ class FoldStats:
     truncated_chains: int
     largest_sample_weight: int
     truncated_input: str | None = None
+    other_events: list[OtherEvent] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

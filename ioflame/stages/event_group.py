@@ -11,7 +11,7 @@ from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
 from ground.results.event_group import EventGroup, GroupRow, Member, write_event_group
 from ground.results.files import Files
-from ground.results.profile import Folded
+from ground.results.profile import Folded, read_profile
 from ground.results.record import ProfileFacts
 from ground.results.roles import query_role
 from ground.results.run import Run
@@ -25,8 +25,10 @@ def analyse_group(run: Run, facts: ProfileFacts, owner: Categories) -> list[Chec
     """Writes `events.json`. owner: the table of the leader"""
     weights = [{row.name: row.weight for row in owner.rows}]
     members = [Member(facts.event, facts.unit, facts.weight, facts.report_weight)]
+    counted = {one.event for one in read_profile(run.path(Files.PROFILE)).statistics.other_events}
     for event in recorded_events(run.path(Files.PERF_DATA))[1:]:
-        member, sums = _folded(run, event, owner.view)
+        # One that counted nothing has no sample, and could not be folded.
+        member, sums = _folded(run, event, owner.view) if event in counted else (Member(event, event, 0), {})
         members.append(member)
         weights.append(sums)
     rows = [GroupRow(row.name, row.label, [one.get(row.name, 0) for one in weights]) for row in owner.rows]
