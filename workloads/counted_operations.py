@@ -12,7 +12,7 @@ from ground.errors import UsageError
 from ground.results.counted import REPEATS_WITHIN
 from ground.settings import Setting
 from ground.system.atomic_files import read_toml
-from workloads.engine import flag_value
+from workloads.steps import flag_value
 
 __all__ = ("CountedOperation", "CountedPlan", "counted_plan")
 

@@ -27,12 +27,12 @@ from ground.text.toml import tomllib
 from workloads.build import EngineBuild
 from workloads.definitions import check_definition
 from workloads.releases import Releases, read_releases
-from workloads.steps import Configuration, DatabaseShape, Step, StepParameters
+from workloads.steps import Configuration, DatabaseShape, Step, StepParameters, flag_value
 
 if TYPE_CHECKING:
     from workloads.libraries import Library
 
-__all__ = ("OUR_CLIENT", "About", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree", "flag_value")
+__all__ = ("OUR_CLIENT", "About", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree")
 
 
 @dataclass(frozen=True)
@@ -392,10 +392,3 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def is_database_file(self, name: str) -> bool:
         """True for the names of files the engine itself makes in a database's directory."""
-
-
-def flag_value(value: object, values: Mapping[str, object]) -> str:
-    """As it is typed. values: what {name} in a text stands for"""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value).format(**values) if isinstance(value, str) else str(value)

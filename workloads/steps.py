@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ("Configuration", "DatabaseShape", "Step", "StepParameters")
+__all__ = ("Configuration", "DatabaseShape", "Step", "StepParameters", "flag_value")
 
 _FILES_TO_DATA = 1.25
 _LOAD_SPARE = 256 << 20
@@ -129,3 +129,10 @@ class StepParameters:
     known_flags: frozenset[str] | None = None
     cache_type: str = ""
     library: Path | None = None
+
+
+def flag_value(value: object, values: Mapping[str, object]) -> str:
+    """As it is typed. values: what {name} in a text stands for"""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).format(**values) if isinstance(value, str) else str(value)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ground.results.compilers import compilers_apart
+from ground.results.counted import NAME as COUNT
+from ground.results.counted import CountRecord, read_count
 from ground.results.files import Files
 from ground.results.record import Window
 from ground.results.resumable import ResumableRun
@@ -263,8 +265,12 @@ class ComparisonRun(ResumableRun[Comparison]):
 
     @property
     def counted(self) -> Path:
-        """Where the count is that was made beside it; not there without one."""
+        """Where a count is kept that is made beside it."""
         return self.directory / "counted"
+
+    def count(self) -> CountRecord | None:
+        """What was counted beside it; None where no operation was, to its end."""
+        return read_count(self.counted) if (self.counted / COUNT).is_file() else None
 
     def profiles(self, arm: str) -> list[Path]:
         """The run directories of the arm that hold a folded profile, of the whole sessions, the oldest first."""

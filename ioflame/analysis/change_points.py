@@ -59,11 +59,11 @@ def fit_history(versions: Sequence[Sequence[Run]], *, deviation: float | None = 
     repeated = deviation is not None or freedom >= max(2, len(versions) // 4)
     if deviation is not None:
         variance, freedom, left = deviation**2, _KNOWN_FREEDOM, []
-    elif repeated:
-        variance = sum(one * one for one in left) / freedom
     else:
-        variance, freedom = _of_neighbours(means), max(len(means) - 1, 1)
-    if deviation is None:
+        if repeated:
+            variance = sum(one * one for one in left) / freedom
+        else:
+            variance, freedom = _of_neighbours(means), max(len(means) - 1, 1)
         variance = max(variance, _resolution([run.log for runs in versions for run in runs]) ** 2 / 4, 1e-12)
     least = 1 if repeated else _LEAST_UNREPEATED
     penalty = _penalty(tuple(counts), tuple(left) if repeated else (), least, seed) * variance

@@ -7,7 +7,6 @@ from pathlib import Path
 from folding.frames import compare_frames
 from ground.errors import IoflameError
 from ground.results.comparison import ComparisonRun
-from ground.results.counted import read_count
 from ground.results.frame_differences import FrameDifferences
 from ground.results.run import open_run
 from ground.results.verdicts import Verdicts
@@ -25,7 +24,8 @@ _PAGE = "compare.html"
 
 def counts_beside(going: ComparisonRun, width: int | None) -> Shown | None:
     """What was counted beside a comparison, its own page written; None where nothing was."""
-    return write_pages(going.counted, read_count(going.counted), width) if going.counted.is_dir() else None
+    count = going.count()
+    return write_pages(going.counted, count, width) if count is not None else None
 
 
 def write_comparison_page(going: ComparisonRun, found: Verdicts, counted: Shown | None = None) -> Path:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 
 from ground.results.comparison import Comparison, ComparisonRun
-from ground.results.counted import read_count
 from ground.results.differences import Outcome, PlanRow, Variances
 from ground.results.metrics import BACKGROUND, DECIDING, MODE_METRIC, window_metrics
 from ground.results.verdicts import VERDICT, ArmVerdict, Verdicts
@@ -183,13 +182,14 @@ def _sentence(record: Comparison, judged: Judged) -> str:
 
 def _counted(going: ComparisonRun, judged: Judged) -> list[str]:
     """Nothing where none was counted beside it."""
-    if not going.counted.is_dir():
+    beside = going.count()
+    if beside is None:
         return []
     told = []
     for one in judged.arms:
         # Counts hold no instruction of the kernel.
         time = one.decisions.get(MODE_METRIC["user"])
-        for name, of in read_count(going.counted).operations.items():
+        for name, of in beside.operations.items():
             count = against(of.arms[one.base], of.arms[one.arm])
             told.append(f"{one.arm}, {name}: {which_to_believe(time, count)}")
     return told

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from collectors.perf import recorded_events
 from folding.stackfold import fold
 from ground.results.categories import Categories
 from ground.results.checks import Check, Verdict
 from ground.results.event_group import EventGroup, GroupRow, Member, write_event_group
 from ground.results.files import Files
-from ground.results.profile import Folded, read_profile
+from ground.results.profile import Folded, FoldStats
 from ground.results.record import ProfileFacts
 from ground.results.roles import query_role
 from ground.results.run import Run
@@ -21,12 +20,12 @@ from ioflame.stages.rules import rules_of
 __all__ = ("analyse_group", "group_checks")
 
 
-def analyse_group(run: Run, facts: ProfileFacts, owner: Categories) -> list[Check]:
-    """Writes `events.json`. owner: the table of the leader"""
+def analyse_group(run: Run, facts: ProfileFacts, stats: FoldStats, owner: Categories) -> list[Check]:
+    """Writes `events.json`. stats, owner: of the leader's fold, and its table"""
     weights = [{row.name: row.weight for row in owner.rows}]
     members = [Member(facts.event, facts.unit, facts.weight, facts.report_weight)]
-    counted = {one.event for one in read_profile(run.path(Files.PROFILE)).statistics.other_events}
-    for event in recorded_events(run.path(Files.PERF_DATA))[1:]:
+    counted = {one.event for one in stats.other_events}
+    for event in facts.beside:
         # One that counted nothing has no sample, and could not be folded.
         member, sums = _folded(run, event, owner.view) if event in counted else (Member(event, event, 0), {})
         members.append(member)

@@ -98,8 +98,8 @@ def _analyse(run: Run, reporter: Reporter, meanwhile: Callable[[], None] | None)
     views = _write_categories(run, folded) if folded is not None else {}
     kinds = _write_operations(run, folded, plain) if folded is not None else []
     categories = views.get(_OWNER)
-    if categories is not None and record.profile is not None and record.profile.beside:
-        checks += analyse_group(run, record.profile, categories)
+    if whole is not None and categories is not None and record.profile is not None and record.profile.beside:
+        checks += analyse_group(run, record.profile, whole.statistics, categories)
     with reporter.stage("account for what the other observers saw"):
         observed = analyse_observed(run)
     proofs = _proofs(run, engine, categories) if engine is not None else []
@@ -174,6 +174,7 @@ def _profile(run: Run, facts: ProfileFacts, engine: Engine | None) -> tuple[Fold
     # A service has its CPU back sooner.
     check: Literal["symbols", "totals"] = "symbols" if run.record.target is None else "totals"
     leader = events[0] if facts.beside else None
+    facts.beside = events[1:]
     rules = rules_of(run).categories
     folded = fold(data, run.directory, pids, rules=rules, check=check, event=leader, without=without)
     stats = folded.statistics

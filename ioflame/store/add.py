@@ -59,7 +59,7 @@ def _tables_of(path: Path, settings: Mapping[str, str], form: str) -> Imported:
         return import_file(path, settings, form)
     if ComparisonRun.is_in(path):
         going = ComparisonRun.open(path)
-        beside = counted_tables(going.counted) if (going.counted / COUNT).is_file() else []
+        beside = counted_tables(going.counted) if going.count() is not None else []
         return Imported([*comparison_tables(going), *beside], [])
     if (path / COUNT).is_file():
         return Imported(counted_tables(path), [])

@@ -57,7 +57,7 @@ def test_each_event_has_the_total_of_perf_report_and_is_spread_over_the_rows(tmp
     facts = profile_facts(event="cpu-clock", scope=plan.scope, weight=stats.weight, report_weight=stats.weight)
     facts.beside = list(plan.beside)
     owner = categories_of(category_file(folded, "owner"))
-    (check,) = analyse_group(run, facts, owner)
+    (check,) = analyse_group(run, facts, stats, owner)
     assert check.verdict is Verdict.OK, check
     group = read_event_group(run.path(Files.EVENT_GROUP))
     assert [one.event.partition(":")[0] for one in group.members] == [

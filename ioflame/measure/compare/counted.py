@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from collectors.callgrind import ALLOCATORS
 from ground.errors import UsageError
 from ground.results.comparison import BUILD, ComparisonRun
-from ground.results.counted import NAME, read_count
 from ground.settings import Setting
 from ground.text.progress import Reporter
 from ioflame.measure.compare.arms import PlannedArm
@@ -53,7 +52,8 @@ def planned_beside(arms: Sequence[PlannedArm], factor: str, operations: Sequence
 
 def count_beside(plan: PlannedCount, going: ComparisonRun, reporter: Reporter) -> None:
     """Into the comparison's directory; nothing where that has been done. One that was cut short is begun anew."""
-    if (going.counted / NAME).exists() and read_count(going.counted).operations.keys() >= set(plan.names):
+    done = going.count()
+    if done is not None and done.operations.keys() >= set(plan.names):
         return
     shutil.rmtree(going.counted, ignore_errors=True)
     going.counted.mkdir()

@@ -76,8 +76,9 @@ def conduct(
             numbers = iter(range(10_000))
             for operation in plan.operations:
                 tasks = list(_tasks(plan, operation, numbers))
-                found = OfOperation(operation.about, operation.per, operation.view)
-                found.repeats_within = operation.repeats_within
+                found = OfOperation(
+                    operation.about, operation.per, operation.view, repeats_within=operation.repeats_within
+                )
                 found.arms = {name: _empty(plan, operation, build) for name, build in plan.builds.items()}
                 record.operations[operation.name] = found
                 record.commands[operation.name] = " ".join(_argv(plan, tasks[0])) if tasks else ""
