@@ -33,6 +33,7 @@ class StoredFile:
     title:         what its users call it, where the name does not say it (a relation of PostgreSQL); else ""
     sections:      in their order; none where they are not known
     moved_from:    the level it had at the beginning of the window, where it was moved within it
+    moved_at:      when it left that one, as a part of the window from 0 to 1; None where nobody says it
     made_by:       "flush", "compaction", "load" ...; "" where it cannot be told
     """
 
@@ -43,6 +44,7 @@ class StoredFile:
     title: str = ""
     sections: Sequence[FileSection] = ()
     moved_from: int | None = None
+    moved_at: float | None = None
     made_by: str = ""
 
 
