@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from ground.errors import UsageError, error_of_system
 from ground.results.stored_files import StoredFile, StoredFiles
 
-__all__ = ("files_below", "joined", "kind_of", "names_below")
+__all__ = ("FilesReader", "files_below", "joined", "kind_of", "names_below", "with_kinds")
 
 _OTHER = "other"
+
+
+class FilesReader(Protocol):
+    """Who knows the files of a database: an engine, or a service's description. As `Engine` describes them."""
+
+    def stored_files(self, directory: Path) -> StoredFiles: ...
+
+    def stored_files_of_window(self, before: StoredFiles, after: StoredFiles) -> StoredFiles: ...
 
 
 def kind_of(name: str, kinds: Mapping[str, str]) -> str:
@@ -64,3 +74,9 @@ def joined(before: StoredFiles, after: StoredFiles) -> StoredFiles:
     return StoredFiles(
         tuple(files[name] for name in sorted(files)), tuple(dict.fromkeys((*before.notes, *after.notes)))
     )
+
+
+def with_kinds(files: StoredFiles, kinds: Mapping[str, str]) -> StoredFiles:
+    """The same, with a kind by its name for each that had none."""
+    told = (replace(file, kind=kind_of(file.name, kinds)) if file.kind == _OTHER else file for file in files.files)
+    return replace(files, files=tuple(told))

@@ -11,14 +11,17 @@ from typing import Any
 
 import workloads.engines
 from ground.errors import UsageError
+from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.text.toml import tomllib
 from workloads.engine import Engine
+from workloads.file_kinds import FilesReader
 from workloads.service import Service, merged_rules, read_service
+from workloads.service_files import ServiceFiles
 
 __all__ = (
-    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "ladder_symbols", "rules_named", "service_advice",
-    "service_named", "service_names", "service_rules",
+    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "files_reader", "ladder_symbols", "rules_named",
+    "service_advice", "service_named", "service_names", "service_rules", "titled",
 )  # fmt: skip
 
 DEFAULT_ENGINE = "rocksdb"
@@ -102,6 +105,33 @@ def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | 
         )
     engine: Engine = import_module(f"workloads.engines.{name}.engine").ENGINE(own, client)
     return engine
+
+
+def files_reader(name: str) -> FilesReader:
+    """Who knows the files of the engine called `name`, or of the service; UsageError with the known names otherwise."""
+    if name in engine_names():
+        return engine_named(name)
+    service = service_named(name)
+    return ServiceFiles(service, engine_named(service.base) if service.extends else None)
+
+
+def titled(name: str, files: StoredFiles, connection: str) -> StoredFiles:
+    """The same files with what users call them, asked of the service itself; as they are where `connection` is "".
+
+    connection: as the service's own client takes it. UsageError where its files have no such names; HostError and
+    MeasurementError where it cannot be asked.
+    """
+    if not connection:
+        return files
+    try:
+        found: StoredFiles = import_module(f"workloads.engines.{name}.titles").titled(files, connection)
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"files of {name} have no other names that could be asked for with {connection!r}",
+            means="nothing was attached",
+            mend="leave the connection out",
+        ) from None
+    return found
 
 
 def ladder_symbols() -> Path:
