@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -41,7 +42,10 @@ def files_below(directory: Path, kinds: Mapping[str, str]) -> StoredFiles:
 
 
 def names_below(directory: Path, notes: list[str]) -> Iterator[str]:
-    """Names of regular files, "/" between folders. notes: gets a line for each folder that may not be read."""
+    """Names of regular files, "/" between folders; UsageError where `directory` is none.
+
+    notes: gets a line for each folder that may not be read.
+    """
     if not directory.is_dir():
         raise UsageError(f"{directory} is no directory", means="it holds no database")
     seen = set()
@@ -49,23 +53,25 @@ def names_below(directory: Path, notes: list[str]) -> Iterator[str]:
     while waiting:
         folder = waiting.pop()
         try:
-            # By its inode: a link to a folder above would never end.
             status = (directory / folder).stat()
-            if (status.st_dev, status.st_ino) in seen:
-                continue
-            seen.add((status.st_dev, status.st_ino))
-            with os.scandir(directory / folder) as entries:
-                for entry in entries:
-                    if entry.is_dir():
-                        waiting.append(f"{folder}{entry.name}/")
-                    elif entry.is_file():
-                        yield f"{folder}{entry.name}"
+            entries = list(os.scandir(directory / folder))
         except FileNotFoundError:
             continue  # a database at work deletes folders
         except OSError as error:
             if not folder:
                 raise error_of_system(error, directory) from None
             notes.append(f"{directory / folder}: {error.strerror}: its files are not known")
+            continue
+        # By its inode: a link to a folder above would never end.
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        for entry in entries:
+            with contextlib.suppress(OSError):  # a link to itself
+                if entry.is_dir():
+                    waiting.append(f"{folder}{entry.name}/")
+                elif entry.is_file():
+                    yield f"{folder}{entry.name}"
 
 
 def joined(before: StoredFiles, after: StoredFiles) -> StoredFiles:

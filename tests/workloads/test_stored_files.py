@@ -63,6 +63,7 @@ def test_every_regular_file_below_is_there_once(tmp_path: Path) -> None:
     (tmp_path / "else/c.toy").touch()
     (tmp_path / "db/link").symlink_to(tmp_path / "else")
     (tmp_path / "db/dangling").symlink_to(tmp_path / "nothing")
+    (tmp_path / "db/itself").symlink_to(tmp_path / "db/itself")
     # An engine without patterns of its own has its data files alone.
     assert told(Toy().stored_files(tmp_path / "db")) == {
         "b.toy": ("data", None, ""), "deep/a.toy": ("data", None, ""), "link/c.toy": ("data", None, ""),
@@ -134,6 +135,14 @@ def test_files_in_other_folders_are_told_as_far_as_options_tell_them(tmp_path: P
     assert len(read.notes) == 1 and "1 table files" in read.notes[0] and "db_paths" in read.notes[0]
     assert isinstance(read, DatabaseFiles) and read.databases[""].log is not None
     assert read.databases[""].log.path == log
+    # A process in a container has a root of its own.
+    through = ROCKSDB.stored_files(Path("/proc/self/root", *folder.parts[1:]))
+    assert f"/proc/self/root{tmp_path}/wal/000011.log" in told(through)
+    (tmp_path / "wal/000011.log").unlink()
+    (tmp_path / "wal").rmdir()
+    assert any("which is wal_dir in OPTIONS" in note for note in ROCKSDB.stored_files(folder).notes)
+    (folder / "OPTIONS-000008").write_text("no section", encoding="ascii")
+    assert any("OPTIONS-000008 cannot be read" in note for note in ROCKSDB.stored_files(folder).notes)
 
 
 def test_databases_within_a_directory_are_found(tmp_path: Path) -> None:

@@ -124,8 +124,11 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _skip_string(data: bytes, at: int) -> int:
-    length, at = _varint(data, at)
-    return at + length
+    length = data[at]
+    if length > 127:
+        length, at = _varint(data, at)
+        return at + length
+    return at + 1 + length
 
 
 def _skip_number(data: bytes, at: int, edit: Edit) -> int:
@@ -166,11 +169,20 @@ def _new_file(
     size, at = _varint(data, at)
     at = _skip_string(data, _skip_string(data, at))  # its smallest and its largest key
     for _ in range(sequences):
-        _, at = _varint(data, at)
+        while data[at] > 127:
+            at += 1
+        at += 1
     while fields:
-        tag, at = _varint(data, at)
+        tag = data[at]
         if tag == _END_OF_FILE:
+            at += 1
             break
+        length = data[at + 1]
+        # Nearly all of them: a tag and a length of one byte each.
+        if tag < _MUST_BE_KNOWN and length < 128:
+            at += 2 + length
+            continue
+        tag, at = _varint(data, at)
         length, at = _varint(data, at)
         if tag == _PATH:
             path = data[at]

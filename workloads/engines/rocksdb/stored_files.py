@@ -6,6 +6,8 @@ after them, and what it has beyond the list is looked for once more.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -231,27 +233,38 @@ def _elsewhere(folder: Path, notes: list[str]) -> _Elsewhere:
     if options is None or not options.has_section("DBOptions"):
         return _Elsewhere(None, ())
     stated = options["DBOptions"]
+    root = _root_of(folder)
     found: list[tuple[Path, str]] = []
-    wal_dir = _other_folder(folder, stated.get("wal_dir", ""))
+    wal_dir = _other_folder(folder, root, stated.get("wal_dir", ""))
     if wal_dir is not None:
-        try:
-            found += [(path, "wal") for path in sorted(wal_dir.rglob("*.log"))]
-        except OSError as error:
-            notes.append(f"{wal_dir}, the folder of write-ahead logs: {error.strerror}; they are not known")
-    log_dir = _other_folder(folder, stated.get("db_log_dir", ""))
+        found += [(path, "wal") for path in sorted(wal_dir.rglob("*.log"))]
+    log_dir = _other_folder(folder, root, stated.get("db_log_dir", ""))
     log = None
     if log_dir is not None:
         # file/filename.cc's GetInfoLogPrefix: the folder's path, with "_" for what is no letter, digit or of "-_.".
-        flat = re.sub(r"[^a-zA-Z0-9._-]", "_", str(folder.resolve()).removeprefix("/"))
+        flat = re.sub(r"[^a-zA-Z0-9._-]", "_", str(folder.absolute().relative_to(root)))
         log = log_dir / f"{flat}_LOG"
         found += [(path, "log") for path in sorted(log_dir.glob(f"{flat}_LOG*"))]
+    for name, place in (("wal_dir", wal_dir), ("db_log_dir", log_dir)):
+        if place is not None and not os.access(place, os.R_OK | os.X_OK):
+            notes.append(
+                f"{place}, which is {name} in OPTIONS, may not be read or is not there: its files are not known"
+            )
     return _Elsewhere(log, tuple(found))
 
 
-def _other_folder(folder: Path, stated: str) -> Path | None:
+def _root_of(folder: Path) -> Path:
+    """/proc/PID/root of a path that goes through it, which is a process's own root; else /."""
+    parts = folder.absolute().parts
+    return Path(*parts[:4]) if parts[1:2] == ("proc",) and parts[3:4] == ("root",) else Path("/")
+
+
+def _other_folder(folder: Path, root: Path, stated: str) -> Path | None:
     """None where it is the database's own, or below it."""
     if not stated:
         return None
-    other = Path(stated)
-    inside = other.resolve().is_relative_to(folder.resolve())
-    return None if inside else other
+    other = root / stated.lstrip("/")
+    with contextlib.suppress(OSError):
+        if other.samefile(folder):
+            return None
+    return None if other.is_relative_to(folder.absolute()) else other
