@@ -139,3 +139,27 @@ def test_a_database_that_came_or_went_within_the_window(tmp_path: Path) -> None:
     assert made(window, 8, 9) == {8: (0, "flush"), 9: (1, "compaction")}
     gone = by_name(ROCKSDB.stored_files_of_window(after, before))
     assert gone["000009.sst"].level == 1
+
+
+def test_what_is_being_written_at_the_end_belongs_to_the_job_that_runs(tmp_path: Path) -> None:
+    folder = database(tmp_path, [new_file(7, 1)], [7, 30])
+    before = ROCKSDB.stored_files(folder)
+    for number in (20, 21):
+        (folder / f"{number:06}.sst").write_bytes(b"not whole yet")
+    compacting = (
+        "2026/11/26-18:25:42.7 7 [db/c.cc:1995] [default] [JOB 5] Compacting 4@0 + 3@1 files to L1, score 1.00\n"
+    )
+    flushing = "2026/11/26-18:25:42.7 7 [db/f.cc:890] [default] [JOB 6] Level-0 flush table #21: started\n"
+    again = compacting.replace("JOB 5", "JOB 8").replace("to L1", "to L2")
+    ended = event("compaction_finished", 8, before.at + 1, output_level=2) if isinstance(before, DatabaseFiles) else ""
+    for log, level in (
+        (compacting + flushing, 1),
+        (compacting + flushing + again, None),
+        (compacting + flushing + again + ended, 1),
+    ):
+        (folder / "LOG").write_text(log, encoding="ascii")
+        window = ROCKSDB.stored_files_of_window(before, ROCKSDB.stored_files(folder))
+        # 30 is whole, and in no MANIFEST: of whom it is nobody says.
+        assert made(window, 7, 20, 21, 30) == {7: (1, ""), 20: (level, "compaction"), 21: (0, "flush"), 30: (None, "")}
+    (folder / "LOG").write_text("", encoding="ascii")
+    assert made(ROCKSDB.stored_files_of_window(before, ROCKSDB.stored_files(folder)), 20) == {20: (None, "")}

@@ -10,7 +10,7 @@ from typing import Any
 from ground.results.stored_files import FileSection
 from workloads.engines.rocksdb.statistics import events
 
-__all__ = ("LoggedTable", "Move", "logged_tables", "moves")
+__all__ = ("LoggedTable", "Move", "Running", "logged_tables", "moves", "running")
 
 # What a job's own events say that it is.
 _JOBS = {
@@ -26,6 +26,10 @@ _MOVE = re.compile(
     r"\] Moving #(?P<number>\d+) to level-(?P<level>\d+) "
     r"|EVENT_LOG_v1 \{\"time_micros\": (?P<micros>\d+), .*\"event\": \"trivial_move\""
 )
+# `[default] [JOB 5] Compacting 4@0 + 3@1 files to L1, score 1.00`
+_COMPACTING = re.compile(r"\[JOB (\d+)\] Compacting .* files to L(\d+)")
+# `[default] [JOB 4] Level-0 flush table #10: started`
+_FLUSHING = re.compile(r"\[JOB \d+\] Level-0 flush table #(\d+): started")
 _TRAILER = 5
 _NOT_COMPRESSED = "NoCompression"
 
@@ -58,10 +62,26 @@ class Move:
     at: float
 
 
+@dataclass(frozen=True)
+class Running:
+    """What is at work at the end of a LOG. flushed: numbers of the files; levels: into which compactions write"""
+
+    flushed: frozenset[int] = frozenset()
+    levels: frozenset[int] = frozenset()
+
+
+def running(log: str) -> Running:
+    """Jobs without an end; LOG is some seconds late."""
+    levels = {int(job): int(level) for job, level in _COMPACTING.findall(log)}
+    ended = {event["job"] for event in events(log) if event.get("event") == "compaction_finished"}
+    flushed = frozenset(map(int, _FLUSHING.findall(log)))
+    return Running(flushed, frozenset(level for job, level in levels.items() if job not in ended))
+
+
 def logged_tables(log: str) -> dict[int, LoggedTable]:
     """Table files by their numbers, of one LOG: a process counts its jobs from 1 on."""
     jobs: dict[int, str] = {}
-    levels: dict[int, int] = {}
+    levels = {int(job): int(level) for job, level in _COMPACTING.findall(log)}
     made: list[dict[str, Any]] = []
     for event in events(log):
         kind = str(event.get("event"))

@@ -173,12 +173,13 @@ class _Reader:
             if number is None:
                 yield StoredFile(self._prefix + name, kind)
                 continue
-            table = database and (database.version.files.get(number) or database.version.gone.get(number))
+            version = database.version if database else Version({})
+            table = version.files.get(number) or version.gone.get(number)
             yield StoredFile(
                 self._prefix + name,
                 kind,
                 table.level if table else None,
-                database.version.family_of(number) if database else "",
+                version.family_of(number),
                 sections=table_sections(self._folder / name),
             )
         for path, kind in self._elsewhere.files:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ground.results.stored_files import StoredFile, StoredFiles
-from workloads.engines.rocksdb.log_events import LoggedTable, logged_tables, moves
+from workloads.engines.rocksdb.log_events import LoggedTable, Running, logged_tables, moves, running
 from workloads.engines.rocksdb.manifest import Edit, Edits, Version
 from workloads.engines.rocksdb.stored_files import (
     DEFAULT_FAMILY,
@@ -24,6 +24,7 @@ __all__ = ("files_of_window",)
 
 # So much of LOG before the window is read with it: jobs that ran at its beginning say there what they are.
 _BEFORE = 1 << 20
+_TABLE = "sst"
 
 
 class _Every:
@@ -41,13 +42,14 @@ class _History:
     """What happened to a database's table and blob files within a window, by their numbers.
 
     version: at its end; begun: levels at its beginning; made_by: of what was made in it; logged, moved_at: as LOG has
-    them, the second in Unix seconds
+    them, the second in Unix seconds; running: jobs at its end
     """
 
     version: Version
     begun: dict[int, int]
     made_by: dict[int, str] = field(default_factory=dict)
     logged: dict[int, LoggedTable] = field(default_factory=dict)
+    running: Running = field(default_factory=Running)
     moved_at: dict[int, float] = field(default_factory=dict)
 
 
@@ -80,6 +82,8 @@ def _told(file: StoredFile, number: int, history: _History, begin: float, end: f
     """A table or blob file with what its history says."""
     version, logged = history.version, history.logged.get(number)
     table = version.files.get(number) or version.gone.get(number)
+    if table is None and logged is None and file.kind == _TABLE and not file.sections:
+        return _being_written(file, number, history.running)
     level = table.level if table else file.level
     begun = history.begun.get(number)
     moved = begun if begun is not None and begun != level else None
@@ -93,6 +97,15 @@ def _told(file: StoredFile, number: int, history: _History, begin: float, end: f
         moved_at=(at - begin) / (end - begin) if moved is not None and at is not None and begin < at < end else None,
         made_by=history.made_by.get(number, ""),
     )
+
+
+def _being_written(file: StoredFile, number: int, running: Running) -> StoredFile:
+    """A file that no edit has yet, and no event: of a flush by its number, else of a compaction where one runs."""
+    if number in running.flushed:
+        return replace(file, level=0, made_by="flush")
+    if not running.levels:
+        return file
+    return replace(file, level=min(running.levels) if len(running.levels) == 1 else None, made_by="compaction")
 
 
 def _history(before: Database | None, after: Database | None, form: Form, begin: float, notes: list[str]) -> _History:
@@ -115,7 +128,7 @@ def _history(before: Database | None, after: Database | None, form: Form, begin:
                 "made and deleted in it before that, some may lack"
             )
         _settle(version, after.version)
-    _read_logs(history, before and before.log, after and after.log, begin)
+    _read_logs(history, before.log if before else None, after.log if after else None, begin)
     return history
 
 
@@ -144,6 +157,7 @@ def _settle(version: Version, last: Version) -> None:
 
 def _read_logs(history: _History, before: LogPlace | None, after: LogPlace | None, begin: float) -> None:
     for text in _log_texts(before, after, begin):
+        history.running = running(text)  # of the last process
         for table in logged_tables(text).values():
             known = history.version.knows(table.number)
             # Of an earlier one of the same number in another process's LOG nothing is told.
