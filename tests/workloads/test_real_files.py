@@ -6,20 +6,19 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from ground.results.stored_files import StoredFiles
 from ground.text.progress import Reporter
-from tests.e2e.test_services import POSTGRESQL, as_user, done, home, server
+from tests.e2e.test_services import done
 from tests.until import until
 from tests.workloads.made_databases import by_name
 from tests.workloads.test_our_client import client
 from workloads.engines.rocksdb.log_events import logged_tables
 from workloads.engines.rocksdb.manifest import Edits, current_manifest
-from workloads.registry import engine_named, files_reader, titled
+from workloads.registry import engine_named
 from workloads.release_cache import ReleaseCache
 
 pytestmark = pytest.mark.slow
@@ -229,9 +228,13 @@ RELEASES = ("6.29.5", "7.10.2", "8.11.4", "9.10.0", "10.4.2", "10.6.2", "10.10.1
 def test_files_of_every_release_are_read(version: str, tmp_path: Path) -> None:
     """Their client fetches them, or has them: levels by the engine's own table, parts by order and sizes."""
     library = ReleaseCache(ROCKSDB.releases()).library(version, Reporter(quiet=True))
-    for format_version in ("2", "5", *(("6",) if int(version.partition(".")[0]) >= 9 else ())):
+    newest = (
+        {"6": "true"} if version.startswith("9") else {"6": "true", "7": "false"} if version.startswith("10") else {}
+    )
+    for format_version, partitions in {"2": "false", "5": "true", **newest}.items():
         folder = tmp_path / format_version
-        flags = [f"--library={library}", "--num=40000", "--key_size=20", "--bloom_bits=10", "--checksum=kXXH3"]
+        flags = [f"--partition_index_and_filters={partitions}", "--metadata_block_size=512"]
+        flags += [f"--library={library}", "--num=40000", "--key_size=20", "--bloom_bits=10", "--checksum=kXXH3"]
         flags += [f"--format_version={format_version}", "--target_file_size_base=262144", "--wal_dir=" + str(folder)]
         ended = client("rocksdb", folder, "fillseq,overwrite,flush,waitforcompaction,levelstats", *flags)
         assert ended.code == 0, ended.errors
@@ -275,50 +278,3 @@ def test_lmdb_is_a_tree_and_a_lock(tmp_path: Path) -> None:
     assert client("lmdb", tmp_path / "db", "fillseq").code == 0
     read = engine_named("lmdb").stored_files(tmp_path / "db")
     assert [(file.name, file.kind) for file in read.files] == [("data.mdb", "tree"), ("lock.mdb", "lock")]
-
-
-@pytest.fixture
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sequence[str], str]]:
-    """Its data directory, psql's command, and the connection."""
-    with home(tmp_path_factory, "postgres") as place:
-        user, data = as_user("postgres"), place / "data"
-        done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
-        argv = [*user, str(POSTGRESQL / "postgres"), "-D", str(data), "-k", str(place), "-c", "listen_addresses="]
-        connected = ["-h", str(place), "-U", "postgres"]
-        with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), "-q", *connected]):
-            yield (
-                data,
-                ["psql", "-Xq", "-v", "ON_ERROR_STOP=1", *connected],
-                f"host={place} user=postgres dbname=postgres",
-            )
-
-
-@pytest.mark.needs("postgresql")
-def test_a_server_says_which_files_are_a_table(postgresql: tuple[Path, Sequence[str], str]) -> None:
-    data, psql, connection = postgresql
-    name = "it's a \\ = db"
-    done([*psql, "-d", "postgres", "-c", f'CREATE DATABASE "{name}"'])
-    table = "CREATE TABLE accounts (id bigint PRIMARY KEY, note text); CREATE UNLOGGED TABLE fast (id int);"
-    rows = (
-        "INSERT INTO accounts SELECT i, repeat('x', 100) FROM generate_series(1, 1000) i; VACUUM accounts; CHECKPOINT"
-    )
-    for statement in (table, *rows.split("; ")):
-        done(
-            [
-                *psql,
-                "-d",
-                f"dbname='{name.replace(chr(92), chr(92) * 2).replace(chr(39), chr(92) + chr(39))}'",
-                "-c",
-                statement,
-            ]
-        )
-    files = files_reader("postgresql").stored_files(data)
-    assert {file.kind for file in files.files} >= {
-        "relation", "free space map", "visibility map", "init fork", "wal", "transaction status", "control",
-    }  # fmt: skip
-    others = [file.name for file in files.files if file.kind == "other"]
-    assert all(re.search(r"PG_VERSION$|postmaster\.(pid|opts)$", other) for other in others), others
-    told = {file.title for file in titled("postgresql", files, connection).files}
-    assert {f"{name}.public.accounts", f"{name}.public.accounts_pkey", f"{name}.public.accounts (toast)"} <= told
-    assert {f"{name}.public.accounts (visibility map)", f"{name}.public.fast (init fork)"} <= told
-    assert {"pg_catalog.pg_database", "postgres.pg_catalog.pg_class"} <= told
