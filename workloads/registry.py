@@ -20,8 +20,8 @@ from workloads.service import Service, merged_rules, read_service
 from workloads.service_files import ServiceFiles
 
 __all__ = (
-    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "files_reader", "ladder_symbols", "rules_named",
-    "service_advice", "service_named", "service_names", "service_rules", "titled",
+    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "file_kinds", "files_reader", "ladder_symbols",
+    "rules_named", "service_advice", "service_named", "service_names", "service_rules", "titled",
 )  # fmt: skip
 
 DEFAULT_ENGINE = "rocksdb"
@@ -33,12 +33,14 @@ class Rules:
 
     categories: as stackfold takes them; locks: the lock primitives of its own; findings: its own, none or one file
     aliases:    functions that it renamed from version to version, none or one file
+    reasons:    what requests of a device are sent for, by the stacks that send them, none or one file
     """
 
     categories: str
     locks: Path
     findings: tuple[Path, ...]
     aliases: tuple[Path, ...] = ()
+    reasons: tuple[Path, ...] = ()
 
 
 def engine_names() -> tuple[str, ...]:
@@ -115,6 +117,14 @@ def files_reader(name: str) -> FilesReader:
     return ServiceFiles(service, engine_named(service.base) if service.extends else None)
 
 
+def file_kinds(name: str) -> Mapping[str, str]:
+    """Kinds of files by patterns of their names, of the engine or the service called `name`; UsageError otherwise."""
+    if name in engine_names():
+        return engine_named(name).about.file_kinds
+    service = service_named(name)
+    return service.file_kinds or (engine_named(service.base).about.file_kinds if service.extends else {})
+
+
 def titled(name: str, files: StoredFiles, connection: str) -> StoredFiles:
     """The same files with what users call them, asked of the service itself; as they are where `connection` is "".
 
@@ -143,10 +153,9 @@ def rules_named(name: str) -> Rules:
     """Those of the engine called `name`; of another name, a file of the user's own, with the default engine's locks."""
     known = name in engine_names()
     folder = _folder(name if known else DEFAULT_ENGINE)
-    findings, aliases = folder / "findings.toml", folder / "aliases.toml"
+    optional = (folder / f"{file}.toml" for file in ("findings", "aliases", "reasons"))
     return Rules(
         str(folder / "categories.toml") if known else name,
         folder / "locks.toml",
-        (findings,) if findings.exists() else (),
-        (aliases,) if aliases.exists() else (),
+        *((file,) if file.exists() else () for file in optional),
     )
