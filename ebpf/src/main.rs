@@ -29,6 +29,7 @@ mod session;
 mod symbols;
 mod targets;
 mod uprobes;
+mod whose;
 
 /// Of the results; `ground.system.atomic_files.read_json` compares it with what it knows.
 const SCHEMA: u32 = 1;
@@ -52,6 +53,8 @@ enum Program {
     Offcpu(offcpu::OffcpuOptions),
     /// Run-queue latency and context switches of a process
     Runqlat(runqlat::RunqlatOptions),
+    /// Whose the requests of a block device are: each with its file, offset, thread and reason
+    Whose(whose::WhoseOptions),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Program::Ladder(options) => ladder::run(&options),
         Program::Offcpu(options) => offcpu::run(&options),
         Program::Runqlat(options) => runqlat::run(&options),
+        Program::Whose(options) => whose::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -34,6 +34,8 @@ class Watched:
     plan:   perf's, as the trial after the warm-up left it
     device: None where the processes have no file on any
     symbols, ladder_sample: of the engine, for the ladder
+    database: the directory of its database, where that is known; engine: who knows the files in it, an engine or a
+              service by name
     """
 
     run: Run
@@ -43,6 +45,8 @@ class Watched:
     device: Device | None
     symbols: Path
     ladder_sample: int
+    database: Path | None = None
+    engine: str = ""
 
 
 @dataclass(frozen=True)

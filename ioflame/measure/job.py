@@ -96,8 +96,9 @@ class Planned:
 
     def watched(self, run: Run, children: Children, pid: int, plan: Plan) -> Watched:
         """pid: of the engine; plan: as the trial after the warm-up left it"""
-        symbols = self.engine.file("symbols.toml")
-        return Watched(run, children, [pid], plan, device_of(self.db_dir), symbols, self.options.ladder_sample)
+        symbols, sample = self.engine.file("symbols.toml"), self.options.ladder_sample
+        device = device_of(self.db_dir)
+        return Watched(run, children, [pid], plan, device, symbols, sample, self.db_dir, self.engine.name)
 
     @property
     def lifetime(self) -> int:
