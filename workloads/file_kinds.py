@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,11 @@ def names_below(directory: Path, notes: list[str]) -> Iterator[str]:
     notes: gets a line for each folder that may not be read.
     """
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory", means="it holds no database")
+        raise UsageError(
+            f"{directory} is no directory",
+            means="it holds no database",
+            mend=f"ls -la {shlex.quote(str(directory.parent))}   (to find it)",
+        )
     seen = set()
     waiting = [""]
     while waiting:

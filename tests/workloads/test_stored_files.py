@@ -13,6 +13,7 @@ from tests.engines.toy.engine import Toy
 from tests.workloads.log_files import deleted, fragment, new_file, numbers, string
 from tests.workloads.made_databases import by_name, database, told
 from workloads.about import About
+from workloads.engines.postgresql.titles import relation_of
 from workloads.engines.rocksdb.options import newest_options
 from workloads.engines.rocksdb.stored_files import DatabaseFiles
 from workloads.file_kinds import files_below, kind_of
@@ -178,6 +179,12 @@ def test_a_path_says_what_a_file_of_postgresql_is(tmp_path: Path) -> None:
     assert {file.name: file.kind for file in read.files} == POSTGRESQL
     assert reader.stored_files_of_window(read, read) == read
     assert titled("postgresql", read, "") is read
+
+
+def test_forks_and_parts_of_a_file_belong_to_its_relation() -> None:
+    assert relation_of("base/5/16384") == relation_of("base/5/16384.12") == ("base/5/16384", "")
+    assert relation_of("pg_tblspc/9/PG_15_1/5/16384_vm.1") == ("pg_tblspc/9/PG_15_1/5/16384", "vm")
+    assert relation_of("global/pg_control") == relation_of("PG_VERSION") == ("", "")
 
 
 def test_only_a_service_that_can_be_asked_has_titles() -> None:

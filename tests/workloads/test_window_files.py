@@ -93,7 +93,7 @@ def test_log_tells_parts_of_what_is_gone_and_when_a_file_moved(tmp_path: Path) -
     after = ROCKSDB.stored_files(folder)
     assert isinstance(after, DatabaseFiles)
     files = by_name(ROCKSDB.stored_files_of_window(before, replace(after, at=begin + 8)))
-    assert (files["000007.sst"].moved_at, files["000008.sst"].moved_at) == (pytest.approx(0.25), pytest.approx(0.25))
+    assert [files[f"00000{number}.sst"].moved_at for number in (7, 8)] == pytest.approx([0.25, 0.25])
     parts = {"data": 9000, "filter": 9100, "index": 9205, "tail": 10_000}
     sections = tuple(FileSection(end, holds) for holds, end in parts.items())
     assert files["000012.sst"] == StoredFile(

@@ -116,7 +116,8 @@ def moves(log: str) -> list[Move]:
 def _sections(event: dict[str, Any]) -> Iterator[FileSection]:
     """Data; and filter and index, where the file has one block of each and stores them as they are.
 
-    filter_size is without the block's trailer, and index_size with it, but not as compressed.
+    filter_size is without the block's trailer, and index_size with it, but not as compressed. Prefixes of a hash index
+    are in none of them: its index is then longer than is said.
     """
     table, size = event["table_properties"], event["file_size"]
     end = table["data_size"]

@@ -17,7 +17,6 @@ __all__ = ("BLOCK", "LogRecords", "masked_crc")
 BLOCK = 32 << 10
 _AT_ONCE = 64 * BLOCK
 _HEADER, _RECYCLED_HEADER = 7, 11
-_FILLED = 0
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 # The same in a file that is used again.
 _RECYCLED = {5: _FULL, 6: _FIRST, 7: _MIDDLE, 8: _LAST, 11: 11}
@@ -74,6 +73,10 @@ class LogRecords:
             if block_end - at < _HEADER:
                 at = block_end
                 continue
+            if at + _HEADER <= len(chunk) and not any(chunk[at + 4 : at + _HEADER]):
+                # The filling of a block with longer headers, or space set aside for what is still to be written.
+                at = block_end
+                continue
             fragment = self._fragment(chunk, base, at)
             if fragment is None:
                 return
@@ -104,10 +107,7 @@ class LogRecords:
             stated, length, kind = struct.unpack_from("<IHB", chunk, at)
             data_at = at + (_RECYCLED_HEADER if kind in _RECYCLED else _HEADER)
             end = data_at + length
-            if kind == _FILLED and length == 0:
-                # Space that was set aside for what is still to be written.
-                self._end_at(_BEING_WRITTEN if self._fragments else "")
-            elif end > at - at % BLOCK + BLOCK:
+            if end > at - at % BLOCK + BLOCK:
                 self._end_at(f"the fragment at {base + at}, of {length} bytes, reaches beyond its block")
             elif end > size:
                 self._end_at(_BEING_WRITTEN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ground.results.stored_files import StoredFile, StoredFiles
 from workloads.engines.rocksdb.log_events import LoggedTable, Running, logged_tables, moves, running
@@ -121,7 +122,8 @@ def _history(before: Database | None, after: Database | None, form: Form, begin:
             # A new MANIFEST begins with all files that there are: what the old one said last is in it alone.
             whole = _replay(history, Edits(before.manifest, before.position))
         if before is None or before.manifest != after.manifest:
-            _replay(history, Edits(after.manifest, 0, after.position), made=whole)
+            # It is numbered as files are: those of a higher number were made after its beginning.
+            _replay(history, Edits(after.manifest, 0, after.position), 0 if whole else _number_of(after.manifest))
         if not whole:
             notes.append(
                 f"{before.manifest if before else after.manifest} was deleted within the window: of files that were "
@@ -132,14 +134,18 @@ def _history(before: Database | None, after: Database | None, form: Form, begin:
     return history
 
 
-def _replay(history: _History, edits: Iterable[Edit], made: bool = True) -> bool:
-    """False where the MANIFEST is gone. made: what is new to the history was made by the edit that has it"""
+def _number_of(manifest: Path) -> int:
+    return int(manifest.name.rpartition("-")[2])
+
+
+def _replay(history: _History, edits: Iterable[Edit], since: int = 0) -> bool:
+    """False where the MANIFEST is gone. since: files from this number on were made by the edit that has them first"""
     version = history.version
     try:
         for edit in edits:
-            if made:
-                new = [new.number for new in edit.added if not version.knows(new.number)]
-                history.made_by |= dict.fromkeys([*new, *edit.blobs], edit.made_by)
+            new = [new.number for new in edit.added if not version.knows(new.number)]
+            made = [number for number in (*new, *edit.blobs) if number >= since]
+            history.made_by |= dict.fromkeys(made, edit.made_by)
             version.apply(edit)
     except OSError:
         return False
