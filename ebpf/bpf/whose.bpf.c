@@ -13,7 +13,7 @@ const volatile u32 flush_sequence = 0;
 
 static __always_inline u32 submitter_of(struct task_struct *task, u32 tgid)
 {
-	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
+	if (task->flags & PF_KTHREAD)
 		return KERNEL;
 	return is_target(tgid) ? PROCESS : OTHERS;
 }
@@ -63,7 +63,11 @@ int BPF_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
 		lose(LOST_DIRECT);
 		return 0;
 	}
-	direct->inode = (u64)iocb->ki_filp->f_inode;
+	struct inode *inode = iocb->ki_filp->f_inode;
+	direct->file.inode = inode->i_ino;
+	direct->file.device = inode->i_sb->s_dev;
+	direct->file.generation = inode->i_generation;
+	direct->inode = (u64)inode;
 	direct->offset = iocb->ki_pos;
 	direct->left = iter->count;
 	return 0;

@@ -96,6 +96,7 @@ struct path {
 
 /* What a thread reads or writes directly, as far as no request has been made of it yet. */
 struct direct {
+	struct file_key file;
 	u64 inode; /* its address: the file is open until the call returns */
 	u64 offset;
 	u64 left;
@@ -186,20 +187,13 @@ static __always_inline struct bio_vec *first_vector(struct bio *bio)
 static __always_inline struct inode *host_of(struct bio *bio, struct flight *flight)
 {
 	struct bio_vec *vector = first_vector(bio);
-	u64 index = 0, mapping = mapping_of((u64)BPF_CORE_READ(vector, bv_page), &index);
+	u64 index = 0, page = (u64)BPF_CORE_READ(vector, bv_page), mapping = mapping_of(page, &index);
 	struct inode *host = mapping ? BPF_CORE_READ((struct address_space *)mapping, host) : 0;
 	if (!host || (u64)BPF_CORE_READ(host, i_mapping) != mapping)
 		return 0;
 	flight->mapping = mapping;
 	flight->offset = (index << page_shift) + BPF_CORE_READ(vector, bv_offset) + BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
 	return host;
-}
-
-static __always_inline void is_of(struct flight *flight, u32 found, struct inode *inode)
-{
-	flight->found = found;
-	flight->file = key_of(inode);
-	keep_name(&flight->file, inode);
 }
 
 /* Gives a request to a file; disk: that it goes to. In the thread that sends it. */
@@ -224,7 +218,9 @@ static __always_inline void find_file(struct flight *flight, struct bio *bio, st
 		direct = 0;
 	/* A file's page within a direct call is what the caller reads into, such as the page cache above a loop device. */
 	if (host && under && (under == disk || !direct)) {
-		is_of(flight, CACHED, host);
+		flight->found = CACHED;
+		flight->file = key_of(host);
+		keep_name(&flight->file, host);
 		return;
 	}
 	flight->mapping = 0;
@@ -234,7 +230,9 @@ static __always_inline void find_file(struct flight *flight, struct bio *bio, st
 	flight->found = NOT_FOUND;
 	if (!direct)
 		return;
-	is_of(flight, DIRECT, (struct inode *)direct->inode);
+	flight->found = DIRECT;
+	flight->file = direct->file;
+	keep_name(&flight->file, (struct inode *)direct->inode);
 	flight->offset = direct->offset;
 	direct->offset += flight->bytes;
 	direct->left = direct->left > flight->bytes ? direct->left - flight->bytes : 0;
