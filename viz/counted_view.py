@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ("NOT_COUNTED", "Block", "CountView", "OperationView", "change", "figure")
+__all__ = ("NOT_COUNTED", "NOT_COUNTED_BY_PROCESSOR", "Block", "CountView", "OperationView", "change", "figure")
 
 NOT_COUNTED = (
     "Not counted: the kernel, caches, real branch prediction, the width of vector instructions, waiting, contention."
 )
+NOT_COUNTED_BY_PROCESSOR = "Not counted: the kernel, caches, waiting, contention; locked instructions, categories."
 _NONE = "-"
 # Arms whose difference has a column.
 _TWO = 2
@@ -44,13 +45,17 @@ class OperationView:
 
 @dataclass(frozen=True)
 class CountView:
-    """arms: the base first; facts: what counts depend on besides the engine; notes: what a reader has to know first"""
+    """arms: the base first; facts: what counts depend on besides the engine; notes: what a reader has to know first
+
+    unseen: what counts of this kind do not see
+    """
 
     title: str
     arms: Sequence[str]
     facts: Mapping[str, str]
     operations: Sequence[OperationView]
     notes: Sequence[str] = ()
+    unseen: str = NOT_COUNTED
 
     def table(self, block: Block) -> list[list[str]]:
         """Heads and the rows that have counts, of two arms with the change; empty where none has."""

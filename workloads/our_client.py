@@ -22,7 +22,16 @@ from workloads.elf import asserts, frame_pointer_share, symbol_kind
 from workloads.engine import OUR_CLIENT, Engine, EngineBuild, EngineResult
 from workloads.libraries import Library
 
-__all__ = ("client_checks", "closing_line", "closing_lines", "inspected", "lines_of", "result_of", "totals_of")
+__all__ = (
+    "client_checks",
+    "client_words",
+    "closing_line",
+    "closing_lines",
+    "inspected",
+    "lines_of",
+    "result_of",
+    "totals_of",
+)
 
 # What it drives to see what it costs itself.
 _NO_ENGINE = "nothing"
@@ -83,15 +92,20 @@ def inspected(
 
 def _not_opened(engine: Engine, library: Library, done: Output) -> IoflameError:
     """Why a library does not run, in the client's words: it is another's, or this host cannot load it."""
-    text = done.errors.strip().removeprefix(_PREFIX)
-    what, _, rest = text.partition("\n  meaning: ")
-    means, _, mend = rest.partition("\n  fix: ")
+    what, means, mend = client_words(done.errors)
     kind = UsageError if done.returncode == EXIT_USAGE else HostError
     return kind(
         what.replace("--library=", "") or f"{library.path}: the client ended with exit code {done.returncode}",
         means=means or f"it does not run as {engine.about.title}",
         mend=mend.replace("--library", str(Setting.ROCKSDB)) or shlex.join(done.argv),
     )
+
+
+def client_words(errors: str) -> tuple[str, str, str]:
+    """What failed, what it means and what mends it, of what the client printed; "" for what it did not say."""
+    what, _, rest = errors.strip().removeprefix(_PREFIX).partition("\n  meaning: ")
+    means, _, mend = rest.partition("\n  fix: ")
+    return what, means, mend
 
 
 def client_checks(engines: Iterable[Engine]) -> Iterator[Check]:

@@ -98,6 +98,7 @@ class Plan:
                       CPU time; `foreign reads`, of the bytes read from the device; `writes`, MiB a second of the
                       process. At most the part repeats_at_most of all blocks is repeated
     rule:             of the verdict, by name
+    relink:           the command that linked every arm anew for each session; "" where none did
     """
 
     schedule: str
@@ -115,6 +116,7 @@ class Plan:
     bounds: dict[str, float] = field(default_factory=dict)
     repeats_at_most: float = 0.25
     rule: str = ""
+    relink: str = ""
 
 
 @dataclass
@@ -241,6 +243,12 @@ class Comparison:
         return compilers_apart(
             {name: (one.get("engine", ""), one.get("engine_compiler", "")) for name, one in identities.items()}
         )
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences that a reader of its verdict has to know first."""
+        relinked = "Every session linked every arm anew: all intervals hold the order of functions as well."
+        return [*filter(None, [self.compilers]), *([relinked] if self.plan.relink else [])]
 
     def arm(self, name: str) -> Arm:
         """KeyError where there is none of that name."""

@@ -108,7 +108,8 @@ def _told_apart(base: Counted, arm: Counted) -> list[Event]:
     """Events of the estimate: of mispredictions only such a change as is not made by moving the code."""
     change = _change(base, arm, Event.MISPREDICTIONS)
     moved = change is not None and abs(change) < _LIES_ELSEWHERE
-    return [event for event in _CYCLES if event is not Event.MISPREDICTIONS or not moved]
+    both = [event for event in _CYCLES if event in base.events and event in arm.events]
+    return [event for event in both if event is not Event.MISPREDICTIONS or not moved]
 
 
 def _mispredictions_speak_against(base: Counted, arm: Counted, instructions: int) -> bool:

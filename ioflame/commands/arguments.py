@@ -18,10 +18,12 @@ from workloads.registry import DEFAULT_ENGINE, engine_named
 
 __all__ = (
     "CALLGRAPHS", "Commands", "add_builds", "add_memory", "add_profile_arguments", "add_repetition", "collectors",
-    "counts", "event_name", "libraries", "memory_of", "number", "profile_options",
+    "counts", "event_name", "libraries", "memory_of", "number", "part", "profile_options", "seconds",
 )  # fmt: skip
 
 CALLGRAPHS = ("auto", "fp", "dwarf")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_NUMBER = r"\d+(?:\.\d+)?"
 _MAX_FREQUENCY = 20_000
 _MAX_THREADS = 4096
 # The first samples, the others are read with it.
@@ -250,3 +252,27 @@ def counts(name: Setting, text: str) -> list[int]:
     if not counts or min(counts) < 1 or max(counts) > 1024:
         raise UsageError(f"{name.to(repr(text))} is no list of numbers from 1 to 1024", means="nothing was started")
     return counts
+
+
+def part(name: Setting | str, text: str, example: str) -> float:
+    """Of a percentage between 0 and 100 %."""
+    match = re.fullmatch(rf"({_NUMBER})\s*%", text)
+    found = float(match[1]) / 100 if match else 0.0
+    if not 0 < found < 1:
+        raise UsageError(
+            f"{name}={text}: expected a percentage such as {example}",
+            means="nothing was started",
+            mend=f"{name}={example}",
+        )
+    return found
+
+
+def seconds(name: Setting | str, text: str, example: str) -> float:
+    match = re.fullmatch(rf"({_NUMBER})([smh]?)", text)
+    if not match or not float(match[1]):
+        raise UsageError(
+            f"{name}={text}: expected a time such as {example}",
+            means="nothing was started",
+            mend=f"{name}={example}",
+        )
+    return float(match[1]) * _UNITS[match[2]]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from collectors.callgrind import ALLOCATORS
+from collectors.repeatable import ALLOCATORS
 from ground.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.bisect import BisectRecord, BisectRun
 from ground.results.comparison import BUILD

@@ -31,7 +31,15 @@ from ground.text.columns import fold_line
 from ground.text.file_name import file_name
 from ground.text.progress import Reporter, shown_path, terminal_width
 from ioflame.analysis.compare.runs import compare_runs
-from ioflame.commands.arguments import Commands, add_profile_arguments, choice, profile_options
+from ioflame.commands.arguments import (
+    Commands,
+    add_profile_arguments,
+    choice,
+    number,
+    part,
+    profile_options,
+    seconds,
+)
 from ioflame.commands.outcome import add_to_asked_store, check_store, resumable
 from ioflame.measure.compare.arms import TWIN, PlannedArm, resolve_arms
 from ioflame.measure.compare.conduct import conduct, planned, resumed
@@ -60,7 +68,6 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _OPTIONS = ("threads", "cpus", "cache_size", "cache_type", "config")
 # A whole command line says these itself.
 _IN_THE_COMMAND = ("workload", "config", "client", CLIENT, "db_dir", "num_keys", "cache_size", "cache_type", "tree")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _EXAMPLES = """examples:
   ioflame compare --arm 10.5=/b/10.5/db_bench --arm 10.6=/b/10.6/db_bench --time 40m
   ioflame compare --rocksdb 9.10.0,10.4.2       two releases, without a build
@@ -107,6 +114,12 @@ def add_parser(commands: Commands) -> None:
         default=[],
         metavar="NAME",
         help="as --count, and what is counted",
+    )
+    add(
+        "--relink",
+        default="",
+        metavar="CMD",
+        help="links every arm anew for every session, with another order of its functions",
     )
     add("--plan", action="store_true", help="print what it will take; start nothing")
     add("--resume", metavar="DIR", help="resume the comparison in DIR (RESUME)")
@@ -161,7 +174,9 @@ def _read(arguments: argparse.Namespace) -> int:
     if ComparisonRun.is_in(directories[0]):
         return _beside([ComparisonRun.open(directory) for directory in directories], arguments)
     found = compare_runs(
-        [open_run(directory).record for directory in directories], _part(arguments.delta), arguments.factor or ""
+        [open_run(directory).record for directory in directories],
+        part(Setting.DELTA, arguments.delta, "2%"),
+        arguments.factor or "",
     )
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
@@ -249,12 +264,13 @@ def _options(arguments: argparse.Namespace) -> CompareOptions:
         null=bool(arguments.null),
         schedule=arguments.schedule and choice(Setting.SCHEDULE, arguments.schedule, _SCHEDULES),
         tree=arguments.tree and choice("TREE", arguments.tree, ("shared", "own")),
-        delta=_part(arguments.delta),
-        sessions=_whole(Setting.SESSIONS, arguments.sessions, 1, 16),
-        blocks=_whole(Setting.BLOCKS, arguments.blocks, 1, 1000) if arguments.blocks else None,
-        time=_seconds(arguments.time) if arguments.time else None,
-        seed=_whole("SEED", arguments.seed, 0, 1 << 31) if arguments.seed else None,
+        delta=part(Setting.DELTA, arguments.delta, "2%"),
+        sessions=number(Setting.SESSIONS, arguments.sessions, int, 1, 16),
+        blocks=number(Setting.BLOCKS, arguments.blocks, int, 1, 1000) if arguments.blocks else None,
+        time=seconds(Setting.TIME, arguments.time, "40m") if arguments.time else None,
+        seed=number("SEED", arguments.seed, int, 0, 1 << 31) if arguments.seed else None,
         twin=not arguments.no_twin,
+        relink=arguments.relink,
     )
 
 
@@ -369,32 +385,3 @@ def _with(arguments: argparse.Namespace, **changed: Any) -> argparse.Namespace:
     one = copy.copy(arguments)
     vars(one).update({"collect": arguments.collect or "perf", **changed})
     return one
-
-
-def _whole(name: Setting | str, text: str, least: int, most: int) -> int:
-    if not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= most:
-        raise UsageError(f"{name}={text} is no number from {least} to {most}", means="nothing was started")
-    return int(text)
-
-
-def _part(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
-    part = float(match[1]) / 100 if match else 0.0
-    if not 0 < part < 1:
-        raise UsageError(
-            f"{Setting.DELTA.to(text)}: expected a percentage such as 2%",
-            means="nothing was started",
-            mend=Setting.DELTA.to("2%"),
-        )
-    return part
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if not match or not float(match[1]):
-        raise UsageError(
-            f"{Setting.TIME.to(text)}: expected a time such as 40m",
-            means="nothing was started",
-            mend=Setting.TIME.to("40m"),
-        )
-    return float(match[1]) * _UNITS[match[2]]

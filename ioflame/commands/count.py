@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from collectors.callgrind import ALLOCATORS
+from collectors.repeatable import ALLOCATORS
 from ground.errors import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ground.results.counted import NAME
 from ground.results.files import Files
@@ -22,10 +22,11 @@ from ground.settings import Setting
 from ground.system.atomic_files import read_text
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ioflame.commands.arguments import Commands, add_builds, libraries
+from ioflame.commands.arguments import Commands, add_builds, libraries, part
 from ioflame.measure.count.baseline import with_baseline
 from ioflame.measure.count.command import PlannedCommand, conduct_command, planned_command
 from ioflame.measure.count.conduct import conduct
+from ioflame.measure.count.counters import BACKENDS
 from ioflame.measure.count.plan import CountOptions, PlannedCount, planned
 from ioflame.present.counted import failures, write_pages
 
@@ -58,6 +59,12 @@ def add_parser(commands: Commands) -> None:
         metavar="NAME",
         help="what is counted, several by commas (default: all)",
     )
+    add(
+        "--by",
+        choices=tuple(BACKENDS),
+        default="callgrind",
+        help="who counts: callgrind, or the processor, where it has counters: in seconds, without categories",
+    )
     add("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="that is loaded (default: jemalloc)")
     add("--repeats", type=int, default=5, metavar="N", help="counts of each, at other addresses (REPEATS; default: 5)")
     add(
@@ -81,7 +88,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     reporter = Reporter(quiet=arguments.quiet)
-    allowed = _percentage(arguments.fail_above) if arguments.fail_above else None
+    allowed = part("--fail-above", arguments.fail_above, "1%") if arguments.fail_above else None
     limits = dict(_limit(one) for text in arguments.limit for one in text.split(","))
     if arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs} is not at least 1", means="nothing was started")
@@ -136,13 +143,19 @@ def _of_operations(arguments: argparse.Namespace, reporter: Reporter) -> Planned
         arguments.repeats,
         arguments.jobs,
         arguments.out,
+        arguments.by,
     )
     return planned(options, reporter)
 
 
 def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
     """The command is taken as it is: what says how our own client is counted has no meaning for it."""
-    for option, value in {"--operation": arguments.operation, str(Setting.ROCKSDB): libraries(arguments)}.items():
+    of_our_client = {
+        "--operation": arguments.operation,
+        "--by processor": arguments.by != "callgrind",
+        str(Setting.ROCKSDB): libraries(arguments),
+    }
+    for option, value in of_our_client.items():
         if value:
             raise UsageError(
                 f"{option} and a command: a command is counted as it is",
@@ -151,13 +164,6 @@ def _of_command(arguments: argparse.Namespace) -> PlannedCommand:
             )
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     return planned_command(words, arguments.per, arguments.engine, arguments.repeats)
-
-
-def _percentage(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
-    if match is None:
-        raise UsageError(f"--fail-above {text} is no percentage", means="nothing was started", mend="--fail-above 1%")
-    return float(match[1]) / 100
 
 
 def _limit(text: str) -> tuple[str, float]:

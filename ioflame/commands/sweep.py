@@ -18,7 +18,7 @@ from ground.results.sweep import PERCENTILES, read_sweep
 from ground.settings import Setting
 from ground.system.process import interruptible
 from ground.text.progress import Reporter, shown_path, terminal_width
-from ioflame.commands.arguments import Commands, add_profile_arguments, profile_options
+from ioflame.commands.arguments import Commands, add_profile_arguments, number, profile_options
 from ioflame.measure.job import planned
 from ioflame.measure.sweep import SweepOptions, check_swept, conduct
 from ioflame.present.sweep import shown_sweep, write_sweep_page
@@ -36,7 +36,7 @@ _EXAMPLES = """examples:
 """
 _ARRIVALS = ("poisson", "fixed")
 _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
-_SECONDS, _MOST_RUNS = 20, 50
+_SECONDS, _MOST_RUNS, _MOST_SECONDS = 20, 50, 86_400
 
 
 def add_parser(commands: Commands) -> None:
@@ -100,14 +100,9 @@ def _ours(client: str | None) -> str:
 
 def _options(arguments: argparse.Namespace) -> SweepOptions:
     percentile, limit = _limit(arguments.limit) if arguments.limit else (PERCENTILES[1], None)
-    if not re.fullmatch(r"\d{1,2}", arguments.runs) or not 1 <= int(arguments.runs) <= _MOST_RUNS:
-        raise UsageError(
-            f"--runs {arguments.runs} is no number from 1 to {_MOST_RUNS}", means="nothing was started", mend="--runs 8"
-        )
-    seconds = arguments.duration or str(_SECONDS)
-    if not re.fullmatch(r"\d{1,5}", seconds) or not int(seconds):
-        raise UsageError(f"{Setting.DURATION.to(seconds)} is no number of seconds", means="nothing was started")
-    return SweepOptions(percentile, limit, int(arguments.runs), int(seconds), arguments.arrivals)
+    runs = number("--runs", arguments.runs, int, 1, _MOST_RUNS)
+    duration = number(Setting.DURATION, arguments.duration or str(_SECONDS), int, 1, _MOST_SECONDS)
+    return SweepOptions(percentile, limit, runs, duration, arguments.arrivals)
 
 
 def _limit(text: str) -> tuple[str, float]:

@@ -13,7 +13,7 @@ from ground.results.counted import BASELINE, Counted, CountRecord, Event, OfOper
 from ground.results.files import Files
 from ground.system.atomic_files import read_text, write_whole
 from ioflame.analysis.counted_verdicts import Against, CountVerdict, against, not_repeatable, spread
-from viz.counted_view import Block, CountView, OperationView
+from viz.counted_view import NOT_COUNTED, NOT_COUNTED_BY_PROCESSOR, Block, CountView, OperationView
 from viz.export.counted_table import render_count_markdown
 from viz.page.counted import render_count
 from viz.page.document import write_page
@@ -64,8 +64,17 @@ def _view(directory: Path, record: CountRecord, views: Mapping[str, Sequence[str
         lacks = {arm: one.lacks for arm, one in of.arms.items() if one.lacks}
         instructions = [_middle(one, Event.INSTRUCTIONS) for one in arms]
         operations.append(OperationView(name, of.about, of.per, instructions, told, lacks, blocks))
-    title = f"Instructions, counted by callgrind (valgrind {record.depends_on['valgrind']})"
-    return CountView(title, [arm.name for arm in record.arms], record.depends_on, operations, _notes(record))
+    title, unseen = _way(record.depends_on)
+    names = [arm.name for arm in record.arms]
+    return CountView(title, names, record.depends_on, operations, _notes(record), unseen)
+
+
+def _way(depends_on: Mapping[str, str]) -> tuple[str, str]:
+    """Who counted, and what that does not see."""
+    if "valgrind" in depends_on:
+        return f"Instructions, counted by callgrind (valgrind {depends_on['valgrind']})", NOT_COUNTED
+    counted = f"{depends_on['counted by']}; {depends_on['processor']}"
+    return f"Instructions, counted by the processor ({counted})", NOT_COUNTED_BY_PROCESSOR
 
 
 def _notes(record: CountRecord) -> list[str]:

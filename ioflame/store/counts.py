@@ -34,7 +34,8 @@ def _of(record: CountRecord, arm: CountedArm, operation: str, of: OfOperation, d
     made = run_name(record.created, f"count {operation}", depends_on, record.trees, arm.name, arm.tools)
     tables = RunTables(made, utc(record.created)[:10])
     # Counts are the same on every host that has the same of these, and of no other.
-    host = f"callgrind {hashlib.blake2b(depends_on.encode(), digest_size=3).hexdigest()}"
+    way = "callgrind" if "valgrind" in record.depends_on else "processor"
+    host = f"{way} {hashlib.blake2b(depends_on.encode(), digest_size=3).hexdigest()}"
     built = artifact_row(arm.tools, arm.version)
     tables.add(
         "runs", campaign="", session=None, arm=arm.name, base="", twin=False, created=utc(record.created),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.callgrind import ALLOCATORS, allocator_library, counting_argv
+from collectors.callgrind import counting_argv
+from collectors.repeatable import ALLOCATORS, allocator_library
 
 
 def environment(padding: int, preload: Path | None, tmp_path: Path) -> dict[str, str]:

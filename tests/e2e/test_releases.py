@@ -87,9 +87,36 @@ def test_two_libraries_are_arms_that_read_one_tree(
     assert {"qps", "cpuPer"} <= decisions.keys()
 
 
+def test_every_session_measures_a_link_of_its_own(
+    ioflame: Ioflame, small: list[str], other: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own" / "librocksdb.so"
+    own.parent.mkdir()
+    own.write_bytes(host_library().read_bytes())
+    # As a linker would: other bits each time, which behave alike.
+    relink = (
+        f'case $IOFLAME_ARM in a) cp {own} "$IOFLAME_OUT";; b) cp {other} "$IOFLAME_OUT";; esac && '
+        f'echo $IOFLAME_SEED >> "$IOFLAME_OUT" && echo $IOFLAME_ARM $IOFLAME_SEED >> {tmp_path}/links'
+    )
+    words = [f"--rocksdb=a={own},b={other}", "--sessions=2", "--blocks=1", "--config=byrx", "--seed=7"]
+    code, out, err = ioflame.run("compare", *small, *words, f"--relink={relink}")
+    assert code in (0, 1), err + out
+    assert "Every session linked every arm anew" in out
+    (directory,) = tmp_path.glob("*-compare-*")
+    links = [line.split() for line in (tmp_path / "links").read_text().splitlines()]
+    # The twin is the base in an order of its own.
+    assert sorted(arm for arm, _ in links) == ["a", "a", "a", "a", "b", "b"]
+    assert len({seed for _, seed in links}) == len(links)
+    processes = ComparisonRun.open(directory).record.sessions[0].processes
+    measured = [open_run(directory / one.directory).record.tools for one in processes]
+    assert len({tools["engine_library_sha256"] for tools in measured}) == len(processes) == 3
+    assert not (directory / "links").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["--rocksdb={jar},{other}", "--relink=true"], "is a release, whose objects are not at hand"),
         (["--rocksdb=a={jar},b={copy}"], "arms a and b are the same artifact"),
         (["--arm=a={jar}", "--arm=b=db_bench"], "some arms are libraries"),
         (["--rocksdb={jar},{other}", "--workload=multireadrandom"], "has no MultiGet"),

@@ -13,6 +13,7 @@ from ground.system.binaries import built_binary
 from tests.folding.recordings import run, stacks
 from tests.programs import installed_library
 from tests.workloads.test_our_client import argv_of, client
+from workloads.our_client import closing_line
 
 pytestmark = pytest.mark.slow
 
@@ -99,3 +100,55 @@ def test_what_cannot_be_counted_is_refused(benchmark: str, flags: tuple[str, ...
     assert done.returncode == 2
     assert f"--counted cannot be had of {benchmark}: {why}" in done.stderr
     assert "--reads=1000" in done.stderr
+
+
+@pytest.mark.needs("perf")
+def test_the_processor_counts_each_phase_as_perf_does(tmp_path: Path) -> None:
+    """By an event that every host has; instructions take the same way."""
+    event, out = "page-faults:u", tmp_path / "stat"
+    argv = argv_of("rocksdb", tmp_path / "db", "fillrandom", f"--counted={PHASES}", f"--counted_events={event}")
+    # Of the main thread alone: a memtable's memory is new to it.
+    perf = ["perf", "stat", "-x,", "--no-inherit", "-e", event, "-o", str(out), *argv]
+    done = subprocess.run(perf, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    closing = closing_line(done.stdout, "fillrandom")
+    assert closing is not None and closing["counted"] and closing["phases"] == PHASES
+    phases = closing["events"][event]
+    all_of_it = int(next(line for line in out.read_text().splitlines() if event in line).partition(",")[0])
+    assert len(phases) == PHASES and 0 < sum(phases) < all_of_it
+
+
+def test_a_command_is_counted_with_the_threads_that_do_it(tmp_path: Path) -> None:
+    argv = argv_of("rocksdb", tmp_path / "db", "fillrandom,compactall", "--counted=1", "--counted_events=page-faults")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    closing = closing_line(done.stdout, "compactall")
+    assert closing is not None and (closing["phases"], closing["operations"]) == (1, 1)
+    assert closing["events"]["page-faults"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--counted=2", "--counted_events=cycles-of-nothing"), "--counted_events=cycles-of-nothing is not known"),
+        (("--counted_events=page-faults",), "--counted_events is given without --counted"),
+    ],
+)
+def test_events_that_make_no_sense_are_refused(flags: tuple[str, ...], says: str) -> None:
+    done = nothing("readrandom", "--reads=10", *flags)
+    assert done.returncode == 2 and says in done.stderr
+
+
+@pytest.mark.needs("perf")
+def test_instructions_are_counted_where_perf_counts_them_and_else_it_says_why() -> None:
+    perf = subprocess.run(
+        ["perf", "stat", "-x,", "-e", "instructions:u", "true"], capture_output=True, text=True, check=True
+    )
+    done = nothing("readrandom", "--reads=1000", "--counted=2", "--counted_events=instructions:u")
+    if "<not supported>" in perf.stderr:
+        assert done.returncode == 3
+        assert "instructions:u cannot be counted here" in done.stderr and "no such counter" in done.stderr
+    else:
+        closing = closing_line(done.stdout, "readrandom")
+        assert done.returncode == 0 and closing is not None
+        assert all(10_000 < count < 10_000_000 for count in closing["events"]["instructions:u"])

@@ -112,6 +112,31 @@ def test_threads_share_one_queue_and_do_all_of_its_operations(benchmark: str, ar
 
 
 @pytest.mark.slow
+def test_a_rate_that_changes_offers_each_operation_in_its_step(tmp_path: Path) -> None:
+    steps = tmp_path / "steps"
+    steps.write_text("0.4 0  # nobody asks\n0.1 4\n", encoding="utf-8")
+    flags = (f"{RATE}=1000", "--arrivals=fixed", f"--arrival_steps={steps}", "--reads=600")
+    (line,) = ran(argv_of("nothing", Path("none"), "readrandom", *flags)).closing()
+    role = line["roles"]["readers"]
+    assert role["operations"] == role["latency_from_call_us"]["get"]["count"] == 600
+    # 400 in the first half second, at its end; the last is due after 199/4 ms of the second's busy part.
+    assert line["seconds"] >= 0.5 + 0.4 + 0.199 / 4
+    # Of the second round not all was offered by then.
+    assert 600 / line["seconds"] * 0.99 < role["offered_ops_per_second"] <= 800
+
+
+def test_steps_without_arrivals_or_without_sense_are_refused(tmp_path: Path) -> None:
+    steps = tmp_path / "steps"
+    steps.write_text("10 fast\n", encoding="utf-8")
+    done = client("nothing", tmp_path / "db", "readrandom", f"{RATE}=10", f"--arrival_steps={steps}")
+    assert done.code == 2 and "--arrival_steps is given without --arrivals" in done.errors
+    done = client(
+        "nothing", tmp_path / "db", "readrandom", f"{RATE}=10", "--arrivals=fixed", f"--arrival_steps={steps}"
+    )
+    assert done.code == 2 and f'--arrival_steps={steps}: line 1, "10 fast", is no step' in done.errors
+
+
+@pytest.mark.slow
 def test_a_rate_alone_is_held_without_spinning_and_is_not_judged_by_how_late_the_client_was() -> None:
     role = readers(argv_of("nothing", Path("none"), "readrandom", f"{RATE}=2000", "--duration=1"))
     assert role["arrivals"] == "fixed" and role["late_us"]["count"] > 0

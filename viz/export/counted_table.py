@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viz.counted_view import NOT_COUNTED, CountView, figure
+from viz.counted_view import CountView, figure
 from viz.export.relative_tables import markdown_row
 
 __all__ = ("render_count_markdown",)
@@ -15,5 +15,5 @@ def render_count_markdown(view: CountView) -> str:
     rows = [markdown_row(heads), markdown_row(["---", *["---:"] * len(view.arms), *["---"] * len(others)])]
     rows += [markdown_row([one.name, *map(figure, one.instructions), *one.verdicts]) for one in view.operations]
     facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
-    words = " ".join([f"{view.title}; {facts}.", *view.notes, NOT_COUNTED])
+    words = " ".join([f"{view.title}; {facts}.", *view.notes, view.unseen])
     return "\n".join([f"**{view.sentence}**", "", *rows, "", words, ""])

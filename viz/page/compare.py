@@ -69,7 +69,7 @@ def render_comparison(view: ComparisonView) -> str:
     title = f"{record.workload}: {', '.join(arm.name for arm in record.arms if not arm.twin_of)}"
     content = render(
         "compare.html", label="comparison", verdict=found.sentence, kind=kind, bars=found.bars,
-        notes=[*filter(None, [record.compilers]), *view.notes], sections=made, about=_about(record, found),
+        notes=[*record.notes, *view.notes], sections=made, about=_about(record, found),
     )  # fmt: skip
     return page(title, content)
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from viz.counted_view import NOT_COUNTED, Block, CountView, OperationView, figure
+from viz.counted_view import Block, CountView, OperationView, figure
 from viz.flame.palette import hue_places
 from viz.page.document import page
 from viz.page.rendering import banner, part, plot_figure, render, table
@@ -32,7 +32,7 @@ def render_count(view: CountView) -> str:
     made = [{"name": name, "place": place, "content": part(make)} for name, place, make in sections]
     facts = ", ".join(f"{name} {value}" for name, value in view.facts.items())
     content = render(
-        "compare.html", label="count", verdict=view.sentence, kind="note", bars=[], notes=[*view.notes, NOT_COUNTED],
+        "compare.html", label="count", verdict=view.sentence, kind="note", bars=[], notes=[*view.notes, view.unseen],
         sections=made, about=f"{_EXACT} {facts}.",
     )  # fmt: skip
     return page(view.title, content)

@@ -80,8 +80,7 @@ def _lines(record: Comparison, found: Verdicts) -> Iterator[str]:
     besides = record.besides
     yield from _differing([row for row in found.differing.items() if row[0] not in besides], record.factor.name)
     yield from _differing(besides.items(), "also different")
-    if record.compilers:
-        yield f"  {record.compilers}"
+    yield from (f"  {note}" for note in record.notes)
     for arm in found.arms:
         yield f"\n{arm.arm} against {arm.base}: mean of {arm.base} -> that times the ratio"
         yield from _figures(arm.decisions)

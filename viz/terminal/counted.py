@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from viz.counted_view import NOT_COUNTED, CountView, OperationView, figure
+from viz.counted_view import CountView, OperationView, figure
 from viz.terminal.columns import aligned, folded
 
 __all__ = ("render_counts",)
@@ -20,7 +20,7 @@ def render_counts(view: CountView, width: int | None, whole: Collection[str] = (
     if len(view.arms) > 1:
         told = [["", *view.arms[1:]], *([one.name, *one.verdicts] for one in view.operations)]
         parts.append(f"Against {view.arms[0]}\n{aligned(told, width)}")
-    parts += [*view.notes, NOT_COUNTED]
+    parts += [*view.notes, view.unseen]
     parts += [_operation(one, view, width) for one in view.operations if one.name in whole]
     return folded("\n\n".join(parts), width)
 

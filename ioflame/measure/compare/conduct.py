@@ -22,6 +22,7 @@ from ioflame.measure.compare.alike import tell_apart
 from ioflame.measure.compare.arms import PlannedArm
 from ioflame.measure.compare.disturbed import bounds_of
 from ioflame.measure.compare.options import CompareOptions
+from ioflame.measure.compare.relinked import Relinked, refuse_relinking
 from ioflame.measure.compare.sessions import SCHEDULES, Place, SessionRun
 from ioflame.measure.compare.trees import Placed, placed
 from ioflame.stages.comparison import blocks_within, costs_of, judge
@@ -45,6 +46,8 @@ def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
     schedule = options.schedule or _schedule(arms)
     if schedule == "duet":
         _refuse_duet(arms)
+    if options.relink:
+        refuse_relinking(options.factor, measured)
     if options.factor == COMMAND_LINE:
         own = any(arm.job.db_dir != base.job.db_dir for arm in arms)
     else:
@@ -65,6 +68,7 @@ def planned(options: CompareOptions, arms: Sequence[PlannedArm]) -> Comparison:
         time_limit=options.time,
         bounds=bounds_of(writes=job.engine.step(job.options.workload).changing),
         rule=_RULE,
+        relink=options.relink,
     )
     made = Comparison(
         ioflame=__version__,
@@ -176,6 +180,7 @@ def _identity(record: Comparison) -> dict[str, object]:
         "delta": record.plan.delta,
         "schedule": record.plan.schedule,
         "window": record.plan.window_seconds,
+        "relink": record.plan.relink,
     }
     for arm in record.arms:
         found[f"artifact of {arm.name}"] = arm.identity.get("engine_artifact")
@@ -208,7 +213,8 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
         order = shortened(orders[done], record, done)
         dropped = sum(bool(block.dropped) for one in record.whole_sessions() for block in one.blocks)
         repeats = int(plan.repeats_at_most * plan.blocks * (done + 1)) - dropped
-        place = Place(going, found, reporter, record.callgraph, repeats)
+        links = Relinked(plan.relink, plan.seed, session.number, going.directory / "links") if plan.relink else None
+        place = Place(going, found, reporter, record.callgraph, repeats, links)
         running = SCHEDULES[plan.schedule](place, session, order)
         begun = time.monotonic()
         try:
@@ -222,8 +228,11 @@ def _sessions(found: Placed, going: ComparisonRun, reporter: Reporter) -> None:
             record.callgraph = place.callgraph
             session.seconds = time.monotonic() - begun
             for process in running.started:
-                # The libraries that were mapped belong to what an arm is.
-                record.arm(process.arm.name).identity.update(process.run.record.tools)
+                # The libraries that were mapped belong to what an arm is; of links there are many.
+                if links is None:
+                    record.arm(process.arm.name).identity.update(process.run.record.tools)
+            if links is not None:
+                links.remove()
             going.save()
         tell_apart(record, {process.arm.name: process.run.record for process in running.started})
         going.save()

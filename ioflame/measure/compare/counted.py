@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from collectors.callgrind import ALLOCATORS
+from collectors.repeatable import ALLOCATORS
 from ground.errors import UsageError
 from ground.results.comparison import BUILD, ComparisonRun
 from ground.settings import Setting

@@ -38,6 +38,7 @@ class CompareOptions:
     sessions: the most; blocks: of a session; None for the default
     time:     seconds that it may take; None without a limit
     seed:     None for a new one
+    relink:   the command that links an arm anew, for each session; "" for none
     """
 
     arms: tuple[AskedArm, ...]
@@ -51,6 +52,7 @@ class CompareOptions:
     time: float | None = None
     seed: int | None = None
     twin: bool = True
+    relink: str = ""
 
     @property
     def base(self) -> AskedArm:

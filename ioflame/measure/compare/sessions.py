@@ -22,6 +22,7 @@ from ground.text.progress import Reporter
 from ioflame.analysis.compare.order import SessionOrder
 from ioflame.measure.compare.arm_process import ArmProcess, padding
 from ioflame.measure.compare.disturbed import passed_bounds
+from ioflame.measure.compare.relinked import Relinked
 from ioflame.measure.compare.trees import Placed
 from ioflame.measure.job import new_record
 
@@ -37,6 +38,7 @@ class Place:
 
     callgraph: of all profiles, as the trials of the first session chose it; "" before
     repeats:   blocks that may still be repeated
+    links:     of this session, where arms are linked anew; None where they are not
     """
 
     going: ComparisonRun
@@ -44,6 +46,7 @@ class Place:
     reporter: Reporter
     callgraph: str
     repeats: int
+    links: Relinked | None = None
 
     @property
     def plan(self) -> Plan:
@@ -99,6 +102,9 @@ class SessionRun:
     def start(self, name: str, children: Children, label: str = "") -> ArmProcess:
         """A process of the arm, warm."""
         place, arm = self.place, self.place.found.arms[name]
+        if place.links is not None:
+            with self._named(name), place.reporter.stage(f"session {self.session.number}: link {name}"):
+                arm = place.links.linked(arm)
         job = arm.job
         if place.callgraph and job.options.callgraph == "auto":
             plan = with_dwarf(job.plan, "as all of the comparison") if place.callgraph == "dwarf" else job.plan

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.callgrind import counting_argv
-from folding.callgrind import Counts, counts_below
+from folding.callgrind import Counts
 from ground.errors import MeasurementError
 from ground.results.counted import TREES, Counted, CountRecord, OfOperation, write_count
 from ground.system.atomic_files import file_sha256
@@ -33,7 +32,7 @@ from workloads.releases import version_number
 __all__ = ("conduct",)
 
 # Names within the directory of a count.
-_COUNTS, _DATABASE, _LIBRARY, _LOG = "counts", "db", "engine.so", "log"
+_DATABASE, _LIBRARY, _LOG = "db", "engine.so", "log"
 _LOAD_SECONDS = 600
 _LOOK_SECONDS = 0.2
 _LOG_END = 400
@@ -82,7 +81,7 @@ def conduct(
                 found.arms = {name: _empty(plan, operation, build) for name, build in plan.builds.items()}
                 record.operations[operation.name] = found
                 record.commands[operation.name] = " ".join(_argv(plan, tasks[0])) if tasks else ""
-                at_once = min(plan.options.jobs, len(tasks))
+                at_once = min(plan.at_once, len(tasks))
                 with reporter.stage(f"count {operation.name}: {len(tasks)} programs, {at_once} at once"):
                     for ended in _run(plan, tasks, trees, work, directory, children):
                         arm = found.arms[ended.task.arm]
@@ -145,8 +144,8 @@ def _argv(plan: PlannedCount, task: _Task) -> list[str]:
     library = [f"--library=./{_LIBRARY}"] if task.build.library else []
     words = plan.counted.operation_words(task.operation)
     return [
-        str(task.build.path), f"--engine={plan.engine.name}", *library, f"--db={_DATABASE}", "--counted=1", *words,
-        *_readable_by_all(plan),
+        str(task.build.path), f"--engine={plan.engine.name}", *library, f"--db={_DATABASE}", "--counted=1",
+        *plan.counter.words, *words, *_readable_by_all(plan),
     ]  # fmt: skip
 
 
@@ -156,7 +155,7 @@ def _run(
     """Each as it ends; as many at once as there may be."""
     waiting, running = deque(tasks), list[tuple[Child, _Task]]()
     while waiting or running:
-        while waiting and len(running) < plan.options.jobs:
+        while waiting and len(running) < plan.at_once:
             task = waiting.popleft()
             running.append((_started(plan, task, trees, work, children), task))
         running[0][0].wait(_LOOK_SECONDS)
@@ -180,29 +179,29 @@ def _started(plan: PlannedCount, task: _Task, trees: dict[str, Path], work: Path
     if task.build.library:
         (place / _LIBRARY).symlink_to(task.build.library)
     padding = plan.paddings[task.turn % len(plan.paddings)]
-    argv = counting_argv(plan.valgrind, _argv(plan, task), _COUNTS, place, padding, plan.preload)
+    argv = plan.counter.argv(_argv(plan, task), place, padding, plan.preload)
     return children.start(f"count {task.operation.name}", argv, stdout=place / _LOG)
 
 
 def _read(plan: PlannedCount, child: Child, task: _Task, place: Path, directory: Path) -> _Ended:
     log = (place / _LOG).read_text(encoding="utf-8", errors="replace")
     if child.returncode:
-        raise _failed(child, task, log)
-    operations = task.operation.operations or _operations(log, task)
+        raise _failed(plan, child, task, log)
+    operations = task.operation.operations or _operations(plan, log, task)
     rules = rules_named(plan.engine.name).categories
     folded = None
     if task.turn == 0:
         folded = directory / task.operation.name / f"{task.arm}.folded"
         folded.parent.mkdir(exist_ok=True)
-    counts = counts_below(place / _COUNTS, task.operation.root, rules, folded)
+    counts = plan.counter.counts(place, log, task.operation, rules, folded)
     files = (place / _DATABASE).glob(plan.engine.about.data_files)
     ended = _Ended(task, operations, counts, sum(file.stat().st_size for file in files))
     shutil.rmtree(place)
     return ended
 
 
-def _failed(child: Child, task: _Task, log: str) -> MeasurementError:
-    why = f"{task.operation.name} of {task.arm} under valgrind: {child.describe_end()}"
+def _failed(plan: PlannedCount, child: Child, task: _Task, log: str) -> MeasurementError:
+    why = f"{task.operation.name} of {task.arm} {plan.counter.under}: {child.describe_end()}"
     if "unhandled instruction" in log:
         return MeasurementError(
             f"{why}; it has instructions that valgrind does not know",
@@ -214,10 +213,10 @@ def _failed(child: Child, task: _Task, log: str) -> MeasurementError:
     )
 
 
-def _operations(log: str, task: _Task) -> int:
+def _operations(plan: PlannedCount, log: str, task: _Task) -> int:
     closing = closing_line(log, task.operation.counted_benchmark)
     if closing is None or not closing["counted"]:
         raise MeasurementError(
-            f"{task.operation.name} of {task.arm} under valgrind printed no counts: {log[-_LOG_END:].strip()}"
+            f"{task.operation.name} of {task.arm} {plan.counter.under} printed no counts: {log[-_LOG_END:].strip()}"
         )
     return int(closing["operations"]) * int(closing["phases"])

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.callgrind import allocator_library, depends_on
+from collectors.repeatable import allocator_library
 from ground.errors import UsageError
 from ground.results.counted import CountedArm, CountRecord
 from ground.settings import Setting
-from ground.system.process import tool_path
+from ground.system.binaries import built_binary
 from ground.text.progress import Reporter
 from ioflame import __version__
 from ioflame.measure.builds import named_builds
+from ioflame.measure.count.counters import BACKENDS, Counter
 from workloads.artifact import artifact_facts
 from workloads.build import EngineBuild
 from workloads.counted_operations import CountedOperation, CountedPlan, counted_plan
@@ -31,7 +32,7 @@ PADDINGS = (0, 1024, 2064, 3088, 4080)
 class CountOptions:
     """clients, libraries: as of a profile, several by commas; operations: none for all of them
 
-    repeats: how many paddings; jobs: how many programs run at once
+    repeats: how many paddings; jobs: how many programs run at once; by: who counts
     """
 
     engine: str
@@ -42,13 +43,12 @@ class CountOptions:
     repeats: int
     jobs: int
     out: Path
+    by: str = "callgrind"
 
 
 @dataclass(frozen=True)
 class PlannedCount:
-    """builds: by the arm's name, the base first; facts: what a run records of each; preload: of the allocator;
-    valgrind: the program
-    """
+    """builds: by the arm's name, the base first; facts: what a run records of each; preload: of the allocator"""
 
     options: CountOptions
     engine: Engine
@@ -57,7 +57,7 @@ class PlannedCount:
     counted: CountedPlan
     operations: list[CountedOperation]
     preload: Path | None
-    valgrind: str
+    counter: Counter
 
     @property
     def names(self) -> list[str]:
@@ -67,6 +67,10 @@ class PlannedCount:
     def place(self) -> str:
         """In the name of its directory."""
         return self.engine.name
+
+    @property
+    def at_once(self) -> int:
+        return self.counter.at_once or self.options.jobs
 
     @property
     def paddings(self) -> Sequence[int]:
@@ -80,7 +84,7 @@ class PlannedCount:
             __version__,
             time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             self.engine.name,
-            depends_on(self.valgrind, client, self.options.allocator),
+            self.counter.depends_on(client, self.options.allocator),
             list(self.paddings),
             arms,
         )
@@ -92,7 +96,7 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     engine = engine_named(options.engine, client=OUR_CLIENT)
     # What is quickly seen to be wrong, before a release is fetched.
     counted_plan(engine.name, engine.file(".")).of(options.operations)
-    tool_path("valgrind", "valgrind")
+    BACKENDS[options.by](built_binary("ioflame-client"))
     return planned_of(options, engine, named_builds(engine, options.clients, options.libraries, reporter))
 
 
@@ -100,11 +104,11 @@ def planned_of(options: CountOptions, engine: Engine, builds: dict[str, EngineBu
     """Of builds that are known; `engine` is one that our client drives."""
     counted = counted_plan(engine.name, engine.file("."))
     operations = counted.of(options.operations)
-    valgrind = tool_path("valgrind", "valgrind")
+    counter = BACKENDS[options.by](next(iter(builds.values())).path)
     preload = allocator_library(options.allocator)
     facts = {name: artifact_facts(build) for name, build in builds.items()}
     _refuse_the_same(facts)
-    return PlannedCount(options, engine, builds, facts, counted, operations, preload, valgrind)
+    return PlannedCount(options, engine, builds, facts, counted, operations, preload, counter)
 
 
 def check_repeats(repeats: int) -> None:

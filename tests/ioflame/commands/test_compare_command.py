@@ -34,7 +34,7 @@ from tests.viz.runs import record
         (["--factor=block_size=4096,small", "--db-bench=sh"], "not a whole number"),
         (["--null=sh", "--delta=2"], "DELTA=2: expected a percentage such as 2%"),
         (["--null=sh", "--time=soon"], "TIME=soon: expected a time such as 40m"),
-        (["--null=sh", "--sessions=17"], "SESSIONS=17 is no number from 1 to 16"),
+        (["--null=sh", "--sessions=17"], "SESSIONS=17 is out of range"),
         (["--null=sh", "--schedule=fast"], "SCHEDULE=fast is not known"),
         (["/no/such"], "is no directory of a comparison"),
     ],

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from folding.callgrind import CountedRow, Counts
-from ground.errors import UsageError
+from ground.errors import HostError, MeasurementError, UsageError
 from ground.results.counted import Counted, Event
+from ground.system.binaries import built_binary
 from ioflame.measure.compare.counted import planned_beside
 from ioflame.measure.count.command import planned_command
+from ioflame.measure.count.counters import Processor
 from ioflame.measure.count.keep import keep
 from ioflame.measure.count.plan import PADDINGS, check_repeats
+from workloads.counted_operations import CountedOperation
 
 
 def test_beside_a_comparison_builds_alone_are_counted() -> None:
@@ -47,3 +53,20 @@ def test_a_range_takes_two_counts_and_paddings_move_stacks() -> None:
             check_repeats(repeats)
     check_repeats(2)
     assert len(set(PADDINGS)) == len(PADDINGS) and all(padding % 16 == 0 for padding in PADDINGS)
+
+
+def test_what_the_processor_counts_is_read_from_the_clients_closing_line() -> None:
+    operation = CountedOperation("get", "Get", benchmarks="readrandom")
+    closing = {"benchmark": "readrandom", "phases": 2, "operations": 5, "events": {"page-faults": [3, 4]}}
+    counter = Processor({Event.INSTRUCTIONS: "page-faults"})
+    assert counter.words == ["--counted_events=page-faults"]
+    found = counter.counts(Path(), json.dumps(closing), operation, "", None)
+    assert (found.events, found.views) == ({Event.INSTRUCTIONS: 7}, {})
+    with pytest.raises(MeasurementError, match="the client printed no counts of get: Killed"):
+        counter.counts(Path(), "Killed", operation, "", None)
+
+
+def test_a_processor_without_the_counter_is_refused_with_what_works_without() -> None:
+    with pytest.raises(HostError, match="cycles-of-nothing is not known") as refused:
+        Processor.found(built_binary("ioflame-client"), {Event.INSTRUCTIONS: "cycles-of-nothing"})
+    assert refused.value.mend == "--by callgrind, which needs no counter"

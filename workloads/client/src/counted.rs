@@ -1,5 +1,5 @@
 //! A benchmark that is counted, not timed: on the main thread, in phases of equally many operations, each a part of
-//! callgrind's output.
+//! callgrind's output, or a reading of the processor's counters.
 //!
 //! Everything is read once before, so that no phase fills a cache; the first phase is not counted, since it makes what
 //! is made once. A command of the engine's is a part as well, with what its own threads do meanwhile.
@@ -7,12 +7,14 @@
 use crate::callgrind;
 use crate::engines::Store;
 use crate::job::Job;
+use crate::processor::Processor;
 use crate::role::{Limit, Role};
 use crate::tally::Finished;
 use crate::values::Values;
 use crate::worker::{Shared, Worker};
 use observer::Failure;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 
 /// The closing line.
@@ -25,8 +27,52 @@ pub struct CountedOutcome {
     pub operations: u64,
     /// Of all phases, the first included.
     pub found: u64,
-    /// Whether it ran under valgrind; otherwise nothing was counted.
+    /// Whether it ran under valgrind or had counters; otherwise nothing was counted.
     pub counted: bool,
+    /// By the processor's counters: of each phase, by event.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, Vec<u64>>,
+}
+
+/// Who counts, between the edges of what is counted.
+pub enum Counter<'a> {
+    Callgrind,
+    Processor(&'a Processor),
+}
+
+impl Counter<'_> {
+    fn begin(&self) -> Result<Vec<u64>, Failure> {
+        match self {
+            Self::Callgrind => {
+                callgrind::begin();
+                Ok(Vec::new())
+            }
+            Self::Processor(processor) => processor.read(),
+        }
+    }
+
+    fn end(&self, part: &CString) -> Result<Vec<u64>, Failure> {
+        match self {
+            Self::Callgrind => {
+                callgrind::part_ends(part);
+                Ok(Vec::new())
+            }
+            Self::Processor(processor) => processor.read(),
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        matches!(self, Self::Processor(_)) || callgrind::is_here()
+    }
+
+    /// What was counted between two readings, added to what each event has.
+    fn keep(&self, events: &mut BTreeMap<String, Vec<u64>>, before: &[u64], after: &[u64]) {
+        if let Self::Processor(processor) = self {
+            for ((name, before), after) in processor.names().zip(before).zip(after) {
+                events.entry(name.to_owned()).or_default().push(after - before);
+            }
+        }
+    }
 }
 
 /// Runs `job.counted` + 1 of them. Usage error for a benchmark of several roles or threads, or one that time ends.
@@ -36,6 +82,7 @@ pub fn counted(
     roles: &[Role],
     store: &dyn Store,
     values: &Values,
+    counter: &Counter<'_>,
 ) -> Result<CountedOutcome, Failure> {
     let phases = job.counted;
     let [role] = roles else { return Err(wrong(name, "it has readers and writers")) };
@@ -56,7 +103,7 @@ pub fn counted(
     session.scan(first.bytes(), usize::try_from(job.keys).unwrap_or(usize::MAX), false)?;
     let role = Role { operations: Limit::EachThread(operations), rate: 0.0, ..role.clone() };
     let shared = Shared::new(job, values);
-    let mut found = 0;
+    let (mut found, mut events) = (0, BTreeMap::new());
     for phase in 0..=phases {
         let finished = Finished::default();
         let part = CString::new(format!("{name} phase {phase}")).map_err(std::io::Error::from)?;
@@ -65,7 +112,11 @@ pub fn counted(
         let done = if phase == 0 {
             worker.run(session)?
         } else {
-            worker.run_between(session, callgrind::begin, || callgrind::part_ends(&part))?
+            let (mut before, mut after) = (Ok(Vec::new()), Ok(Vec::new()));
+            let done =
+                worker.run_between(session, || before = counter.begin(), || after = counter.end(&part))?;
+            counter.keep(&mut events, &before?, &after?);
+            done
         };
         found += done.tally.found;
     }
@@ -74,17 +125,28 @@ pub fn counted(
         phases,
         operations,
         found,
-        counted: callgrind::is_here(),
+        counted: counter.is_here(),
+        events,
     })
 }
 
-/// A command, as a part by its name.
-pub fn counted_command(name: &str, store: &dyn Store) -> Option<Result<String, Failure>> {
+/// A command, as a part by its name; what the processor counted of it is a closing line behind what the engine says.
+/// None for one that the engine has not.
+pub fn counted_command(name: &str, store: &dyn Store, counter: &Counter<'_>) -> Option<Result<String, Failure>> {
     let part = CString::new(name).ok()?;
-    callgrind::begin();
-    let said = store.command(name);
-    callgrind::part_ends(&part);
-    said
+    let before = counter.begin();
+    let said = store.command(name)?;
+    let after = counter.end(&part);
+    Some(said.and_then(|said| {
+        let mut events = BTreeMap::new();
+        counter.keep(&mut events, &before?, &after?);
+        if events.is_empty() {
+            return Ok(said);
+        }
+        let benchmark = name.to_owned();
+        let outcome = CountedOutcome { benchmark, phases: 1, operations: 1, found: 0, counted: true, events };
+        Ok(format!("{said}\n{}", serde_json::to_string(&outcome).map_err(std::io::Error::from)?))
+    }))
 }
 
 fn wrong(name: &str, why: &str) -> Failure {

@@ -3,11 +3,13 @@
 use crate::distributions::{Keys, Power, Ranges, Ranks, Sizes, TwoTermExponential, Zipf};
 use crate::flags::Flags;
 use crate::keys::{Key, Order, Permutation};
+use crate::rate_steps::RateSteps;
 use crate::role::{Arrivals, KeyLaw, Limit, Role, Step};
 use crate::tally::Kind;
 use observer::Failure;
 use observer::control::Pipes;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const MOST_THREADS: u64 = 4096;
 /// A second, in operations or bytes: more than any engine does.
@@ -26,8 +28,10 @@ pub struct Job {
     pub back: bool,
     pub batch: usize,
     pub seed: u64,
-    /// Phases that callgrind counts; 0 where the benchmark is timed.
+    /// Phases that are counted; 0 where the benchmark is timed.
     pub counted: u64,
+    /// What the processor counts of them; None where callgrind does.
+    pub counted_events: Option<String>,
     /// Seconds; 0 where the operations are counted.
     pub duration: f64,
     pub report: Option<PathBuf>,
@@ -70,6 +74,7 @@ impl Job {
             batch: batch.max(1),
             seed: flags.number("seed", 1)?,
             counted: flags.number("counted", 0)?,
+            counted_events: flags.text("counted_events").map(str::to_owned),
             duration,
             report: flags.text("report_file").filter(|path| !path.is_empty()).map(PathBuf::from),
             control: flags
@@ -78,6 +83,9 @@ impl Job {
                 .transpose()
                 .map_err(|why| wrong(&format!("--control is {why}")))?,
         };
+        if job.counted == 0 && job.counted_events.is_some() {
+            return Err(wrong("--counted_events is given without --counted").mend("--counted=3"));
+        }
         // Batches are the only way in which this client asks for several keys.
         if !flags.truth("multiread_batched", true)? {
             return Err(wrong("--multiread_batched=false: MultiGet is always the batched one"));
@@ -140,6 +148,7 @@ struct Roles {
     write_rate: f64,
     arrivals: Arrivals,
     arrivals_given: bool,
+    rate_steps: Option<Arc<RateSteps>>,
     reads: Limit,
     writes: Limit,
     all: u64,
@@ -173,6 +182,10 @@ impl Roles {
         // In bytes a second, as db_bench's writers count them.
         let write_bytes = rate(flags, "benchmark_write_rate_limit")?;
         let arrivals = arrivals(flags, job, read_rate > 0.0 || write_bytes > 0.0)?;
+        let steps = flags.text("arrival_steps");
+        if steps.is_some() && arrivals.is_none() {
+            return Err(wrong("--arrival_steps is given without --arrivals").mend("--arrivals=poisson"));
+        }
         let order = Order::named(order, flags.number("streams", 1)?, job.keys, job.seed)?;
         Ok(Self {
             threads,
@@ -183,6 +196,7 @@ impl Roles {
             write_rate: write_bytes / (key_size + value_size) as f64,
             arrivals: arrivals.unwrap_or(Arrivals::Fixed),
             arrivals_given: arrivals.is_some(),
+            rate_steps: steps.map(RateSteps::read).transpose()?.map(Arc::new),
             reads: limit(flags.number("reads", -1)?),
             writes: limit(flags.number("writes", -1)?),
             all: job.keys,
@@ -206,6 +220,7 @@ impl Roles {
             scans,
             rate,
             arrivals: self.arrivals,
+            rate_steps: self.rate_steps.clone(),
             on_time: self.arrivals_given,
             operations,
         };

@@ -18,6 +18,8 @@ mod job;
 mod keys;
 mod leave;
 mod pace;
+mod processor;
+mod rate_steps;
 mod report;
 mod role;
 mod run;
@@ -25,13 +27,14 @@ mod tally;
 mod values;
 mod worker;
 
-use counted::{counted, counted_command};
+use counted::{Counter, counted, counted_command};
 use engines::{NAMES, Store};
 use flags::Flags;
 use job::Job;
 use leave::leave;
 use observer::Failure;
 use observer::control::Control;
+use processor::Processor;
 use role::Step;
 use run::benchmark;
 use serde_json::json;
@@ -69,19 +72,24 @@ fn client(words: Vec<String>) -> Result<(), Failure> {
     let open = engines::engine(&flags, job.asks_for(Kind::MultiGet))?;
     // Before any thread is started, the engine's included: they inherit which signals are blocked.
     let mut control = Control::new(job.control)?;
+    // As well: counters are of threads that are started later.
+    let ends_with_command = matches!(job.steps.last(), Some(Step::Command(_)));
+    let counters = job.counted_events.as_deref().map(|names| Processor::open(names, ends_with_command));
+    let processor = counters.transpose()?;
+    let counter = processor.as_ref().map_or(Counter::Callgrind, Counter::Processor);
     let store = open()?;
     say(&json!({ "about": store.about() }).to_string());
-    steps(&job, store.as_ref(), &mut control).unwrap_or_else(|failure| leave(&failure));
+    steps(&job, store.as_ref(), &mut control, &counter).unwrap_or_else(|failure| leave(&failure));
     Ok(())
 }
 
-fn steps(job: &Job, store: &dyn Store, control: &mut Control) -> Result<(), Failure> {
+fn steps(job: &Job, store: &dyn Store, control: &mut Control, counter: &Counter<'_>) -> Result<(), Failure> {
     let values = Values::new(job.compression_ratio, job.longest_value);
     let mut seed = job.seed;
     for step in &job.steps {
         match step {
             Step::Command(name) => {
-                let said = if job.counted > 0 { counted_command(name, store) } else { store.command(name) };
+                let said = if job.counted > 0 { counted_command(name, store, counter) } else { store.command(name) };
                 say(&said.unwrap_or_else(|| {
                     Err(Failure::usage(format!(
                         "{} has no benchmark or command {name}",
@@ -90,7 +98,7 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control) -> Result<(), Fail
                 })?);
             }
             Step::Benchmark { name, roles } if job.counted > 0 => {
-                let outcome = counted(job, name, roles, store, &values)?;
+                let outcome = counted(job, name, roles, store, &values, counter)?;
                 say(&serde_json::to_string(&outcome).map_err(std::io::Error::from)?);
             }
             Step::Benchmark { name, roles } => {

@@ -2,11 +2,12 @@
 
 use crate::clock;
 use crate::distributions::exponential;
+use crate::rate_steps::RateSteps;
 use crate::role::{Arrivals, KeyLaw, Limit, Role};
 use fastrand::Rng;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// No sleep is longer, so that the end of a run is not slept through.
 const LONGEST_SLEEP_NS: u64 = 50_000_000;
@@ -18,8 +19,11 @@ const SPIN_NS: u64 = 20_000;
 #[derive(Debug)]
 pub struct Schedule {
     arrivals: Arrivals,
+    /// Operations a second.
+    rate: f64,
     /// Between two operations, on average.
     interval_ns: f64,
+    rate_steps: Option<Arc<RateSteps>>,
     // Held for some 20 ns. A gap is drawn and added at once: with a counter alone, arrivals would not be in order.
     next: Mutex<Next>,
 }
@@ -31,7 +35,7 @@ struct Next {
     taken: u64,
     /// Operations that nobody has taken yet.
     left: u64,
-    /// When the next is due, from the beginning.
+    /// When the next is due, from the beginning; in the arrivals' own time where the rate changes.
     due_ns: f64,
 }
 
@@ -58,7 +62,7 @@ impl Schedule {
     /// operations: how many there are; u64::MAX where something else ends the run
     pub fn new(arrivals: Arrivals, rate: f64, operations: u64, seed: u64) -> Self {
         let next = Next { random: Rng::with_seed(seed), taken: 0, left: operations, due_ns: 0.0 };
-        let schedule = Self { arrivals, interval_ns: 1e9 / rate, next: Mutex::new(next) };
+        let schedule = Self { arrivals, rate, interval_ns: 1e9 / rate, rate_steps: None, next: Mutex::new(next) };
         if arrivals == Arrivals::Poisson {
             // The beginning is no arrival.
             schedule.next().advance(arrivals, schedule.interval_ns, 1);
@@ -74,7 +78,16 @@ impl Schedule {
             Limit::EachThread(operations) => operations.saturating_mul(role.threads),
             Limit::AllThreads(operations) => operations,
         };
-        (role.rate > 0.0).then(|| Self::new(role.arrivals, role.rate, operations, seed))
+        (role.rate > 0.0).then(|| Self {
+            rate_steps: role.rate_steps.clone(),
+            ..Self::new(role.arrivals, role.rate, operations, seed)
+        })
+    }
+
+    /// Operations that are offered in a second, on average until `ns`.
+    pub fn offered(&self, ns: u64) -> f64 {
+        let ns = (ns as f64).max(1.0);
+        self.rate_steps.as_ref().map_or(self.rate, |steps| self.rate * steps.own_ns(ns) / ns)
     }
 
     pub fn arrivals(&self) -> Arrivals {
@@ -88,7 +101,7 @@ impl Schedule {
         if operations == 0 {
             return None;
         }
-        let due_ns = next.due_ns as u64;
+        let due_ns = self.rate_steps.as_ref().map_or(next.due_ns, |steps| steps.clock_ns(next.due_ns)) as u64;
         next.left -= operations;
         next.taken += operations;
         next.advance(self.arrivals, self.interval_ns, operations);
@@ -98,7 +111,8 @@ impl Schedule {
     /// Operations that were due `ns` after the beginning and that nobody took. Of random gaps that were not drawn:
     /// how many are expected.
     pub fn waiting(&self, ns: u64) -> u64 {
-        let behind = ns as f64 - self.next().due_ns;
+        let own_ns = self.rate_steps.as_ref().map_or(ns as f64, |steps| steps.own_ns(ns as f64));
+        let behind = own_ns - self.next().due_ns;
         if behind < 0.0 { 0 } else { 1 + (behind / self.interval_ns) as u64 }
     }
 

@@ -2,7 +2,9 @@
 
 use crate::distributions::{Sizes, TwoTermExponential};
 use crate::keys::Order;
+use crate::rate_steps::RateSteps;
 use crate::tally::Kind;
+use std::sync::Arc;
 
 /// Threads that do the same, counted apart from the others.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct Role {
     pub rate: f64,
     /// Of a rate.
     pub arrivals: Arrivals,
+    /// How the rate changes; None where it stays.
+    pub rate_steps: Option<Arc<RateSteps>>,
     /// Latency at the rate is what is measured, for which threads have to begin on time, at the price of CPU. A rate
     /// alone is held as cheaply as it can be: CPU per query is measured beside it.
     pub on_time: bool,

@@ -181,9 +181,8 @@ pub fn benchmark(
             stopped = stopped.max(done.stopped_ns);
         }
         // What became due later nobody was to take.
-        let waiting = |schedule: &Schedule| schedule.waiting(stopped.min(over).saturating_sub(begun));
-        let open_loop =
-            schedule.as_ref().map(|schedule| OpenLoop::of(schedule, role, &tally, waiting(schedule)));
+        let until = stopped.min(over).saturating_sub(begun);
+        let open_loop = schedule.as_ref().map(|schedule| OpenLoop::of(schedule, role, &tally, until));
         results.insert(role.name, result(role, &tally, open_loop, seconds, own_time(&shared, role)?));
     }
     Ok(Outcome { benchmark: name.to_owned(), seconds, ended_by: ended, roles: results })
@@ -258,8 +257,9 @@ fn wait_for_threads<T>(running: &[ScopedJoinHandle<'_, T>], control: &mut Contro
 }
 
 impl OpenLoop {
-    /// waiting: operations that were due by the end and that nobody began
-    fn of(schedule: &Schedule, role: &Role, tally: &Tally, waiting: u64) -> Self {
+    /// until: ns from the beginning to the end; what was due by then and nobody began is waiting
+    fn of(schedule: &Schedule, role: &Role, tally: &Tally, until: u64) -> Self {
+        let waiting = schedule.waiting(until);
         let (operations_due, late) = (tally.total() + waiting, tally.late());
         let overloaded = waiting as f64 > MOST_WAITING * operations_due as f64;
         let p99 = tally.p99_from_schedule_us();
@@ -276,7 +276,7 @@ impl OpenLoop {
         };
         Self {
             arrivals: schedule.arrivals().name(),
-            offered_ops_per_second: role.rate,
+            offered_ops_per_second: schedule.offered(until),
             operations_due,
             overloaded,
             usable: reason.is_none(),

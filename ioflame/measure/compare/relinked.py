@@ -1,0 +1,91 @@
+"""Arms linked anew for every session, by a command of the user's: what sessions vary by then holds the order in which
+the linker puts functions, and so does every interval.
+
+The order alone can change a time by more than a compiler's optimisation does ("Producing wrong data without doing
+anything obviously wrong", ASPLOS 2009), and it changes with any change of the code.
+"""
+
+from __future__ import annotations
+
+import random
+import shlex
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ground.errors import MeasurementError, UsageError
+from ground.results.comparison import COMMAND_LINE
+from ground.system.process import capture
+from ioflame.measure.compare.arms import PlannedArm
+from ioflame.measure.job import new_record
+from workloads.libraries import Library
+
+__all__ = ("Relinked", "refuse_relinking")
+
+_SECONDS = 3600
+_SAID = 400
+
+
+@dataclass(frozen=True)
+class Relinked:
+    """The links of one session. command: of the user's; seed: of the comparison; directory: where the links lie"""
+
+    command: str
+    seed: int
+    session: int
+    directory: Path
+
+    def linked(self, arm: PlannedArm) -> PlannedArm:
+        """The arm as it is linked for this session, once. MeasurementError where the command makes no client of it."""
+        place = self.directory / f"s{self.session:02}-{arm.name}"
+        out = place / _file_of(arm).name
+        if not out.exists():
+            place.mkdir(parents=True, exist_ok=True)
+            self._link(arm, out)
+        engine = arm.job.engine
+        if arm.job.build.library is None:
+            build = engine.inspect(out)
+        else:
+            build = engine.inspect_library(arm.job.build.path, Library(out))
+        job = replace(arm.job, build=build)
+        return replace(arm, job=job, record=new_record(job))
+
+    def _link(self, arm: PlannedArm, out: Path) -> None:
+        seed = random.Random(f"{self.seed} link {self.session} {arm.name}").randrange(1, 1 << 31)
+        # A twin is the base once more, in an order of its own.
+        given = {"IOFLAME_ARM": arm.twin_of or arm.name, "IOFLAME_SEED": str(seed), "IOFLAME_OUT": str(out)}
+        argv = ["env", *(f"{name}={value}" for name, value in given.items()), "sh", "-c", self.command]
+        done = capture(argv, timeout=_SECONDS)
+        if done.returncode == 0 and out.is_file():
+            return
+        why = f"exit code {done.returncode}" if done.returncode else f"it made no {out.name}"
+        raise MeasurementError(
+            f"--relink: {why}; it said: {(done.text + done.errors).strip()[-_SAID:] or 'nothing'}",
+            means=f"session {self.session} has no link of arm {arm.name}; sessions before it are kept",
+            mend=f"{shlex.join(argv)}   (what was run)",
+        )
+
+    def remove(self) -> None:
+        """What was measured with them is folded: names are in its profiles."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _file_of(arm: PlannedArm) -> Path:
+    return arm.job.build.library or arm.job.build.path
+
+
+def refuse_relinking(factor: str, arms: list[PlannedArm]) -> None:
+    """UsageError for arms that no command of the user's links."""
+    if factor == COMMAND_LINE:
+        raise UsageError(
+            "--relink: the arms are whole command lines, which name their clients themselves",
+            means="nothing was started",
+            mend="--arm NAME=CLIENT, and flags as options",
+        )
+    released = next((arm for arm in arms if arm.job.build.released), None)
+    if released is not None:
+        raise UsageError(
+            f"--relink: {released.name} is a release, whose objects are not at hand",
+            means="where its linker put functions is a part of the difference; nothing was started",
+            mend="builds of your own, or without --relink",
+        )
