@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* What is kept of off-CPU time: threads, stacks and sums.
- *
- * Stacks are kept by a 64-bit hash of their addresses in a hash map of our own: a BPF stack map has one place for each
- * hash, so of 500 different stacks in 16,384 places it loses about 8 to collisions. */
+/* What is kept of off-CPU time: threads, stacks and sums. */
 #pragma once
 
 #include "futex.h"
-#include "states.h"
-#include "threads.h"
-
-#define DEPTH 127 /* the kernel's default of perf_event_max_stack */
+#include "stacks.h"
+#include "waits.h"
 
 enum gate_state { TRACKING, OPEN, FROZEN };
 
-/* What a thread was about when it left its CPU, by `enum state`: IO where the kernel counts it as waiting for IO
- * (in_iowait), SLEEP for any sleep that a signal ends: what for is told in user space. */
-#define BEFORE STATES  /* blocked since before we looked: user space knows its state */
-#define STATE_SLOTS 16 /* a power of two, so that an index can be masked into it */
-_Static_assert(BEFORE < STATE_SLOTS, "each state has a slot");
+/* A state beside those of states.h: blocked since before we looked. User space knows what in. */
+#define BEFORE STATES
 
 enum loss {
 	LOST_THREAD, /* the map of threads was full: a switch-out was not seen */
@@ -30,12 +22,8 @@ enum loss {
 	LOSSES,
 };
 
-/* Numbers of stacks that stand for none. */
-enum no_stack { NOT_THERE, NOT_KEPT };
-
 SHOW_ENUM(gate_state);
 SHOW_ENUM(loss);
-SHOW_ENUM(no_stack);
 SHOW_ENUM(futex_how);
 SHOW_ENUM(futex_room);
 
@@ -74,17 +62,10 @@ struct sum {
 	u64 count;
 };
 
-struct stack {
-	u64 depth;
-	u64 addresses[DEPTH];
-};
-
 /* Sizes are the loader's to set. */
 MAP(threads, HASH, 16384, u32, struct thread);
 MAP(ends, HASH, 16384, u64, struct end);
 MAP(sums, HASH, 65536, struct key, struct sum);
-MAP(stacks, HASH, 16384, u64, struct stack);
-MAP(scratch, PERCPU_ARRAY, 1, u32, struct stack);
 MAP(blank, PERCPU_ARRAY, 1, u32, struct end);
 
 const volatile int with_waker = 0;
@@ -98,34 +79,9 @@ static __always_inline void lose(u32 what)
 	__sync_fetch_and_add(&losses[what], 1);
 }
 
-/* The stack of the current task as the number it is kept under. */
 static __always_inline u64 take_stack(void *ctx, u64 flags)
 {
-	u32 zero = 0;
-	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
-	if (!stack)
-		return NOT_KEPT;
-	long size = bpf_get_stack(ctx, stack->addresses, sizeof(stack->addresses), flags);
-	if (size <= 0) {
-		if (size < 0)
-			lose(NO_STACK);
-		return NOT_THERE;
-	}
-	stack->depth = (u64)size / sizeof(u64);
-	u64 hash = 0x9e3779b97f4a7c15ULL ^ flags;
-	for (u32 i = 0; i < DEPTH; i++) {
-		if (i >= stack->depth)
-			break;
-		hash = (hash ^ stack->addresses[i]) * 0xff51afd7ed558ccdULL;
-		hash ^= hash >> 32;
-	}
-	if (hash <= NOT_KEPT)
-		hash = 2;
-	if (!find_or_add(&stacks, &hash, stack)) {
-		lose(LOST_STACK);
-		return NOT_KEPT;
-	}
-	return hash;
+	return keep_stack(ctx, flags, &losses[LOST_STACK], &losses[NO_STACK]);
 }
 
 static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 to)
@@ -155,10 +111,7 @@ static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 
 		return;
 	}
 	lose(LOST_SUM);
-	/* clang must not use what it knows of the state to leave the mask out: the verifier does not know it. */
-	u64 slot = state;
-	asm volatile("" : "+r"(slot));
-	slot &= STATE_SLOTS - 1;
+	u64 slot = slot_of(state);
 	__sync_fetch_and_add(&lost_ns[slot], ns);
 	__sync_fetch_and_add(&lost_count[slot], 1);
 }
