@@ -23,6 +23,7 @@ mod ladder;
 mod layout;
 mod offcpu;
 mod probe;
+mod records;
 mod refusal;
 mod runqlat;
 mod session;
@@ -50,6 +51,8 @@ enum Program {
     Ladder(ladder::LadderOptions),
     /// Off-CPU time of a process: stacks by blocked time and state
     Offcpu(offcpu::OffcpuOptions),
+    /// Records of single queries: what each slow one waited for, and some others beside them
+    Records(records::RecordsOptions),
     /// Run-queue latency and context switches of a process
     Runqlat(runqlat::RunqlatOptions),
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
         Program::Offcpu(options) => offcpu::run(&options),
+        Program::Records(options) => records::run(&options),
         Program::Runqlat(options) => runqlat::run(&options),
     };
     match done {
