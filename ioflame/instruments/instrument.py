@@ -34,6 +34,9 @@ class Watched:
     plan:   perf's, as the trial after the warm-up left it
     device: None where the processes have no file on any
     symbols, ladder_sample: of the engine, for the ladder
+    seconds: of the window
+    threshold_us, force: of records of single queries: from which on a query is slow (None: by a second before the
+             window), and whether they are followed even where that is dear
     """
 
     run: Run
@@ -43,6 +46,9 @@ class Watched:
     device: Device | None
     symbols: Path
     ladder_sample: int
+    seconds: float = 20.0
+    threshold_us: int | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,7 @@ class Instrument:
     needed:       a profile without it has failed
     ends_itself:  it may end before its window does, and says why in a check of its own
     time_share:   of attach's seconds, beside the others
+    times:        as long as the others' is its window of a profile
     not_writing:  why a workload that writes has no window of it
     """
 
@@ -143,6 +150,7 @@ class Instrument:
     needed: bool = False
     ends_itself: bool = False
     time_share: int = 1
+    times: int = 1
     not_writing: Refusal | None = None
 
 

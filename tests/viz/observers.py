@@ -12,6 +12,7 @@ from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, State
 from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
 from ground.system.diskstats import DiskCount, DiskCounts
 from ioflame.instruments import INSTRUMENTS
+from tests.tails import tail
 from viz.flame.stacks import Stack
 from viz.page.flame_graphs import off_cpu_graph, pmp_graph
 from viz.page.run_view import Observed, by_state
@@ -122,7 +123,7 @@ def results() -> dict[str, object]:
     """What instruments leave, by file: a new one has a row here, which the tests of pages and of `show` take."""
     return {
         Files.LADDER: ladder(), Files.IO_LATENCY: io_latency(), Files.OFF_CPU: off_cpu(), Files.RUN_QUEUE: run_queue(),
-        Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(),
+        Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(), Files.TAIL: tail(),
     }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ class Watching:
         instrument = INSTRUMENTS[name]
         if instrument.one_process:
             pids = [_busiest(windows, job)]
-        watched = Watched(run, children, pids, job.plan, job.device, ladder_symbols(), ladder_sample=8)
+        watched = Watched(run, children, pids, job.plan, job.device, ladder_symbols(), 8, seconds=seconds)
         cost, before, started = self.cost, self.used(), len(list(children))
         windows.limit = None if math.isinf(left) else before + left
         children.cpu_limit = runaway_limit(left)

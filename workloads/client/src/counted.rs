@@ -132,7 +132,11 @@ pub fn counted(
 
 /// A command, as a part by its name; what the processor counted of it is a closing line behind what the engine says.
 /// None for one that the engine has not.
-pub fn counted_command(name: &str, store: &dyn Store, counter: &Counter<'_>) -> Option<Result<String, Failure>> {
+pub fn counted_command(
+    name: &str,
+    store: &dyn Store,
+    counter: &Counter<'_>,
+) -> Option<Result<String, Failure>> {
     let part = CString::new(name).ok()?;
     let before = counter.begin();
     let said = store.command(name)?;

@@ -89,7 +89,8 @@ fn steps(job: &Job, store: &dyn Store, control: &mut Control, counter: &Counter<
     for step in &job.steps {
         match step {
             Step::Command(name) => {
-                let said = if job.counted > 0 { counted_command(name, store, counter) } else { store.command(name) };
+                let said =
+                    if job.counted > 0 { counted_command(name, store, counter) } else { store.command(name) };
                 say(&said.unwrap_or_else(|| {
                     Err(Failure::usage(format!(
                         "{} has no benchmark or command {name}",

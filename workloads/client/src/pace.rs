@@ -62,7 +62,8 @@ impl Schedule {
     /// operations: how many there are; u64::MAX where something else ends the run
     pub fn new(arrivals: Arrivals, rate: f64, operations: u64, seed: u64) -> Self {
         let next = Next { random: Rng::with_seed(seed), taken: 0, left: operations, due_ns: 0.0 };
-        let schedule = Self { arrivals, rate, interval_ns: 1e9 / rate, rate_steps: None, next: Mutex::new(next) };
+        let schedule =
+            Self { arrivals, rate, interval_ns: 1e9 / rate, rate_steps: None, next: Mutex::new(next) };
         if arrivals == Arrivals::Poisson {
             // The beginning is no arrival.
             schedule.next().advance(arrivals, schedule.interval_ns, 1);

@@ -56,7 +56,9 @@ fn counter(name: &str, threads: bool) -> Result<File, Failure> {
         type_: *kind,
         size: size_of::<kernel::perf_event_attr>() as u32,
         config: *config,
-        read_format: u64::from(kernel::PERF_FORMAT_TOTAL_TIME_ENABLED | kernel::PERF_FORMAT_TOTAL_TIME_RUNNING),
+        read_format: u64::from(
+            kernel::PERF_FORMAT_TOTAL_TIME_ENABLED | kernel::PERF_FORMAT_TOTAL_TIME_RUNNING,
+        ),
         ..Default::default()
     };
     attr.set_exclude_kernel(u64::from(plain != name));

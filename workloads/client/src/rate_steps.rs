@@ -33,14 +33,19 @@ impl RateSteps {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.split('#').next().unwrap_or("").trim()));
+        let lines =
+            text.lines().enumerate().map(|(at, line)| (at + 1, line.split('#').next().unwrap_or("").trim()));
         let steps: Vec<RateStep> = lines
             .filter(|(_, line)| !line.is_empty())
             .map(|(number, line)| step(line).ok_or_else(|| format!("line {number}, {line:?}, is no step")))
             .collect::<Result<_, _>>()?;
         let sum = |of: fn(&RateStep) -> f64| steps.iter().map(of).sum::<f64>();
         let whole = RateStep { clock_ns: sum(|step| step.clock_ns), own_ns: sum(|step| step.own_ns) };
-        if whole.own_ns > 0.0 { Ok(Self { steps, whole }) } else { Err("it has no step with arrivals".to_owned()) }
+        if whole.own_ns > 0.0 {
+            Ok(Self { steps, whole })
+        } else {
+            Err("it has no step with arrivals".to_owned())
+        }
     }
 
     /// Where a moment of the arrivals' own time lies on the clock. ns of both, from the beginning
@@ -72,7 +77,8 @@ impl RateSteps {
 fn step(line: &str) -> Option<RateStep> {
     let mut words = line.split_whitespace().map(|word| word.parse::<f64>().ok());
     let (seconds, factor) = (words.next()??, words.next()??);
-    let sensible = words.next().is_none() && 0.0 < seconds && seconds <= MOST && (0.0..=MOST).contains(&factor);
+    let sensible =
+        words.next().is_none() && 0.0 < seconds && seconds <= MOST && (0.0..=MOST).contains(&factor);
     let clock_ns = seconds * SECOND;
     sensible.then_some(RateStep { clock_ns, own_ns: clock_ns * factor })
 }
@@ -91,7 +97,9 @@ mod tests {
     fn steps_follow_one_another_and_begin_again() {
         let steps = RateSteps::parse("2 1 # the rate itself\n\n1 0\n1 4\n").unwrap();
         // Of the 4 s of a round two run as the clock does, one stands, one runs four times as fast.
-        for (own, clock) in [(0.0, 0.0), (1.5, 1.5), (2.0, 3.0), (4.0, 3.5), (6.0, 4.0), (7.0, 5.0), (61.0, 41.0)] {
+        for (own, clock) in
+            [(0.0, 0.0), (1.5, 1.5), (2.0, 3.0), (4.0, 3.5), (6.0, 4.0), (7.0, 5.0), (61.0, 41.0)]
+        {
             assert!((steps.clock_ns(own * SECOND) / SECOND - clock).abs() < 1e-9, "{own}");
         }
         for (clock, own) in [(1.5, 1.5), (2.5, 2.0), (3.5, 4.0), (4.0, 6.0), (41.0, 61.0)] {
