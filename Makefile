@@ -12,7 +12,7 @@ SHELL := bash
 # The variables of each target, here alone: options, help, and what is refused follow. Empty ones are left to
 # `ioflame COMMAND --help`.
 OF_PROFILE := WORKLOAD ENGINE CLIENT SCALE CONFIG DB_BENCH ROCKSDB DB_DIR THREADS CPUS NUM_KEYS CACHE_SIZE CACHE_TYPE MEMORY_LIMIT \
-	DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE OUT STORE
+	DURATION EVENT FREQ CALLGRAPH COLLECT LADDER_SAMPLE TAIL THRESHOLD_US OUT STORE
 OF_EXPERIMENT := REPEATS RESUME
 OF_IO_EFFICIENCY := USERS $(OF_EXPERIMENT)
 # Two clients are A, the base, and B; or a setting has values: FACTOR=cache_type=lru_cache,...

@@ -24,16 +24,19 @@ def loader_binary() -> Path | None:
 class CoreObserver:
     """One CO-RE program (an Observer).
 
-    kind:      the subcommand of `ioflame-ebpf`, and the name of its window
+    kind:      the name of its window, and the subcommand of `ioflame-ebpf` unless `program` is another
     what:      for the progress display
     arguments: the subcommand's options, without window and output
     out:       where its JSON goes; its words go beside it, to `<kind>.log`
     """
 
-    def __init__(self, kind: str, what: str, children: Children, arguments: Sequence[str], out: Path) -> None:
+    def __init__(
+        self, kind: str, what: str, children: Children, arguments: Sequence[str], out: Path, program: str = ""
+    ) -> None:
         self.kind = kind
         self.what = what
         self.out = out
+        self._program_name = program or kind
         self._children = children
         self._arguments = list(arguments)
         self._program: ControlledProgram | None = None
@@ -44,8 +47,8 @@ class CoreObserver:
         if binary is None:
             raise HostError("ioflame-ebpf is not built", means="the CO-RE programs cannot be loaded", mend="make setup")
         log = self.out.with_name(f"{self.kind}.log")
-        argv = [str(binary), self.kind, *self._arguments, "-o", str(self.out)]
-        self._program = ControlledProgram(self._children, f"ebpf {self.kind}", argv, log)
+        argv = [str(binary), self._program_name, *self._arguments, "-o", str(self.out)]
+        self._program = ControlledProgram(self._children, f"ebpf {self._program_name}", argv, log)
         self._program.await_ready()
 
     def open(self) -> None:

@@ -14,7 +14,7 @@ from ground.results.profile import FoldedStack
 from ground.results.states import SAMPLED_FRAMES
 from ground.system.atomic_files import read_toml
 
-__all__ = ("LockRules", "lock_report", "read_rules")
+__all__ = ("LockRules", "lock_of", "lock_report", "read_rules")
 
 _RULES = Path(__file__).with_name("locks.toml")
 _CONDITION = "condition"
@@ -165,7 +165,7 @@ def lock_report(stacks: Iterable[FoldedStack], rules: LockRules) -> Locks:
 
 def _seen(stack: FoldedStack, rules: LockRules) -> _Seen:
     role = _ROLES.get(stack.state, "")
-    found = _primitive(stack.frames, rules) if role else None
+    found = lock_of(stack.frames, rules) if role else None
     return _Seen(stack, role, *(found or ()))
 
 
@@ -185,7 +185,7 @@ def _ordered(rows: Iterable[LockSite]) -> list[LockSite]:
     return sorted(rows, key=lambda row: (-row.waiting.weight_ns, -row.running.weight_ns, row.place))
 
 
-def _primitive(frames: Sequence[str], rules: LockRules) -> tuple[str, str] | None:
+def lock_of(frames: Sequence[str], rules: LockRules) -> tuple[str, str] | None:
     """Kind and place: of the lock primitive that the stack ends in; None where it ends in none.
 
     frames: root first

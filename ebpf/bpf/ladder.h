@@ -3,6 +3,7 @@
  * into. */
 #pragma once
 
+#include "rows.h"
 #include "threads.h"
 
 enum point {
@@ -108,15 +109,6 @@ struct flight {
 	u32 owner; /* the thread, by the kernel's own number */
 };
 
-struct row {
-	u64 count;
-	u64 ns;
-	u64 least_flipped; /* ~least: the greatest of the flipped ones, so that nothing yet is 0 here, too */
-	u64 most;
-	u64 own_ns;
-	u64 buckets[BUCKETS];
-};
-
 TASK_MAP(threads, struct thread);
 MAP(flights, HASH, 16384, u64, struct flight);
 MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
@@ -124,20 +116,6 @@ MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
 
 /* Requests of followed reads by disk: major << 32 | minor. */
 MAP(devices, PERCPU_HASH, 256, u64, u64);
-
-/* Programs of uprobes can be preempted by another thread's on the same CPU, in the middle of an addition. */
-#define ADD(place, n) __sync_fetch_and_add(&(place), n)
-
-/* And between a comparison and what is stored for it. Each new attempt is another preemption within nanoseconds. */
-#define ATTEMPTS 8
-static __always_inline void raise_to(u64 *place, u64 value)
-{
-	for (int i = 0; i < ATTEMPTS; i++) {
-		u64 seen = *(volatile u64 *)place;
-		if (value <= seen || __sync_val_compare_and_swap(place, seen, value) == seen)
-			return;
-	}
-}
 
 static __always_inline void bump(u32 what)
 {
@@ -151,17 +129,8 @@ static __always_inline void count(u32 number, u64 from, u64 to, u64 own)
 	struct row *row = bpf_map_lookup_elem(&rows, &number);
 	if (!row)
 		return;
-	u64 ns = to - from;
-	u32 bucket = bucket_of(ns);
-	if (ns >> (MAX_EXPONENT + 1))
+	if (count_into(row, to - from, own))
 		bump(OVERFLOW);
-	if (bucket < BUCKETS)
-		ADD(row->buckets[bucket], 1);
-	raise_to(&row->least_flipped, ~ns);
-	raise_to(&row->most, ns);
-	ADD(row->count, 1);
-	ADD(row->ns, ns);
-	ADD(row->own_ns, own);
 }
 
 static __always_inline struct thread *thread_of(struct task_struct *task)

@@ -131,14 +131,7 @@ static __always_inline void switched_out(void *ctx, bool preempt, struct task_st
 		return;
 	find_missed(task, thread, now);
 	ran(thread, now);
-	if (preempt || !state)
-		thread->state = PREEMPTED;
-	else if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		thread->state = IO;
-	else if (state & TASK_UNINTERRUPTIBLE)
-		thread->state = UNINTERRUPTIBLE;
-	else
-		thread->state = state & TASK_STOPPED_OR_TRACED ? STOPPED : SLEEP;
+	thread->state = state_of(task, preempt, state);
 	if (gate == OPEN) {
 		if (thread->state == PREEMPTED)
 			thread->involuntary++;

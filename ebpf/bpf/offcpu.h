@@ -3,16 +3,13 @@
 #pragma once
 
 #include "futex.h"
-#include "states.h"
-#include "threads.h"
+#include "stacks.h"
+#include "waits.h"
 
 enum gate_state { TRACKING, OPEN, FROZEN };
 
-/* What a thread was about when it left its CPU, by `enum state`: IO where the kernel counts it as waiting for IO
- * (in_iowait), SLEEP for any sleep that a signal ends: what for is told in user space. */
-#define BEFORE STATES  /* blocked since before we looked: user space knows its state */
-#define STATE_SLOTS 16 /* a power of two, so that an index can be masked into it */
-_Static_assert(BEFORE < STATE_SLOTS, "each state has a slot");
+/* A state beside those of states.h: blocked since before we looked. User space knows what in. */
+#define BEFORE STATES
 
 enum loss {
 	LOST_THREAD, /* the map of threads was full: a switch-out was not seen */
@@ -82,7 +79,10 @@ static __always_inline void lose(u32 what)
 	__sync_fetch_and_add(&losses[what], 1);
 }
 
-#include "stacks.h"
+static __always_inline u64 take_stack(void *ctx, u64 flags)
+{
+	return keep_stack(ctx, flags, &losses[LOST_STACK], &losses[NO_STACK]);
+}
 
 static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 to)
 {
@@ -111,10 +111,7 @@ static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 
 		return;
 	}
 	lose(LOST_SUM);
-	/* clang must not use what it knows of the state to leave the mask out: the verifier does not know it. */
-	u64 slot = state;
-	asm volatile("" : "+r"(slot));
-	slot &= STATE_SLOTS - 1;
+	u64 slot = slot_of(state);
 	__sync_fetch_and_add(&lost_ns[slot], ns);
 	__sync_fetch_and_add(&lost_count[slot], 1);
 }

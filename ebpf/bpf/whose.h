@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.h"
+#include "stacks.h"
 #include "targets.h"
 
 #define PF_KTHREAD 0x00200000u
@@ -52,7 +53,10 @@ static __always_inline void lose(u32 what)
 		__sync_fetch_and_add(&tallies[what], 1);
 }
 
-#include "stacks.h"
+static __always_inline u64 take_stack(void *ctx, u64 flags)
+{
+	return keep_stack(ctx, flags, &tallies[LOST_STACK], &tallies[NO_STACK]);
+}
 
 /* Numbers of inodes are given out again: the generation tells the old file from the new one. */
 struct file_key {

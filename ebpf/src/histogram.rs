@@ -36,6 +36,33 @@ impl Histogram {
             self.most_ns = self.most_ns.max(most);
         }
     }
+
+    /// The least duration of the bucket that this share of all durations reaches into; 0 where there are none.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let all: u64 = self.buckets.iter().map(|bucket| bucket[2]).sum();
+        let mut seen = 0;
+        for [low, _, count] in &self.buckets {
+            seen += count;
+            if seen as f64 >= share * all as f64 {
+                return *low;
+            }
+        }
+        0
+    }
+}
+
+/// A row of `bpf/rows.h`: of each CPU `[count, ns, least, most]`, and its buckets.
+pub fn of_cpus(cpus: impl Iterator<Item = ([u64; 4], [u64; BUCKETS])>) -> Histogram {
+    let mut counts = [0u64; BUCKETS];
+    let mut histogram = Histogram::default();
+    for (sums, buckets) in cpus {
+        histogram.add(sums);
+        for (count, added) in counts.iter_mut().zip(buckets) {
+            *count += added;
+        }
+    }
+    histogram.buckets = sparse(&counts);
+    histogram
 }
 
 /// The rows of `bpf/histogram.h`: its maps `histogram` and `sums`, and how many rows they have.
@@ -123,6 +150,15 @@ pub fn read_all<T: Plain>(map: &impl MapCore, first: usize, slots: usize) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quantile_is_where_its_bucket_begins() {
+        let buckets = vec![[10, 20, 98], [20, 30, 1], [900, 1000, 1]];
+        let histogram = Histogram { count: 100, buckets, ..Default::default() };
+        let quantiles = [0.5, 0.98, 0.99, 1.0].map(|share| histogram.quantile(share));
+        assert_eq!(quantiles, [10, 10, 20, 900]);
+        assert_eq!(Histogram::default().quantile(0.98), 0);
+    }
 
     #[test]
     fn buckets_follow_one_another_and_none_is_wider_than_a_32nd() {

@@ -2,7 +2,7 @@
 
 mod disk;
 mod options;
-mod plan;
+pub mod plan;
 mod rows;
 
 use std::collections::BTreeMap;

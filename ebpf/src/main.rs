@@ -23,6 +23,7 @@ mod ladder;
 mod layout;
 mod offcpu;
 mod probe;
+mod records;
 mod refusal;
 mod runqlat;
 mod session;
@@ -51,6 +52,8 @@ enum Program {
     Ladder(ladder::LadderOptions),
     /// Off-CPU time of a process: stacks by blocked time and state
     Offcpu(offcpu::OffcpuOptions),
+    /// Records of single queries: what each slow one waited for, and some others beside them
+    Records(records::RecordsOptions),
     /// Run-queue latency and context switches of a process
     Runqlat(runqlat::RunqlatOptions),
     /// Whose the requests of a block device are: each with its file, offset, thread and reason
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Program::Iolat(options) => iolat::run(&options),
         Program::Ladder(options) => ladder::run(&options),
         Program::Offcpu(options) => offcpu::run(&options),
+        Program::Records(options) => records::run(&options),
         Program::Runqlat(options) => runqlat::run(&options),
         Program::Whose(options) => whose::run(&options),
     };

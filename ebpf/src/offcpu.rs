@@ -1,10 +1,10 @@
 //! Off-CPU time of a process: by state, by thread, and by stack as a recording that stackfold and perf read.
 
 mod account;
-mod chains;
-mod futex;
+pub mod chains;
+pub mod futex;
 mod raw;
-mod tasks;
+pub mod tasks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

@@ -111,6 +111,17 @@ def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the ladder follows one query in N (LADDER_SAMPLE; default: 8)",
     )
+    add(
+        "--tail",
+        default="",
+        metavar="1",
+        help="a window of records of single queries: why the slowest are slow; force: even where that is dear (TAIL)",
+    )
+    add(
+        "--threshold-us",
+        metavar="US",
+        help="with TAIL: a query of so many us is a slow one (THRESHOLD_US; default: the slowest 1 %%)",
+    )
     add("--store", metavar="DIR", help="add what was measured to the store in DIR (STORE; `ioflame store --help`)")
     add("--out", default="runs", metavar="DIR", help="where run directories go (OUT; default: runs)")
     add(
@@ -127,6 +138,14 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
     client = _client_of_library(arguments) if library else arguments.client
     engine = engine_named(arguments.engine, client=client)
     cache_types = engine.about.cache_types
+    collect = collectors(arguments.collect)
+    threshold_us = _optional(Setting.THRESHOLD_US, arguments.threshold_us, int, 1, 10**9)
+    if threshold_us is not None and not arguments.tail and "tail" not in (collect or ()):
+        raise UsageError(
+            f"{Setting.THRESHOLD_US.to(threshold_us)} has no effect: no records of single queries are collected",
+            means="nothing was started",
+            mend=Setting.TAIL.to(1),
+        )
     return ProfileOptions(
         workload=arguments.workload or next(iter(engine.workloads())),
         engine=arguments.engine,
@@ -146,7 +165,9 @@ def profile_options(arguments: argparse.Namespace) -> ProfileOptions:
         out=Path(arguments.out).absolute(),
         quiet=arguments.quiet,
         allow_host_changes=arguments.allow_host_changes,
-        collect=collectors(arguments.collect),
+        collect=collect,
+        tail=choice(Setting.TAIL, arguments.tail, ("1", "force")) if arguments.tail else None,
+        threshold_us=threshold_us,
         cpus=check_cpus(arguments.cpus) if arguments.cpus else None,
         client=client or None,
         library=library,

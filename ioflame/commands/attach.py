@@ -52,7 +52,7 @@ _MOST_SECONDS = 86_400.0
 _CPUS = 1.0
 # What each run of several is given as we were.
 _OWN_WORDS = ("cgroup", "container", "engine", "rules", "count", "count_prometheus", "count_symbol", "count_preset",
-              "collect", "event", "freq", "callgraph", "device", "budget", "per", "redact")  # fmt: skip
+              "collect", "tail", "event", "freq", "callgraph", "device", "budget", "per", "redact")  # fmt: skip
 
 
 def add_parser(commands: Commands) -> None:
@@ -90,6 +90,7 @@ def add_parser(commands: Commands) -> None:
     add("--count-preset", metavar="NAME", help="the same by the service's own statistics; --count-preset list")
     known, default = " ".join(INSTRUMENTS), " ".join(BY_DEFAULT)
     add("--collect", default="", metavar="NAMES", help=f"any of {known} (default: {default})")
+    add("--tail", action="store_true", help="records of single queries as well: why the slowest are slow (RocksDB)")
     add("--event", default="auto", metavar="NAME", help="perf event (default: cycles, else cpu-clock)")
     rates = f"{_FREQUENCY} of a service, {BENCHMARK_FREQUENCY} of a benchmark"
     add("--freq", metavar="HZ", help=f"samples a second and CPU (default: {rates})")
@@ -200,6 +201,8 @@ def _options(arguments: argparse.Namespace, counting: Children) -> AttachOptions
         least = f"{LEAST_SECONDS:g}"
         raise UsageError(f"--seconds {arguments.seconds:g} is out of range", mend=f"--seconds <{least}..86400>")
     asked = collectors(arguments.collect)
+    if arguments.tail:
+        asked = tuple(name for name in INSTRUMENTS if name in (*(asked or BY_DEFAULT), "tail"))
     if arguments.redact and (unfit := [name for name in asked or () if INSTRUMENTS[name].names]):
         raise UsageError(
             f"--redact and --collect {','.join(unfit)}: names in their files are not hashed",

@@ -36,6 +36,9 @@ class Watched:
     symbols, ladder_sample: of the engine, for the ladder
     database: the directory of its database, where that is known; engine: who knows the files in it, an engine or a
               service by name
+    seconds: of the window
+    threshold_us, force: of records of single queries: from which on a query is slow (None: by a second before the
+             window), and whether they are followed even where that is dear
     """
 
     run: Run
@@ -47,6 +50,9 @@ class Watched:
     ladder_sample: int
     database: Path | None = None
     engine: str = ""
+    seconds: float = 20.0
+    threshold_us: int | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,7 @@ class Instrument:
     needed:       a profile without it has failed
     ends_itself:  it may end before its window does, and says why in a check of its own
     time_share:   of attach's seconds, beside the others
+    times:        as long as the others' is its window of a profile
     not_writing:  why a workload that writes has no window of it
     """
 
@@ -147,6 +154,7 @@ class Instrument:
     needed: bool = False
     ends_itself: bool = False
     time_share: int = 1
+    times: int = 1
     not_writing: Refusal | None = None
 
 

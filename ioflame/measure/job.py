@@ -86,7 +86,12 @@ class Planned:
     @property
     def collect(self) -> tuple[str, ...]:
         """What watches, in the order of the windows."""
-        return self.options.collect or self.scale.collect
+        asked = self.options.collect or self.scale.collect
+        return tuple(name for name in INSTRUMENTS if name in asked or (name == "tail" and self.options.tail))
+
+    def seconds_of(self, name: str) -> int:
+        """The length of that instrument's window."""
+        return self.duration * INSTRUMENTS[name].times
 
     @property
     def watching(self) -> list[str]:
@@ -96,9 +101,11 @@ class Planned:
 
     def watched(self, run: Run, children: Children, pid: int, plan: Plan) -> Watched:
         """pid: of the engine; plan: as the trial after the warm-up left it"""
-        symbols, sample = self.engine.file("symbols.toml"), self.options.ladder_sample
-        device = device_of(self.db_dir)
-        return Watched(run, children, [pid], plan, device, symbols, sample, self.db_dir, self.engine.name)
+        symbols, options = self.engine.file("symbols.toml"), self.options
+        return Watched(
+            run, children, [pid], plan, device_of(self.db_dir), symbols, options.ladder_sample, self.db_dir,
+            self.engine.name, threshold_us=options.threshold_us, force=options.tail == "force",
+        )  # fmt: skip
 
     @property
     def lifetime(self) -> int:
@@ -107,7 +114,8 @@ class Planned:
         That takes longer where many others want the CPUs too; what it does not take is the last plain window's.
         """
         observers = len(self.watching)
-        windows = self.scale.warmup + (2 * observers + 1) * self.duration + REPORT_LAG_SECONDS
+        observed = sum(map(self.seconds_of, self.watching))
+        windows = self.scale.warmup + observed + (observers + 1) * self.duration + REPORT_LAG_SECONDS
         slack = _SLACK_SECONDS + observers * _OBSERVER_SLACK_SECONDS
         return int(windows + slack * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / _QUEUED))
 

@@ -14,6 +14,8 @@ class ProfileOptions:
 
     duration in seconds of one window; cache_size in bytes; frequency in samples a second and CPU
     collect: what watches, each in a window of its own; ladder_sample: the latency ladder follows one query in so many
+    tail: a window of records of single queries as well; "force" even where following them is dear; None: none
+    threshold_us: from which on a query is a slow one there; None: the slowest by a second before the window
     memory_limit: bytes of the workload and of the page cache that it fills; None: without one
     client: that drives the engine; None for its default
     library: with the engine's code, that our client opens: a release or a path, of an experiment several by commas
@@ -39,6 +41,8 @@ class ProfileOptions:
     collect: tuple[str, ...] | None = None
     cache_type: str = ""
     ladder_sample: int = 8
+    tail: str | None = None
+    threshold_us: int | None = None
     client: str | None = None
     library: str | None = None
     cpus: str | None = None

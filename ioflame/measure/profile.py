@@ -252,7 +252,8 @@ def _run_windows(job: Job, schedule: Schedule, child: Child, run: Run, children:
 def _observe(name: str, job: Job, child: Child, watched: Watched, schedule: Schedule) -> None:
     """The window of one observer. Where it fails and the workload does not, the rest of the run goes on without it."""
     try:
-        schedule.observed(INSTRUMENTS[name].observer(watched), job.duration)
+        seconds = job.seconds_of(name)
+        schedule.observed(INSTRUMENTS[name].observer(replace(watched, seconds=seconds)), seconds)
     except IoflameError as error:
         if INSTRUMENTS[name].needed or not child.running:
             raise

@@ -14,6 +14,7 @@ from ground.results.requests import OperationTotal
 from ground.results.whose import FileRow, ReasonRow, Whose, WhoseRow
 from ground.system.diskstats import DiskCount, DiskCounts
 from ioflame.instruments import INSTRUMENTS
+from tests.tails import tail
 from viz.flame.stacks import Stack
 from viz.page.flame_graphs import off_cpu_graph, pmp_graph
 from viz.page.run_view import Observed, by_state
@@ -166,6 +167,7 @@ def results() -> dict[str, object]:
     return {
         Files.LADDER: ladder(), Files.IO_LATENCY: io_latency(), Files.OFF_CPU: off_cpu(), Files.RUN_QUEUE: run_queue(),
         Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(), Files.WHOSE: whose(),
+        Files.TAIL: tail(),
     }  # fmt: skip
 
 

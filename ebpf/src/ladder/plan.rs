@@ -35,7 +35,7 @@ pub fn choose(options: &LadderOptions, notes: &mut Vec<String>) -> Result<Option
     }
     let rules = symbols::load_rules(&options.symbols)?;
     let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
-    match find_query(options, &rules, way)? {
+    match find_query(options.pid, options.trial, &rules, way)? {
         Ok(query) => {
             let reader =
                 if options.no_reader { Vec::new() } else { find_reader(options, &rules, way, notes)? };
@@ -49,14 +49,16 @@ pub fn choose(options: &LadderOptions, notes: &mut Vec<String>) -> Result<Option
     }
 }
 
-/// The functions that are a query's outermost call, with their calls in a trial; or why there are none.
-fn find_query(
-    options: &LadderOptions,
+/// The functions that are a query's outermost call, with their calls in a trial of so many seconds; or why there are
+/// none.
+pub fn find_query(
+    pid: u32,
+    seconds: f64,
     rules: &Rules,
     way: Way,
 ) -> Result<Result<Vec<Function>, String>, Failure> {
     let all: Vec<Rule> = rules.query.iter().chain(&rules.other).cloned().collect();
-    let (found, searched) = symbols::find(options.pid, &all)?;
+    let (found, searched) = symbols::find(pid, &all)?;
     let queries = rules.query.len();
     if !found.iter().any(|(rule, _)| *rule < queries) {
         let names: Vec<&str> = rules.query.iter().map(|rule| rule.prefix.as_str()).collect();
@@ -67,14 +69,14 @@ fn find_query(
         return Ok(Err(format!(
             "none of the {} files that {} has mapped names a query of {} ({}...)){stripped}",
             searched.files,
-            symbols::executable(options.pid),
+            symbols::executable(pid),
             rules.engine,
             names.join("...), "),
         )));
     }
     let found: Vec<(usize, Function)> = found.into_iter().take(MOST_FUNCTIONS).collect();
     let functions: Vec<Function> = found.iter().map(|(_, function)| function.clone()).collect();
-    let calls = uprobes::trial(options.pid, &functions, way, Duration::from_secs_f64(options.trial))?;
+    let calls = uprobes::trial(pid, &functions, way, Duration::from_secs_f64(seconds))?;
     let outer = |rule: usize| -> Vec<Function> {
         let of_rule = found.iter().zip(&calls).filter(|((of, _), calls)| *of == rule && calls.outer > 0);
         of_rule.map(|((_, function), calls)| called(function.clone(), calls)).collect()
@@ -98,7 +100,7 @@ fn find_query(
     } else {
         format!("but {} was", others.join(" and "))
     };
-    Ok(Err(format!("not called within {} s: {}; {instead}", options.trial, there.join(", "))))
+    Ok(Err(format!("not called within {} s: {}; {instead}", seconds, there.join(", "))))
 }
 
 fn find_reader(

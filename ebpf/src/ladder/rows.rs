@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::skeleton::types::{point, row};
 use super::skeleton::{self, LadderSkel};
-use crate::histogram::{BUCKETS, Histogram, read_all, sparse};
+use crate::histogram::{self, Histogram, read_all};
 use crate::layout::{names, plain};
 use observer::Failure;
 
@@ -74,18 +74,9 @@ fn read_rows(skeleton: &LadderSkel) -> Result<Vec<(Histogram, u64)>, Failure> {
     let rows: Vec<Vec<row>> = read_all(&skeleton.maps.rows, 0, ROWS)?;
     Ok(rows
         .iter()
-        .map(|values| {
-            let (mut counts, mut own) = ([0u64; BUCKETS], 0);
-            let mut histogram = Histogram::default();
-            for row in values {
-                histogram.add([row.count, row.ns, !row.least_flipped, row.most]);
-                own += row.own_ns;
-                for (count, added) in counts.iter_mut().zip::<[u64; BUCKETS]>(row.buckets) {
-                    *count += added;
-                }
-            }
-            histogram.buckets = sparse(&counts);
-            (histogram, own)
+        .map(|cpus| {
+            let of_cpu = |row: &row| ([row.count, row.ns, !row.least_flipped, row.most], row.buckets);
+            (histogram::of_cpus(cpus.iter().map(of_cpu)), cpus.iter().map(|row| row.own_ns).sum())
         })
         .collect())
 }

@@ -11,6 +11,9 @@ const TRACER_DEPTH: usize = 8;
 /// Functions that a futex waits in, whatever it is for.
 const FUTEX: [&[u8]; 4] = [b"futex_", b"__futex_", b"do_futex", b"rt_mutex_"];
 const IO: [&[u8]; 3] = [b"io_schedule", b"blk_io_schedule", b"wait_on_page_bit"];
+/// What is called where a page is not there: from the program, or from within a system call.
+const FAULTS: [&[u8]; 5] =
+    [b"asm_exc_page_fault", b"exc_page_fault", b"handle_mm_fault", b"do_page_fault", b"do_translation_fault"];
 /// Where an interrupt entered: what is below was interrupted, and has nothing to do with it.
 const INTERRUPTS: [&[u8]; 4] = [b"asm_common_interrupt", b"asm_sysvec_", b"el1h_64_irq", b"el0t_64_irq"];
 
@@ -42,6 +45,11 @@ pub fn is_futex(addresses: &[u64], kernel: &Kernel) -> bool {
 /// Whether a thread with this kernel stack waits for storage.
 pub fn is_io(addresses: &[u64], kernel: &Kernel) -> bool {
     addresses.iter().any(|&address| one_of(&IO, kernel, address))
+}
+
+/// Whether a thread with this kernel stack waits for a page of its memory.
+pub fn is_fault(addresses: &[u64], kernel: &Kernel) -> bool {
+    addresses.iter().any(|&address| one_of(&FAULTS, kernel, address))
 }
 
 /// A chain being made, leaf first.

@@ -102,7 +102,9 @@ class Watching:
         if instrument.one_process:
             pids = [_busiest(windows, job)]
         device, database = job.device, job.database_of(pids)
-        watched = Watched(run, children, pids, job.plan, device, ladder_symbols(), 8, database, job.engine)
+        watched = Watched(
+            run, children, pids, job.plan, device, ladder_symbols(), 8, database, job.engine, seconds=seconds
+        )
         cost, before, started = self.cost, self.used(), len(list(children))
         windows.limit = None if math.isinf(left) else before + left
         children.cpu_limit = runaway_limit(left)

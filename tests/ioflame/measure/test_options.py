@@ -18,6 +18,12 @@ def test_sizes_and_counts_are_read_as_people_write_them() -> None:
     assert (found.num_keys, found.cache_size, found.duration) == (10_000_000, 64 << 20, 30)
 
 
+def test_records_of_single_queries_are_asked_for_by_themselves_or_among_what_is_collected() -> None:
+    assert (options().tail, options("--tail", "force", "--threshold-us", "500").threshold_us) == (None, 500)
+    found = options("--collect", "perf,tail", "--threshold-us", "500")
+    assert (found.tail, found.collect, found.threshold_us) == (None, ("perf", "tail"), 500)
+
+
 def test_an_empty_value_is_no_value() -> None:
     assert options("--num-keys", "", "--db-bench", "").num_keys is None
 
@@ -38,6 +44,8 @@ def test_an_empty_value_is_no_value() -> None:
         (("--callgraph", "lbr"), "CALLGRAPH=lbr is not known"),
         (("--event", "cycles,instructions"), "EVENT='cycles,instructions'"),
         (("--event", "-a"), "EVENT='-a'"),
+        (("--tail", "2"), "TAIL=2 is not known"),
+        (("--threshold-us", "500"), "THRESHOLD_US=500 has no effect"),
     ],
 )
 def test_a_bad_value_is_named_with_its_mend(words: tuple[str, ...], names: str) -> None:

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* Records of single queries: of each followed one its waits and its own requests, in task storage; sent where it was slow,
+ * and of the others where it is one of a few drawn at random. All of them are counted.
+ *
+ * records.h: what is kept; records_wait.h: waits and requests; here: where a query begins and ends, and the kernel's events. */
+#include "records_wait.h"
+#include "uprobe.h"
+
+struct task_struct___faults {
+	unsigned long min_flt, maj_flt;
+} __attribute__((preserve_access_index));
+
+/* The faults of a thread so far: BPF_CORE_READ of the two of them, less what is given. */
+static __always_inline void faults_since(struct task_struct *task, u32 *min_flt, u32 *maj_flt)
+{
+	struct task_struct___faults *of = (void *)task;
+	*min_flt = (u32)BPF_CORE_READ(of, min_flt) - *min_flt;
+	*maj_flt = (u32)BPF_CORE_READ(of, maj_flt) - *maj_flt;
+}
+
+static __always_inline void begin(struct task_struct *task, struct thread *thread, u64 stack, u64 now)
+{
+	struct record *record = &thread->record;
+	thread->stack = stack;
+	thread->since = thread->woken = thread->other = 0;
+	thread->got = now;
+	thread->requests = thread->waits = thread->depth = thread->waker = 0;
+	__builtin_memset(thread->flights, 0, sizeof(thread->flights));
+	__builtin_memset(record->beyond_ns, 0, sizeof(record->beyond_ns));
+	record->begun = now;
+	record->own_ns = record->bytes = 0;
+	record->reads = 0;
+	record->min_flt = record->maj_flt = 0;
+	faults_since(task, &record->min_flt, &record->maj_flt);
+	record->waits_beyond = record->requests_beyond = 0;
+	record->flags = record->spans = 0;
+	thread->active = 1;
+	charge(thread, now);
+}
+
+/* Sends the record, where it is to be kept. */
+static __always_inline void keep(struct record *record, u64 ns)
+{
+	bool slow = ns >= slow_ns;
+	u32 drawn = one_in;
+	if (slow)
+		bump(SLOW);
+	else if (drawn > 1 && bpf_get_prandom_u32() % drawn)
+		return;
+	record->weight = slow || !drawn ? 1 : drawn;
+	if (slow)
+		record->flags |= FLAG_SLOW;
+	u64 spans = record->spans;
+	asm volatile("" : "+r"(spans));
+	if (spans > SPANS)
+		return;
+	u64 size = __builtin_offsetof(struct record, span) + spans * sizeof(struct span);
+	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP))
+		lose(slow ? LOST_SLOW : LOST_OTHER);
+	else
+		bump(KEPT);
+}
+
+static __always_inline void finish(struct task_struct *task, struct thread *thread, u64 now)
+{
+	struct record *record = &thread->record;
+	thread->active = 0;
+	find_missed(task, thread, now);
+	collect(thread, task->pid, true);
+	u32 number = record->begun >= opened_at && opened_at ? ROW_WINDOW : ROW_PILOT;
+	struct row *row = bpf_map_lookup_elem(&rows, &number);
+	if (!row || gate == SHUT || (number == ROW_PILOT && gate != PILOT))
+		return;
+	u64 ns = now - record->begun;
+	faults_since(task, &record->min_flt, &record->maj_flt);
+	record->ended = now;
+	record->own_ns += bpf_ktime_get_ns() - now;
+	if (number == ROW_WINDOW)
+		keep(record, ns);
+	/* After it is kept: who sees that all have been counted has all records. */
+	if (count_into(row, ns, record->own_ns))
+		lose(OVERFLOW);
+}
+
+static __always_inline int query_enter(struct pt_regs *context)
+{
+	int state = gate;
+	if (state == SHUT)
+		return SKIP_RETURN;
+	u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = active(task);
+	if (thread) {
+		if (context->sp < thread->stack) {
+			thread->depth++;
+			lose(NESTED);
+			return TRAP_RETURN;
+		}
+		thread->active = 0;
+		lose(ABANDONED);
+	}
+	if (state == LINGER)
+		return SKIP_RETURN;
+	bump(state == PILOT ? PILOT_QUERIES : QUERIES);
+	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		lose(LOST_THREAD);
+		return SKIP_RETURN;
+	}
+	if (!thread->known) {
+		thread->known = 1;
+		thread->record.tid = current_ids().tid;
+		bump(THREADS);
+	}
+	if (thread->skip > 1) {
+		thread->skip--;
+		return SKIP_RETURN;
+	}
+	/* A gap drawn evenly from 1 .. 2N - 1 is N on average, and in step with no pattern of the workload's. */
+	thread->skip = sample > 1 ? 1 + bpf_get_prandom_u32() % (2 * sample - 1) : 1;
+	if (state == OPEN)
+		bump(FOLLOWED);
+	begin(task, thread, context->sp, now);
+	return TRAP_RETURN;
+}
+
+static __always_inline void query_leave(struct pt_regs *context)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = active(task);
+	if (!thread)
+		return;
+	if (thread->depth)
+		thread->depth--;
+	else
+		finish(task, thread, now);
+}
+
+WATCH_FUNCTION(query, query_enter, query_leave)
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
+{
+	if (gate == SHUT)
+		return 0;
+	struct thread *thread = active(bpf_get_current_task_btf());
+	if (!thread)
+		return 0;
+	for (int i = 0; i < READ_CALLS; i++)
+		if (id == read_calls[i])
+			thread->record.reads++;
+	return 0;
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(io_start, struct request *rq)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = active(task);
+	if (thread)
+		asked(task, thread, rq);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(rq_issue, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight)
+		return 0;
+	if (flight->issued)
+		lose(REQUEUED);
+	flight->issued = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Before the thread is woken (block_io_done comes after it). A request may complete in parts: the last one counts. */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
+{
+	if (gate == SHUT)
+		return 0;
+	u64 now = bpf_ktime_get_ns(), key = (u64)rq;
+	u32 zero = 0;
+	u64 *completed = bpf_map_lookup_elem(&completions, &zero);
+	if (completed)
+		*completed = now;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		flight->completed = now;
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(waking, struct task_struct *task)
+{
+	struct thread *thread = active(task);
+	if (thread)
+		woken(task, thread);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switching, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state)
+{
+	struct thread *thread = active(next);
+	if (thread && thread->since) {
+		u64 now = bpf_ktime_get_ns();
+		arrived(thread, now);
+		charge(thread, now);
+	}
+	thread = active(prev);
+	if (thread)
+		left(ctx, prev, thread, preempt, state);
+	return 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* What is kept of one followed query: its waits and its own requests of the device, in the order of their beginnings.
+ *
+ * A thread is in one state at any time: on a CPU, runnable, or blocked. What is kept are the last two; what is left of a
+ * query is its time on a CPU, so that nothing is measured twice and the parts add up to the query to the ns. */
+#pragma once
+
+#include "futex.h"
+#include "rows.h"
+#include "stacks.h"
+#include "waits.h"
+
+typedef __u8 u8;
+typedef __u16 u16;
+
+/* PILOT: durations are counted, and nothing is kept; LINGER: no query begins any more, those that are followed may end. */
+enum gate_state { SHUT, PILOT, OPEN, LINGER };
+
+enum rows_of { ROW_PILOT, ROW_WINDOW, ROWS };
+
+enum counter {
+	PILOT_QUERIES, /* begun in the pilot, followed or not */
+	QUERIES,       /* begun while the gate was open, followed or not */
+	FOLLOWED,      /* of these */
+	THREADS,       /* that began any */
+	SLOW,          /* followed, ended, and at least as long as slow_ns */
+	KEPT,          /* sent to user space */
+	COUNTERS,
+};
+
+enum loss {
+	LOST_THREAD,  /* no room for a thread's state: its query is not followed */
+	LOST_REQUEST, /* the map of requests under way was full: when it ended is not known */
+	LOST_SLOW,    /* a slow query's record found the ring full */
+	LOST_OTHER,   /* a record of one drawn at random did */
+	LOST_STACK,   /* the map of stacks was full */
+	NO_STACK,     /* the kernel could not walk it */
+	NESTED,       /* a query within a followed one: part of the outer one */
+	ABANDONED,    /* a followed query that never returned (an exception went through it) */
+	REQUEUED,     /* a followed request issued more than once: its last issue counts */
+	OVERTAKEN,    /* a followed request whose address another one had before its end was read */
+	MISSED_IN,    /* no event of a switch-in came: its time is worked out from the CPU time since */
+	OVERFLOW,     /* longer than the last bucket begins */
+	LOSSES,
+};
+
+enum span_kind { WAIT, REQUEST };
+
+enum limit {
+	WAITS = 16,
+	REQUESTS = 8,
+	SPANS = WAITS + REQUESTS,
+};
+
+enum record_flag {
+	FLAG_SLOW = 1,   /* kept for its duration, not at random */
+	FLAG_MISSED = 2, /* an end of a wait was worked out */
+};
+
+SHOW_ENUM(gate_state);
+SHOW_ENUM(rows_of);
+SHOW_ENUM(counter);
+SHOW_ENUM(loss);
+SHOW_ENUM(span_kind);
+SHOW_ENUM(limit);
+SHOW_ENUM(record_flag);
+SHOW_ENUM(futex_how);
+SHOW_ENUM(futex_room);
+
+/* A wait, or a request of the device by the query's own thread. */
+struct span {
+	u64 at[3];  /* a wait: left its CPU, was woken, ran again; a request: begun, issued, completed (0: not seen) */
+	u64 kernel; /* a wait's stacks by number; of a request its device, major << 32 | minor */
+	u64 user;
+	u64 other; /* of a wait without an own request: when the last request on the waker's CPU completed; 0: none just then */
+	struct futex futex;
+	u32 who; /* a wait's waker; of a request its bytes */
+	u16 kind, state;
+};
+
+/* As it is sent, with as many spans as there are. */
+struct record {
+	u64 begun, ended;
+	u64 own_ns; /* that our programs ran within it */
+	u64 bytes;  /* of its requests */
+	u64 beyond_ns[STATE_SLOTS]; /* of waits beyond WAITS, by state; the run queue is WOKEN's */
+	u32 tid, weight, reads;
+	u32 min_flt, maj_flt;
+	u16 waits_beyond, requests_beyond;
+	u16 flags, spans;
+	struct span span[SPANS];
+};
+
+struct thread {
+	u64 stack;  /* stack pointer at the query's entry */
+	u64 since;  /* when it left its CPU; 0: it has one */
+	u64 got;    /* when it got its CPU last, or began */
+	u64 woken;  /* when it was woken last, which may be before it left its CPU */
+	u64 other;
+	u64 cpu_ns; /* by the scheduler, when it left its CPU last */
+	u64 kernel, user;
+	struct futex futex;
+	u64 flights[REQUESTS]; /* its requests by address; 0: ended, or none */
+	u8 places[REQUESTS];   /* and their spans */
+	u32 state, waker;
+	u32 requests, waits;
+	u32 skip;  /* queries until the next followed one */
+	u32 depth;
+	u32 active;
+	u32 known;
+	struct record record;
+};
+
+struct flight {
+	u64 issued, completed;
+	u32 owner; /* the thread, by the kernel's own number */
+};
+
+TASK_MAP(threads, struct thread);
+MAP(flights, HASH, 16384, u64, struct flight);
+MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
+MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
+/* When the last request on this CPU completed, whoever asked for it. */
+MAP(completions, PERCPU_ARRAY, 1, u32, u64);
+
+/* Its size is the loader's to set. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} ring SEC(".maps");
+
+const volatile u32 sample = 1; /* one query in so many is followed */
+#define READ_CALLS 5
+const volatile s64 read_calls[READ_CALLS] = { -1, -1, -1, -1, -1 };
+
+volatile u64 opened_at = 0;
+volatile u64 slow_ns = 0;
+volatile u32 one_in = 0; /* of those below slow_ns; 0: all */
+u64 losses[LOSSES] = {};
+
+/* A completion wakes its waiter in the same interrupt: within so many ns. */
+#define AT_ONCE 100000
+
+static __always_inline void lose(u32 what)
+{
+	__sync_fetch_and_add(&losses[what], 1);
+}
+
+static __always_inline void bump(u32 what)
+{
+	u64 *n = bpf_map_lookup_elem(&counters, &what);
+	if (n)
+		ADD(*n, 1);
+}
+
+/* The state of a thread that is in a followed query; NULL for all others. */
+static __always_inline struct thread *active(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	return thread && thread->active ? thread : 0;
+}
+
+static __always_inline void charge(struct thread *thread, u64 since)
+{
+	thread->record.own_ns += bpf_ktime_get_ns() - since;
+}
+
+/* Room for one more; NULL where there is none. */
+static __always_inline struct span *new_span(struct thread *thread, u32 *place)
+{
+	u64 n = thread->record.spans;
+	asm volatile("" : "+r"(n));
+	if (n >= SPANS)
+		return 0;
+	thread->record.spans = n + 1;
+	*place = n;
+	return &thread->record.span[n];
+}

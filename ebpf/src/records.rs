@@ -1,0 +1,203 @@
+//! Records of single queries: each slow one of a window whole, some of the others beside them, and all of them counted.
+
+mod counter;
+mod file;
+mod made;
+mod options;
+mod pilot;
+mod places;
+mod raw;
+mod split;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder};
+use recording::Kernel;
+use serde::Serialize;
+
+use crate::histogram::Histogram;
+use crate::ladder::plan::find_query;
+use crate::layout::{entries, names};
+use crate::offcpu::futex::Callers;
+use crate::offcpu::tasks;
+use crate::refusal::OrRefused;
+use crate::session::{Counting, constants, run_window, write_result};
+use crate::symbols::{self, Function};
+use crate::uprobes::{self, Trap, Way};
+use counter::{LINGER_STEP, RecordsCounter};
+use observer::{Failure, Process};
+pub use options::RecordsOptions;
+use pilot::Pilot;
+use places::Tellers;
+use raw::Received;
+use skeleton::types::{counter as Counter, gate_state, limit, rows_of};
+
+skeleton!("records");
+
+const LOSSES: [&str; 12] = names!(
+    loss[0..LOSSES]:
+    LOST_THREAD LOST_REQUEST LOST_SLOW LOST_OTHER LOST_STACK NO_STACK NESTED ABANDONED REQUEUED OVERTAKEN MISSED_IN
+    OVERFLOW
+);
+const EACH_READ: Duration = Duration::from_millis(50);
+#[derive(Serialize)]
+struct QueryRecords {
+    schema: u32,
+    backend: &'static str,
+    pid: u32,
+    start_ns: u64,
+    end_ns: u64,
+    sample: u32,
+    /// A query that took as long is kept for that; 0: all are.
+    slow_ns: u64,
+    /// Where one was asked for.
+    threshold_ns: Option<u64>,
+    /// Of the others one in so many was kept.
+    one_in: u32,
+    ring_bytes: u32,
+    notes: Vec<String>,
+    query: Vec<Function>,
+    uprobes: Way,
+    trap: Trap,
+    pilot: Pilot,
+    queries: u64,
+    followed: u64,
+    threads: u64,
+    /// All followed queries that ended.
+    histogram: Histogram,
+    own_ns: u64,
+    slow: u64,
+    kept: u64,
+    /// Followed ones that had not ended `linger_ns` after the window.
+    still_open: u64,
+    linger_ns: u64,
+    waits_beyond: u64,
+    requests_beyond: u64,
+    /// Records whose parts were more than the whole.
+    uneven: u64,
+    places: usize,
+    losses: BTreeMap<&'static str, u64>,
+    kernel_symbols: bool,
+    process_ended: bool,
+}
+
+/// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
+pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
+    let process = Process::open(options.pid)?;
+    let rules = symbols::load_rules(&options.symbols)?;
+    let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
+    let query = find_query(options.pid, options.trial, &rules, way)?
+        .map_err(|why| Failure::measurement(format!("no query can be followed: {why}")))?;
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skeleton::RecordsSkelBuilder::default().open(&mut storage).or_refused()?;
+    let callers = Callers::of(&process);
+    let rodata = constants!(open, process.pid());
+    rodata.sample = options.sample;
+    rodata.read_calls =
+        [libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2, libc::SYS_read, libc::SYS_readv];
+    for (place, range) in rodata.callers.iter_mut().zip(callers.ranges()) {
+        (place.low, place.high) = (range.start, range.end);
+        rodata.callers_known += 1;
+    }
+    (rodata.library.low, rodata.library.high) = (callers.library.start, callers.library.end);
+    if let Some(bytes) = options.ring_bytes {
+        open.maps.ring.set_max_entries(bytes).or_refused()?;
+    }
+    uprobes::enable(open.open_object_mut(), "query", way);
+    let mut skeleton = open.load().or_refused()?;
+    skeleton.attach().or_refused()?;
+    let links = uprobes::attach(skeleton.object_mut(), "query", way, options.pid, &query)?;
+    process.must_be_alive()?;
+    let received = RefCell::new(Received::default());
+    let map = MapHandle::try_from(&skeleton.maps.ring).or_refused()?;
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&map, |bytes| {
+            received.borrow_mut().take(bytes);
+            0
+        })
+        .or_refused()?;
+    let mut counter = RecordsCounter::new(&mut skeleton, &process, builder.build().or_refused()?);
+    let pilot = pilot::run(options, &mut counter, &query, trap)?;
+    let (slow_ns, one_in, notes) = pilot.what_is_kept(options);
+    if let Some(bss) = counter.skeleton.maps.bss_data.as_deref_mut() {
+        (bss.slow_ns, bss.one_in) = (slow_ns, one_in);
+    }
+    let kernel = Kernel::running();
+    counter.take_mappings();
+    let tids = tasks::tasks(&process).into_values().map(|task| task.own_number).collect();
+    let (start_ns, end_ns) = run_window(&options.window, EACH_READ, &mut counter)?;
+    let (still_open, lingered) =
+        counter.linger(Duration::try_from_secs_f64(options.linger).unwrap_or_default())?;
+    counter.gate(gate_state::SHUT);
+    drop(links);
+    // A program that was preempted goes on when its thread has a CPU again.
+    thread::sleep(LINGER_STEP);
+    counter.slice()?;
+    counter.take_mappings();
+    let (histogram, own_ns) = counter.row(rows_of::ROW_WINDOW)?;
+    let counters = counter.counters()?;
+    let RecordsCounter { mappings, clocks, process_ended, .. } = counter;
+    let stacks = entries(&skeleton.maps.stacks)?.into_iter().collect();
+    let tellers = Tellers { kernel, callers, tids, stacks };
+    let unwritable = |path: &Path, error: &io::Error| {
+        Failure::usage(format!("{} cannot be written: {error}", path.display()))
+    };
+    let received = received.take();
+    let written = made::write_records(&options.records, clocks, &received, &tellers)
+        .map_err(|error| unwritable(&options.records, &error))?;
+    let places = &written.places;
+    places
+        .write(&options.recording, options.pid, start_ns, &mappings, &tellers)
+        .map_err(|error| unwritable(&options.recording, &error))?;
+    let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
+    let mut losses: BTreeMap<&'static str, u64> = LOSSES.into_iter().zip(bss.losses).collect();
+    losses.insert("lost_memory", received.lost);
+    losses.insert(
+        "unread",
+        counters[Counter::KEPT.0 as usize].saturating_sub(received.len() as u64 + received.lost),
+    );
+    let result = QueryRecords {
+        schema: crate::SCHEMA,
+        backend: "co-re",
+        pid: options.pid,
+        start_ns,
+        end_ns,
+        sample: options.sample,
+        slow_ns,
+        threshold_ns: options.threshold.map(|us| us * 1000),
+        one_in,
+        ring_bytes: skeleton.maps.ring.max_entries(),
+        notes,
+        query,
+        uprobes: way,
+        trap,
+        pilot,
+        queries: counters[Counter::QUERIES.0 as usize],
+        followed: counters[Counter::FOLLOWED.0 as usize],
+        threads: counters[Counter::THREADS.0 as usize],
+        histogram,
+        own_ns,
+        slow: counters[Counter::SLOW.0 as usize],
+        kept: received.len() as u64,
+        still_open,
+        linger_ns: lingered.as_nanos() as u64,
+        waits_beyond: written.waits_beyond,
+        requests_beyond: written.requests_beyond,
+        uneven: written.uneven,
+        places: places.len(),
+        losses,
+        kernel_symbols: tellers.kernel.known(),
+        process_ended,
+    };
+    write_result(&options.window, &result)
+}
+
+const _: () = assert!(limit::SPANS.0 == limit::WAITS.0 + limit::REQUESTS.0);

@@ -1,0 +1,150 @@
+"""Records of a workload's single queries: their observer, and checks of what it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebpf.backends import choose_backend
+from ebpf.observer import CoreObserver
+from ground.errors import UsageError
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.query_records import Recorded
+from ground.system.process import Children
+
+__all__ = ("TailRequest", "record_checks", "tail_observer")
+
+_MOST_SAMPLE = 1_000_000
+_MOST_THRESHOLD_US = 1_000_000_000
+_KEEP = ("slow", "all")
+# Above it the traps of queries alone are dear enough to be told.
+_DEAR = 0.02
+_LOST = ("lost_thread", "lost_request", "lost_slow", "lost_other", "lost_stack", "lost_memory", "unread")
+_ODD = ("nested", "abandoned", "requeued", "overtaken", "missed_in", "no_stack", "overflow")
+
+
+@dataclass(frozen=True)
+class TailRequest:
+    """pid: the process; sample: one query in so many is followed; threshold_us: from which on one is slow, None: its
+    slowest two percent by a second before the window; keep: `slow` or `all`
+
+    linger:   seconds that queries under way at the window's end are waited for; expected: of the window
+    force:    follow them even where the traps take more than 5 % of a CPU
+    symbols:  the engine's file that names its queries; None: those of the default engine
+    ring_bytes: of the ring that records go through; None: the program's own
+    """
+
+    pid: int
+    sample: int = 1
+    threshold_us: int | None = None
+    keep: str = "slow"
+    linger: float = 2.0
+    expected: float = 20.0
+    force: bool = False
+    symbols: Path | None = None
+    ring_bytes: int | None = None
+
+
+def tail_observer(request: TailRequest, children: Children, directory: Path) -> CoreObserver:
+    """The observer that leaves `records.json`, `records.bin` and `records.data` in the directory.
+
+    UsageError for a request that makes no sense, HostError where the CO-RE programs do not run here.
+    """
+    _check(request)
+    choose_backend("co-re", ("co-re",))
+    arguments = ["--pid", str(request.pid), "--sample", str(request.sample), "--keep", request.keep]
+    arguments += ["--linger", f"{request.linger:g}", "--expected", f"{request.expected:g}"]
+    arguments += ["--records", str(directory / Files.QUERY_RECORDS)]
+    arguments += ["--recording", str(directory / Files.RECORD_STACKS)]
+    if request.threshold_us is not None:
+        arguments += ["--threshold", str(request.threshold_us)]
+    if request.symbols is not None:
+        arguments += ["--symbols", str(request.symbols)]
+    if request.ring_bytes is not None:
+        arguments += ["--ring-bytes", str(request.ring_bytes)]
+    if request.force:
+        arguments.append("--force")
+    followed = "every query" if request.sample == 1 else f"one query in {request.sample}"
+    what = f"records of single queries, {followed} followed"
+    return CoreObserver("tail", what, children, arguments, directory / Files.RECORDED, program="records")
+
+
+def _check(request: TailRequest) -> None:
+    if not 1 <= request.sample <= _MOST_SAMPLE:
+        raise UsageError(
+            f"--sample {request.sample} is not a number of queries", mend=f"1 (each query) to {_MOST_SAMPLE}"
+        )
+    if request.threshold_us is not None and not 1 <= request.threshold_us <= _MOST_THRESHOLD_US:
+        raise UsageError(
+            f"a threshold of {request.threshold_us} us is not a duration of queries", mend="1 to 1000000000"
+        )
+    if request.keep not in _KEEP:
+        raise UsageError(f"--keep {request.keep} is not known", mend=f"one of {', '.join(_KEEP)}")
+
+
+def record_checks(recorded: Recorded) -> list[Check]:
+    """What there is to say about the records."""
+    return [*_counted(recorded), *_cost(recorded), *_lost(recorded)]
+
+
+def _counted(recorded: Recorded) -> Iterator[Check]:
+    if not recorded.histogram.count:
+        yield Check(
+            "tail queries",
+            Verdict.FAILED,
+            f"no query ended in {recorded.seconds:.1f} s",
+            "an empty result: the process was idle, or the probes saw none of it",
+            "a window in which it has queries; ioflame doctor",
+        )
+        return
+    yield Check(
+        "tail queries",
+        Verdict.OK,
+        f"{recorded.histogram.count:,} followed to their end, {recorded.slow:,} of them slow, {recorded.kept:,} kept",
+    )
+    if recorded.uneven:
+        yield Check(
+            "tail sum",
+            Verdict.FAILED,
+            f"the parts of {recorded.uneven:,} queries are more than the whole",
+            "waits that overlap: these figures do not hold",
+        )
+    else:
+        yield Check("tail sum", Verdict.OK, "the parts of every record add up to it")
+    if recorded.process_ended:
+        yield Check("tail window", Verdict.WARN, f"process {recorded.pid} ended in the window")
+
+
+def _cost(recorded: Recorded) -> Iterator[Check]:
+    pilot, trap = recorded.pilot, recorded.trap
+    entry = trap.stepped_ns if any(watched.stepped for watched in recorded.query) else trap.entry_ns
+    told = f"{pilot.queries_per_second:,.0f} queries/s x {entry / 1e3:.2f} us: {100 * pilot.trap_share:.1f} % of a CPU"
+    own = recorded.own_ns / recorded.histogram.count / 1e3 if recorded.histogram.count else 0.0
+    dear = pilot.trap_share > _DEAR
+    yield Check(
+        "tail cost",
+        Verdict.WARN if dear else Verdict.OK,
+        f"traps {told}, programs {own:.1f} us a followed query",
+        "queries were slower for it" if dear else "",
+        "the null window beside it shows by how much" if dear else "",
+    )
+
+
+def _lost(recorded: Recorded) -> Iterator[Check]:
+    lost = {name: recorded.losses.get(name, 0) for name in _LOST if recorded.losses.get(name)}
+    if lost:
+        verdict = Verdict.FAILED if lost.keys() & {"lost_thread", "unread"} else Verdict.WARN
+        words = ", ".join(f"{name} {count:,}" for name, count in lost.items())
+        means = "a ring or a map was full: kept records stand for the lost ones, which may have been others"
+        yield Check(
+            "tail losses", verdict, words, means, "a larger --threshold-us, or fewer queries followed: --sample"
+        )
+    else:
+        yield Check("tail losses", Verdict.OK, "none")
+    odd = {name: recorded.losses.get(name, 0) for name in _ODD if recorded.losses.get(name)}
+    if recorded.still_open:
+        odd["still_open"] = recorded.still_open
+    if odd:
+        yield Check("tail oddities", Verdict.NOTE, ", ".join(f"{name} {count:,}" for name, count in odd.items()))

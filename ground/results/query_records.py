@@ -1,0 +1,235 @@
+"""Records of single queries: what the eBPF room writes of a window (`records.json`, `records.bin`)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ground.errors import MeasurementError
+from ground.results.histogram import Histogram
+from ground.results.ladder import ProbedFunction, Trap
+from ground.system.atomic_files import read_json, read_whole
+
+__all__ = (
+    "BLOCKED", "ON_CPU", "PARTS", "Pilot", "QueryRecord", "RecordFile", "Recorded", "Span", "read_query_records",
+    "read_recorded",
+)  # fmt: skip
+
+# What a query's time is made of, in the order of the file. `blocked` is told apart by the waits.
+PARTS = (
+    "on_cpu", "run_queue", "block_queue", "device", "wake_up", "others_device", "unknown_io", "page_fault", "blocked",
+)  # fmt: skip
+ON_CPU, BLOCKED = PARTS.index("on_cpu"), PARTS.index("blocked")
+
+_MAGIC = b"ioflrec\n"
+_SCHEMA = 1
+_START = struct.Struct("<8sII")
+_RECORD = struct.Struct("<4Q9Q5I4HI")
+_SPAN = struct.Struct("<3Q2I4H2I")
+_RECORD_FIELDS = (
+    "begin_ns", "end_ns", "own_ns", "bytes", "parts", "tid", "weight", "reads", "min_flt", "maj_flt", "flags", "spans",
+    "waits_beyond", "requests_beyond", "unused",
+)  # fmt: skip
+_SPAN_FIELDS = ("at", "place", "who", "kind", "part", "awaited", "state", "bytes", "device")
+_PARTS_AT = 4
+_SLOW = 1
+
+
+class Span(NamedTuple):
+    """A wait or an own request of a query.
+
+    left, woken, runs: of a wait: it left its CPU, was woken, ran again; of a request: begun, issued, completed (0: not
+              seen); ns, CLOCK_MONOTONIC
+    place:    of a wait: its state and stacks, a thread of this number in the recording of stacks; 0 where preempted
+    who:      tid of what woke it; of an interrupt's wake-ups it means nothing
+    kind:     0 a wait, 1 a request
+    part:     of PARTS: what the time from `left` to `woken` is
+    awaited:  the span, counted from 1, of the request that a wait was for; 0: none
+    state:    of `RecordFile.states`
+    bytes, device: of a request; device is major << 20 | minor
+    """
+
+    left: int
+    woken: int
+    runs: int
+    place: int
+    who: int
+    kind: int
+    part: int
+    awaited: int
+    state: int
+    bytes: int
+    device: int
+
+    @property
+    def is_request(self) -> bool:
+        return self.kind == 1
+
+
+class QueryRecord(NamedTuple):
+    """One query.
+
+    begin_ns, end_ns: CLOCK_MONOTONIC
+    own_ns:  of it in which our programs ran
+    parts:   ns of each of PARTS; they add up to end - begin
+    weight:  so many of those that were followed it stands for
+    reads:   read calls
+    slow:    kept for its duration, not at random
+    waits_beyond, requests_beyond: those that had no room; the parts have their time
+    """
+
+    begin_ns: int
+    end_ns: int
+    own_ns: int
+    bytes: int
+    parts: tuple[int, ...]
+    tid: int
+    weight: int
+    reads: int
+    min_flt: int
+    maj_flt: int
+    slow: bool
+    spans: tuple[Span, ...]
+    waits_beyond: int
+    requests_beyond: int
+
+    @property
+    def ns(self) -> int:
+        return self.end_ns - self.begin_ns
+
+    @property
+    def waits(self) -> Iterator[Span]:
+        return (span for span in self.spans if not span.is_request)
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """`records.bin`. states: names, by the numbers that waits have; clocks: CLOCK_MONOTONIC and CLOCK_REALTIME of one
+    moment, ns"""
+
+    records: list[QueryRecord]
+    states: tuple[str, ...]
+    clocks: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A second before the window.
+
+    finished:   followed queries that ended in it; slow_ns: the 98th percentile of their durations
+    trap_share: of a CPU, what the traps at the queries' entries will take: queries_per_second x the cost of one
+    """
+
+    seconds: float
+    queries_per_second: float
+    finished: int
+    slow_ns: int
+    trap_share: float
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`records.json`: one window in which queries were followed.
+
+    slow_ns:   a query that took as long was kept for that; 0: all were. threshold_ns: where one was asked for
+    one_in:    of the others one in so many was kept
+    queries:   begun in the window; followed: one in `sample` of them; histogram: of all that were followed and ended
+    own_ns:    of their time, in which our programs ran
+    slow:      of them, at least as long as slow_ns; kept: records in the file
+    still_open: followed ones that had not ended `linger_ns` after the window
+    waits_beyond, requests_beyond: of kept records, without room of their own; their time is in the parts
+    uneven:    records whose parts were more than the whole
+    places:    different states and stacks of waits
+    losses:    what was not counted or kept, by reason
+    """
+
+    backend: str
+    pid: int
+    start_ns: int
+    end_ns: int
+    sample: int
+    slow_ns: int
+    threshold_ns: int | None
+    one_in: int
+    ring_bytes: int
+    notes: list[str]
+    query: list[ProbedFunction]
+    uprobes: str
+    trap: Trap
+    pilot: Pilot
+    queries: int
+    followed: int
+    threads: int
+    histogram: Histogram
+    own_ns: int
+    slow: int
+    kept: int
+    still_open: int
+    linger_ns: int
+    waits_beyond: int
+    requests_beyond: int
+    uneven: int
+    places: int
+    losses: dict[str, int] = field(default_factory=dict)
+    kernel_symbols: bool = True
+    process_ended: bool = False
+    schema: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+def read_recorded(path: Path) -> Recorded:
+    """`records.json`. MeasurementError where it is missing or of another form."""
+    return read_json(path, Recorded)
+
+
+def read_query_records(path: Path) -> RecordFile:
+    """`records.bin`. MeasurementError where it is missing, cut short or of another form."""
+    data = read_whole(path)
+    try:
+        magic, schema, begin = _START.unpack_from(data)
+        if magic != _MAGIC:
+            raise ValueError("it does not begin as one")
+        if schema != _SCHEMA:
+            raise MeasurementError(f"{path} has schema {schema}; this ioflame reads schema {_SCHEMA}")
+        head = json.loads(data[_START.size : begin])
+        _check(head)
+        return RecordFile(list(_records(memoryview(data), begin)), tuple(head["states"]), tuple(head["clocks"]))
+    except (ValueError, KeyError, TypeError, struct.error) as error:
+        raise MeasurementError(f"{path} is no file of records: {error}") from None
+
+
+def _check(head: dict[str, Any]) -> None:
+    """Whether what is where is what we know. ValueError otherwise."""
+    for name, form, known in (("record", _RECORD, _RECORD_FIELDS), ("span", _SPAN, _SPAN_FIELDS)):
+        there = tuple(found[0] for found in head[name]["fields"])
+        if there != known or head[name]["bytes"] != form.size:
+            raise ValueError(f"a {name} has other fields: {', '.join(map(str, there))}")
+    if tuple(head["parts"]) != PARTS:
+        raise ValueError(f"a query has other parts: {', '.join(map(str, head['parts']))}")
+
+
+def _records(data: memoryview, at: int) -> Iterator[QueryRecord]:
+    record, span, head, each = _RECORD.unpack_from, _SPAN.iter_unpack, _RECORD.size, _SPAN.size
+    make, make_span = QueryRecord, Span._make
+    last = _PARTS_AT + len(PARTS)
+    while at < len(data):
+        found = record(data, at)
+        begin_ns, end_ns, own_ns, size = found[:_PARTS_AT]
+        tid, weight, reads, min_flt, maj_flt, flags, spans, waits, requests, _ = found[last:]
+        at += head
+        end = at + spans * each
+        if end > len(data):
+            raise ValueError("its last record is cut short")
+        yield make(
+            begin_ns, end_ns, own_ns, size, found[_PARTS_AT:last], tid, weight, reads, min_flt, maj_flt,
+            bool(flags & _SLOW),
+            tuple(map(make_span, span(data[at:end]))), waits, requests,
+        )  # fmt: skip
+        at = end

@@ -1,0 +1,186 @@
+"""`tail.json`: the slowest queries of a window beside its median ones, row by row of where their time went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.results.interval import Interval
+from ground.system.atomic_files import read_json
+
+__all__ = (
+    "KINDS", "MOST_READS", "MixRow", "Tail", "TailGroup", "TailRow", "Threshold", "WorstQuery", "WorstRequest",
+    "WorstWait", "read_tail",
+)  # fmt: skip
+
+# Queries of more read calls are told together.
+MOST_READS = 3
+
+# What rows are, and what each kind means, in the order of tables.
+KINDS: dict[str, str] = {
+    "on-CPU": "what is left: running, our own programs included",
+    "run queue": "woken or preempted, waiting for a CPU",
+    "block queue": "asleep for its own request, until that was handed to the device",
+    "device": "then until the device completed it",
+    "wake-up": "then until the thread was woken",
+    "device, for another thread": "asleep until a request completed that another thread had made",
+    "IO, unknown": "asleep for IO, for no request that was seen",
+    "page fault": "asleep for a page of its memory",
+    "lock": "asleep for a lock that another thread has",
+    "condition": "asleep for a condition variable",
+    "sleep": "another sleep: a timer, a socket, the kernel's own locks",
+}
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """From which duration on a query is one of the slow ones.
+
+    ns, low_ns, high_ns: and the 95 % interval of the percentile, by ranks; that of a given one is itself
+    quantile: the share of queries that are shorter; asked: it was given, and is no percentile
+    """
+
+    ns: int
+    low_ns: int
+    high_ns: int
+    quantile: float
+    asked: bool
+
+
+@dataclass(frozen=True)
+class TailGroup:
+    """records: kept of it; queries: that they stand for, of those followed; mean_us: of a query of it.
+
+    low_ns, high_ns: the durations that it has
+    """
+
+    records: int
+    queries: float
+    mean_us: float
+    low_ns: int
+    high_ns: int
+
+
+@dataclass(frozen=True)
+class TailRow:
+    """A part of a query's time, in us a query; the rows of a group add up to its mean.
+
+    name:  a kind alone, or with where the thread waited: `lock in Cache::Lookup`
+    kind:  of KINDS
+    gap:   the difference, slow less median, with its interval by blocks of 250 ms; None where none is printed
+    share: of the difference of the two means; None where none is printed
+    waker: the thread that ended most of these waits of slow queries, and its share of them; None where that is not told
+    """
+
+    name: str
+    kind: str
+    tail_us: float
+    median_us: float
+    gap: Interval | None = None
+    share: float | None = None
+    waker: tuple[int, float] | None = None
+
+
+@dataclass(frozen=True)
+class MixRow:
+    """Queries of so many read calls (MOST_READS: as many and more): their share of each group, and their mean in us.
+
+    None where a group has none of them.
+    """
+
+    reads: int
+    tail_share: float
+    median_share: float
+    tail_us: float | None
+    median_us: float | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.reads}{'+' * (self.reads >= MOST_READS)}"
+
+
+@dataclass(frozen=True)
+class WorstWait:
+    """In ns from the query's begin: left its CPU, woken, ran again. part: a row's kind; where: the frame that waited;
+    waker: tid, 0 where that is not told"""
+
+    left: int
+    woken: int
+    runs: int
+    part: str
+    where: str
+    waker: int
+
+
+@dataclass(frozen=True)
+class WorstRequest:
+    """In ns from the query's begin: begun, issued, completed (0: not seen). device: major:minor"""
+
+    begun: int
+    issued: int
+    completed: int
+    bytes: int
+    device: str
+
+
+@dataclass(frozen=True)
+class WorstQuery:
+    """begin_ns: CLOCK_MONOTONIC; parts: ns by row kind, those that it has"""
+
+    begin_ns: int
+    ns: int
+    tid: int
+    reads: int
+    parts: dict[str, int]
+    waits: list[WorstWait]
+    requests: list[WorstRequest]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """`tail.json`.
+
+    queries:    begun in the window; followed: one in `sample` of them; counted: that ended
+    mean_us:    of all that were counted; weighted_us: the same by the kept records
+    wall_share: of the threads' time within the window, what slow queries are
+    gap:        of the two means; None below 50 slow records
+    mix_us, within_us: of the difference, what another mix of queries by their reads makes, and what is within; None
+                where no difference is printed
+    own_us:     of a slow query, and of a median one, in which our programs ran
+    lost_slow:  slow queries whose records were lost
+    notes:      what limits the figures
+    """
+
+    pid: int
+    start_ns: int
+    end_ns: int
+    sample: int
+    queries: int
+    followed: int
+    counted: int
+    threads: int
+    mean_us: float
+    weighted_us: float
+    wall_share: float
+    threshold: Threshold
+    tail: TailGroup
+    median: TailGroup
+    rows: list[TailRow]
+    gap: Interval | None
+    mix: list[MixRow]
+    mix_us: float | None
+    within_us: float | None
+    own_us: tuple[float, float]
+    lost_slow: int
+    worst: list[WorstQuery]
+    notes: list[str] = field(default_factory=list)
+    schema: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+def read_tail(path: Path) -> Tail:
+    """MeasurementError where the file is missing or of another form."""
+    return read_json(path, Tail)

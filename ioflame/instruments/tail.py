@@ -1,0 +1,234 @@
+"""`tail`: why the slowest queries are slow, from records of single queries beside median ones."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from ebpf.tail import TailRequest, record_checks, tail_observer
+from folding.locks import read_rules
+from folding.wait_places import fold_wait_places
+from ground.errors import UsageError
+from ground.results.checks import Check
+from ground.results.files import Files
+from ground.results.query_records import read_query_records, read_recorded
+from ground.results.run import Run
+from ground.results.tail import Tail, read_tail
+from ground.system.atomic_files import check_new, write_json, write_whole
+from ground.system.observer import Observer
+from ground.system.process import Children
+from ground.text.tsv import Row
+from ioflame.analysis.checks.tail import tail_checks
+from ioflame.analysis.tail import tail_of, used_records
+from ioflame.analysis.tail_stacks import folded_waits
+from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
+from ioflame.instruments.offcpu import one_pid
+from viz.export.chrome_trace import chrome_trace
+from viz.page.run_view import Observed, Panel
+from viz.terminal.tail import tail_text, worst_text
+from workloads.registry import DEFAULT_ENGINE, Rules, rules_named
+
+__all__ = ("INSTRUMENT", "analyse")
+
+_OVERHEAD = """
+Every query is trapped at its entry, a followed one at its return too. What that takes is predicted from a second before
+the window (queries/s x the cost of a trap here), printed, and refused above 5 % of a CPU unless --force says otherwise.
+A followed query costs 1 us more, and 3-5 us for each time that it sleeps, most of it for the two stacks. --sample N
+follows one query in N: the traps at entries stay.
+"""
+
+_EXAMPLE = """
+ioflame ebpf tail --pid 17919 --seconds 20 --dir slow
+"""
+
+
+def _observer(watched: Watched) -> Observer:
+    request = TailRequest(
+        watched.pids[0],
+        threshold_us=watched.threshold_us,
+        expected=watched.seconds,
+        force=watched.force,
+        symbols=watched.symbols,
+    )
+    return tail_observer(request, watched.children, watched.run.directory)
+
+
+def _analyse(run: Run, rules: Rules) -> list[Check]:
+    return analyse(run.directory, rules)[1]
+
+
+def analyse(directory: Path, rules: Rules) -> tuple[Tail, list[Check]]:
+    """Names the stacks of what was recorded in `directory`, and writes what follows from it beside it: `tail.json`, the
+    stacks of both groups, and the timelines of the longest queries."""
+    recorded = read_recorded(directory / Files.RECORDED)
+    file = read_query_records(directory / Files.QUERY_RECORDS)
+    locks = read_rules(rules.locks)
+    stacks, profile = directory / Files.RECORD_STACKS, directory / Files.RECORD_PROFILE
+    places = fold_wait_places(stacks, profile, rules.categories, locks) if recorded.places else {}
+    tail = tail_of(recorded, file, places)
+    write_json(directory / Files.TAIL, tail)
+    used = used_records(recorded, file, places)
+    for name, least, most in (
+        (Files.TAIL_FOLDED, tail.threshold.ns, None),
+        (Files.TAIL_MEDIAN_FOLDED, tail.median.low_ns, tail.median.high_ns),
+    ):
+        write_whole(directory / name, folded_waits(used, places, file.states, least, most).encode())
+    trace = chrome_trace(tail.worst, tail.pid, tail.start_ns)
+    write_whole(directory / Files.TAIL_TRACE, trace.encode())
+    return tail, [*record_checks(recorded), *tail_checks(tail)]
+
+
+def _result(run: Run) -> Tail:
+    return read_tail(run.path(Files.TAIL))
+
+
+def _text(run: Run) -> str:
+    return tail_text(_result(run)) + _files_words(run.directory)
+
+
+def _worst(run: Run) -> str:
+    return f"{worst_text(_result(run))}\n\nthe same for ui.perfetto.dev: {run.path(Files.TAIL_TRACE)}"
+
+
+def _files_words(directory: Path) -> str:
+    return (
+        f"\nwhere they waited, ns a query: {directory / Files.TAIL_FOLDED} against {Files.TAIL_MEDIAN_FOLDED}"
+        f"\nthe longest ten as timelines, for ui.perfetto.dev: {directory / Files.TAIL_TRACE}"
+    )
+
+
+def _tables(run: Run) -> Tables:
+    tail = _result(run)
+    groups: Sequence[Row] = [
+        {"group": name, **dataclasses.asdict(group)} for name, group in (("slow", tail.tail), ("median", tail.median))
+    ]
+    rows: Sequence[Row] = [
+        {
+            "row": row.name, "kind": row.kind, "slow_us": row.tail_us, "median_us": row.median_us,
+            "difference_us": row.gap.estimate if row.gap is not None else None,
+            "difference_low_us": row.gap.low if row.gap is not None else None,
+            "difference_high_us": row.gap.high if row.gap is not None else None,
+            "share_percent": None if row.share is None else 100 * row.share,
+            "waker": row.waker[0] if row.waker is not None else None,
+            "waker_share": row.waker[1] if row.waker is not None else None,
+        }
+        for row in tail.rows
+    ]  # fmt: skip
+    threshold: Sequence[Row] = [dataclasses.asdict(tail.threshold)]
+    return {
+        "tail_threshold": threshold,
+        "tail_groups": groups,
+        "tail_rows": rows,
+        "tail_mix": [dataclasses.asdict(row) for row in tail.mix],
+    }
+
+
+def _worst_tables(run: Run) -> Tables:
+    worst = _result(run).worst
+    queries: Sequence[Row] = [
+        {"begin_ns": query.begin_ns, "query_ns": query.ns, "tid": query.tid, "reads": query.reads,
+         **{f"{kind.replace(', ', ' ').replace(' ', '_')}_ns": ns for kind, ns in query.parts.items()}}
+        for query in worst
+    ]  # fmt: skip
+    waits: Sequence[Row] = [
+        {"begin_ns": query.begin_ns, "left_ns": wait.left, "woken_ns": wait.woken, "runs_ns": wait.runs,
+         "part": wait.part, "where": wait.where, "waker": wait.waker}
+        for query in worst
+        for wait in query.waits
+    ]  # fmt: skip
+    requests: Sequence[Row] = [
+        {"begin_ns": query.begin_ns, "begun_ns": one.begun, "issued_ns": one.issued, "completed_ns": one.completed,
+         "bytes": one.bytes, "device": one.device}
+        for query in worst
+        for one in query.requests
+    ]  # fmt: skip
+    return {"worst": queries, "worst_waits": waits, "worst_requests": requests}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--sample", type=int, default=1, metavar="N", help="follow one query in N (default: 1, each)")
+    add(
+        "--threshold-us", type=int, metavar="US", help="a query of so many us is a slow one (default: the slowest 1 %%)"
+    )
+    add("--keep", default="slow", choices=("slow", "all"), help="records of slow queries and some others, or of all")
+    add("--linger", type=float, default=2.0, metavar="S", help="longest to wait for queries under way at the end (2)")
+    add("--force", action="store_true", help="follow them even where the traps take more than 5 %% of a CPU")
+    add("--symbols", type=Path, metavar="FILE", help="names the engine's queries (default: RocksDB's)")
+    add(
+        "--dir",
+        type=Path,
+        metavar="DIR",
+        help="keep records, stacks, tables and the timelines for Perfetto in DIR, which must not exist yet",
+    )
+    add("--ring-bytes", type=int, help=argparse.SUPPRESS)
+
+
+def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    directory = out.parent
+    if arguments.dir is not None:
+        directory = _made(arguments.dir.resolve())
+        # Where `_show` finds it.
+        out.with_name(Files.RECORDED).symlink_to(directory / Files.RECORDED)
+    request = TailRequest(
+        one_pid(arguments), arguments.sample, arguments.threshold_us, arguments.keep, arguments.linger,
+        arguments.seconds, arguments.force, arguments.symbols, arguments.ring_bytes,
+    )  # fmt: skip
+    return tail_observer(request, children, directory)
+
+
+def _made(directory: Path) -> Path:
+    check_new(directory, f"--dir {directory}", "another name")
+    try:
+        directory.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"--dir {directory}: {error.strerror}") from None
+    return directory
+
+
+def _show(path: Path) -> tuple[str, list[Check]]:
+    """Writes what follows from the records beside them, and `tail.json` into `path`."""
+    directory = path.with_name(Files.RECORDED).resolve().parent
+    tail, checks = analyse(directory, rules_named(DEFAULT_ENGINE))
+    kept = ""
+    if directory != path.parent.resolve():
+        write_json(path, tail)
+        kept = _files_words(directory)
+    return f"{tail_text(tail)}{kept}\n\n{worst_text(tail)}", checks
+
+
+def _panel(seen: Observed) -> Markup:
+    from viz.page.tail import tail_panel
+
+    return tail_panel(seen.the(Files.TAIL, Tail))
+
+
+INSTRUMENT = Instrument(
+    "tail",
+    place=9,
+    observer=_observer,
+    result=Files.RECORDED,
+    reads={Files.TAIL: read_tail},
+    analyse=_analyse,
+    parts={
+        "tail": Part("why the slowest queries are slow", Files.TAIL, _text, _tables),
+        "worst": Part("the longest queries, one by one", Files.TAIL, _worst, _worst_tables),
+    },
+    panels=[Panel("Slow queries", "tail", 8, [Files.TAIL], _panel)],
+    alone=Alone(
+        "records of single queries: where the time of the slowest goes, beside the median ones",
+        _OVERHEAD,
+        _EXAMPLE,
+        _add_arguments,
+        _alone,
+        _show,
+    ),
+    names=True,
+    one_process=True,
+    time_share=4,
+    times=3,
+)

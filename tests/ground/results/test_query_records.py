@@ -1,0 +1,65 @@
+"""`records.bin` as the programs write it: every field where it says it is, and files that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ground.errors import MeasurementError
+from ground.results.query_records import BLOCKED, PARTS, Recorded, Span, read_query_records, read_recorded
+from ground.results.tail import KINDS, read_tail
+from ground.system.atomic_files import write_json
+from tests.tails import STATE_NAMES, file_bytes, naps, query, recorded, tail, wait
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    request = Span(5, 15, 70, 0, 0, 1, 0, 0, 0, 8192, 254 << 20 | 1)
+    one = query(3, 100, request, wait(10, 80, 90, "io", 3, who=9, awaited=1), slow=True, reads=2, tid=4711)
+    path = tmp_path / "records.bin"
+    path.write_bytes(file_bytes([one, query(500, 40)]))
+    found = read_query_records(path)
+    assert found.records == [one, query(500, 40)]
+    assert (found.states, found.clocks) == (STATE_NAMES, (1, 2))
+    first = found.records[0]
+    assert first.ns == sum(first.parts) == 100_000 and first.parts[PARTS.index("device")] == 70_000
+    assert [span.is_request for span in first.spans] == [True, False] and list(first.waits) == [first.spans[1]]
+
+
+def test_many_records_are_read_one_by_one(tmp_path: Path) -> None:
+    _, file = naps(20_000)
+    path = tmp_path / "records.bin"
+    path.write_bytes(file_bytes(file.records))
+    assert read_query_records(path) == file
+
+
+def test_each_part_of_the_file_has_a_kind_of_row() -> None:
+    assert PARTS[BLOCKED] == "blocked" and len(KINDS) == BLOCKED + 3
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda data: data[:-1], "its last record is cut short"),
+        (lambda data: data[:20], "is no file of records"),
+        (lambda data: b"x" + data[1:], "it does not begin as one"),
+        (lambda data: data[:8] + b"\x02" + data[9:], "schema 2; this ioflame reads schema 1"),
+        (lambda _: file_bytes([], parts=["on_cpu"]), "a query has other parts: on_cpu"),
+        (lambda _: file_bytes([], span={"bytes": 4, "fields": [["at", "I", 0]]}), "a span has other fields: at"),
+        (lambda _: b"", "is no file of records"),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_refused_in_words(tmp_path: Path, change: Callable[[bytes], bytes], says: str) -> None:
+    path = tmp_path / "records.bin"
+    path.write_bytes(change(file_bytes([query(0, 10, wait(1, 2, 3, "io", 1))])))
+    with pytest.raises(MeasurementError, match=says):
+        read_query_records(path)
+
+
+def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
+    given: Recorded = recorded([query(0, 10)], 10)
+    write_json(tmp_path / "records.json", given)
+    write_json(tmp_path / "tail.json", tail())
+    assert read_recorded(tmp_path / "records.json") == given and given.seconds == 10.0
+    assert read_tail(tmp_path / "tail.json") == tail()

@@ -1,0 +1,180 @@
+"""Slow queries beside median ones: a planted cause is the row that grows, and everything adds up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ground.errors import MeasurementError
+from ground.results.checks import Verdict
+from ground.results.query_records import PARTS, RecordFile
+from ground.results.tail import KINDS, Tail, Threshold
+from ioflame.analysis.checks.tail import tail_checks
+from ioflame.analysis.tail import row_of, tail_of, used_records
+from ioflame.analysis.tail_notes import notes_of
+from ioflame.analysis.tail_stacks import folded_waits
+from ioflame.analysis.worst_queries import worst_queries
+from tests.tails import PLACES, STATE_NAMES, naps, query, recorded, wait
+
+
+@pytest.fixture(scope="module")
+def found() -> Tail:
+    return tail_of(*naps(), PLACES)
+
+
+def test_a_planted_nap_is_the_surplus(found: Tail) -> None:
+    rows = {row.name: row for row in found.rows}
+    nap = rows["sleep in planted_nap"]
+    assert nap.share is not None and nap.share > 0.95
+    assert (nap.tail_us, nap.median_us) == (5000.0, 0.0)
+    assert nap.gap is not None and nap.gap.leaves_zero
+    assert (nap.gap.low, nap.gap.high) == pytest.approx((5000.0, 5000.0))
+    device = rows["device"]
+    assert device.gap is not None and abs(device.gap.estimate) < 10
+
+
+def test_rows_add_up_to_the_mean_of_their_group(found: Tail) -> None:
+    assert sum(row.tail_us for row in found.rows) == pytest.approx(found.tail.mean_us, abs=0.01)
+    assert sum(row.median_us for row in found.rows) == pytest.approx(found.median.mean_us, abs=0.01)
+    assert found.gap is not None
+    assert sum(row.gap.estimate for row in found.rows if row.gap) == pytest.approx(found.gap.estimate, abs=0.01)
+    assert sum(row.share or 0 for row in found.rows) == pytest.approx(1.0)
+    assert [row.kind for row in found.rows] == sorted((row.kind for row in found.rows), key=list(KINDS).index)
+
+
+def test_the_threshold_is_the_99th_percentile_with_an_interval_by_ranks(found: Tail) -> None:
+    _, file = naps()
+    longest = sorted((one.ns for one in file.records), reverse=True)
+    # Of 20,000 queries the 200th from above, and 1.96 x sqrt(198) ranks to either side.
+    assert found.threshold.ns == longest[200]
+    assert (found.threshold.low_ns, found.threshold.high_ns) == (longest[227], longest[172])
+    assert found.tail.queries == pytest.approx(201, abs=1) and not found.threshold.asked
+
+
+def test_kept_records_stand_for_all(found: Tail) -> None:
+    given, file = naps()
+    used = used_records(given, file, PLACES)
+    assert sum(one.weight for one in used) == pytest.approx(given.histogram.count)
+    assert found.weighted_us == pytest.approx(found.mean_us, rel=0.001)
+    assert found.median.queries == pytest.approx(0.2 * 20_000, rel=0.15)
+    assert {check.verdict for check in tail_checks(found)} == {Verdict.OK}
+    assert [check.verdict for check in tail_checks(replace(found, weighted_us=2 * found.mean_us, gap=None))] == [
+        Verdict.WARN, Verdict.WARN,
+    ]  # fmt: skip
+
+
+def test_a_lost_slow_record_makes_the_others_stand_for_it() -> None:
+    given, file = naps()
+    without = RecordFile(file.records[::2], file.states, file.clocks)
+    losses = {"lost_slow": given.slow - sum(one.slow for one in without.records)}
+    found = tail_of(replace(given, losses=losses), without, PLACES)
+    assert found.tail.queries == pytest.approx(200, abs=20) and found.lost_slow == losses["lost_slow"]
+    assert "slow queries were lost" in found.notes[0]
+
+
+def test_a_threshold_that_was_asked_for_is_no_percentile() -> None:
+    given, file = naps()
+    found = tail_of(replace(given, threshold_ns=4_000_000), file, PLACES)
+    assert (found.threshold.ns, found.threshold.low_ns, found.threshold.asked) == (4_000_000, 4_000_000, True)
+    assert found.tail.records == given.slow and found.threshold.quantile == pytest.approx(0.97, abs=0.005)
+    within = tail_of(replace(given, threshold_ns=95_000), file, PLACES)
+    assert within.gap is None and "lies within the median queries" in within.notes[0]
+
+
+def test_where_the_percentile_is_below_what_was_kept_it_is_not_called_so() -> None:
+    records = [query(number, 100 + number % 7) for number in range(1000)]
+    records += [query(number, 900, slow=True) for number in range(0, 900, 15)]
+    found = tail_of(recorded(records, 20_000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    assert found.threshold.ns == 900_000 and found.threshold.quantile == pytest.approx(1 - 60 / 20_000)
+    assert any("99th percentile is shorter" in note for note in found.notes)
+
+
+def test_few_slow_queries_have_no_difference() -> None:
+    records = [query(number, 100 + number % 7) for number in range(1000)] + [query(3, 900, slow=True)] * 20
+    found = tail_of(recorded(records, 1020), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    assert found.gap is None and all(row.gap is None and row.share is None for row in found.rows)
+    assert found.mix_us is None and "below 50 no difference is printed" in " ".join(found.notes)
+
+
+def test_no_record_is_an_error_that_says_what_there_was() -> None:
+    with pytest.raises(MeasurementError, match=r"no query of process 42 was recorded in 10\.0 s"):
+        tail_of(recorded([], 0), RecordFile([], STATE_NAMES, (1, 2)), {})
+
+
+def test_a_lock_has_its_place_and_who_held_it() -> None:
+    records = [query(10 * number, 100 + number % 7) for number in range(2000)]
+    held = wait(10, 2010, 2012, "lock", 2, who=99)
+    records += [query(10 * number, 2100, held, slow=True) for number in range(0, 4000, 40)]
+    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    (lock,) = [row for row in found.rows if row.kind == "lock"]
+    assert (lock.name, lock.waker) == ("lock in Cache::Lookup", (99, 1.0))
+
+
+def test_small_places_of_a_kind_are_one_row() -> None:
+    records = [query(number, 100 + number % 7) for number in range(1000)]
+    spans = [wait(10, 11, 12, "sleep", 1), wait(20, 1020, 1021, "lock", 2)]
+    records += [query(number, 2000, *spans, slow=True) for number in range(60)]
+    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    assert [row.name for row in found.rows if row.kind in ("lock", "sleep")] == [
+        "lock in Cache::Lookup",
+        "other sleeps",
+    ]
+
+
+def test_another_mix_is_told_from_what_is_within() -> None:
+    records = [query(number, 100 + number % 7, reads=1) for number in range(1000)]
+    records += [query(number, 1000, reads=1 + 4 * (number % 2), slow=True) for number in range(60)]
+    found = tail_of(recorded(records, 5000), RecordFile(records, STATE_NAMES, (1, 2)), PLACES)
+    assert [(row.name, row.tail_share, row.median_share) for row in found.mix] == [("1", 0.5, 1.0), ("3+", 0.5, 0.0)]
+    assert found.mix_us is not None and found.within_us is not None and found.gap is not None
+    assert found.mix_us + found.within_us == pytest.approx(found.gap.estimate)
+    # Half of the slow ones are of a class that the median lacks.
+    assert found.within_us == pytest.approx(0.75 * (1000 - found.median.mean_us))
+
+
+def test_what_limits_the_figures_is_said() -> None:
+    given, _ = naps(2000)
+    sound = Threshold(1, 1, 1, 0.99, False)
+    assert notes_of(given, sound, 600, told=True, apart=True) == []
+    limited = replace(given, sample=4, still_open=3, linger_ns=2 * 10**9, waits_beyond=5, requests_beyond=1)
+    said = " ".join(notes_of(limited, sound, 300, told=True, apart=True))
+    for words in (
+        "below 500 intervals are rough",
+        "3 queries had not ended 2.0 s after",
+        "1/4",
+        "6 waits and requests",
+    ):
+        assert words in said
+    (short,) = notes_of(given, sound, 300, told=False, apart=True)
+    assert "too short for an interval" in short
+
+
+def test_the_longest_are_told_from_their_begin() -> None:
+    one = query(50, 300, wait(10, 110, 120, "lock", 2, who=9), wait(130, 230, 240, "preempted", 0))
+    (found,) = worst_queries([one], PLACES, STATE_NAMES)
+    assert found.parts == {"on-CPU": 80_000, "run queue": 120_000, "lock": 100_000}
+    assert [(wait.left, wait.woken, wait.runs, wait.part, wait.where, wait.waker) for wait in found.waits] == [
+        (10_000, 110_000, 120_000, "lock", "Cache::Lookup", 9), (130_000, 230_000, 240_000, "run queue", "", 0),
+    ]  # fmt: skip
+
+
+def test_stacks_of_a_group_are_in_ns_a_query() -> None:
+    given, file = naps()
+    used = used_records(given, file, PLACES)
+    slow = dict(line.rsplit(" ", 1) for line in folded_waits(used, PLACES, file.states, 4_000_000, None).splitlines())
+    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];[sleep]"] == "5000000"
+    assert slow["start;Get;planted_nap;clock_nanosleep;hrtimer_[k];[woken]"] == "5000"
+    median = folded_waits(used, PLACES, file.states, 0, 1_000_000)
+    assert "planted_nap" not in median and "start;Get;pread64;io_schedule_[k];[io]" in median
+
+
+def test_a_wait_beyond_the_record_and_one_without_a_stack_have_rows() -> None:
+    blocked = PARTS.index("blocked")
+    one = query(0, 100, wait(10, 30, 30, "sleep", 77))
+    parts = list(one.parts)
+    parts[0], parts[blocked] = parts[0] - 40_000, parts[blocked] + 40_000
+    beyond = one._replace(parts=tuple(parts), waits_beyond=5)
+    (used,) = used_records(recorded([beyond], 1), RecordFile([beyond], STATE_NAMES, (1, 2)), PLACES)
+    assert used.rows[row_of(beyond.spans[0], PLACES, STATE_NAMES)] == 20_000
+    assert sum(used.rows.values()) == 100_000 and len(used.rows) == 3

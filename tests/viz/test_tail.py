@@ -1,0 +1,117 @@
+"""Slow queries as text, on a page and as a trace: the figures are those of the file, and no cause is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ground.results.tail import Tail
+from tests.tails import SECOND, START, tail
+from tests.viz.markup import rows_of
+from viz.export.chrome_trace import chrome_trace
+from viz.figures import CannotBeError
+from viz.page.tail import tail_panel
+from viz.tail_words import first_sentence, group_words, shown_us
+from viz.terminal.tail import tail_text, worst_text
+
+
+def test_the_first_sentence_has_the_largest_part_with_its_interval() -> None:
+    assert first_sentence(tail()) == (
+        "the slowest 1 % take 4.1 ms more than the median: 3.5 ms [3.3, 3.9] of it the device"
+    )
+    asked = replace(tail(), threshold=replace(tail().threshold, ns=500_000, quantile=0.992, asked=True))
+    assert first_sentence(asked).startswith("queries of 500 us and more (0.8 %) take 4.1 ms more than the median: ")
+    rows = [replace(row, gap=None, share=None) for row in tail().rows]
+    assert first_sentence(replace(tail(), gap=None, rows=rows)) == "the slowest 1 % take 4.3 ms, the median 200 us"
+    small = [replace(row, share=0.05) for row in tail().rows]
+    assert first_sentence(replace(tail(), rows=small)).endswith(": no single part of it is significant")
+
+
+@pytest.mark.parametrize(
+    ("us", "words"), [(0.5, "0.5 us"), (812.3, "812 us"), (999.7, "1 ms"), (4312.0, "4.31 ms"), (1.25e6, "1.25 s")]
+)
+def test_durations_have_three_digits(us: float, words: str) -> None:
+    assert shown_us(us) == words
+
+
+def test_the_text_has_every_row_and_what_limits_it() -> None:
+    text = tail_text(tail())
+    for words in (
+        "2 queries had not ended 2.0 s after the window",
+        "p99, 812 us and more (95 % interval 801 to 823 us): n 2,400, 4.34 % of the threads' time",
+        "p40 to p60, 181 to 219 us: n 401",
+        "lock in Cache::Lookup: 99.5 % of these waits ended by thread 4712",
+        "of the difference 250.00 us are another mix of queries, 3,850.00 us are within",
+    ):
+        assert words in text
+    (device,) = [line.split() for line in text.splitlines() if line.strip().startswith("device ")]
+    assert device == ["device", "3,600.00", "100.00", "+3,500.00", "+3,300.00", "to", "+3,900.00", "85.4", "%"]
+    (whole,) = [line.split() for line in text.splitlines() if line.strip().startswith("all ")]
+    assert whole[:4] == ["all", "4,300.00", "200.00", "+4,100.00"]
+
+
+def test_no_cause_is_told() -> None:
+    for words in (tail_text(tail()), str(tail_panel(tail())), worst_text(tail())):
+        assert "because" not in words and "caused" not in words
+
+
+def test_the_longest_are_timelines_of_text() -> None:
+    lines = worst_text(tail()).splitlines()
+    assert lines[2] == "1. 9 ms, thread 4711, 1.000 s into the window, 1 read call"
+    assert lines[3].strip() == "on-CPU 400.00, run queue 100.00, device 8,000.00, lock 500.00"
+    assert [line.split(None, 2) for line in lines[4:]] == [
+        ["90.0", "8090.0", "request of 8,192 bytes to 254:0"],
+        ["100.0", "8100.0", "device in pread64"],
+        ["8100.0", "8150.0", "run queue"],
+        ["8200.0", "8700.0", "lock in Cache::Lookup, woken by thread 4712"],
+        ["8700.0", "8750.0", "run queue"],
+    ]
+    assert worst_text(replace(tail(), worst=[])) == "no query was recorded"
+
+
+def test_the_page_has_the_table_and_a_bar_for_each_group() -> None:
+    page = str(tail_panel(tail()))
+    rows = {row[0]: row for row in rows_of(page, "Where the time of slow and of median queries goes")[1:]}
+    assert list(rows) == [*(row.name for row in tail().rows), "all"]
+    assert rows["device"][1:6] == ["3,600.00", "100.00", "+3,500.00", "+3,300.00 to +3,900.00", "85.4"]
+    assert "thread 4712" in rows["lock in Cache::Lookup"][6]
+    assert page.count('class="stacked-bar"') == 2 and "device 83.7 %" in page
+    assert first_sentence(tail()) in page and group_words(tail())[1] in page
+
+
+def test_hostile_names_stay_text() -> None:
+    rows = [replace(tail().rows[0], name="sleep in <script>alert(1)</script>")]
+    assert "<script>" not in str(tail_panel(replace(tail(), rows=rows)))
+    with pytest.raises(CannotBeError, match="a row of none"):
+        tail_panel(replace(tail(), rows=[replace(tail().rows[0], kind="a row of none")]))
+
+
+def test_without_a_difference_the_tables_have_dashes() -> None:
+    given: Tail = replace(
+        tail(), gap=None, mix_us=None, within_us=None,
+        rows=[replace(row, gap=None, share=None, waker=None) for row in tail().rows],
+    )  # fmt: skip
+    assert "another mix" not in tail_text(given) and " - " in tail_text(given)
+    assert rows_of(str(tail_panel(given)), "Where the time of slow and of median queries goes")[1][3:6] == ["-"] * 3
+
+
+def test_a_trace_has_tracks_slices_and_arrows() -> None:
+    trace = json.loads(chrome_trace(tail().worst, 42, START))
+    assert trace["displayTimeUnit"] == "ns"
+    events = trace["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert sorted(names.values()) == ["requests of thread 4711", "thread 4711", "thread 4712"]
+    slices = [event for event in events if event["ph"] == "X"]
+    (query,) = [event for event in slices if event["name"] == "query 1"]
+    assert (query["ts"], query["dur"], query["tid"], query["pid"]) == (SECOND / 1e3, 9000.0, 4711, 42)
+    assert query["args"]["device, us"] == 8000.0
+    for one in slices:
+        if one["tid"] == 4711:  # within its query
+            assert query["ts"] <= one["ts"] and one["ts"] + one["dur"] <= query["ts"] + query["dur"]
+    (request,) = [event for event in slices if event["name"] == "request"]
+    assert (request["dur"], names[request["tid"]]) == (8000.0, "requests of thread 4711")
+    start, end = (next(event for event in events if event["ph"] == phase) for phase in "sf")
+    assert (start["tid"], end["tid"], start["id"]) == (4712, 4711, end["id"]) and start["ts"] == end["ts"]
+    assert json.loads(chrome_trace([], 42, START))["traceEvents"][0]["name"] == "process_name"

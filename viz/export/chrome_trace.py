@@ -1,0 +1,77 @@
+"""Single queries as Chrome trace JSON, for Perfetto (ui.perfetto.dev) and chrome://tracing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ground.results.tail import WorstQuery
+
+__all__ = ("chrome_trace",)
+
+# A track of its own for the requests of a thread: requests may overlap, and end when the thread runs again.
+_REQUESTS = 1 << 30
+_INSTANT_US = 0.001
+
+
+def chrome_trace(queries: Sequence[WorstQuery], pid: int, origin_ns: int) -> str:
+    """Each thread has a track with its queries and, within them, what they waited for; one of its requests; and a waker
+    of locks and conditions has one, with an arrow to what it woke.
+
+    origin_ns: CLOCK_MONOTONIC, where time begins. Format: Trace Event Format, times in us.
+    """
+    threads = {query.tid for query in queries}
+    wakers = {wait.waker for query in queries for wait in query.waits if wait.waker}
+    events = [_named("process_name", pid, pid, f"process {pid}")]
+    events += [_named("thread_name", pid, tid, f"thread {tid}") for tid in sorted(threads | wakers)]
+    events += [
+        _named("thread_name", pid, _REQUESTS + tid, f"requests of thread {tid}")
+        for tid in sorted({query.tid for query in queries if query.requests})
+    ]
+    for number, query in enumerate(queries, 1):
+        events += _of_query(number, query, pid, query.begin_ns - origin_ns)
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _of_query(number: int, query: WorstQuery, pid: int, begin: int) -> Iterator[dict[str, Any]]:
+    parts = {f"{kind}, us": ns / 1e3 for kind, ns in query.parts.items()}
+    yield _slice(f"query {number}", "query", pid, query.tid, begin, begin + query.ns, {"reads": query.reads, **parts})
+    for place, wait in enumerate(query.waits):
+        left, woken, runs = (begin + at for at in (wait.left, wait.woken, wait.runs))
+        arguments = {"where": wait.where} if wait.where else {}
+        if woken > left:
+            yield _slice(wait.part, "wait", pid, query.tid, left, woken, arguments)
+        if runs > woken:
+            yield _slice("run queue", "wait", pid, query.tid, woken, runs, {})
+        if wait.waker:
+            flow = number * 1000 + place
+            yield _slice("wakes", "wake", pid, wait.waker, woken, woken, {"thread": query.tid})
+            common = {"name": "wake-up", "cat": "wake", "id": flow, "pid": pid, "ts": woken / 1e3}
+            yield {**common, "ph": "s", "tid": wait.waker}
+            yield {**common, "ph": "f", "bp": "e", "tid": query.tid}
+    for request in query.requests:
+        end = request.completed or request.issued or request.begun
+        asked: dict[str, Any] = {
+            "bytes": request.bytes,
+            "device": request.device,
+            "issued after, us": _since(request.begun, request.issued),
+        }
+        yield _slice("request", "device", pid, _REQUESTS + query.tid, begin + request.begun, begin + end, asked)
+
+
+def _since(begun: int, issued: int) -> float | None:
+    return (issued - begun) / 1e3 if issued else None
+
+
+def _slice(
+    name: str, category: str, pid: int, tid: int, begin: int, end: int, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "ph": "X", "name": name, "cat": category, "pid": pid, "tid": tid, "ts": begin / 1e3,
+        "dur": max((end - begin) / 1e3, _INSTANT_US), "args": arguments,
+    }  # fmt: skip
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
