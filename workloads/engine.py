@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import csv
+import fnmatch
 import inspect
 import shlex
 import shutil
@@ -21,18 +22,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ground.errors import HostError, MeasurementError, UsageError
+from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.system.binaries import built_binary
 from ground.text.toml import tomllib
+from workloads.about import About
 from workloads.build import EngineBuild
 from workloads.definitions import check_definition
+from workloads.file_kinds import files_below, joined
 from workloads.releases import Releases, read_releases
 from workloads.steps import Configuration, DatabaseShape, Step, StepParameters, flag_value
 
 if TYPE_CHECKING:
     from workloads.libraries import Library
 
-__all__ = ("OUR_CLIENT", "About", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree")
+__all__ = ("OUR_CLIENT", "Engine", "EngineBuild", "EngineResult", "LevelSize", "Tree")
 
 
 @dataclass(frozen=True)
@@ -79,40 +83,6 @@ class EngineResult:
 OUR_CLIENT, _OUR_PROGRAM = "ioflame", "ioflame-client"
 # The queries of a second in its report.
 _QUERIES = "queries"
-
-
-class About(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts at the top of an `engine.toml`.
-
-    title:       its name in prose; client: its benchmark, which is asked for with DB_BENCH; package: Debian's, of that
-    other_clients: that CLIENT may name beside it
-    versions:    those whose output is understood; release_build: what a build to be measured is made with
-    data_files:  the files with its data, as a glob
-    direct_flag: true where reads bypass the page cache; "" where there is no such flag
-    block_cache: it has one of its own, beside the page cache
-    counts_stalls: its statistics state for how long writers were held back
-    block_reads: the workload that reads a block at a time
-    filters:     the category of its filters' work
-    cache_types: kinds of block cache, as the client calls them; the first is the default
-    advice:      what {direct} and other places in the advice of findings stand for
-    background_threads: what threads do that serve no query, by the beginning of their names
-    """
-
-    title: str
-    client: str
-    package: str
-    versions: str
-    release_build: str
-    data_files: str
-    direct_flag: str
-    block_reads: str
-    filters: str
-    cache_types: tuple[str, ...]
-    background_threads: dict[str, str]
-    other_clients: tuple[str, ...] = ()
-    block_cache: bool = True
-    counts_stalls: bool = True
-    advice: dict[str, str] = {}
 
 
 class Engine(abc.ABC):
@@ -392,3 +362,15 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def is_database_file(self, name: str) -> bool:
         """True for the names of files the engine itself makes in a database's directory."""
+
+    def stored_files(self, directory: Path) -> StoredFiles:
+        """A database's files as they are now; it may be at work: its lock is not taken, and nothing is written.
+
+        UsageError where there is no such directory, or it may not be read.
+        """
+        kinds = self.about.file_kinds or {fnmatch.translate(self.about.data_files): "data"}
+        return files_below(directory, kinds)
+
+    def stored_files_of_window(self, before: StoredFiles, after: StoredFiles) -> StoredFiles:
+        """Every file that was there at any moment between two readings of `stored_files`, as far as they tell."""
+        return joined(before, after)

@@ -11,14 +11,17 @@ from typing import Any
 
 import workloads.engines
 from ground.errors import UsageError
+from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.text.toml import tomllib
 from workloads.engine import Engine
+from workloads.file_kinds import FilesReader
 from workloads.service import Service, merged_rules, read_service
+from workloads.service_files import ServiceFiles
 
 __all__ = (
-    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "ladder_symbols", "rules_named", "service_advice",
-    "service_named", "service_names", "service_rules",
+    "DEFAULT_ENGINE", "Rules", "engine_named", "engine_names", "file_kinds", "files_reader", "ladder_symbols",
+    "rules_named", "service_advice", "service_named", "service_names", "service_rules", "titled",
 )  # fmt: skip
 
 DEFAULT_ENGINE = "rocksdb"
@@ -30,12 +33,14 @@ class Rules:
 
     categories: as stackfold takes them; locks: the lock primitives of its own; findings: its own, none or one file
     aliases:    functions that it renamed from version to version, none or one file
+    reasons:    what requests of a device are sent for, by the stacks that send them, none or one file
     """
 
     categories: str
     locks: Path
     findings: tuple[Path, ...]
     aliases: tuple[Path, ...] = ()
+    reasons: tuple[Path, ...] = ()
 
 
 def engine_names() -> tuple[str, ...]:
@@ -104,6 +109,41 @@ def engine_named(name: str, own: Mapping[str, Any] | None = None, client: str | 
     return engine
 
 
+def files_reader(name: str) -> FilesReader:
+    """Who knows the files of the engine called `name`, or of the service; UsageError with the known names otherwise."""
+    if name in engine_names():
+        return engine_named(name)
+    service = service_named(name)
+    return ServiceFiles(service, engine_named(service.base) if service.extends else None)
+
+
+def file_kinds(name: str) -> Mapping[str, str]:
+    """Kinds of files by patterns of their names, of the engine or the service called `name`; UsageError otherwise."""
+    if name in engine_names():
+        return engine_named(name).about.file_kinds
+    service = service_named(name)
+    return service.file_kinds or (engine_named(service.base).about.file_kinds if service.extends else {})
+
+
+def titled(name: str, files: StoredFiles, connection: str) -> StoredFiles:
+    """The same files with what users call them, asked of the service itself; as they are where `connection` is "".
+
+    connection: as the service's own client takes it. UsageError where its files have no such names; HostError and
+    MeasurementError where it cannot be asked.
+    """
+    if not connection:
+        return files
+    try:
+        found: StoredFiles = import_module(f"workloads.engines.{name}.titles").titled(files, connection)
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"files of {name} have no other names that could be asked for with {connection!r}",
+            means="nothing was attached",
+            mend="leave the connection out",
+        ) from None
+    return found
+
+
 def ladder_symbols() -> Path:
     """Where the ladder of a service puts its probes: of the default engine."""
     return _folder(DEFAULT_ENGINE) / "symbols.toml"
@@ -113,10 +153,9 @@ def rules_named(name: str) -> Rules:
     """Those of the engine called `name`; of another name, a file of the user's own, with the default engine's locks."""
     known = name in engine_names()
     folder = _folder(name if known else DEFAULT_ENGINE)
-    findings, aliases = folder / "findings.toml", folder / "aliases.toml"
+    optional = (folder / f"{file}.toml" for file in ("findings", "aliases", "reasons"))
     return Rules(
         str(folder / "categories.toml") if known else name,
         folder / "locks.toml",
-        (findings,) if findings.exists() else (),
-        (aliases,) if aliases.exists() else (),
+        *((file,) if file.exists() else () for file in optional),
     )

@@ -51,6 +51,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     group:  its threads by purpose, the first that fits; the others by their names
     count:  commands that print how many queries were finished
     advice: what {direct} and other places in the advice of findings stand for; its base's where it has none
+    file_kinds: what a file is by its name below the data directory, as an engine's, where its base says nothing of it
     """
 
     title: str
@@ -61,6 +62,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     group: list[Group] = []
     count: dict[str, CountPreset] = {}
     advice: dict[str, str] = {}
+    file_kinds: dict[str, str] = {}
 
     def is_of(self, names: Iterable[str]) -> bool:
         """Whether a process that has mapped files of these names is of this service."""

@@ -8,7 +8,8 @@
  * Requests and bios are known by their address: a key of device and sector collides as soon as two read one block.
  * They are followed from the moment the program is attached; what completes while the gate is open is counted, as
  * /proc/diskstats does. */
-enum operation { READ, WRITE, FLUSH, DISCARD, OTHER, OPERATIONS };
+#include "device.h"
+
 enum owner { OTHERS, PROCESS, OWNERS };
 enum stage { QUEUE, DEVICE, TOTAL, STAGES };
 #define ROWS (OPERATIONS * OWNERS * STAGES)
@@ -16,14 +17,6 @@ enum stage { QUEUE, DEVICE, TOTAL, STAGES };
 #include "histogram.h"
 #include "targets.h"
 
-#define REQ_OP_MASK 0xff
-
-enum { REQ_OP_READ = 0, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
-
-const volatile u32 device_major = 0;
-const volatile u32 device_minor = 0;
-/* 1: the device is a partition, and its requests are those whose bio was sent to it. */
-const volatile u32 device_is_partition = 0;
 /* RQF_FLUSH_SEQ of this kernel, as a mask. */
 const volatile u32 flush_sequence = 0;
 
@@ -39,7 +32,6 @@ enum tally {
 	TALLIES,
 };
 
-SHOW_ENUM(operation);
 SHOW_ENUM(owner);
 SHOW_ENUM(stage);
 SHOW_ENUM(tally);
@@ -76,43 +68,6 @@ static __always_inline void tally(u32 what)
 	u64 *n = bpf_map_lookup_elem(&tallies, &what);
 	if (n)
 		(*n)++;
-}
-
-static __always_inline int is_device(struct gendisk *disk)
-{
-	return disk->major == (int)device_major && disk->first_minor == (int)device_minor;
-}
-
-static __always_inline int is_ours(struct request *rq)
-{
-	if (device_is_partition) {
-		struct bio *bio = rq->bio;
-		return bio && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
-	}
-	if (bpf_core_field_exists(rq->q->disk))
-		return is_device(rq->q->disk);
-	struct request___with_disk *old = (void *)rq;
-	return is_device(BPF_CORE_READ(old, rq_disk));
-}
-
-/* The same of a request whose bio has been handed back. */
-static __always_inline int was_ours(struct request *rq)
-{
-	if (device_is_partition)
-		return rq->part && rq->part->bd_dev == (device_major << 20 | device_minor);
-	return is_ours(rq);
-}
-
-/* The groups of /proc/diskstats (op_stat_group of block/blk-core.h), with commands to the drive apart. */
-static __always_inline u32 group_of(u32 operation)
-{
-	if (operation == REQ_OP_READ)
-		return READ;
-	if (operation == REQ_OP_FLUSH)
-		return FLUSH;
-	if (operation == REQ_OP_DISCARD)
-		return DISCARD;
-	return operation & 1 ? WRITE : OTHER;
 }
 
 static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u64 to)
@@ -268,13 +223,6 @@ int BPF_PROG(rq_merge, struct request *rq)
 }
 
 /* --- bio: devices without requests ------------------------------------------------------------------------------- */
-
-static __always_inline int is_our_bio(struct bio *bio)
-{
-	if (device_is_partition)
-		return bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
-	return is_device(bio->bi_bdev->bd_disk);
-}
 
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_queue, struct bio *bio)

@@ -25,10 +25,12 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_F_NO_PREALLOC = 1U << 0, BPF_F_USER_STACK = 1U << 8, BPF_LOCAL_STORAGE_GET_F_CREATE = 1U << 0 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -43,14 +45,85 @@ struct block_device {
 	struct gendisk *bd_disk;
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct super_block {
+	dev_t s_dev;
+	unsigned long s_magic;
+	struct block_device *s_bdev;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	struct address_space *i_mapping;
+	unsigned long i_ino;
+	u32 i_generation;
+	struct hlist_head i_dentry;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+	s64 ki_pos;
+};
+
+struct iov_iter {
+	unsigned long count;
+};
+
+struct page {
+	unsigned long compound_head;
+};
+
+/* Where a page, or several that are one, belongs: the first of them has the same address. */
+struct folio {
+	struct address_space *mapping;
+	unsigned long index;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+	unsigned int bv_offset;
+};
+
 struct bvec_iter {
 	unsigned int bi_size;
+	unsigned int bi_idx;
+	unsigned int bi_bvec_done;
 };
 
 struct bio {
+	struct bio *bi_next;
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
+	struct bio_vec *bi_io_vec;
 };
 
 struct request_queue {
@@ -63,6 +136,7 @@ struct request {
 	unsigned int __data_len;
 	unsigned int rq_flags;
 	struct bio *bio;
+	struct bio *biotail;
 	struct block_device *part;
 };
 
@@ -105,6 +179,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	unsigned int flags;
 	int on_cpu; /* not on kernels for one CPU */
 	u64 start_time;
 	struct task_struct *group_leader;

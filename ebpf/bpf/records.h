@@ -7,15 +7,10 @@
 
 #include "futex.h"
 #include "rows.h"
-#include "stacks.h"
 #include "waits.h"
 
 typedef __u8 u8;
 typedef __u16 u16;
-
-/* Not of the maps that kernel.h knows. */
-enum { BPF_MAP_TYPE_RINGBUF = 27 };
-enum { BPF_RB_NO_WAKEUP = 1 };
 
 /* PILOT: durations are counted, and nothing is kept; LINGER: no query begins any more, those that are followed may end. */
 enum gate_state { SHUT, PILOT, OPEN, LINGER };
@@ -149,6 +144,8 @@ static __always_inline void lose(u32 what)
 {
 	__sync_fetch_and_add(&losses[what], 1);
 }
+
+#include "stacks.h"
 
 static __always_inline void bump(u32 what)
 {

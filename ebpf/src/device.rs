@@ -18,6 +18,25 @@ pub struct Device {
     pub bio_based: bool,
 }
 
+/// The counters on both sides of an edge of the gate: we may be kept from the CPU between two statements.
+pub type Edge = (DiskCounts, DiskCounts);
+
+/// What /proc/diskstats counted between the gate's edges: at least `inner`, at most `outer`, which are equal unless
+/// something completed while the gate was being moved.
+#[derive(Serialize)]
+pub struct DiskWindow {
+    inner: DiskCounts,
+    outer: DiskCounts,
+}
+
+impl DiskWindow {
+    /// None where the kernel counts nothing for the device.
+    pub fn between(opened: Option<Edge>, closed: Option<Edge>) -> Option<Self> {
+        let (opened, closed) = opened.zip(closed)?;
+        Some(Self { inner: closed.0.since(opened.1), outer: closed.1.since(opened.0) })
+    }
+}
+
 impl Device {
     /// The device `MAJOR:MINOR`.
     pub fn find(text: &str) -> Result<Self, Failure> {
@@ -42,7 +61,14 @@ impl Device {
     }
 
     /// What /proc/diskstats says now; None where it has no line for this device.
-    pub fn counts(&self) -> Option<DiskCounts> {
+    fn counts(&self) -> Option<DiskCounts> {
         Some(disks().get(&(self.major, self.minor))?.1)
+    }
+
+    /// What it says before and after the gate is moved.
+    pub fn edge(&self, move_gate: impl FnOnce()) -> Option<Edge> {
+        let before = self.counts();
+        move_gate();
+        before.zip(self.counts())
     }
 }

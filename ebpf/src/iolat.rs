@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost};
-use crate::device::Device;
+use crate::device::{Device, DiskWindow, Edge};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
 use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
 use crate::layout::{entries_of_cpus, names, plain};
@@ -20,7 +20,6 @@ use crate::session::{Counting, WindowOptions, constants, run_window, write_resul
 use crate::targets::{TargetOptions, with_start_times};
 use observer::Failure;
 use observer::clock::now_ns;
-use observer::diskstats::DiskCounts;
 use skeleton::types::{kind, kind_sum, operation as Operation, stage as Stage};
 
 skeleton!("iolat");
@@ -119,14 +118,6 @@ struct Slice {
     others: Vec<[u64; 3]>,
 }
 
-/// What /proc/diskstats counted between the gate's edges: at least `inner`, at most `outer`, which are equal unless
-/// something completed while the gate was being moved.
-#[derive(Serialize)]
-struct DiskWindow {
-    inner: DiskCounts,
-    outer: DiskCounts,
-}
-
 /// `ground.results.io_latency.IoLatency`.
 #[derive(Serialize)]
 struct Latency {
@@ -152,18 +143,18 @@ struct IolatCounter<'a, 'obj> {
     device: &'a Device,
     before: [Vec<u64>; 2],
     slices: Vec<Slice>,
-    opened: Option<(DiskCounts, DiskCounts)>,
-    closed: Option<(DiskCounts, DiskCounts)>,
+    opened: Option<Edge>,
+    closed: Option<Edge>,
 }
 
 impl Counting for IolatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
-        // On both sides of the gate: we may be kept from the CPU between two statements.
-        let before = self.device.counts();
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.gate = i32::from(open);
-        }
-        let edge = before.zip(self.device.counts());
+        let bss = self.skeleton.maps.bss_data.as_deref_mut();
+        let edge = self.device.edge(|| {
+            if let Some(bss) = bss {
+                bss.gate = i32::from(open);
+            }
+        });
         if open {
             self.opened = edge;
         } else {
@@ -277,10 +268,7 @@ fn measure(
         run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
     let IolatCounter { slices, opened, closed, .. } = counter;
     let unfinished = skeleton.maps.flights.keys().count() as u64;
-    let diskstats = opened.zip(closed).map(|(opened, closed)| DiskWindow {
-        inner: closed.0.since(opened.1),
-        outer: closed.1.since(opened.0),
-    });
+    let diskstats = DiskWindow::between(opened, closed);
     let tallied = read_counts(&skeleton.maps.tallies, 0, LOSSES.len() + FACTS.len())?;
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
     let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();

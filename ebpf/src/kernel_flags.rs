@@ -1,5 +1,7 @@
 //! What moves between kernels, read from their own BTF: names and values of request flags, arguments of events.
 
+use std::collections::BTreeMap;
+
 use libbpf_rs::ReferencesType;
 use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
@@ -42,6 +44,11 @@ fn must_be_request(first: Option<String>) -> Result<(), Failure> {
     }
 }
 
+/// Whether programs can be put on an event of the running kernel.
+pub fn has_event(btf: &Btf, event: &str) -> bool {
+    btf.type_by_name::<Typedef>(&format!("btf_trace_{event}")).is_some()
+}
+
 /// The name of the structure that the first argument of an event points to.
 fn first_argument(btf: &Btf, event: &str) -> Option<String> {
     let declared = btf.type_by_name::<Typedef>(&format!("btf_trace_{event}"))?;
@@ -68,6 +75,11 @@ impl RequestFlags {
         bits.retain(|(bit, name)| *bit < 32 && name != "nr_bits");
         let sequence = members("rqf_flags", "__RQF_").into_iter().find(|(_, name)| name == "flush_seq");
         Self { bits, flush_sequence: sequence.map_or(OLD_FLUSH_SEQUENCE, |(bit, _)| 1 << bit) }
+    }
+
+    /// The mask of every flag, by its name.
+    pub fn masks(&self) -> BTreeMap<&str, u32> {
+        self.bits.iter().map(|(bit, name)| (name.as_str(), 1 << bit)).collect()
     }
 
     /// The names of the flags that are set, in the order of their bits; a bit without a name as `bit N`.
@@ -100,6 +112,8 @@ mod tests {
         // As the events of requests began before Linux 5.11.
         assert_eq!(first_argument(&btf, "block_bio_complete").as_deref(), Some("request_queue"));
         assert_eq!(first_argument(&btf, "no_such_event"), None);
+        assert!(has_event(&btf, "block_rq_issue") && !has_event(&btf, "no_such_event"));
+        assert!(RequestFlags::of(&btf).masks()["meta"].is_power_of_two());
     }
 
     #[test]

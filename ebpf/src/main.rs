@@ -30,6 +30,7 @@ mod session;
 mod symbols;
 mod targets;
 mod uprobes;
+mod whose;
 
 /// Of the results; `ground.system.atomic_files.read_json` compares it with what it knows.
 const SCHEMA: u32 = 1;
@@ -55,6 +56,8 @@ enum Program {
     Records(records::RecordsOptions),
     /// Run-queue latency and context switches of a process
     Runqlat(runqlat::RunqlatOptions),
+    /// Whose the requests of a block device are: each with its file, offset, thread and reason
+    Whose(whose::WhoseOptions),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Program::Offcpu(options) => offcpu::run(&options),
         Program::Records(options) => records::run(&options),
         Program::Runqlat(options) => runqlat::run(&options),
+        Program::Whose(options) => whose::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

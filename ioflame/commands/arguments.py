@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -283,7 +284,7 @@ def part(name: Setting | str, text: str, example: str) -> float:
         raise UsageError(
             f"{name}={text}: expected a percentage such as {example}",
             means="nothing was started",
-            mend=f"{name}={example}",
+            mend=f"{name}={shlex.quote(example)}",
         )
     return found
 
@@ -294,6 +295,6 @@ def seconds(name: Setting | str, text: str, example: str) -> float:
         raise UsageError(
             f"{name}={text}: expected a time such as {example}",
             means="nothing was started",
-            mend=f"{name}={example}",
+            mend=f"{name}={shlex.quote(example)}",
         )
     return float(match[1]) * _UNITS[match[2]]

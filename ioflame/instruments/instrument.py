@@ -34,6 +34,8 @@ class Watched:
     plan:   perf's, as the trial after the warm-up left it
     device: None where the processes have no file on any
     symbols, ladder_sample: of the engine, for the ladder
+    database: the directory of its database, where that is known; engine: who knows the files in it, an engine or a
+              service by name
     seconds: of the window
     threshold_us, force: of records of single queries: from which on a query is slow (None: by a second before the
              window), and whether they are followed even where that is dear
@@ -46,6 +48,8 @@ class Watched:
     device: Device | None
     symbols: Path
     ladder_sample: int
+    database: Path | None = None
+    engine: str = ""
     seconds: float = 20.0
     threshold_us: int | None = None
     force: bool = False

@@ -25,7 +25,7 @@ from viz.page.run_view import Observed, Panel
 from viz.terminal.io_latency import io_latency_text
 from workloads.registry import Rules
 
-__all__ = ("INSTRUMENT",)
+__all__ = ("INSTRUMENT", "device_number")
 
 _OVERHEAD = """
 Three small programs run for each request (start, issue, end): together 0.5 to 1 us of CPU on a 2-CPU VM, where a read
@@ -105,7 +105,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend(parser, BACKENDS)
 
 
-def _device(text: str) -> tuple[int, int]:
+def device_number(text: str) -> tuple[int, int]:
     path = Path(text)
     try:
         status = path.stat()
@@ -118,7 +118,7 @@ def _device(text: str) -> tuple[int, int]:
 
 
 def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
-    request = IoLatencyRequest(arguments.pid, _device(arguments.device), arguments.children, arguments.backend)
+    request = IoLatencyRequest(arguments.pid, device_number(arguments.device), arguments.children, arguments.backend)
     return io_latency_observer(request, children, out)
 
 

@@ -7,4 +7,4 @@ from ioflame.instruments.instrument import Instrument
 
 __all__ = ("INSTRUMENT",)
 
-INSTRUMENT = Instrument("null", place=7, observer=lambda _: NullObserver())
+INSTRUMENT = Instrument("null", place=8, observer=lambda _: NullObserver())

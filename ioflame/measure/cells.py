@@ -136,6 +136,8 @@ def _keep_own_log(name: str, directory: Path, to: Path) -> None:
 
 # What may be another when an experiment goes on: it changes no figure.
 _FREE = ("out", "quiet")
+# Of what differs; of another build all hashes do, and of several each build.
+_MOST_NAMED = 4
 
 
 def refuse_others(going: CellsRun, now: CellsRecord) -> None:
@@ -156,11 +158,15 @@ def refuse_others(going: CellsRun, now: CellsRecord) -> None:
             mend="the file as it was then, or leave --resume out",
         )
     told, asked = (
-        {**one.options, **one.tools, **{n: str(facts) for n, facts in one.builds.items()}} for one in (then, now)
+        {**one.options, **one.tools}
+        | {f"{fact} of {name}": value for name, facts in one.builds.items() for fact, value in facts.items()}
+        for one in (then, now)
     )
     differing = sorted(n for n in told.keys() | asked.keys() if n not in _FREE and told.get(n) != asked.get(n))
     if differing:
-        named = "; ".join(f"{n}: {told.get(n, 'not given')} then, {asked.get(n, 'not given')} now" for n in differing)
+        first = differing[:_MOST_NAMED]
+        named = "; ".join(f"{n}: {told.get(n, 'not given')} then, {asked.get(n, 'not given')} now" for n in first)
+        named += f"; and {len(differing) - len(first)} more" * (len(differing) > len(first))
         raise UsageError(
             f"{going.directory} was measured with another build or other options: {named}",
             means="its cells and these cannot be put into one table",

@@ -101,11 +101,10 @@ class Planned:
 
     def watched(self, run: Run, children: Children, pid: int, plan: Plan) -> Watched:
         """pid: of the engine; plan: as the trial after the warm-up left it"""
-        symbols = self.engine.file("symbols.toml")
-        options = self.options
+        symbols, options = self.engine.file("symbols.toml"), self.options
         return Watched(
-            run, children, [pid], plan, device_of(self.db_dir), symbols, options.ladder_sample,
-            threshold_us=options.threshold_us, force=options.tail == "force",
+            run, children, [pid], plan, device_of(self.db_dir), symbols, options.ladder_sample, self.db_dir,
+            self.engine.name, threshold_us=options.threshold_us, force=options.tail == "force",
         )  # fmt: skip
 
     @property

@@ -16,6 +16,6 @@ def rules_of(run: Run) -> Rules:
     known = run.record.engine in engine_names()
     rules = rules_named(run.record.engine if known or run.record.target is None else DEFAULT_ENGINE)
     if run.record.engine in service_names() and not service_named(run.record.engine).extends:
-        rules = replace(rules, findings=())  # of an engine that is not in it
+        rules = replace(rules, findings=(), reasons=())  # of an engine that is not in it
     own = run.path(Files.RULES)
     return replace(rules, categories=str(own)) if own.exists() else rules

@@ -19,7 +19,7 @@ from tests.places import ROOT
 from workloads.database import locked
 
 KEYS = "400000"
-ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "null")
+ALL = ("perf", "iolat", "ladder", "offcpu", "runqlat", "pmp", "whose", "null")
 # Of a window of the whole run.
 SECONDS = 3
 

@@ -315,6 +315,7 @@ _WATCHERS = {
     "offcpu": ("--collect=offcpu",),
     "ladder": ("--collect=ladder",),
     "runqlat": ("--collect=runqlat",),
+    "whose": ("--collect=whose",),
     "calls": ("--count-symbol=Py_BytesMain", "--collect=null"),
     "hanging count": ("--collect=null",),
 }

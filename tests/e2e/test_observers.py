@@ -14,6 +14,7 @@ from ground.results.ladder import STAGES, read_ladder
 from ground.results.off_cpu import read_off_cpu, read_run_queue, read_wall_clock
 from ground.results.record import ANALYSIS, RunRecord, Window
 from ground.results.run import Run
+from ground.results.whose import read_whose
 from ground.text.columns import cells
 from tests.e2e.conftest import ALL, Finished
 from viz.figures import watching_words
@@ -43,6 +44,7 @@ def test_every_file_is_there_and_nothing_is_missing(observed: tuple[str, Run]) -
         *(Files.RECORD, Files.SUMMARY, Files.REPORT, Files.PERF_DATA, Files.CATEGORIES, Files.FLAMEGRAPH),
         *(Files.IO_LATENCY, Files.LADDER, Files.OFF_CPU, Files.OFF_CPU_DATA, Files.OFF_CPU_FLAMEGRAPH),
         *(Files.PROFILE, Files.OFF_CPU_PROFILE, Files.PMP_PROFILE, Files.RUN_QUEUE),
+        *(Files.WHOSE, Files.REQUESTS, Files.REQUEST_ROWS, Files.REQUEST_STACKS, Files.STORED_FILES),
         *(Files.WALL_CLOCK, Files.PMP, Files.PMP_DATA, Files.PMP_FOLDED, Files.PMP_FLAMEGRAPH, Files.LOCKS),
     }
     assert {name for name in files if not run.path(name).stat().st_size} == set()
@@ -50,7 +52,7 @@ def test_every_file_is_there_and_nothing_is_missing(observed: tuple[str, Run]) -
 
 def test_no_check_of_an_observer_failed(observed: tuple[str, Run]) -> None:
     record = observed[1].record
-    for start in ("iolat", "ladder", "on-CPU + off-CPU", "pmp"):
+    for start in ("iolat", "ladder", "on-CPU + off-CPU", "pmp", "whose"):
         found = checks_of(record, start)
         assert found, f"no check of {start}"
         assert [check for check in found if check.verdict in (Verdict.FAILED, Verdict.BLOCKED)] == []
@@ -60,15 +62,28 @@ def test_the_observers_windows_are_those_of_the_run(observed: tuple[str, Run]) -
     run = observed[1]
     iolat, ladder = read_io_latency(run.path(Files.IO_LATENCY)), read_ladder(run.path(Files.LADDER))
     off, queue = read_off_cpu(run.path(Files.OFF_CPU)), read_run_queue(run.path(Files.RUN_QUEUE))
+    whose = read_whose(run.path(Files.WHOSE))
     for kind, opened, closed in (
         ("iolat", iolat.start_ns, iolat.end_ns),
         ("ladder", ladder.start_ns, ladder.end_ns),
         ("offcpu", off.start_ns, off.end_ns),
         ("runqlat", queue.start_ns, queue.end_ns),
+        ("whose", whose.start_ns, whose.end_ns),
     ):
         # Opened just before the counters are read, and closed just after.
         around = window(run.record, kind)
         assert opened <= around.start_ns < around.end_ns <= closed
+
+
+def test_whose_reads_are_those_of_the_tables_and_have_a_reason(observed: tuple[str, Run]) -> None:
+    run = observed[1]
+    whose = read_whose(run.path(Files.WHOSE))
+    reads = [row for row in whose.of("read") if row.submitter == "process"]
+    tables = whose.count(row for row in reads if row.kind == "sst" and row.level is not None and row.holds)
+    assert tables >= 0.99 * whose.count(reads) > 0
+    # A workload of Gets; what its stacks do not tell is `other`.
+    found = [row for row in whose.reasons if row.operation == "read"]
+    assert sum(row.requests for row in found if row.reason == "get") >= 0.9 * sum(row.requests for row in found)
 
 
 def test_iolat_has_the_processes_own_reads(observed: tuple[str, Run]) -> None:

@@ -158,12 +158,13 @@ def test_the_seconds_add_up_to_their_windows(finished: Finished) -> None:
 def test_the_commands_and_their_seeds_are_on_record(finished: Finished) -> None:
     commands = {c.name: c for c in finished.record.commands}
     names = ["db_bench load", "db_bench settle", "db_bench readrandom", "perf record (trial)", "perf record"]
-    names += ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp stacksampler", "db_bench levelstats"]
-    *started, perf, first, second, third = finished.record.commands
+    names += ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp stacksampler", "ebpf whose"]
+    names += ["db_bench levelstats"]
+    *started, perf, first, second, third, fourth = finished.record.commands
     assert [c.name for c in started] == names
-    helpers = (perf, first, second, third)
+    helpers = (perf, first, second, third, fourth)
     assert {c.name for c in helpers} == {ANALYSIS}
-    assert [Path(c.argv[0]).name for c in helpers] == ["perf", *["stackfold"] * 3]
+    assert [Path(c.argv[0]).name for c in helpers] == ["perf", *["stackfold"] * 4]
     assert commands["db_bench readrandom"].pid == finished.record.pid
     assert commands["db_bench readrandom"].end == "exit code 0"
     for seeds in finished.record.seeds:

@@ -207,7 +207,7 @@ def test_what_makes_no_sense(ioflame: Ioflame, arguments: list[str], words: str)
     assert code in (EXIT_USAGE, EXIT_HOST) and words in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("command", ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "pmp"])
+@pytest.mark.parametrize("command", ["ebpf iolat", "ebpf ladder", "ebpf offcpu", "ebpf runqlat", "ebpf whose", "pmp"])
 @pytest.mark.parametrize("pid", ["99999999999", "gone"])
 def test_a_process_that_is_not_there_is_named(ioflame: Ioflame, tmp_path: Path, command: str, pid: str) -> None:
     if pid == "gone":

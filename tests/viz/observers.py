@@ -10,6 +10,8 @@ from ground.results.io_latency import Device, DiskWindow, IoLatency, IoRow, IoSl
 from ground.results.ladder import STAGES, Ladder, LadderDevice, Rung
 from ground.results.off_cpu import OffCpu, OffStack, RunQueue, StackFacts, StateTotal, Thread, WallClock, WallRow
 from ground.results.pmp import Activity, Durations, Lacking, Locks, LockSite, Pmp, Tally, ThreadSamples
+from ground.results.requests import OperationTotal
+from ground.results.whose import FileRow, ReasonRow, Whose, WhoseRow
 from ground.system.diskstats import DiskCount, DiskCounts
 from ioflame.instruments import INSTRUMENTS
 from tests.tails import tail
@@ -119,11 +121,53 @@ def pmp() -> Pmp:
     )  # fmt: skip
 
 
+def whose_row(
+    operation: str, owner: str, requests: int, kind: str = "", level: int | None = None, holds: str = ""
+) -> WhoseRow:
+    """Of 8 KiB each, 1 us in the queue and 50 us at the device; flushes and what asks for them have no data."""
+    size = 0 if owner == "no data" else 8192
+    times = requests * 1000, requests * 50_000
+    return WhoseRow(operation, owner, "process", kind, level, "", holds, requests, requests * size, *times)
+
+
+def whose() -> Whose:
+    rows = [
+        whose_row("read", "database", 400, "sst", 2, "data"), whose_row("read", "database", 40, "sst", 1, "data"),
+        whose_row("read", "database", 30, "sst", 2, "index"), whose_row("write", "database", 20, "wal"),
+        whose_row("read", "others", 7), whose_row("write", "file system", 6, "metadata"),
+        whose_row("write", "no data", 4, "sync"), whose_row("flush", "no data", 4, "flush"),
+    ]  # fmt: skip
+    totals = {
+        name: OperationTotal(
+            sum(row.requests for row in rows if row.operation == name),
+            sum(row.bytes for row in rows if row.operation == name),
+        )
+        for name in ("read", "write", "flush", "discard", "other")
+    }
+    counts = DiskCounts(
+        DiskCount(477, 0, 477 * 16), DiskCount(30, 0, 26 * 16), DiskCount(), DiskCount(requests=4, ms=1)
+    )
+    files = [
+        FileRow("000012.sst", "", "database", "sst", 2, "", 1, 430, 430 * 8192, 21_500_000, 0, 0, 0),
+        FileRow("000013.log", "", "database", "wal", None, "", None, 0, 0, 0, 20, 20 * 8192, 1_000_000),
+        FileRow("/home/x", "", "others", "", None, "", None, 7, 7 * 8192, 350_000, 0, 0, 0),
+    ]
+    reasons = [
+        ReasonRow("read", "get", "Get: one key", 2, 55, 440.0, 440.0 * 8192, 22e6),
+        ReasonRow("read", "compaction", "files that are merged", 1, 4, 30.0, 30.0 * 8192, 1.5e6),
+    ]
+    return Whose(
+        "co-re", "tp_btf", Device(254, 0, "vda"), [42], False, 10**9, 6 * 10**9, "rocksdb", "/db", "", [], rows, files,
+        (0, 0), reasons, 8, 0, 0, 0, 0, 0, totals, {"no_end": 0}, {}, DiskWindow(counts, counts),
+    )  # fmt: skip
+
+
 def results() -> dict[str, object]:
     """What instruments leave, by file: a new one has a row here, which the tests of pages and of `show` take."""
     return {
         Files.LADDER: ladder(), Files.IO_LATENCY: io_latency(), Files.OFF_CPU: off_cpu(), Files.RUN_QUEUE: run_queue(),
-        Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(), Files.TAIL: tail(),
+        Files.WALL_CLOCK: wall_clock(), Files.PMP: pmp(), Files.LOCKS: locks(), Files.WHOSE: whose(),
+        Files.TAIL: tail(),
     }  # fmt: skip
 
 

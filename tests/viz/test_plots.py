@@ -180,3 +180,22 @@ def test_figures_have_their_words() -> None:
     assert left_out(2, 0, "background", "why") == "left out: 2 background threads (why; 0.000 s)"
     with pytest.raises(CannotBeError):
         nice_step(math.inf)
+
+
+def test_many_lines_with_intervals_have_a_panel_each() -> None:
+    names = ["get", "put", "scan", "delete"]
+    lines = {name: {"1": Ratio(1.0), "2": Ratio(1.1 + 0.1 * n, 1.0, 1.3)} for n, name in enumerate(names)}
+    made = ratios_plot(lines, ["1", "2"], "words", {"scan": {"2": 1.2}})
+    bases = [(number(one.get("x1")), number(one.get("y1"))) for one in drawn(made, "line", "mark")]
+    assert len(set(bases)) == len(names)
+    # Each in the colour that the legend gives it, within its own panel.
+    for hue, (left, _) in enumerate(bases):
+        (band,) = [
+            one for one in drawn(made, "path", "band") if (one.get("class") or "").split() == ["band", f"h{hue}"]
+        ]
+        xs = [float(x) for x in re.findall(r"[ML]([\d.]+) ", band.get("d") or "")]
+        assert left < min(xs) < max(xs) < left + 1000 / 3
+    assert [title for title in titles(made) if "published" in title] == ["scan, 2: 1.20 published"]
+    # Three of them share one, as lines without intervals do.
+    three = ratios_plot({name: lines[name] for name in names[:3]}, ["1", "2"], "words")
+    assert len(drawn(three, "line", "mark")) == 1

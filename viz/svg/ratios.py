@@ -14,6 +14,9 @@ from viz.svg.elements import element, label, path, plot
 __all__ = ("Ratio", "ratios_plot")
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FOOT = 1000, 330, 52, 24, 14, 46
+# Bands that lie over one another say nothing: with more lines than these, each has a panel of its own.
+_MOST_BANDS = 3
+_COLUMNS, _PANEL_HEIGHT, _TITLE = 3, 190, 14
 # An interval of few rounds may be far wider than the ratios differ: the plot shows these, and so much more.
 _BEYOND = 0.25
 # Of small text, px a letter.
@@ -31,6 +34,16 @@ class Ratio:
     high: float | None = None
 
 
+@dataclass(frozen=True)
+class _Frame:
+    """Where a panel lies, px: its left and upper edge, its width and height."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
 def ratios_plot(
     lines: Mapping[str, Mapping[str, Ratio]],
     versions: Sequence[str],
@@ -42,8 +55,33 @@ def ratios_plot(
     published: ratios of the same tests and versions, a hollow mark each
     """
     told = published or {}
-    ratios = [one for line in lines.values() for one in line.values()]
-    values = [1.0, *(one.value for one in ratios), *(value for line in told.values() for value in line.values())]
+    hued = {test: (hue % 16, line) for hue, (test, line) in enumerate(lines.items())}
+    foot = label("the axis does not begin at 0", _LEFT, _HEIGHT - 8, "tick")
+    if sum(any(one.low is not None for one in line.values()) for line in lines.values()) <= _MOST_BANDS:
+        return plot(_WIDTH, _HEIGHT, words, *_panel(hued, versions, told, _Frame(0, 0, _WIDTH, _HEIGHT)), foot)
+    wide, parts = _WIDTH / _COLUMNS, list[Markup]()
+    for place, (test, line) in enumerate(hued.items()):
+        row, column = divmod(place, _COLUMNS)
+        frame = _Frame(column * wide, row * _PANEL_HEIGHT + _TITLE, wide, _PANEL_HEIGHT - _TITLE)
+        parts.append(label(test, frame.left + _LEFT, frame.top + 4))
+        parts += _panel({test: line}, versions, told, frame)
+    height = math.ceil(len(hued) / _COLUMNS) * _PANEL_HEIGHT + _TITLE
+    foot = label("the axes do not begin at 0, and each has its own scale", _LEFT, height - 6, "tick")
+    return plot(_WIDTH, height, words, *parts, foot)
+
+
+def _panel(
+    lines: Mapping[str, tuple[int, Mapping[str, Ratio]]],
+    versions: Sequence[str],
+    told: Mapping[str, Mapping[str, float]],
+    frame: _Frame,
+) -> Iterator[Markup]:
+    """Its axes and its lines. lines: by test, each with its hue"""
+    left, right = frame.left + _LEFT, frame.left + frame.width - _RIGHT
+    first, last = frame.top + _TOP, frame.top + frame.height - _FOOT
+    ratios = [one for _, line in lines.values() for one in line.values()]
+    marks = [value for test in lines for value in told.get(test, {}).values()]
+    values = [1.0, *(one.value for one in ratios), *marks]
     least, most = min(values), max(values)
     spare = _BEYOND * max(most - least, 0.04)
     ends = [end for one in ratios for end in (one.low, one.high) if end is not None]
@@ -51,31 +89,28 @@ def ratios_plot(
     bottom, top = max(bottom, least - spare) - 0.01, min(top, most + spare) + 0.01
 
     def y(value: float) -> float:
-        return _TOP + (_HEIGHT - _FOOT - _TOP) * (top - min(max(value, bottom), top)) / (top - bottom)
+        return first + (last - first) * (top - min(max(value, bottom), top)) / (top - bottom)
 
-    across = (_WIDTH - _LEFT - _RIGHT) / max(len(versions), 1)
-    place = {version: _LEFT + across * (index + 0.5) for index, version in enumerate(versions)}
-    parts: list[Markup] = []
-    step = nice_step((top - bottom) / 6)
-    for turn in range(int(bottom / step) + 1, int(top / step) + 1):
+    across = (right - left) / max(len(versions), 1)
+    place = {version: left + across * (index + 0.5) for index, version in enumerate(versions)}
+    step = nice_step((top - bottom) / (6 if frame.height > _PANEL_HEIGHT else 5))
+    for turn in range(math.floor(bottom / step) + 1, math.floor(top / step) + 1):
         at = y(turn * step)
-        parts.append(element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=at, y2=at))
-        parts.append(label(f"{turn * step:.2f}", _LEFT - 6, at + 4, "tick end"))
-    parts.append(element("line", class_="mark", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(1), y2=y(1)))
+        yield element("line", class_="grid", x1=left, x2=right, y1=at, y2=at)
+        yield label(f"{turn * step:.2f}", left - 6, at + 4, "tick end")
+    yield element("line", class_="mark", x1=left, x2=right, y1=y(1), y2=y(1))
     longest = max((len(version) for version in versions), default=1)
     thin = math.ceil(_LETTER * (longest + 1) / across)
     for index, version in enumerate(versions):
         if index % thin == 0:
-            parts.append(label(version, place[version], _HEIGHT - 28, "tick mid"))
-    parts.append(label("the axis does not begin at 0", _LEFT, _HEIGHT - 8, "tick"))
-    for hue, (test, line) in enumerate(lines.items()):
+            yield label(version, place[version], last + 18, "tick mid")
+    for test, (hue, line) in lines.items():
         for run in _runs(versions, line):
-            parts += _line(test, hue % 16, [(version, place[version], line[version]) for version in run], y)
+            yield from _line(test, hue, [(version, place[version], line[version]) for version in run], y)
         for version, value in told.get(test, {}).items():
             title = element("title", f"{test}, {version}: {value:.2f} published")
             d = f"M{place[version]:.1f} {y(value) - _MARK:.1f}l{_MARK} {_MARK}l-{_MARK} {_MARK}l-{_MARK} -{_MARK}Z"
-            parts.append(element("path", title, class_=f"trace h{hue % 16}", d=d))
-    return plot(_WIDTH, _HEIGHT, words, *parts)
+            yield element("path", title, class_=f"trace h{hue}", d=d)
 
 
 def _runs(versions: Sequence[str], line: Mapping[str, Ratio]) -> list[list[str]]:

@@ -15,6 +15,7 @@ from typing import Any
 from collectors.counters import Device, device_of
 from collectors.counts import Counted
 from collectors.perf import Plan, perf_version, plan_recording, system_wide
+from collectors.rocksdb_clients import open_database
 from collectors.symbol_count import probes_of
 from folding.stackfold import stackfold_binary
 from ground.errors import HostError, UsageError
@@ -111,6 +112,17 @@ class AttachJob:
         of_kinds = self.options.counts.items()
         what = "; ".join(f"{kind}: {count.count.what}" if kind else count.count.what for kind, count in of_kinds)
         return self.redaction.hidden(what) if what and self.redaction is not None else what
+
+    def database_of(self, pids: Sequence[int]) -> Path | None:
+        """The directory of the database that the first of these processes has open; None where it is not known."""
+        process = next((one for one in self.target.processes if pids and one.pid == pids[0]), None)
+        if process is None or not process.alive:
+            return None
+        if not self.service.extends:
+            # A server stands in its data.
+            return _ours(process, "cwd") if self.known else None
+        found = open_database(process)
+        return _ours(process, f"root{found}") if found is not None else None
 
     def shown(self, name: str) -> str:
         """Of a thread, or of a command."""
@@ -222,6 +234,15 @@ def _open_files(process: HeldProcess) -> list[Path]:
                 if stat.S_ISREG(file.stat().st_mode):
                     found.append(file)
     return found
+
+
+def _ours(process: HeldProcess, place: str) -> Path | None:
+    """A directory of a process by the path that it has for us; by way of /proc where it has none: in a container."""
+    inside = process.path(place)
+    with contextlib.suppress(OSError):
+        path = inside.resolve()
+        return path if path.samefile(inside) else inside
+    return None
 
 
 def _title(process: HeldProcess) -> str:

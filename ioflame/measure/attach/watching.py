@@ -101,7 +101,10 @@ class Watching:
         instrument = INSTRUMENTS[name]
         if instrument.one_process:
             pids = [_busiest(windows, job)]
-        watched = Watched(run, children, pids, job.plan, job.device, ladder_symbols(), 8, seconds=seconds)
+        device, database = job.device, job.database_of(pids)
+        watched = Watched(
+            run, children, pids, job.plan, device, ladder_symbols(), 8, database, job.engine, seconds=seconds
+        )
         cost, before, started = self.cost, self.used(), len(list(children))
         windows.limit = None if math.isinf(left) else before + left
         children.cpu_limit = runaway_limit(left)

@@ -52,15 +52,12 @@ fn counter(name: &str, threads: bool) -> Result<File, Failure> {
             .meaning("nothing was started")
             .mend(format!("any of {}, with {OF_THE_PROGRAM} for the program alone", known.join(", "))));
     };
-    let mut attr = kernel::perf_event_attr {
-        type_: *kind,
-        size: size_of::<kernel::perf_event_attr>() as u32,
-        config: *config,
-        read_format: u64::from(
-            kernel::PERF_FORMAT_TOTAL_TIME_ENABLED | kernel::PERF_FORMAT_TOTAL_TIME_RUNNING,
-        ),
-        ..Default::default()
-    };
+    let mut attr = kernel::perf_event_attr::default();
+    attr.type_ = *kind;
+    attr.size = size_of::<kernel::perf_event_attr>() as u32;
+    attr.config = *config;
+    attr.read_format =
+        u64::from(kernel::PERF_FORMAT_TOTAL_TIME_ENABLED | kernel::PERF_FORMAT_TOTAL_TIME_RUNNING);
     attr.set_exclude_kernel(u64::from(plain != name));
     attr.set_exclude_hv(1);
     attr.set_inherit(u64::from(threads));

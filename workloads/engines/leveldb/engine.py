@@ -6,7 +6,10 @@ import re
 from pathlib import Path
 
 from ground.errors import MeasurementError
+from ground.results.stored_files import StoredFiles
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
+from workloads.engines.rocksdb.stored_files import Form, read_database_files
+from workloads.engines.rocksdb.window_files import files_of_window
 from workloads.our_client import inspected, result_of, totals_of
 from workloads.steps import DatabaseShape
 from workloads.tables import last_table
@@ -61,6 +64,15 @@ class LevelDB(Engine):
 
     def is_database_file(self, name: str) -> bool:
         return _DATABASE_FILE.fullmatch(name) is not None
+
+    def stored_files(self, directory: Path) -> StoredFiles:
+        return read_database_files(directory, self._form())
+
+    def stored_files_of_window(self, before: StoredFiles, after: StoredFiles) -> StoredFiles:
+        return files_of_window(before, after, self._form())
+
+    def _form(self) -> Form:
+        return Form(self.about.file_kinds, "", "ldb")  # it has no column families
 
 
 ENGINE = LevelDB

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import shlex
@@ -14,13 +13,17 @@ from pathlib import Path
 import msgspec
 
 from ground.errors import HostError, MeasurementError
+from ground.results.stored_files import StoredFiles
 from ground.settings import Setting
 from ground.system.process import capture
 from ground.system.scratch import scratch_directory
 from workloads.elf import exports, frame_pointer_share, symbol_kind
 from workloads.engine import Engine, EngineBuild, EngineResult, LevelSize, Tree
 from workloads.engines.rocksdb.mixgraph import closing_figures, flags_of, hit_rate
+from workloads.engines.rocksdb.options import newest_options
 from workloads.engines.rocksdb.statistics import in_windows, level_writes, size_gib, statistics, written_by_events
+from workloads.engines.rocksdb.stored_files import Form, read_database_files
+from workloads.engines.rocksdb.window_files import files_of_window
 from workloads.libraries import Library
 from workloads.our_client import inspected, result_of, totals_of
 from workloads.steps import DatabaseShape, StepParameters
@@ -189,14 +192,9 @@ class RocksDB(Engine):
         return super().report_column if self.by_our_client else _QUERIES
 
     def stored_settings(self, db_dir: Path) -> dict[str, str]:
-        newest = max(db_dir.glob("OPTIONS-*[0-9]"), key=lambda p: int(p.name.rpartition("-")[2]), default=None)
-        if newest is None:
+        parser = newest_options(db_dir)
+        if parser is None:
             return {}
-        parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",))
-        try:
-            parser.read_string(newest.read_text(encoding="utf-8", errors="replace"))
-        except configparser.Error as error:
-            raise MeasurementError(f"{newest} cannot be read: {error}") from None
         settings: dict[str, str] = {}
         for section in parser.sections():
             if section.startswith(('CFOptions "default"', 'TableOptions/BlockBasedTable "default"')):
@@ -219,6 +217,15 @@ class RocksDB(Engine):
 
     def is_database_file(self, name: str) -> bool:
         return _DATABASE_FILE.fullmatch(name) is not None
+
+    def stored_files(self, directory: Path) -> StoredFiles:
+        return read_database_files(directory, self._form())
+
+    def stored_files_of_window(self, before: StoredFiles, after: StoredFiles) -> StoredFiles:
+        return files_of_window(before, after, self._form())
+
+    def _form(self) -> Form:
+        return Form(self.about.file_kinds, "default", "sst")
 
 
 def _hardware(log: str) -> dict[str, str]:

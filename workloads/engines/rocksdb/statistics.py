@@ -16,7 +16,7 @@ from typing import Any
 from workloads.tables import last_table
 
 __all__ = (
-    "Dump", "LevelWrites", "dumps", "histograms", "in_windows", "level_writes", "size_gib",
+    "Dump", "LevelWrites", "dumps", "events", "histograms", "in_windows", "level_writes", "size_gib",
     "stall_counts", "statistics", "tickers", "written_by_events",
 )  # fmt: skip
 
@@ -168,7 +168,7 @@ def written_by_events(log: str) -> dict[str, float]:
     gone: set[int] = set()
     levels: set[int] = set()
     moved = moves = below = 0
-    for event in _events(log):
+    for event in events(log):
         match event.get("event"):
             case "flush_finished":
                 flushes.add(event["job"])
@@ -230,8 +230,8 @@ def in_windows(log: str, windows: Sequence[tuple[float, float]]) -> list[dict[st
 
 def _finished_files(log: str) -> Iterator[tuple[float, str, int]]:
     """Moment, whose it is, and bytes of every table file."""
-    made = [event for event in _events(log) if event.get("event") == "table_file_creation"]
-    flushes = {event["job"] for event in _events(log) if event.get("event") == "flush_finished"}
+    made = [event for event in events(log) if event.get("event") == "table_file_creation"]
+    flushes = {event["job"] for event in events(log) if event.get("event") == "flush_finished"}
     for event in made:
         name = "flushed_gb" if event["job"] in flushes else "compacted_gb"
         yield event["time_micros"] / 1e6, name, event["file_size"]
@@ -247,7 +247,8 @@ def _between(stated: Sequence[Dump], name: str, at: float) -> float | None:
     return low + (high - low) * (at - before.at) / (after.at - before.at)
 
 
-def _events(log: str) -> Iterator[dict[str, Any]]:
+def events(log: str) -> Iterator[dict[str, Any]]:
+    """The events of a LOG, in their order."""
     for text in _EVENT.findall(log):
         try:
             yield json.loads(text)

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* Requests of the one block device that is looked at, and their operations. */
+#pragma once
+
+#include "common.h"
+
+enum operation { READ, WRITE, FLUSH, DISCARD, OTHER, OPERATIONS };
+
+#define REQ_OP_MASK 0xff
+
+enum { REQ_OP_READ = 0, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
+
+const volatile u32 device_major = 0;
+const volatile u32 device_minor = 0;
+/* 1: the device is a partition, and its requests are those whose bio was sent to it. */
+const volatile u32 device_is_partition = 0;
+
+SHOW_ENUM(operation);
+
+static __always_inline int is_device(struct gendisk *disk)
+{
+	return disk->major == (int)device_major && disk->first_minor == (int)device_minor;
+}
+
+static __always_inline int is_ours(struct request *rq)
+{
+	if (device_is_partition) {
+		struct bio *bio = rq->bio;
+		return bio && bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+	}
+	if (bpf_core_field_exists(rq->q->disk))
+		return is_device(rq->q->disk);
+	struct request___with_disk *old = (void *)rq;
+	return is_device(BPF_CORE_READ(old, rq_disk));
+}
+
+/* The same of a request whose bio has been handed back. */
+static __always_inline int was_ours(struct request *rq)
+{
+	if (device_is_partition)
+		return rq->part && rq->part->bd_dev == (device_major << 20 | device_minor);
+	return is_ours(rq);
+}
+
+/* The groups of /proc/diskstats (op_stat_group of block/blk-core.h), with commands to the drive apart. */
+static __always_inline u32 group_of(u32 operation)
+{
+	if (operation == REQ_OP_READ)
+		return READ;
+	if (operation == REQ_OP_FLUSH)
+		return FLUSH;
+	if (operation == REQ_OP_DISCARD)
+		return DISCARD;
+	return operation & 1 ? WRITE : OTHER;
+}
+
+static __always_inline int is_our_bio(struct bio *bio)
+{
+	if (device_is_partition)
+		return bio->bi_bdev->bd_dev == (device_major << 20 | device_minor);
+	return is_device(bio->bi_bdev->bd_disk);
+}

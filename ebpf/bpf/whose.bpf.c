@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* Whose the requests of a block device are: each is given to a file where it is sent, and told when it has ended.
+ *   request  block_io_start -> block_rq_issue (queue) -> block_io_done (device); Linux 6.5 and newer
+ *   bio      block_bio_queue -> block_bio_complete; devices that have no requests (device mapper, md, zram)
+ * Requests and bios are known by their address. They are followed from the moment the programs are attached; what completes
+ * while the gate is open is told, as /proc/diskstats counts.
+ *
+ * whose.h: what is kept, and how the file is found. */
+#include "whose.h"
+
+/* RQF_FLUSH_SEQ of this kernel, as a mask. */
+const volatile u32 flush_sequence = 0;
+
+static __always_inline u32 submitter_of(struct task_struct *task, u32 tgid)
+{
+	if (task->flags & PF_KTHREAD)
+		return KERNEL;
+	return is_target(tgid) ? PROCESS : OTHERS;
+}
+
+static __always_inline void begin(void *ctx, u64 key, struct bio *bio, struct gendisk *disk, u32 flags, u32 bytes)
+{
+	struct ids ids = current_ids();
+	struct flight flight = {
+		.started = bpf_ktime_get_ns(),
+		.flags = flags,
+		.bytes = bytes,
+		.submitter = submitter_of(bpf_get_current_task_btf(), ids.tgid),
+		.tid = ids.tid,
+		.tgid = ids.tgid,
+	};
+	bpf_get_current_comm(flight.comm, sizeof(flight.comm));
+	find_file(&flight, bio, disk);
+	/* Stacks are named by the mappings of one process. */
+	if (stack_each && gate && ids.tgid == target_tgid && flight.submitter == PROCESS &&
+	    bpf_get_prandom_u32() % stack_each == 0)
+		flight.stack = take_stack(ctx, BPF_F_USER_STACK);
+	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
+		return;
+	lose(bpf_map_update_elem(&flights, &key, &flight, BPF_EXIST) == 0 ? NO_END : LOST_START);
+}
+
+static __always_inline void end(u64 key, struct flight *flight)
+{
+	flight->ended = bpf_ktime_get_ns();
+	if (gate) {
+		if (flight->ended < flight->started)
+			lose(NEGATIVE);
+		if (bpf_ringbuf_output(&records, flight, sizeof(*flight), BPF_RB_NO_WAKEUP))
+			lose(LOST_RECORD);
+	}
+	bpf_map_delete_elem(&flights, &key);
+}
+
+/* --- direct IO --------------------------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/iomap_dio_rw_begin")
+int BPF_PROG(direct_begins, struct kiocb *iocb, struct iov_iter *iter)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct direct *direct = bpf_task_storage_get(&directs, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!direct) {
+		lose(LOST_DIRECT);
+		return 0;
+	}
+	struct inode *inode = iocb->ki_filp->f_inode;
+	direct->file.inode = inode->i_ino;
+	direct->file.device = inode->i_sb->s_dev;
+	direct->file.generation = inode->i_generation;
+	direct->inode = (u64)inode;
+	direct->offset = iocb->ki_pos;
+	direct->left = iter->count;
+	return 0;
+}
+
+/* --- requests ---------------------------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_io_start")
+int BPF_PROG(io_start, struct request *rq)
+{
+	if (is_ours(rq))
+		begin(ctx, (u64)rq, rq->bio, rq->q->disk, rq->cmd_flags, rq->__data_len);
+	return 0;
+}
+
+/* Of a chain of bios, how many are looked at. */
+#define MERGES 64
+
+/* Whether all that was merged into a request is of the file that its first page is of. */
+static __always_inline u32 has_several(struct request *rq, u64 mapping)
+{
+	struct bio *bio = rq->bio;
+	for (u32 i = 0; i < MERGES; i++) {
+		u64 index;
+		bio = BPF_CORE_READ(bio, bi_next);
+		if (!bio)
+			break;
+		if (mapping_of((u64)BPF_CORE_READ(first_vector(bio), bv_page), &index) != mapping)
+			return 1;
+	}
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(rq_issue, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (!flight) {
+		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
+		if ((rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH || !is_ours(rq))
+			return 0;
+		begin(ctx, key, 0, 0, rq->cmd_flags, 0);
+		flight = bpf_map_lookup_elem(&flights, &key);
+		if (flight)
+			flight->issued = flight->started;
+		return 0;
+	}
+	flight->issued = bpf_ktime_get_ns();
+	/* Bios merged into this request since its start are part of it. */
+	if (flight->mapping && rq->__data_len != flight->bytes)
+		flight->several = has_several(rq, flight->mapping);
+	flight->bytes = rq->__data_len;
+	return 0;
+}
+
+SEC("?tp_btf/block_io_done")
+int BPF_PROG(io_done, struct request *rq)
+{
+	/* A write with a flush before or after it ends in steps; only the last is its end. */
+	if (rq->rq_flags & flush_sequence && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)
+		return 0;
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	else if (was_ours(rq))
+		lose(NO_START);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_requeue")
+int BPF_PROG(rq_requeue, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight) {
+		/* Back in the queue: until it is issued again the time is the queue's. */
+		flight->issued = 0;
+		lose(REQUEUED);
+	}
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_merge")
+int BPF_PROG(rq_merge, struct request *rq)
+{
+	u64 key = (u64)rq;
+	/* Freed now, without ever being done. */
+	if (bpf_map_delete_elem(&flights, &key) == 0)
+		lose(MERGED);
+	return 0;
+}
+
+/* --- bio: devices without requests ------------------------------------------------------------------------------- */
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(bio_queue, struct bio *bio)
+{
+	if (is_our_bio(bio))
+		begin(ctx, (u64)bio, bio, bio->bi_bdev->bd_disk, bio->bi_opf, bio->bi_iter.bi_size);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(bio_complete, struct request_queue *q, struct bio *bio)
+{
+	u64 key = (u64)bio;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	else if (is_our_bio(bio))
+		lose(NO_START);
+	return 0;
+}

@@ -1,0 +1,298 @@
+//! Whose the requests of a block device are: every request that ended in the window, with its file and its thread.
+
+mod reasons;
+mod requests;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use std::{fs, io};
+
+use clap::Args;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+use observer::{Failure, Process};
+use recording::{Kernel, Mapping, Modules};
+use serde::Serialize;
+
+use crate::cost::{Accounting, ProgramCost};
+use crate::device::{Device, DiskWindow, Edge};
+use crate::kernel_flags::{RequestFlags, has_event, kernel_btf};
+use crate::layout::{entries, names, plain};
+use crate::refusal::OrRefused;
+use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use crate::targets::{TargetOptions, with_start_times};
+use requests::{EndedRequests, OperationTotal, SeenFile, SeenThread};
+
+skeleton!("whose");
+plain!(file_key, flight, path, stack);
+
+const OPERATIONS: [&str; 5] = names!(operation[0..OPERATIONS]: READ WRITE FLUSH DISCARD OTHER);
+const FOUND: [&str; 6] = names!(found[0..FOUNDS]: CACHED DIRECT FILE_SYSTEM NO_DATA SWAP NOT_FOUND);
+const SUBMITTERS: [&str; 3] = names!(submitter[0..SUBMITTERS]: OTHERS PROCESS KERNEL);
+/// The tallies: what was lost, and what merely happened.
+const LOSSES: [&str; 9] = names!(tally[0..REQUEUED]:
+    LOST_START LOST_RECORD LOST_NAME LOST_DIRECT LOST_STACK NO_STACK NO_START NO_END NEGATIVE);
+const FACTS: [&str; 2] = names!(tally[9..TALLIES]: REQUEUED MERGED);
+const SETTLE: Duration = Duration::from_millis(100);
+/// How often the ring is emptied: of 16 MiB, which are 149,000 requests.
+const EMPTY_EVERY: Duration = Duration::from_millis(50);
+
+const BY_REQUESTS: [&str; 6] = ["direct_begins", "io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"];
+const BY_BIOS: [&str; 3] = ["direct_begins", "bio_queue", "bio_complete"];
+
+#[derive(Args)]
+pub struct WhoseOptions {
+    #[command(flatten)]
+    targets: TargetOptions,
+    /// A disk or partition, `MAJOR:MINOR`
+    #[arg(long)]
+    device: String,
+    /// Where the requests go, one row each
+    #[arg(long, value_name = "FILE")]
+    rows: PathBuf,
+    /// Take the stack of one in N requests of the first process; 0: of none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    reasons: u32,
+    /// Where the stacks go, as perf.data
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
+    /// Requests that are kept at most; the others are counted by operation alone
+    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
+    most: usize,
+    /// Bytes of the ring and entries of the maps, to see them overflow
+    #[arg(long, hide = true)]
+    map_entries: Option<u32>,
+    #[command(flatten)]
+    window: WindowOptions,
+}
+
+/// `ground.results.requests.Requests`.
+#[derive(Serialize)]
+struct TracedRequests<'a> {
+    schema: u32,
+    backend: &'static str,
+    how: &'static str,
+    device: Device,
+    pids: &'a [u32],
+    children: bool,
+    start_ns: u64,
+    end_ns: u64,
+    reasons: u32,
+    operations: [&'static str; OPERATIONS.len()],
+    found: [&'static str; FOUND.len()],
+    submitters: [&'static str; SUBMITTERS.len()],
+    flags: BTreeMap<&'a str, u32>,
+    totals: BTreeMap<&'static str, OperationTotal>,
+    rows: u64,
+    files: Vec<SeenFile>,
+    threads: Vec<SeenThread>,
+    losses: BTreeMap<&'static str, u64>,
+    facts: BTreeMap<&'static str, u64>,
+    diskstats: Option<DiskWindow>,
+    costs: Vec<ProgramCost>,
+}
+
+struct WhoseCounter<'a, 'obj> {
+    skeleton: &'a mut skeleton::WhoseSkel<'obj>,
+    ring: RingBuffer<'a>,
+    device: &'a Device,
+    opened: Option<Edge>,
+    closed: Option<Edge>,
+}
+
+impl Counting for WhoseCounter<'_, '_> {
+    fn set_gate(&mut self, open: bool) {
+        let bss = self.skeleton.maps.bss_data.as_deref_mut();
+        let edge = self.device.edge(|| {
+            if let Some(bss) = bss {
+                bss.gate = i32::from(open);
+            }
+        });
+        if open {
+            self.opened = edge;
+        } else {
+            self.closed = edge;
+        }
+    }
+
+    fn slice(&mut self) -> Result<(), Failure> {
+        self.ring.consume().or_refused()
+    }
+}
+
+/// Follows the requests of the window, and writes the JSON and the rows.
+pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
+    let device = Device::find(&options.device)?;
+    let processes = with_start_times(&options.targets.processes()?);
+    let btf = kernel_btf()?;
+    if !device.bio_based && !has_event(&btf, "block_io_start") {
+        return Err(Failure::host("this kernel has no event block_io_start")
+            .meaning(
+                "it is older than Linux 6.5: where a request is sent, and by whom, cannot be seen by `whose`",
+            )
+            .mend("ioflame ebpf iolat   (it needs Linux 5.12)"));
+    }
+    let direct = has_event(&btf, "iomap_dio_rw_begin");
+    let flags = RequestFlags::of(&btf);
+    let mut storage = MaybeUninit::uninit();
+    let mut open = skeleton::WhoseSkelBuilder::default().open(&mut storage).or_refused()?;
+    let rodata = constants!(open, options.targets.pids[0]);
+    rodata.device_major = device.major;
+    rodata.device_minor = device.minor;
+    rodata.device_is_partition = u32::from(device.partition);
+    rodata.flush_sequence = flags.flush_sequence;
+    rodata.meta_flag = flags.masks().get("meta").copied().unwrap_or(0);
+    rodata.swap_flag = flags.masks().get("swap").copied().unwrap_or(0);
+    rodata.page_shift = page_size().trailing_zeros();
+    rodata.stack_each = options.reasons;
+    if let Some(entries) = options.map_entries {
+        open.maps.records.set_max_entries(entries).or_refused()?;
+        open.maps.names.set_max_entries(entries).or_refused()?;
+    }
+    let programs: &[&str] = if device.bio_based { &BY_BIOS } else { &BY_REQUESTS };
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let wanted = match name.as_str() {
+            "target_exits" => true,
+            "target_forks" => options.targets.children,
+            "direct_begins" => direct,
+            name => programs.contains(&name),
+        };
+        program.set_autoload(wanted);
+    }
+    let mut skeleton = open.load().or_refused()?;
+    skeleton.attach().or_refused()?;
+    options.targets.enter(&skeleton.maps.targets, &processes)?;
+    measure(options, &device, &flags, direct, &mut skeleton)
+}
+
+fn measure(
+    options: &WhoseOptions,
+    device: &Device,
+    flags: &RequestFlags,
+    direct: bool,
+    skeleton: &mut skeleton::WhoseSkel,
+) -> Result<(), Failure> {
+    let accounting = Accounting::begin(skeleton.object())?;
+    let process = options.recording.as_ref().map(|_| Process::open(options.targets.pids[0])).transpose()?;
+    let mut code = process.as_ref().map(MappedCode::of);
+    let ended = RefCell::new(EndedRequests::new(options.most));
+    let ((start_ns, end_ns), diskstats) = {
+        let mut builder = RingBufferBuilder::new();
+        let keep = |bytes: &[u8]| {
+            ended.borrow_mut().add(&crate::layout::read(bytes));
+            0
+        };
+        builder.add(&skeleton.maps.records, keep).or_refused()?;
+        let ring = builder.build().or_refused()?;
+        let mut counter = WhoseCounter { skeleton: &mut *skeleton, ring, device, opened: None, closed: None };
+        // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
+        thread::sleep(SETTLE);
+        let edges = run_window(&options.window, EMPTY_EVERY, &mut counter)?;
+        (edges, DiskWindow::between(counter.opened, counter.closed))
+    };
+    let ended = ended.into_inner();
+    if let (Some(code), Some(process)) = (&mut code, &process) {
+        code.update(process);
+    }
+    let maps = &skeleton.maps;
+    let bss = maps.bss_data.as_deref().expect("the program has variables");
+    let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(bss.tallies).collect();
+    let mut facts: BTreeMap<_, _> =
+        FACTS.into_iter().zip(bss.tallies[LOSSES.len()..].iter().copied()).collect();
+    let costs = accounting.costs(skeleton.object())?;
+    losses.insert("missed", costs.iter().map(|cost| cost.missed).sum());
+    losses.insert("lost_process", bss.targets_lost);
+    losses.insert("not_kept", ended.not_kept);
+    facts.insert("processes_ended", bss.targets_ended);
+    // Under way when the window closed; on an idle device, requests whose end was never seen.
+    facts.insert("unfinished", maps.flights.keys().count() as u64);
+    facts.insert("direct_calls_seen", u64::from(direct));
+    write_whole(&options.rows, |path| fs::write(path, &ended.rows))?;
+    if let (Some(path), Some(code)) = (&options.recording, &code) {
+        let stacks = entries(&maps.stacks)?.into_iter().collect();
+        let given =
+            reasons::Given { pid: options.targets.pids[0], start_ns, end_ns, stacks, mappings: &code.seen };
+        write_whole(path, |partial| {
+            reasons::write_recording(partial, &given, &ended.stacks, &Kernel::running())
+        })?;
+    }
+    let result = TracedRequests {
+        schema: crate::SCHEMA,
+        backend: "co-re",
+        how: how(device.bio_based, direct),
+        device: device.clone(),
+        pids: &options.targets.pids,
+        children: options.targets.children,
+        start_ns,
+        end_ns,
+        reasons: options.reasons,
+        operations: OPERATIONS,
+        found: FOUND,
+        submitters: SUBMITTERS,
+        flags: flags.masks(),
+        rows: ended.kept(),
+        files: ended.files(entries(&maps.names)?),
+        threads: ended.threads(),
+        totals: OPERATIONS.into_iter().zip(ended.totals).collect(),
+        losses,
+        facts,
+        diskstats,
+        costs,
+    };
+    write_result(&options.window, &result)
+}
+
+fn how(bio_based: bool, direct: bool) -> &'static str {
+    match (bio_based, direct) {
+        (false, true) => "tp_btf block_io_start, block_rq_issue, block_io_done, iomap_dio_rw_begin",
+        (false, false) => {
+            "tp_btf block_io_start, block_rq_issue, block_io_done; this kernel does not tell the files of direct IO"
+        }
+        (true, true) => {
+            "tp_btf block_bio_queue, block_bio_complete, iomap_dio_rw_begin: this device has no requests, so queue and \
+             device are one, and a bio is counted where diskstats counts a request"
+        }
+        (true, false) => {
+            "tp_btf block_bio_queue, block_bio_complete: this device has no requests, and this kernel does not tell the \
+             files of direct IO"
+        }
+    }
+}
+
+/// The code of the process whose stacks are taken: at the beginning, and what came to it until the end.
+struct MappedCode {
+    modules: Modules,
+    seen: Vec<(Mapping, Option<Vec<u8>>)>,
+}
+
+impl MappedCode {
+    fn of(process: &Process) -> Self {
+        let mut code = Self { modules: Modules::default(), seen: Vec::new() };
+        code.update(process);
+        code
+    }
+
+    fn update(&mut self, process: &Process) {
+        let text = fs::read(process.path("maps")).unwrap_or_default();
+        let pid = nix::unistd::Pid::from_raw(process.pid() as i32);
+        self.seen.extend(self.modules.update(pid, &recording::parse::maps(&text)));
+    }
+}
+
+/// The file appears whole or not at all.
+fn write_whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Failure> {
+    let partial = path.with_extension("part");
+    write(&partial)
+        .and_then(|()| fs::rename(&partial, path))
+        .map_err(|error| Failure::usage(format!("{} cannot be written to: {error}", path.display())))
+}
+
+fn page_size() -> u64 {
+    // SAFETY: a system call without pointers.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}

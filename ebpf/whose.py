@@ -1,0 +1,221 @@
+"""Whose the requests of a device are: what traces them, and checks of the figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebpf.observer import CoreObserver
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.whose import Whose
+from ground.system.diskstats import DiskCount
+from ground.system.process import Children
+
+__all__ = ("WhoseRequest", "requests_observer", "whose_checks")
+
+# Of the requests, that may lack where the kernel runs no program for some events, and be no more than a note.
+_FEW, _UNSEEN = 0.001, 0.02
+_SECTOR = 512
+# The largest request of most drives.
+_LARGE = 1 << 20
+
+
+@dataclass(frozen=True)
+class WhoseRequest:
+    """pids: the processes to tell apart from everybody else; device: its (major, minor), a disk or a partition.
+
+    reasons: take the stack of one request in so many of the first process; 0: of none
+    map_entries: bytes of the ring and entries of the map of names, to see them overflow
+    """
+
+    pids: Sequence[int]
+    device: tuple[int, int]
+    children: bool = False
+    reasons: int = 0
+    map_entries: int | None = None
+
+
+def requests_observer(request: WhoseRequest, children: Children, out: Path) -> CoreObserver:
+    """The observer that leaves `Requests` in `out`, and their rows and stacks beside it."""
+    arguments = ["--device", "{}:{}".format(*request.device), "--rows", str(out.with_name(Files.REQUEST_ROWS))]
+    for pid in request.pids:
+        arguments += ["--pid", str(pid)]
+    if request.children:
+        arguments.append("--children")
+    if request.reasons:
+        arguments += ["--reasons", str(request.reasons), "--recording", str(out.with_name(Files.REQUEST_STACKS))]
+    if request.map_entries is not None:
+        arguments += ["--map-entries", str(request.map_entries)]
+    return CoreObserver("whose", "requests with their files, CO-RE programs", children, arguments, out)
+
+
+def whose_checks(whose: Whose) -> list[Check]:
+    """What there is to say about the figures: whether all requests of the device are in them, and what has no name."""
+    return [*_counted(whose), _lost(whose), *_covered(whose), *_known(whose), *_listed(whose), *_cost(whose)]
+
+
+def _counted(whose: Whose) -> Iterator[Check]:
+    if not whose.requests:
+        yield Check(
+            "whose requests",
+            Verdict.NOTE,
+            f"none ended on {whose.device.name} in {whose.seconds:.1f} s",
+            "nothing read or wrote the device, or another one is used",
+            "--device, or a window in which the device is used",
+        )
+
+
+def _lost(whose: Whose) -> Check:
+    lost = {name: n for name, n in whose.losses.items() if n}
+    if not lost:
+        return Check("whose losses", Verdict.OK, f"none in {whose.requests:,} requests")
+    words = ", ".join(f"{_LOSSES.get(name, name)} {n:,}" for name, n in lost.items())
+    few = sum(lost.values()) <= max(_FEW * whose.requests, 2)
+    # Seen on 6.18 in a VM: no program is run, and no miss counted, while a thread of its init is the current one. A
+    # stack less is a smaller sample.
+    harmless = set(lost) <= {"no_start", "no_end", "lost_stack", "no_stack", "lost_name"}
+    verdict = Verdict.FAILED
+    if harmless and (few or sum(lost.values()) <= _UNSEEN * whose.requests):
+        verdict = Verdict.NOTE if few else Verdict.WARN
+    return Check("whose losses", verdict, f"{words}, of {whose.requests:,}", "the figures are of the rest alone")
+
+
+_LOSSES = {
+    "lost_start": "requests that did not fit into the map of those in flight:",
+    "lost_record": "requests that did not fit into the ring:",
+    "lost_name": "files that did not fit into the map of names:",
+    "lost_direct": "direct calls whose file could not be kept:",
+    "lost_stack": "stacks that did not fit into their map:",
+    "no_stack": "stacks that the kernel could not walk:",
+    "no_start": "ended without a start that was seen:",
+    "no_end": "ended without an end that was seen:",
+    "negative": "ended before they began:",
+    "missed": "events missed because the program was already running on that CPU:",
+    "lost_process": "children that did not fit into the map of processes:",
+    "not_kept": "requests beyond those that are kept one by one:",
+}
+
+
+def _covered(whose: Whose) -> Iterator[Check]:
+    disk = whose.diskstats
+    if disk is None or not any(c.requests for c in (disk.outer.read, disk.outer.write, disk.outer.discard)):
+        if whose.requests:
+            yield Check(
+                "whose coverage",
+                Verdict.NOTE,
+                "not checked: /proc/diskstats counts nothing for the device",
+                "whether all of its requests were seen is unknown",
+                f"echo 1 > /sys/block/{whose.device.name}/queue/iostats",
+            )
+        return
+    # An event that another CPU is in the middle of may be on either side of an edge.
+    slack = 2 * (os.cpu_count() or 1)
+    unseen = whose.losses.get("no_end", 0) + whose.losses.get("no_start", 0) + whose.facts.get("unfinished", 0)
+    groups = (
+        ("read", disk.inner.read, disk.outer.read),
+        ("write", disk.inner.write, disk.outer.write),
+        ("discard", disk.inner.discard, disk.outer.discard),
+        ("flush", disk.inner.flush, disk.outer.flush),
+    )
+    words, wrong = [], False
+    for name, inner, outer in groups:
+        total = whose.totals[name]
+        if not (total.requests or outer.requests):
+            continue
+        # The table's rows are what is checked, where all are in it, and not a count beside them.
+        not_kept = whose.losses.get("not_kept", 0)
+        rows = total.requests if not_kept else whose.count(whose.of(name))
+        words.append(f"{rows:,} {_named(name, rows)} of {_between(inner, outer)}")
+        wrong |= not inner.requests - slack - unseen <= rows <= outer.requests + slack
+        if name in ("read", "write"):
+            size, sent = outer.sectors * _SECTOR, whose.of(name)
+            seen = total.bytes if not_kept else sum(row.bytes for row in sent)
+            words[-1] += f" ({seen:,} of {size:,} B)"
+            # What is at the edges, or was not seen, may be of any size: at most of the largest that there are.
+            largest = max((row.bytes / row.requests for row in sent), default=0.0)
+            wrong |= abs(seen - size) > (slack + unseen) * max(largest, _LARGE) + _FEW * size
+    text = ", ".join(words) + " in diskstats"
+    if wrong:
+        yield Check("whose coverage", Verdict.FAILED, text, "what was traced is not what the device did")
+    else:
+        yield Check("whose coverage", Verdict.OK, text)
+
+
+def _named(operation: str, count: int) -> str:
+    """`read` or `reads`, `flush` or `flushes`."""
+    return operation if count == 1 else f"{operation}{'es' if operation == 'flush' else 's'}"
+
+
+def _between(inner: DiskCount, outer: DiskCount) -> str:
+    if inner.requests == outer.requests:
+        return f"{outer.requests:,}"
+    return f"{inner.requests:,} to {outer.requests:,}"
+
+
+def _known(whose: Whose) -> Iterator[Check]:
+    """How many requests have no owner, and why."""
+    unknown = whose.count(row for row in whose.rows if row.owner == "unknown")
+    if unknown:
+        direct = whose.facts.get("direct_calls_seen", 1)
+        why = "their pages are no file's: the device itself is read or written, or a layer below a file system"
+        if not direct:
+            why = "this kernel does not tell the files of direct IO (Linux 6.5 and newer do)"
+        many = unknown > 0.01 * whose.requests
+        yield Check(
+            "whose unknown", Verdict.WARN if many else Verdict.NOTE, f"{unknown:,} of {whose.requests:,} requests", why
+        )
+    if whose.several_files:
+        yield Check(
+            "whose merged",
+            Verdict.NOTE,
+            f"{whose.several_files:,} of {whose.requests:,} requests hold pages of several files",
+            "each of these is counted under the file of its first page",
+        )
+    ended = whose.facts.get("processes_ended", 0)
+    if ended:
+        yield Check(
+            "whose processes", Verdict.NOTE, f"{ended} ended within the window", "they were told apart until then"
+        )
+
+
+def _listed(whose: Whose) -> Iterator[Check]:
+    """What the engine could not say of its files."""
+    if whose.failed:
+        yield Check(
+            "whose files",
+            Verdict.WARN,
+            whose.failed,
+            "levels and parts of the files are not known: files by name alone",
+        )
+    for note in whose.notes:
+        yield Check("whose files", Verdict.NOTE, note)
+    if whose.unlisted > _FEW * whose.requests:
+        yield Check(
+            "whose unlisted",
+            Verdict.NOTE,
+            f"{whose.unlisted:,} requests of files in {whose.directory} that are none of its engine's",
+            "neither a listing nor their names say what they are",
+        )
+    if whose.moved:
+        yield Check(
+            "whose moved",
+            Verdict.NOTE,
+            f"{whose.moved:,} requests of files that were moved to another level meanwhile",
+            "each is counted under the level that its file had then, as far as that is known",
+        )
+    if whose.unnamed > _FEW * whose.requests:
+        yield Check(
+            "whose unnamed",
+            Verdict.NOTE,
+            f"{whose.unnamed:,} requests of files without a name",
+            "deleted, and forgotten",
+        )
+
+
+def _cost(whose: Whose) -> Iterator[Check]:
+    ns = sum(cost.ns for cost in whose.costs)
+    if ns and whose.requests:
+        yield Check("whose cost", Verdict.OK, f"{ns / whose.requests / 1e3:.2f} us of CPU per request in the programs")

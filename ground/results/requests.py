@@ -1,0 +1,155 @@
+"""The requests of a block device in a window, one by one, as `ioflame-ebpf whose` writes them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ground.errors import MeasurementError
+from ground.results.io_latency import Device, DiskWindow, ProgramCost
+from ground.system.atomic_files import read_json, read_whole
+
+__all__ = (
+    "NOTHING",
+    "OperationTotal",
+    "Request",
+    "Requests",
+    "SeenFile",
+    "SeenThread",
+    "read_requests",
+    "request_rows",
+)
+
+# Of Request.file and Request.stack: there is none.
+NOTHING = 0xFFFF_FFFF
+# `Row` of ebpf/src/whose/requests.rs.
+_ROW = struct.Struct("<QQIIIIIIIBBBB")
+
+
+class Request(NamedTuple):
+    """One request; numbers of operation, found, submitter, file and thread are places in the lists of `Requests`.
+
+    ended:  CLOCK_MONOTONIC, ns
+    offset: of its first byte in the file
+    queue_ns, device_ns: until the driver got it, and from there to its end; 4.29 s at most
+    flags:  as the kernel has them; `Requests.flags` has their masks
+    file, stack: NOTHING where there is none
+    several: 1 where what was merged into it is of another file
+    """
+
+    ended: int
+    offset: int
+    queue_ns: int
+    device_ns: int
+    bytes: int
+    flags: int
+    file: int
+    thread: int
+    stack: int
+    operation: int
+    found: int
+    submitter: int
+    several: int
+
+
+@dataclass(frozen=True)
+class OperationTotal:
+    """All requests of an operation that ended in the window, those that are not kept one by one too; times in ns."""
+
+    requests: int = 0
+    bytes: int = 0
+    queue_ns: int = 0
+    device_ns: int = 0
+
+
+@dataclass(frozen=True)
+class SeenFile:
+    """A file, as it was called when its first request was seen.
+
+    device: of its file system, (major, minor); inode, generation: an inode that is used again has another generation
+    path:   its name, its directory's, that one's ..., at most five; empty where the kernel did not know it any more.
+            The root of a file system is ""
+    inodes: of each part
+    """
+
+    device: tuple[int, int]
+    inode: int
+    generation: int
+    path: list[str]
+    inodes: list[int]
+
+
+@dataclass(frozen=True)
+class SeenThread:
+    """tid, pid: as our pid namespace numbers them; 0 where they are not visible there"""
+
+    tid: int
+    pid: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Requests:
+    """`requests.json`: what the rows of `requests.data` stand for.
+
+    pids:       the processes that are told apart; children: theirs too
+    start_ns, end_ns: the window, CLOCK_MONOTONIC
+    reasons:    one request of the first process in so many has a stack; 0: none
+    operations, found, submitters: what the numbers in the rows mean
+    flags:      masks by the kernel's names
+    totals:     by operation; rows: how many requests are kept one by one
+    losses:     what was not seen or not kept, by reason; all 0 in a sound result
+    facts:      what merely happened: `requeued`, `merged`, `processes_ended`, `unfinished` (under way when the window
+                closed), `direct_calls_seen` (0 where this kernel does not tell the files of direct IO)
+    diskstats:  None where the kernel does not count for this device
+    """
+
+    backend: str
+    how: str
+    device: Device
+    pids: list[int]
+    children: bool
+    start_ns: int
+    end_ns: int
+    reasons: int
+    operations: list[str]
+    found: list[str]
+    submitters: list[str]
+    flags: dict[str, int]
+    totals: dict[str, OperationTotal]
+    rows: int
+    files: list[SeenFile]
+    threads: list[SeenThread]
+    losses: dict[str, int]
+    facts: dict[str, int] = field(default_factory=dict)
+    diskstats: DiskWindow | None = None
+    costs: list[ProgramCost] = field(default_factory=list)
+    schema: int = 1
+
+
+def read_requests(path: Path) -> Requests:
+    """`requests.json`. MeasurementError when it is missing or of another form."""
+    return read_json(path, Requests)
+
+
+def request_rows(path: Path, told: Requests) -> Iterator[Request]:
+    """The rows of `requests.data`, in the order in which they ended.
+
+    MeasurementError where they are not those of `told`: too many or too few, or with numbers that stand for nothing.
+    """
+    data = read_whole(path)
+    if len(data) != told.rows * _ROW.size:
+        raise MeasurementError(
+            f"{path} holds {len(data)} bytes, not {told.rows} requests of {_ROW.size}",
+            means="it is cut short, or of another window",
+        )
+    threads, files = len(told.threads), (NOTHING, len(told.files))
+    kinds = len(told.operations), len(told.found), len(told.submitters)
+    for row in map(Request._make, _ROW.iter_unpack(data)):
+        known = row.thread < threads and (row.file == files[0] or row.file < files[1])
+        if not known or row.operation >= kinds[0] or row.found >= kinds[1] or row.submitter >= kinds[2]:
+            raise MeasurementError(f"{path} names what its run does not know: {row}")
+        yield row

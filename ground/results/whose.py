@@ -1,0 +1,207 @@
+"""Whose the requests of a device are: by file, level, column family, part of the file, and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ground.results.io_latency import Device, DiskWindow, ProgramCost
+from ground.results.requests import OperationTotal
+from ground.results.stored_files import StoredFile
+from ground.system.atomic_files import read_json
+
+__all__ = (
+    "OWNERS", "SEVERAL", "FileRow", "ReasonRow", "StoredFolder", "StoredListing", "Whose", "WhoseRow",
+    "read_stored_listing", "read_whose",
+)  # fmt: skip
+
+# To whom a request belongs, in the order of tables; and what that says to a reader.
+OWNERS = {
+    "database": "files of the database",
+    "file system": "metadata and journal of the file system",
+    "process": "other files of the process",
+    "others": "other processes",
+    "no data": "flushes and discards",
+    "unknown": "unknown",
+}
+# What a request holds that lies over a border between two parts of its file.
+SEVERAL = "several"
+
+
+@dataclass(frozen=True)
+class StoredFolder:
+    """A folder that holds files of a database: its path below the database's directory, "" for that one itself, or a
+    whole path where it lies elsewhere; and its inode.
+    """
+
+    path: str
+    name: str
+    inode: int
+
+
+@dataclass(frozen=True)
+class StoredListing:
+    """`stored.json`: the files of the database that requests are given to, as its engine names them.
+
+    engine:    "" where no database is known
+    directory: of the database
+    folders:   that its files are in; `name` is the last part of the folder's real path
+    files:     all that were there between two readings, at `begun_ns` and `ended_ns` (CLOCK_MONOTONIC)
+    kinds:     the engine's patterns of names, with the kind of each, for a file that it has not listed
+    notes:     what is not known of the files, in sentences
+    failed:    why its engine could not name them; "" where it could
+    """
+
+    engine: str = ""
+    directory: str = ""
+    folders: list[StoredFolder] = field(default_factory=list)
+    files: list[StoredFile] = field(default_factory=list)
+    kinds: dict[str, str] = field(default_factory=dict)
+    begun_ns: int = 0
+    ended_ns: int = 0
+    notes: list[str] = field(default_factory=list)
+    failed: str = ""
+    schema: int = 1
+
+
+@dataclass(frozen=True)
+class WhoseRow:
+    """Requests of one operation that are alike in what they are for; times in ns.
+
+    operation: `read`, `write`, `flush` (commands to the drive), `discard`, `other`
+    owner:     of OWNERS
+    submitter: `process`, `kernel` (its threads: write-back, journal), `others`
+    kind, level, column_family: of the file, by its engine; "" and None where it has none. Of what is no file's the kind
+               is `metadata`, `journal`, `sync` (a write without data, which asks for a flush), `flush`, `discard` or
+               `swap`
+    holds:     what lies there in the file: `data`, `index` ...; SEVERAL over a border; "" where that is not known
+    """
+
+    operation: str
+    owner: str
+    submitter: str
+    kind: str
+    level: int | None
+    column_family: str
+    holds: str
+    requests: int
+    bytes: int
+    queue_ns: int
+    device_ns: int
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """All requests of one file; times in ns.
+
+    name:       below the database's directory, or its path as far as it was followed; "" where it is not known
+    title:      what its users call it, where the name does not say it; else ""
+    moved_from: the level it had at the beginning of the window, where it was moved within it
+    """
+
+    name: str
+    title: str
+    owner: str
+    kind: str
+    level: int | None
+    column_family: str
+    moved_from: int | None
+    reads: int
+    read_bytes: int
+    read_device_ns: int
+    writes: int
+    write_bytes: int
+    write_device_ns: int
+
+
+@dataclass(frozen=True)
+class ReasonRow:
+    """Requests of the process by what they were sent for.
+
+    sampled:  how many of them had a stack that says so; 0 where the reason is known otherwise
+    requests, bytes, device_ns: of all, in proportion to those that had one
+    """
+
+    operation: str
+    reason: str
+    label: str
+    level: int | None
+    sampled: int
+    requests: float
+    bytes: float
+    device_ns: float
+
+
+@dataclass(frozen=True)
+class Whose:
+    """`whose.json`: whose the requests of one device are, in one window.
+
+    engine, directory: of the database; "" where none is known
+    failed:     why its engine could not name its files; "" where it could; notes: what it could not tell of them
+    rows:       every request that is kept, once; the largest first
+    files:      those with the most requests; files_left_out: how many more, with how many requests
+    reasons:    empty where no stacks were taken; reasons_of: one request of the process in so many has one
+    several_files: requests that hold pages of other files, too: they are given to the file of the first page
+    moved:      requests of files that were moved to another level within the window
+    unnamed:    requests of files whose names the kernel did not know any more
+    unlisted:   requests of files in the database's directory of which neither engine nor name says what they are
+    readahead:  reads that the kernel marked as such: all through the page cache, whether or not a call waits for them
+    The rest as in `Requests`.
+    """
+
+    backend: str
+    how: str
+    device: Device
+    pids: list[int]
+    children: bool
+    start_ns: int
+    end_ns: int
+    engine: str
+    directory: str
+    failed: str
+    notes: list[str]
+    rows: list[WhoseRow]
+    files: list[FileRow]
+    files_left_out: tuple[int, int]
+    reasons: list[ReasonRow]
+    reasons_of: int
+    several_files: int
+    moved: int
+    unnamed: int
+    unlisted: int
+    readahead: int
+    totals: dict[str, OperationTotal]
+    losses: dict[str, int]
+    facts: dict[str, int] = field(default_factory=dict)
+    diskstats: DiskWindow | None = None
+    costs: list[ProgramCost] = field(default_factory=list)
+    schema: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def requests(self) -> int:
+        """All that ended in the window."""
+        return sum(total.requests for total in self.totals.values())
+
+    def of(self, operation: str) -> list[WhoseRow]:
+        """The rows of an operation, the largest first."""
+        return [row for row in self.rows if row.operation == operation]
+
+    @staticmethod
+    def count(rows: Iterable[WhoseRow]) -> int:
+        """Requests of these rows."""
+        return sum(row.requests for row in rows)
+
+
+def read_whose(path: Path) -> Whose:
+    """`whose.json`. MeasurementError when it is missing or of another form."""
+    return read_json(path, Whose)
+
+
+def read_stored_listing(path: Path) -> StoredListing:
+    """`stored.json`. MeasurementError when it is missing or of another form."""
+    return read_json(path, StoredListing)

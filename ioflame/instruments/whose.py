@@ -1,0 +1,331 @@
+"""`whose`: whose the requests of a device are: by file, level, what lies there in the file, and reason."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from ebpf.observer import CoreObserver
+from ebpf.whose import WhoseRequest, requests_observer, whose_checks
+from folding.stackfold import run_stackfold
+from ground.errors import IoflameError, MeasurementError, UsageError
+from ground.results.checks import Check
+from ground.results.files import Files
+from ground.results.profile import read_profile
+from ground.results.requests import read_requests, request_rows
+from ground.results.run import Run
+from ground.results.stored_files import StoredFiles
+from ground.results.whose import StoredFolder, StoredListing, Whose, read_stored_listing, read_whose
+from ground.system.atomic_files import write_json
+from ground.system.observer import Observer
+from ground.system.process import Children
+from ioflame.analysis.whose import whose_of
+from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
+from ioflame.instruments.iolat import device_number
+from viz.page.run_view import Observed, Panel
+from viz.terminal.whose import whose_text
+from workloads.registry import (
+    DEFAULT_ENGINE,
+    Rules,
+    engine_names,
+    file_kinds,
+    files_reader,
+    rules_named,
+    service_names,
+    titled,
+)
+
+__all__ = ("INSTRUMENT", "listing_of")
+
+# One request in so many has a stack, where reasons are asked for in a profile.
+_REASONS = 8
+_VIEW = "reasons"
+
+_OVERHEAD = """
+Three small programs run for each request, and one for each direct read or write: together 2 to 3 us of CPU per request
+on a 2-CPU VM; nothing sits in the process itself. One request in --reasons has its stack taken, which costs 1 to 4 us
+more. The kernel's own account of the programs' time is in each result (`whose cost`). The files of the database are
+read once before the window and once after it: its MANIFEST, and 4 KiB of each table file.
+"""
+
+_EXAMPLE = """
+ioflame ebpf whose --pid 17919 --seconds 3 --database /var/lib/db
+(db_bench readrandom, 4 threads, O_DIRECT, a tree of three levels, on a busy VM of 2 CPUs)
+
+Requests of vda (254:0, 3.0 s), process 17919
+files of rocksdb in /var/lib/db
+
+  read: whose       requests      %       size  mean us
+  sst, L3, data       39,909   73.2  328.0 MiB     64.6
+  sst, L2, data       10,861   19.9   89.2 MiB     63.8
+  sst, L1, data        3,688    6.8   30.3 MiB     62.7
+  sst, L3, index          36    0.1   79.5 KiB     47.3
+  sst, L3, filter         17    0.0   42.5 KiB     48.3
+  sst, L2, index           7    0.0   25.0 KiB     53.8
+  sst, L1, index           1    0.0    7.0 KiB     73.5
+  sst, L3, several         1    0.0      512 B     48.3
+  all                 54,520  100.0  447.7 MiB     64.3
+
+Reads by level, and by what is read (requests)
+        data  index  filter  several     all
+  L1   3,688      1       0        0   3,689
+  L2  10,861      7       0        0  10,868
+  L3  39,909     36      17        1  39,963
+
+Why they were sent: read (6,780 stacks, of one request in 8)
+  reason  requests      %       size  mean us
+  get       54,520  100.0  447.7 MiB     65.3
+
+Files with the most requests
+                            of  reads      read  writes  written
+  000152.sst  sst, L1, default  2,240  18.4 MiB       0      0 B
+  000166.sst  sst, L2, default  2,166  17.8 MiB       0      0 B
+  ...
+
+     ok  whose losses    none in 54,521 requests
+     ok  whose coverage  54,520 reads of 54,517 to 54,527 (469,426,688 of 469,487,616 B), 1 discard of 1 in diskstats
+     ok  whose cost      1.88 us of CPU per request in the programs
+"""
+
+
+class _WithFiles:
+    """The observer of requests, with a listing of the database's files from before and after its window (an Observer).
+
+    listing: where it goes; connection: to ask the service for the names of its files with, "" to leave that out
+    """
+
+    kind = "whose"
+
+    def __init__(
+        self, inner: CoreObserver, database: Path | None, engine: str, listing: Path, connection: str = ""
+    ) -> None:
+        self.what = inner.what
+        self._inner = inner
+        self._database, self._engine, self._connection = database, engine, connection
+        self._listing = listing
+        self._before: StoredFiles | None = None
+        self._failed = ""
+        self._begun_ns = 0
+        self._opened = False
+
+    def attach(self) -> None:
+        """Reads the files, then loads and attaches."""
+        if self._database is not None:
+            try:
+                reader = files_reader(self._engine)
+                self._begun_ns = time.monotonic_ns()  # the engine's own time of the reading is taken just then
+                self._before = reader.stored_files(self._database)
+            except IoflameError as error:
+                self._failed = error.what
+        self._inner.attach()
+
+    def open(self) -> None:
+        self._inner.open()
+        self._opened = True
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def detach(self) -> None:
+        self._inner.detach()
+        if not self._opened:
+            return
+        listing = StoredListing(failed=self._failed)
+        if self._database is not None and self._before is not None:
+            try:
+                listing = listing_of(
+                    self._database, self._engine, self._before, self._begun_ns, connection=self._connection
+                )
+            except IoflameError as error:
+                listing = StoredListing(failed=error.what)
+        write_json(self._listing, listing)
+
+
+def listing_of(directory: Path, engine: str, before: StoredFiles, begun_ns: int, connection: str = "") -> StoredListing:
+    """The files of a database that were there since `before` was read, until now.
+
+    engine: or service, by name; begun_ns: when `before` was read, CLOCK_MONOTONIC; connection: as `titled` takes it
+    """
+    reader = files_reader(engine)
+    ended_ns = time.monotonic_ns()
+    found = reader.stored_files_of_window(before, reader.stored_files(directory))
+    found = titled(engine, found, connection)
+    folders = sorted({"", *(file.name.rpartition("/")[0] for file in found.files)})
+    return StoredListing(
+        engine=engine,
+        directory=str(directory),
+        folders=[known for folder in folders for known in _folder(directory, folder)],
+        files=list(found.files),
+        kinds=dict(file_kinds(engine)),
+        begun_ns=begun_ns,
+        ended_ns=ended_ns,
+        notes=list(found.notes),
+    )
+
+
+def _folder(directory: Path, folder: str) -> Sequence[StoredFolder]:
+    """None where it is gone: what was in it is found by the folder above."""
+    try:
+        place = directory / folder
+        return [StoredFolder(folder, Path(os.path.realpath(place)).name, place.stat().st_ino)]
+    except OSError:
+        return []
+
+
+def _observer(watched: Watched) -> Observer:
+    device, run = watched.device, watched.run
+    if device is None:
+        raise MeasurementError(
+            "the target has no file open on a block device",
+            means="there is no device whose requests could be looked at",
+            mend="--device DIR   (a directory on the device that it uses)",
+        )
+    # Of a target the children that it will have, too; a workload of ours has none.
+    children = run.record.target is not None
+    request = WhoseRequest(watched.pids, (device.major, device.minor), children, _REASONS)
+    inner = requests_observer(request, watched.children, run.path(Files.REQUESTS))
+    return _WithFiles(inner, watched.database, watched.engine, run.path(Files.STORED_FILES))
+
+
+def _analyse(run: Run, rules: Rules) -> list[Check]:
+    return whose_checks(_sorted(run.directory, rules))
+
+
+def _sorted(directory: Path, rules: Rules) -> Whose:
+    """Gives the requests in a directory to what they were for, and leaves that beside them."""
+    told = read_requests(directory / Files.REQUESTS)
+    listing = read_stored_listing(directory / Files.STORED_FILES)
+    reasons, labels = _reasons(directory, rules) if told.reasons else ({}, {})
+    whose = whose_of(told, request_rows(directory / Files.REQUEST_ROWS, told), listing, reasons, labels)
+    write_json(directory / Files.WHOSE, whose)
+    return whose
+
+
+def _reasons(directory: Path, rules: Rules) -> tuple[Mapping[int, str], Mapping[str, str]]:
+    """The reason of each stack, by its number, and what each reason is; empty where nothing is known of the engine."""
+    recording = directory / Files.REQUEST_STACKS
+    if not (rules.reasons and recording.exists()):
+        return {}, {}
+    profile = directory / Files.REQUEST_REASONS
+    argv = ["--no-inlines", str(recording)]
+    run_stackfold(argv, profile, str(rules.reasons[0]), [_VIEW]).require(f"stackfold on {recording}")
+    folded = read_profile(profile)
+    labels = {row["name"]: row["label"] for row in folded.views[_VIEW].report["rows"]}
+    # Each stack is a thread of its own there, numbered from 1 on.
+    found = {stack.tid - 1: stack.category for stack in folded.each_stack(_VIEW) if stack.tid is not None}
+    return found, labels
+
+
+def _result(run: Run) -> Whose:
+    return read_whose(run.path(Files.WHOSE))
+
+
+def _text(run: Run) -> str:
+    return whose_text(_result(run))
+
+
+def _tables(run: Run) -> Tables:
+    whose = _result(run)
+    rows = [
+        {"operation": row.operation, "owner": row.owner, "submitter": row.submitter, "kind": row.kind,
+         "level": row.level, "column_family": row.column_family, "holds": row.holds, "requests": row.requests,
+         "size_bytes": row.bytes, "queue_ns": row.queue_ns, "device_ns": row.device_ns}
+        for row in whose.rows
+    ]  # fmt: skip
+    files = [
+        {"file": row.name, "title": row.title, "owner": row.owner, "kind": row.kind, "level": row.level,
+         "column_family": row.column_family, "moved_from": row.moved_from, "reads": row.reads,
+         "read_bytes": row.read_bytes, "read_device_ns": row.read_device_ns, "writes": row.writes,
+         "write_bytes": row.write_bytes, "write_device_ns": row.write_device_ns}
+        for row in whose.files
+    ]  # fmt: skip
+    reasons = [
+        {"operation": row.operation, "reason": row.reason, "level": row.level, "sampled": row.sampled,
+         "requests": row.requests, "size_bytes": row.bytes, "device_ns": row.device_ns, "about": row.label}
+        for row in whose.reasons
+    ]  # fmt: skip
+    return {"requests": rows, "files": files, "reasons": reasons}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device",
+        metavar="DEVICE|DIR",
+        help="a block device (/dev/nvme0n1), or a directory on one (default: that of --database, or the current one)",
+    )
+    parser.add_argument(
+        "--database",
+        type=Path,
+        metavar="DIR",
+        help="its directory, for levels and parts of files (default: files by path)",
+    )
+    parser.add_argument(
+        "--engine",
+        default=DEFAULT_ENGINE,
+        choices=sorted({*engine_names(), *service_names()}),
+        help=f"whose files are in --database (default: {DEFAULT_ENGINE})",
+    )
+    parser.add_argument(
+        "--titles",
+        default="",
+        metavar="CONNECTION",
+        help="ask the service itself what its files hold, such as 'user=postgres' (PostgreSQL, by psql)",
+    )
+    parser.add_argument(
+        "--reasons",
+        type=int,
+        default=_REASONS,
+        metavar="N",
+        help=f"take the stack of one request in N, by which its reason is told (default: {_REASONS}; 0: of none)",
+    )
+
+
+def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Observer:
+    database: Path | None = arguments.database
+    if database is not None and not database.is_dir():
+        raise UsageError(f"--database {database} is no directory", mend="--database <the directory of the database>")
+    if arguments.reasons < 0:
+        raise UsageError(f"--reasons {arguments.reasons} is no number of requests", mend="--reasons 8")
+    device = device_number(arguments.device or str(database or "."))
+    request = WhoseRequest(arguments.pid, device, arguments.children, arguments.reasons)
+    inner = requests_observer(request, children, out.with_name(Files.REQUESTS))
+    listing = out.with_name(Files.STORED_FILES)
+    return _WithFiles(inner, database, arguments.engine, listing, arguments.titles)
+
+
+def _show(path: Path) -> tuple[str, list[Check]]:
+    engine = read_stored_listing(path.with_name(Files.STORED_FILES)).engine
+    whose = _sorted(path.parent, rules_named(engine or DEFAULT_ENGINE))
+    return whose_text(whose), whose_checks(whose)
+
+
+def _panel(seen: Observed) -> Markup:
+    from viz.page.whose import whose_panel
+
+    return whose_panel(seen.the(Files.WHOSE, Whose))
+
+
+INSTRUMENT = Instrument(
+    "whose",
+    place=7,
+    observer=_observer,
+    result=Files.REQUESTS,
+    reads={Files.WHOSE: read_whose},
+    analyse=_analyse,
+    parts={"whose": Part("whose the requests of the device are", Files.WHOSE, _text, _tables)},
+    panels=[Panel("Whose requests", "whose", 6, [Files.WHOSE], _panel)],
+    alone=Alone(
+        "whose the requests of a device are: by file, level, block type and reason; files of other processes by path",
+        _OVERHEAD,
+        _EXAMPLE,
+        _add_arguments,
+        _alone,
+        _show,
+    ),
+    names=True,
+)

@@ -1,0 +1,85 @@
+"""A window of `whose` around what a test does, as `ioflame ebpf whose` measures it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ground.results.checks import Check, Verdict
+from ground.results.files import Files
+from ground.results.requests import Requests, read_requests
+from ground.results.whose import FileRow, StoredListing, Whose, WhoseRow, read_stored_listing, read_whose
+from ground.system.observer import attached
+from ground.system.process import Children
+from ground.text.progress import Reporter
+from ioflame.instruments.whose import INSTRUMENT
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a window left: whose the requests were, what was traced, the files that its engine named, and the checks."""
+
+    whose: Whose
+    traced: Requests
+    listing: StoredListing
+    text: str
+    checks: Sequence[Check]
+
+    def check(self, name: str) -> Check:
+        return next(check for check in self.checks if check.name == f"whose {name}")
+
+    def file(self, end: str) -> FileRow:
+        """The one file whose name ends so."""
+        (found,) = [row for row in self.whose.files if row.name.endswith(end)]
+        return found
+
+    def rows(self, **like: object) -> list[WhoseRow]:
+        """Those whose fields are as given."""
+        return [row for row in self.whose.rows if all(getattr(row, name) == value for name, value in like.items())]
+
+    def count(self, **like: object) -> int:
+        return sum(row.requests for row in self.rows(**like))
+
+    @property
+    def unseen(self) -> int:
+        """Requests whose end no program was run for: they are in no row (seen on 6.18 in a VM)."""
+        return self.traced.losses["no_end"] + self.traced.facts["unfinished"]
+
+    def nothing_failed(self) -> None:
+        assert not [check for check in self.checks if check.verdict is Verdict.FAILED], self.checks
+
+
+def seen(
+    place: Path,
+    load: Callable[[], object],
+    *,
+    pid: int | None = None,
+    children: bool = True,
+    database: Path | None = None,
+    engine: str = "rocksdb",
+    reasons: int = 0,
+    titles: str = "",
+) -> Seen:
+    """What was seen while `load` ran, on the device that `place` is on, which is a directory for the results.
+
+    pid: told apart, with its children; None: we
+    """
+    alone = INSTRUMENT.alone
+    assert alone is not None
+    out = place / Files.WHOSE
+    asked = argparse.Namespace(
+        name="whose", pid=[pid or os.getpid()], children=children, device=str(place), database=database, engine=engine,
+        titles=titles, reasons=reasons,
+    )  # fmt: skip
+    with Children() as started:
+        observer = alone.observer(asked, started, out)
+        with attached(observer, Reporter(quiet=True)):
+            observer.open()
+            load()
+            observer.close()
+    text, checks = alone.show(out)
+    traced, listing = read_requests(place / Files.REQUESTS), read_stored_listing(place / Files.STORED_FILES)
+    return Seen(read_whose(out), traced, listing, text, checks)

@@ -1,0 +1,134 @@
+"""What a LOG says of table files: how they were made, where their parts lie, and when they moved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ground.results.stored_files import FileSection
+from workloads.engines.rocksdb.statistics import events
+
+__all__ = ("LoggedTable", "Move", "Running", "logged_tables", "moves", "running")
+
+# What a job's own events say that it is.
+_JOBS = {
+    "flush_started": "flush",
+    "flush_finished": "flush",
+    "compaction_started": "compaction",
+    "compaction_finished": "compaction",
+    "recovery_started": "recovery",
+    "recovery_finished": "recovery",
+}
+# `[default] Moving #12 to level-2 67 bytes`, a line for each file, before the event trivial_move of the same job.
+_MOVE = re.compile(
+    r"\] Moving #(?P<number>\d+) to level-(?P<level>\d+) "
+    r"|EVENT_LOG_v1 \{\"time_micros\": (?P<micros>\d+), .*\"event\": \"trivial_move\""
+)
+# `[default] [JOB 5] Compacting 4@0 + 3@1 files to L1, score 1.00`
+_COMPACTING = re.compile(r"\[JOB (\d+)\] Compacting .* files to L(\d+)")
+# `[default] [JOB 4] Level-0 flush table #10: started`
+_FLUSHING = re.compile(r"\[JOB \d+\] Level-0 flush table #(\d+): started")
+_TRAILER = 5
+_NOT_COMPRESSED = "NoCompression"
+
+
+@dataclass(frozen=True)
+class LoggedTable:
+    """A table file as the event table_file_creation has it.
+
+    made_by:  "flush", "compaction" or "recovery"; "" where no event says of what kind the job is
+    level:    into which the job writes, where an event says it
+    sections: parts of which it says where they end; behind them one of the rest, that holds "tail"
+    at:       when it was finished, Unix seconds
+    """
+
+    number: int
+    size: int
+    at: float
+    family: str
+    made_by: str
+    level: int | None
+    sections: tuple[FileSection, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """A table file that was moved into another level without being written. at: Unix seconds"""
+
+    number: int
+    level: int
+    at: float
+
+
+@dataclass(frozen=True)
+class Running:
+    """What is at work at the end of a LOG. flushed: numbers of the files; levels: into which compactions write"""
+
+    flushed: frozenset[int] = frozenset()
+    levels: frozenset[int] = frozenset()
+
+
+def running(log: str) -> Running:
+    """Jobs without an end; LOG is some seconds late."""
+    levels = {int(job): int(level) for job, level in _COMPACTING.findall(log)}
+    ended = {event["job"] for event in events(log) if event.get("event") == "compaction_finished"}
+    flushed = frozenset(map(int, _FLUSHING.findall(log)))
+    return Running(flushed, frozenset(level for job, level in levels.items() if job not in ended))
+
+
+def logged_tables(log: str) -> dict[int, LoggedTable]:
+    """Table files by their numbers, of one LOG: a process counts its jobs from 1 on."""
+    jobs: dict[int, str] = {}
+    levels = {int(job): int(level) for job, level in _COMPACTING.findall(log)}
+    made: list[dict[str, Any]] = []
+    for event in events(log):
+        kind = str(event.get("event"))
+        if kind in _JOBS:
+            jobs[event["job"]] = _JOBS[kind]
+        if kind == "compaction_finished":
+            levels[event["job"]] = event["output_level"]
+        elif kind == "table_file_creation":
+            made.append(event)
+    found = {}
+    for event in made:
+        made_by = jobs.get(event["job"], "")
+        found[event["file_number"]] = LoggedTable(
+            event["file_number"], event["file_size"], event["time_micros"] / 1e6, event["cf_name"], made_by,
+            levels.get(event["job"], 0 if made_by in ("flush", "recovery") else None), tuple(_sections(event)),
+        )  # fmt: skip
+    return found
+
+
+def moves(log: str) -> list[Move]:
+    """Files that moved into another level, in order; of the last ones of a LOG that is still written some may lack."""
+    found, waiting = [], []
+    for match in _MOVE.finditer(log):
+        if match["number"]:
+            waiting.append((int(match["number"]), int(match["level"])))
+        else:
+            found += [Move(number, level, int(match["micros"]) / 1e6) for number, level in waiting]
+            waiting = []
+    return found
+
+
+def _sections(event: dict[str, Any]) -> Iterator[FileSection]:
+    """Data; and filter and index, where the file has one block of each and stores them as they are.
+
+    filter_size is without the block's trailer, and index_size with it, but not as compressed. Prefixes of a hash index
+    are in none of them: its index is then longer than is said.
+    """
+    table, size = event["table_properties"], event["file_size"]
+    end = table["data_size"]
+    if end:
+        yield FileSection(end, "data")
+    if not table["index_partitions"]:
+        if table["filter_size"]:
+            end += table["filter_size"] + _TRAILER
+            yield FileSection(end, "filter")
+        if table["compression"] == _NOT_COMPRESSED:
+            end += table["index_size"]
+            yield FileSection(end, "index")
+    if end < size:
+        yield FileSection(size, "tail")
