@@ -39,7 +39,6 @@ NOT_IMPORTED: dict[str, str] = {
     "ioflame.measure.cell_engines": _CELLS,
     "ioflame.measure.cell_steps": _CELLS,
     "ioflame.measure.cells": _CELLS,
-    "ioflame.measure.compare.arms": _DATABASE,
     "ioflame.measure.compare.sessions": _DATABASE,
     "ioflame.measure.compare.trees": _DATABASE,
     "ioflame.measure.count.conduct": _STARTS,

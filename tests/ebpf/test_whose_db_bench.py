@@ -35,9 +35,11 @@ def db_bench(database: Path, benchmarks: str, *flags: str) -> str:
 
 @pytest.fixture(scope="module")
 def levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tree of three levels and more."""
+    """A tree of three levels and more: compaction may leave level 1 empty, so that new files are left in level 0."""
     path = tmp_path_factory.mktemp("levels") / "db"
     db_bench(path, "fillrandom,flush,waitforcompaction", "--disable_wal=1", *_LEVELS)
+    added = ["--use_existing_db=1", "--writes=20000", "--disable_auto_compactions=1", "--seed=7"]
+    db_bench(path, "overwrite,flush", "--disable_wal=1", *_LEVELS, *added)
     return path
 
 

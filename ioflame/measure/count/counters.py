@@ -70,7 +70,7 @@ class Callgrind:
     at_once: int | None = None
 
     @classmethod
-    def found(cls, _: Path) -> Callgrind:
+    def found(cls, *_: object) -> Callgrind:
         """HostError where it is not installed."""
         return cls(tool_path("valgrind", "valgrind"))
 
@@ -106,10 +106,13 @@ class Processor:
         return [f"--counted_events={','.join(self.events.values())}"]
 
     @classmethod
-    def found(cls, client: Path, events: Mapping[Event, str] = _OF_PROCESSOR) -> Processor:
-        """HostError, in the client's words, where the processor has no such counters for us."""
+    def found(cls, client: Path, benchmark: str, events: Mapping[Event, str] = _OF_PROCESSOR) -> Processor:
+        """HostError, in the client's words, where the processor has no such counters for us.
+
+        benchmark: of the client, which is run once on no engine
+        """
         made = cls(events)
-        argv = [str(client), "--engine=nothing", "--benchmarks=readrandom", "--reads=1", "--counted=1", *made.words]
+        argv = [str(client), "--engine=nothing", f"--benchmarks={benchmark}", "--reads=1", "--counted=1", *made.words]
         done = capture(argv, timeout=60)
         if done.returncode:
             what, means, _ = client_words(done.errors)
@@ -135,5 +138,5 @@ class Processor:
         return Counts(events, {})
 
 
-# By the name that --by takes; each is given the client.
-BACKENDS: dict[str, Callable[[Path], Counter]] = {"callgrind": Callgrind.found, "processor": Processor.found}
+# By the name that --by takes; each is given the client, and one of its benchmarks.
+BACKENDS: dict[str, Callable[[Path, str], Counter]] = {"callgrind": Callgrind.found, "processor": Processor.found}

@@ -95,8 +95,8 @@ def planned(options: CountOptions, reporter: Reporter) -> PlannedCount:
     check_repeats(options.repeats)
     engine = engine_named(options.engine, client=OUR_CLIENT)
     # What is quickly seen to be wrong, before a release is fetched.
-    counted_plan(engine.name, engine.file(".")).of(options.operations)
-    BACKENDS[options.by](built_binary("ioflame-client"))
+    first, *_ = counted_plan(engine.name, engine.file(".")).of(options.operations)
+    BACKENDS[options.by](built_binary("ioflame-client"), first.counted_benchmark)
     return planned_of(options, engine, named_builds(engine, options.clients, options.libraries, reporter))
 
 
@@ -104,7 +104,7 @@ def planned_of(options: CountOptions, engine: Engine, builds: dict[str, EngineBu
     """Of builds that are known; `engine` is one that our client drives."""
     counted = counted_plan(engine.name, engine.file("."))
     operations = counted.of(options.operations)
-    counter = BACKENDS[options.by](next(iter(builds.values())).path)
+    counter = BACKENDS[options.by](next(iter(builds.values())).path, operations[0].counted_benchmark)
     preload = allocator_library(options.allocator)
     facts = {name: artifact_facts(build) for name, build in builds.items()}
     _refuse_the_same(facts)

@@ -68,5 +68,5 @@ def test_what_the_processor_counts_is_read_from_the_clients_closing_line() -> No
 
 def test_a_processor_without_the_counter_is_refused_with_what_works_without() -> None:
     with pytest.raises(HostError, match="cycles-of-nothing is not known") as refused:
-        Processor.found(built_binary("ioflame-client"), {Event.INSTRUCTIONS: "cycles-of-nothing"})
+        Processor.found(built_binary("ioflame-client"), "readrandom", {Event.INSTRUCTIONS: "cycles-of-nothing"})
     assert refused.value.mend == "--by callgrind, which needs no counter"
