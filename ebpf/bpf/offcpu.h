@@ -3,7 +3,6 @@
 #pragma once
 
 #include "futex.h"
-#include "stacks.h"
 #include "waits.h"
 
 enum gate_state { TRACKING, OPEN, FROZEN };
@@ -79,10 +78,7 @@ static __always_inline void lose(u32 what)
 	__sync_fetch_and_add(&losses[what], 1);
 }
 
-static __always_inline u64 take_stack(void *ctx, u64 flags)
-{
-	return keep_stack(ctx, flags, &losses[LOST_STACK], &losses[NO_STACK]);
-}
+#include "stacks.h"
 
 static __always_inline void add(struct thread *thread, u32 state, u64 from, u64 to)
 {

@@ -7,7 +7,6 @@
 
 #include "futex.h"
 #include "rows.h"
-#include "stacks.h"
 #include "waits.h"
 
 typedef __u8 u8;
@@ -145,6 +144,8 @@ static __always_inline void lose(u32 what)
 {
 	__sync_fetch_and_add(&losses[what], 1);
 }
+
+#include "stacks.h"
 
 static __always_inline void bump(u32 what)
 {

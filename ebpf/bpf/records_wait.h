@@ -65,8 +65,8 @@ static __always_inline void left(void *ctx, struct task_struct *task, struct thr
 		struct stack *words = bpf_map_lookup_elem(&scratch, &zero);
 		if (thread->state == SLEEP && words)
 			read_futex(task, &thread->futex, words->addresses);
-		thread->kernel = keep_stack(ctx, 0, &losses[LOST_STACK], &losses[NO_STACK]);
-		thread->user = keep_stack(ctx, BPF_F_USER_STACK, &losses[LOST_STACK], &losses[NO_STACK]);
+		thread->kernel = take_stack(ctx, 0);
+		thread->user = take_stack(ctx, BPF_F_USER_STACK);
 		if (woken_meanwhile(task, state))
 			thread->woken = now;
 	}

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
-/* Stacks, each kept once, by a 64-bit hash of their addresses in a hash map of our own: a BPF stack map has one place for
- * each hash, so of 500 different stacks in 16,384 places it loses about 8 to collisions. */
+/* Stacks, each kept once. Who includes this has told before what is lost: LOST_STACK (the map was full), NO_STACK (the
+ * kernel could not walk it), and lose().
+ *
+ * They are kept by a 64-bit hash of their addresses in a hash map of our own: a BPF stack map has one place for each
+ * hash, so of 500 different stacks in 16,384 places it loses about 8 to collisions. */
 #pragma once
 
 #include "common.h"
@@ -17,13 +20,11 @@ struct stack {
 	u64 addresses[DEPTH];
 };
 
-/* Sizes are the loader's to set. */
 MAP(stacks, HASH, 16384, u64, struct stack);
 MAP(scratch, PERCPU_ARRAY, 1, u32, struct stack);
 
-/* The stack of the current task as the number it is kept under. lost, unwalked: what counts those that the map had no room
- * for, and those that the kernel could not walk */
-static __always_inline u64 keep_stack(void *ctx, u64 flags, u64 *lost, u64 *unwalked)
+/* The stack of the current task as the number it is kept under. */
+static __always_inline u64 take_stack(void *ctx, u64 flags)
 {
 	u32 zero = 0;
 	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
@@ -32,7 +33,7 @@ static __always_inline u64 keep_stack(void *ctx, u64 flags, u64 *lost, u64 *unwa
 	long size = bpf_get_stack(ctx, stack->addresses, sizeof(stack->addresses), flags);
 	if (size <= 0) {
 		if (size < 0)
-			__sync_fetch_and_add(unwalked, 1);
+			lose(NO_STACK);
 		return NOT_THERE;
 	}
 	stack->depth = (u64)size / sizeof(u64);
@@ -46,7 +47,7 @@ static __always_inline u64 keep_stack(void *ctx, u64 flags, u64 *lost, u64 *unwa
 	if (hash <= NOT_KEPT)
 		hash = 2;
 	if (!find_or_add(&stacks, &hash, stack)) {
-		__sync_fetch_and_add(lost, 1);
+		lose(LOST_STACK);
 		return NOT_KEPT;
 	}
 	return hash;

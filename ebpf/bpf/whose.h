@@ -3,7 +3,6 @@
 #pragma once
 
 #include "device.h"
-#include "stacks.h"
 #include "targets.h"
 
 #define PF_KTHREAD 0x00200000u
@@ -53,10 +52,7 @@ static __always_inline void lose(u32 what)
 		__sync_fetch_and_add(&tallies[what], 1);
 }
 
-static __always_inline u64 take_stack(void *ctx, u64 flags)
-{
-	return keep_stack(ctx, flags, &tallies[LOST_STACK], &tallies[NO_STACK]);
-}
+#include "stacks.h"
 
 /* Numbers of inodes are given out again: the generation tells the old file from the new one. */
 struct file_key {
