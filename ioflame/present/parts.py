@@ -35,12 +35,13 @@ __all__ = ("PARTS", "latency_layers", "layers", "part_of", "parts_of", "screen")
 
 def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""
-    return render_screen(run.record, _categories(run), read_findings(run.directory), layers(run), width, unicode, show)
+    table = layers(run, sentences=False)
+    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show)
 
 
-def layers(run: Run) -> str:
+def layers(run: Run, *, sentences: bool = True) -> str:
     """The latency table, of several windows; "" where none of them is there."""
-    return layers_text(run.record.metrics, *_ladder_and_io(run))
+    return layers_text(run.record.metrics, *_ladder_and_io(run), sentences=sentences)
 
 
 def latency_layers(run: Run) -> list[Layer]:

@@ -63,8 +63,10 @@ def latency_layers(metrics: Mapping[str, float], ladder: Ladder | None, io: IoLa
     return layers
 
 
-def layers_text(metrics: Mapping[str, float], ladder: Ladder | None, io: IoLatency | None) -> str:
-    """The latency table; empty where it has no rows."""
+def layers_text(
+    metrics: Mapping[str, float], ladder: Ladder | None, io: IoLatency | None, *, sentences: bool = True
+) -> str:
+    """The latency table; empty where it has no rows. sentences: with what makes the difference, below it"""
     layers = latency_layers(metrics, ladder, io)
     if not layers:
         return ""
@@ -75,7 +77,7 @@ def layers_text(metrics: Mapping[str, float], ladder: Ladder | None, io: IoLaten
     words = ["", *(layer.about for layer in layers)]
     table = [f"{line}  {about}".rstrip() for line, about in zip(narrow(rows, 2), words, strict=True)]
     title = "Latency from the engine to the device (us; each in a window of its own)"
-    return "\n".join([title, *table, *_difference(metrics, ladder)])
+    return "\n".join([title, *table, *(_difference(metrics, ladder) if sentences else [])])
 
 
 def _difference(metrics: Mapping[str, float], ladder: Ladder | None) -> list[str]:

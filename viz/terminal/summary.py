@@ -30,7 +30,7 @@ __all__ = ("SCREEN", "categories_table", "found", "render_screen", "render_summa
 _OWNER = "owner"
 _OWNER_RULE = "the first known frame from the root owns all below it"
 _OTHER_SHOWN = 5
-# Of the latency table on the screen: its title, its head and its rows, without the sentences below.
+# Of the latency table: its title, its head and its rows.
 _LAYERS = 8
 # Lines of the screen; the run's paths and the next step come below it, and 50 is all of it.
 SCREEN = 44
@@ -82,7 +82,7 @@ def render_screen(
     """One screen of a run, of at most `SCREEN` lines: what ran, what was found, the owner table, latencies, the cost of
     watching, and the checks that are not ok.
 
-    layers: the latency table, "" where it was not measured; show: the command that prints the rest
+    layers: the latency table without sentences, "" where it was not measured; show: the command that prints the rest
 
     Where all of it is longer, warnings lose what they mean and then their values, and the last findings go; a line says
     so. Then what watching cost goes. What failed and what is missing stays whole.
@@ -102,7 +102,7 @@ def render_screen(
             lines.append(fold_line(f"  {words}", width, 4))
         tables.append("\n".join(lines))
     if layers:
-        tables.append("\n".join(line for line in layers.splitlines()[:_LAYERS] if line))
+        tables.append("\n".join(layers.splitlines()[:_LAYERS]))
     costs = [fold_line(watching_words(record.costs), width, 2)] if record.costs else []
     text = ""
     every = len(findings)
