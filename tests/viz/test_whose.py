@@ -44,7 +44,7 @@ def test_the_text_has_shares_of_the_operation() -> None:
     assert ["sst,", "L2,", "data", "400", "83.9", "3.1", "MiB", "50.0"] in lines
     assert ["L2", "400", "30", "430"] in lines
     assert ["get", "440", "93.6", "3.4", "MiB", "50.0"] in lines
-    assert "Why they were sent: read (59 stacks, of one request in 8)" in text
+    assert "Why they were sent: read (by 59 stacks)" in text
     assert any(line[:2] == ["000012.sst", "sst,"] and "(from" in line for line in lines)
 
 

@@ -71,9 +71,8 @@ def _reasons(whose: Whose, operation: str) -> Markup:
     about = {row.reason: row.label for row in whose.reasons}
     bars = [Bar(one.label, 100 * one.requests / total) for one in sums]
     caption = f"Why requests were sent: {operation}"
-    legend = (
-        f"% of the requests; by the stacks of {sampled:,}, one in {whose.reasons_of} of the process's own. "
-        + " ".join(f"{name}: {words}." for name, words in about.items() if words)
+    legend = f"% of the requests; by the stacks of {sampled:,} of the process's own. " + " ".join(
+        f"{name}: {words}." for name, words in about.items() if words
     )
     return plot_figure(caption, bars_plot(bars, caption, 1), f"reasons-{operation}.svg", legend)
 
