@@ -50,7 +50,7 @@ def test_the_text_has_shares_of_the_operation() -> None:
 
 def test_the_page_has_the_same() -> None:
     page = whose_panel(whose())
-    assert "477 reads of 477 in diskstats, 30 writes of 30 in diskstats, 4 flushes of 4" in page
+    assert "477 of 477 reads, 30 of 30 writes, 4 of 4 flushes, as /proc/diskstats counts them." in page
     assert rows_of(page, "Reads by level, and by what is read")[1:] == [
         ["L1", "40 (8.5 %)", "0 (0.0 %)", "40"], ["L2", "400 (85.1 %)", "30 (6.4 %)", "430"],
     ]  # fmt: skip
