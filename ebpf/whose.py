@@ -27,7 +27,8 @@ _LARGE = 1 << 20
 class WhoseRequest:
     """pids: the processes to tell apart from everybody else; device: its (major, minor), a disk or a partition.
 
-    reasons: take the stack of one request in so many of the first process; 0: of none
+    reasons: take the stack of one read in so many of the first process, of its other requests of one in an eighth of
+             that; 0: of none
     map_entries: bytes of the ring and entries of the map of names, to see them overflow
     """
 

@@ -31,9 +31,9 @@ static __always_inline void begin(void *ctx, u64 key, struct bio *bio, struct ge
 	};
 	bpf_get_current_comm(flight.comm, sizeof(flight.comm));
 	find_file(&flight, bio, disk);
+	u32 each = (flags & REQ_OP_MASK) == REQ_OP_READ ? stack_each_read : stack_each_other;
 	/* Stacks are named by the mappings of one process. */
-	if (stack_each && gate && ids.tgid == target_tgid && flight.submitter == PROCESS &&
-	    bpf_get_prandom_u32() % stack_each == 0)
+	if (each && gate && ids.tgid == target_tgid && flight.submitter == PROCESS && bpf_get_prandom_u32() % each == 0)
 		flight.stack = take_stack(ctx, BPF_F_USER_STACK);
 	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
 		return;

@@ -116,8 +116,9 @@ const volatile u32 page_shift = 12;
 /* Flags of this kernel, as masks; 0 where it has no such flag. */
 const volatile u32 meta_flag = 0;
 const volatile u32 swap_flag = 0;
-/* One request of the process in so many has a stack; 0: none. */
-const volatile u32 stack_each = 0;
+/* One read of the process in so many has a stack, and one of its other requests; 0: none. */
+const volatile u32 stack_each_read = 0;
+const volatile u32 stack_each_other = 0;
 
 static __always_inline struct file_key key_of(struct inode *inode)
 {

@@ -37,6 +37,8 @@ const SUBMITTERS: [&str; 3] = names!(submitter[0..SUBMITTERS]: OTHERS PROCESS KE
 const LOSSES: [&str; 9] = names!(tally[0..REQUEUED]:
     LOST_START LOST_RECORD LOST_NAME LOST_DIRECT LOST_STACK NO_STACK NO_START NO_END NEGATIVE);
 const FACTS: [&str; 2] = names!(tally[9..TALLIES]: REQUEUED MERGED);
+/// Writes and discards are fewer, and each is larger.
+const OTHERS_MORE_OFTEN: u32 = 8;
 const SETTLE: Duration = Duration::from_millis(100);
 /// How often the ring is emptied: of 16 MiB, which are 149,000 requests.
 const EMPTY_EVERY: Duration = Duration::from_millis(50);
@@ -54,7 +56,7 @@ pub struct WhoseOptions {
     /// Where the requests go, one row each
     #[arg(long, value_name = "FILE")]
     rows: PathBuf,
-    /// Take the stack of one in N requests of the first process; 0: of none
+    /// Take the stack of one in N reads of the first process, of its other requests of one in N / 8; 0: of none
     #[arg(long, value_name = "N", default_value_t = 0)]
     reasons: u32,
     /// Where the stacks go, as perf.data
@@ -148,7 +150,8 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
     rodata.meta_flag = flags.masks().get("meta").copied().unwrap_or(0);
     rodata.swap_flag = flags.masks().get("swap").copied().unwrap_or(0);
     rodata.page_shift = page_size().trailing_zeros();
-    rodata.stack_each = options.reasons;
+    rodata.stack_each_read = options.reasons;
+    rodata.stack_each_other = options.reasons.div_ceil(OTHERS_MORE_OFTEN);
     if let Some(entries) = options.map_entries {
         open.maps.records.set_max_entries(entries).or_refused()?;
         open.maps.names.set_max_entries(entries).or_refused()?;

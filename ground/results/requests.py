@@ -97,7 +97,8 @@ class Requests:
 
     pids:       the processes that are told apart; children: theirs too
     start_ns, end_ns: the window, CLOCK_MONOTONIC
-    reasons:    one request of the first process in so many has a stack; 0: none
+    reasons:    one read of the first process in so many has a stack, of its other requests one in an eighth of that; 0:
+                none
     operations, found, submitters: what the numbers in the rows mean
     flags:      masks by the kernel's names
     totals:     by operation; rows: how many requests are kept one by one

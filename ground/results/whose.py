@@ -141,7 +141,7 @@ class Whose:
     failed:     why its engine could not name its files; "" where it could; notes: what it could not tell of them
     rows:       every request that is kept, once; the largest first
     files:      those with the most requests; files_left_out: how many more, with how many requests
-    reasons:    empty where no stacks were taken; reasons_of: one request of the process in so many has one
+    reasons:    empty where no stacks were taken; reasons_of: as `Requests.reasons`
     several_files: requests that hold pages of other files, too: they are given to the file of the first page
     moved:      requests of files that were moved to another level within the window
     unnamed:    requests of files whose names the kernel did not know any more

@@ -42,14 +42,14 @@ from workloads.registry import (
 
 __all__ = ("INSTRUMENT", "listing_of")
 
-# One request in so many has a stack, where reasons are asked for in a profile.
-_REASONS = 8
+# One read in so many has a stack, of other requests one in an eighth of that.
+_REASONS = 32
 _VIEW = "reasons"
 
 _OVERHEAD = """
 Three small programs run for each request, and one for each direct read or write: together 2 to 3 us of CPU per request
-on a 2-CPU VM; nothing sits in the process itself. One request in --reasons has its stack taken, which costs 1 to 4 us
-more. The kernel's own account of the programs' time is in each result (`whose cost`). The files of the database are
+on a busy VM of 2 CPUs; nothing sits in the process itself. One read in --reasons has its stack taken, which costs some
+us more. The kernel's own account of the programs' time is in each result (`whose cost`). The files of the database are
 read once before the window and once after it: its MANIFEST, and 4 KiB of each table file.
 """
 
@@ -77,7 +77,7 @@ Reads by level, and by what is read (requests)
   L2  10,861      7       0        0  10,868
   L3  39,909     36      17        1  39,963
 
-Why they were sent: read (6,780 stacks, of one request in 8)
+Why they were sent: read (by 1,695 stacks)
   reason  requests      %       size  mean us
   get       54,520  100.0  447.7 MiB     65.3
 
@@ -281,7 +281,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=_REASONS,
         metavar="N",
-        help=f"take the stack of one request in N, by which its reason is told (default: {_REASONS}; 0: of none)",
+        help=f"take the stack of one read in N, of other requests of one in N / 8, by which reasons are told (default: "
+        f"{_REASONS}; 0: of none)",
     )
 
 
@@ -290,7 +291,7 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
     if database is not None and not database.is_dir():
         raise UsageError(f"--database {database} is no directory", mend="--database <the directory of the database>")
     if arguments.reasons < 0:
-        raise UsageError(f"--reasons {arguments.reasons} is no number of requests", mend="--reasons 8")
+        raise UsageError(f"--reasons {arguments.reasons} is no number of requests", mend="--reasons 32")
     device = device_number(arguments.device or str(database or "."))
     request = WhoseRequest(arguments.pid, device, arguments.children, arguments.reasons)
     inner = requests_observer(request, children, out.with_name(Files.REQUESTS))

@@ -97,7 +97,7 @@ def observers(device: str) -> list[Observer]:
         Observer("perf 99 Hz, the process alone", perf()),
         Observer("PMP 10 Hz, stacks copied", stacksampler, goals={1: 0.01}),
         ours("iolat", {1: 0.02}, "iolat", "--device", device),
-        Observer("whose, 1 stack in 8", whose(device, "--reasons", "8"), True, {1: 0.05}),
+        Observer("whose, 1 stack in 32", whose(device, "--reasons", "32"), True, {1: 0.05}),
         Observer("whose, no stacks", whose(device), True, {1: 0.05}),
         ours("ladder 1 in 8", {1: 0.05, 8: 0.03}, "ladder", "--sample", "8"),
         ours("ladder 1 in 1", {}, "ladder", "--sample", "1"),

@@ -20,7 +20,7 @@ from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.instruments.iolat import device_number
 from tests.conftest import Ioflame
-from tests.ebpf.whose_window import seen
+from tests.ebpf.whose_window import is_at, seen
 
 pytestmark = [pytest.mark.needs("co-re")]
 
@@ -43,12 +43,10 @@ def read_directly(path: Path, reads: int = _READS) -> None:
 def test_direct_reads_are_their_file_s_by_count_size_and_place(data: Path, tmp_path: Path) -> None:
     found = seen(tmp_path, lambda: read_directly(data))
     found.nothing_failed()
-    row = found.file("/data")
+    row = found.file(data)
     assert _READS - found.unseen <= row.reads <= _READS
     assert row.read_bytes == row.reads * _BLOCK and row.owner == "process"
-    number = next(place for place, file in enumerate(found.traced.files) if file.path[0] == "data")
-    every = request_rows(tmp_path / Files.REQUEST_ROWS, found.traced)
-    rows = [one for one in every if (one.file, one.operation) == (number, 0)]
+    rows = found.of_file(data, "read")
     blocks = data.stat().st_size // _BLOCK
     places = {(place * 7 % blocks) * _BLOCK for place in range(_READS)}
     assert {one.offset for one in rows} <= places and len({one.offset for one in rows}) >= len(places) - found.unseen
@@ -71,9 +69,10 @@ def test_reads_and_writes_through_the_page_cache_are_their_file_s(data: Path, tm
     os.sync()  # what is dirty cannot be dropped from the page cache
     found = seen(tmp_path, load)
     found.nothing_failed()
-    read, written = found.file("/data"), found.file("/new")
-    assert (read.read_bytes == data.stat().st_size and written.write_bytes == size) or found.unseen
-    assert (read.owner, written.owner) == ("process", "process")
+    read, written = found.of_file(data, "read"), found.of_file(new, "write")
+    sizes = sum(one.bytes for one in read), sum(one.bytes for one in written)
+    assert sizes == (data.stat().st_size, size) or found.unseen
+    assert all(found.traced.found[one.found] == "cached" for one in (*read, *written))
     # fsync's own: metadata of the file system, and what asks the drive to flush.
     assert found.count(owner="file system", operation="write") + found.unseen > 0
     assert found.traced.flags["rahead"] and found.whose.readahead > 0
@@ -106,14 +105,14 @@ def test_an_inode_that_is_used_again_is_another_file(tmp_path: Path) -> None:
             path.unlink()
 
     found = seen(tmp_path, load)
-    known = {file.path[0]: file for file in found.traced.files if file.path and file.path[0] in inodes}
+    known = {name: file for name in names for file in found.traced.files if is_at(file, tmp_path / name)}
     assert len(known) >= len(names) - found.unseen
     assert all(file.inode == inodes[name] for name, file in known.items())
     # Each was written, and none got the writes of another.
     assert len({(file.inode, file.generation) for file in known.values()}) == len(known)
     if len(set(inodes.values())) < len(names):
         assert len({file.inode for file in known.values()}) < len(known) or found.unseen
-    assert all(found.file(f"/{name}").write_bytes == 8192 for name in known)
+    assert all(sum(one.bytes for one in found.of_file(tmp_path / name, "write")) == 8192 for name in known)
 
 
 def test_another_process_is_told_apart(data: Path, tmp_path: Path) -> None:
@@ -127,10 +126,10 @@ def test_another_process_is_told_apart(data: Path, tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", code, data], check=True)
 
     others = seen(tmp_path, load, children=False)
-    row = others.file("/data")
+    row = others.file(data)
     assert 97 - others.unseen <= row.reads <= 97 and row.owner == "others"
     assert others.count(owner="others", operation="read") >= row.reads
-    assert seen(tmp_path, load, children=True).file("/data").owner == "process"
+    assert seen(tmp_path, load, children=True).file(data).owner == "process"
 
 
 def test_a_ring_that_overflows_says_how_many_are_lost(data: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
-from ground.results.requests import Requests, read_requests
+from ground.results.requests import Request, Requests, SeenFile, read_requests, request_rows
 from ground.results.whose import FileRow, StoredListing, Whose, WhoseRow, read_stored_listing, read_whose
 from ground.system.observer import attached
 from ground.system.process import Children
@@ -27,14 +27,21 @@ class Seen:
     listing: StoredListing
     text: str
     checks: Sequence[Check]
+    requests: Sequence[Request]
 
     def check(self, name: str) -> Check:
         return next(check for check in self.checks if check.name == f"whose {name}")
 
-    def file(self, end: str) -> FileRow:
-        """The one file whose name ends so."""
-        (found,) = [row for row in self.whose.files if row.name.endswith(end)]
+    def file(self, path: Path) -> FileRow:
+        """The row of a file of no database."""
+        (found,) = [row for row in self.whose.files if row.name.endswith(f"/{path.parent.name}/{path.name}")]
         return found
+
+    def of_file(self, path: Path, operation: str) -> list[Request]:
+        """The requests of an operation of a file, which may be gone; the list of files has the busiest alone."""
+        numbers = {place for place, file in enumerate(self.traced.files) if is_at(file, path)}
+        wanted = self.traced.operations.index(operation)
+        return [one for one in self.requests if one.file in numbers and one.operation == wanted]
 
     def rows(self, **like: object) -> list[WhoseRow]:
         """Those whose fields are as given."""
@@ -50,6 +57,11 @@ class Seen:
 
     def nothing_failed(self) -> None:
         assert not [check for check in self.checks if check.verdict is Verdict.FAILED], self.checks
+
+
+def is_at(file: SeenFile, path: Path) -> bool:
+    """Whether it is this file, or was: by the inode of its folder."""
+    return file.path[:1] == [path.name] and file.inodes[1:2] == [path.parent.stat().st_ino]
 
 
 def seen(
@@ -82,4 +94,5 @@ def seen(
             observer.close()
     text, checks = alone.show(out)
     traced, listing = read_requests(place / Files.REQUESTS), read_stored_listing(place / Files.STORED_FILES)
-    return Seen(read_whose(out), traced, listing, text, checks)
+    requests = list(request_rows(place / Files.REQUEST_ROWS, traced))
+    return Seen(read_whose(out), traced, listing, text, checks, requests)

@@ -44,13 +44,13 @@ def test_the_text_has_shares_of_the_operation() -> None:
     assert ["sst,", "L2,", "data", "400", "83.9", "3.1", "MiB", "50.0"] in lines
     assert ["L2", "400", "30", "430"] in lines
     assert ["get", "440", "93.6", "3.4", "MiB", "50.0"] in lines
-    assert "Why they were sent: read (59 stacks, of one request in 8)" in text
+    assert "Why they were sent: read (by 59 stacks)" in text
     assert any(line[:2] == ["000012.sst", "sst,"] and "(from" in line for line in lines)
 
 
 def test_the_page_has_the_same() -> None:
     page = whose_panel(whose())
-    assert "477 reads of 477 in diskstats, 30 writes of 30 in diskstats, 4 flushes of 4" in page
+    assert "477 of 477 reads, 30 of 30 writes, 4 of 4 flushes, as /proc/diskstats counts them." in page
     assert rows_of(page, "Reads by level, and by what is read")[1:] == [
         ["L1", "40 (8.5 %)", "0 (0.0 %)", "40"], ["L2", "400 (85.1 %)", "30 (6.4 %)", "430"],
     ]  # fmt: skip

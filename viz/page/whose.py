@@ -1,4 +1,4 @@
-"""Whose the requests of a device are, on a page: level by part of the file, reasons as bars, files, what is covered."""
+"""Whose the requests of a device are, on a page: level by part of the file, reasons, files, what is covered."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from markupsafe import Markup
 
 from ground.results.whose import FileRow, Whose
 from ground.text.units import format_bytes
-from viz.page.rendering import absent, plot_figure, table
-from viz.svg.bars import Bar, bars_plot
+from viz.page.rendering import absent, table
 from viz.svg.elements import element
+from viz.svg.share_bar import share_bar
 from viz.whose_labels import LabelledSum, file_label, labelled, level_matrix, reason_sums
 
 __all__ = ("whose_panel",)
@@ -42,10 +42,12 @@ def _coverage(whose: Whose) -> Markup:
         theirs = getattr(whose.diskstats.outer, operation).requests if whose.diskstats is not None else None
         if ours or theirs:
             plural = "es" if operation == "flush" else "s"
-            named = operation if ours == 1 else f"{operation}{plural}"
-            parts.append(f"{ours:,} {named}" + (f" of {theirs:,} in diskstats" if theirs is not None else ""))
+            parts.append(f"{ours:,}" + ("" if theirs is None else f" of {theirs:,}") + f" {operation}{plural}")
+    words = f"{whose.device.name}, {whose.seconds:.1f} s. In these tables are {', '.join(parts)}"
+    words += "." if whose.diskstats is None else ", as /proc/diskstats counts them."
     unknown = whose.count(row for row in whose.rows if row.owner == "unknown")
-    words = f"{whose.device.name}, {whose.seconds:.1f} s: {', '.join(parts)}; {unknown:,} requests are nobody's."
+    if unknown:
+        words += f" Whose {unknown:,} of them are is not known."
     return element("p", words)
 
 
@@ -58,7 +60,7 @@ def _matrix(whose: Whose) -> Markup:
         [level, *(f"{count:,} ({100 * count / total:.1f} %)" for count in counts), f"{sum(counts):,}"]
         for level, counts in matrix
     ]
-    legend = "Requests; shares are of all in the table. A read over the border of two parts is `several`."
+    legend = "Requests; shares are of all in the table. A read over the border of two parts is several."
     return table("Reads by level, and by what is read", ["level", *parts, "all"], rows, legend=legend)
 
 
@@ -68,14 +70,19 @@ def _reasons(whose: Whose, operation: str) -> Markup:
         return Markup("")
     total = sum(one.requests for one in sums)
     sampled = sum(row.sampled for row in whose.reasons if row.operation == operation)
-    about = {row.reason: row.label for row in whose.reasons}
-    bars = [Bar(one.label, 100 * one.requests / total) for one in sums]
-    caption = f"Why requests were sent: {operation}"
-    legend = (
-        f"% of the requests; by the stacks of {sampled:,}, one in {whose.reasons_of} of the process's own. "
-        + " ".join(f"{name}: {words}." for name, words in about.items() if words)
-    )
-    return plot_figure(caption, bars_plot(bars, caption, 1), f"reasons-{operation}.svg", legend)
+    about = {row.reason: row.label for row in whose.reasons if row.operation == operation}
+    shares = [100 * one.requests / total for one in sums]
+    rows = [
+        [
+            one.label, share_bar(share, None, max(shares), "h0"), f"{share:.1f}", f"{one.requests:,.0f}",
+            format_bytes(one.bytes), about[one.label],
+        ]
+        for one, share in zip(sums, shares, strict=True)
+    ]  # fmt: skip
+    stacks = "stack" if sampled == 1 else "stacks"
+    legend = f"By {sampled:,} {stacks} of the process's own requests, which stand for all of them."
+    heads = ["reason", "", "%", "requests", "size", "what it is"]
+    return table(f"Why requests were sent: {operation}", heads, rows, "numbers noted", legend)
 
 
 def _files(whose: Whose) -> Markup:

@@ -72,7 +72,7 @@ def _reasons(whose: Whose) -> Iterator[str]:
         total = sum(one.requests for one in sums)
         stacks = "stack" if sampled == 1 else "stacks"
         yield ""
-        yield f"Why they were sent: {operation} ({sampled:,} {stacks}, of one request in {whose.reasons_of})"
+        yield f"Why they were sent: {operation} (by {sampled:,} {stacks})"
         rows = [["reason", "requests", "%", "size", "mean us"]]
         yield aligned([*rows, *(_cells(one, total) for one in sums)])
 
