@@ -28,7 +28,7 @@ _ODD = ("nested", "abandoned", "requeued", "overtaken", "missed_in", "no_stack",
 @dataclass(frozen=True)
 class TailRequest:
     """pid: the process; sample: one query in so many is followed; threshold_us: from which on one is slow, None: its
-    slowest two percent by a second before the window; keep: `slow` or `all`
+    slowest five percent by a second before the window; keep: `slow` or `all`
 
     linger:   seconds that queries under way at the window's end are waited for; expected: of the window
     force:    follow them even where the traps take more than 5 % of a CPU

@@ -120,7 +120,7 @@ class RecordFile:
 class Pilot:
     """A second before the window.
 
-    finished:   followed queries that ended in it; slow_ns: the 98th percentile of their durations
+    finished:   followed queries that ended in it; slow_ns: the 95th percentile of their durations
     trap_share: of a CPU, what the traps at the queries' entries will take: queries_per_second x the cost of one
     """
 

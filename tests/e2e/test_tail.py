@@ -33,7 +33,7 @@ def test_a_profile_says_where_the_time_of_its_slowest_queries_goes(
     assert window.counters.queries is not None
     assert tail.queries == pytest.approx(window.counters.queries, rel=0.05)
     assert "Slow queries" in (directory / Files.REPORT).read_text()
-    for part, words in (("tail", "the slowest 1 % take"), ("worst", "longest queries (us from each one's begin)")):
+    for part, words in (("tail", "the slowest "), ("worst", "longest queries (us from each one's begin)")):
         code, out, err = ioflame.run("show", directory, part)
         assert code == 0 and words in out, err + out
     assert json.loads((directory / Files.TAIL_TRACE).read_text())["traceEvents"]

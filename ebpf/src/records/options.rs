@@ -23,7 +23,7 @@ pub struct RecordsOptions {
     /// Follow one query in so many; the gaps are drawn at random
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub sample: u32,
-    /// A query of so many us is slow (default: the 98th percentile of a second before the window)
+    /// A query of so many us is slow (default: the 95th percentile of a second before the window)
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub threshold: Option<u64>,
     /// Which records are kept
