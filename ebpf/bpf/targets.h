@@ -17,7 +17,8 @@ static __always_inline int is_target(u32 tgid)
 	u64 *start = tgid ? bpf_map_lookup_elem(&targets, &tgid) : 0;
 	if (!start)
 		return 0;
-	u64 own = start_of((struct task_struct *)bpf_get_current_task());
+	/* By loads: this runs at each request. */
+	u64 own = bpf_get_current_task_btf()->group_leader->start_time;
 	if (!*start)
 		*start = own;
 	return *start == own;

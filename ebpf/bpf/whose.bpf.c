@@ -18,7 +18,9 @@ static __always_inline u32 submitter_of(struct task_struct *task, u32 tgid)
 	return is_target(tgid) ? PROCESS : OTHERS;
 }
 
-static __always_inline void begin(void *ctx, u64 key, struct bio *bio, struct gendisk *disk, u32 flags, u32 bytes)
+/* issued: it waits in no queue */
+static __always_inline void begin(void *ctx, u64 key, struct bio *bio, struct gendisk *disk, u32 flags, u32 bytes,
+				  bool issued)
 {
 	struct ids ids = current_ids();
 	struct flight flight = {
@@ -29,6 +31,8 @@ static __always_inline void begin(void *ctx, u64 key, struct bio *bio, struct ge
 		.tid = ids.tid,
 		.tgid = ids.tgid,
 	};
+	if (issued)
+		flight.issued = flight.started;
 	bpf_get_current_comm(flight.comm, sizeof(flight.comm));
 	find_file(&flight, bio, disk);
 	u32 each = (flags & REQ_OP_MASK) == REQ_OP_READ ? stack_each_read : stack_each_other;
@@ -79,7 +83,7 @@ SEC("?tp_btf/block_io_start")
 int BPF_PROG(io_start, struct request *rq)
 {
 	if (is_ours(rq))
-		begin(ctx, (u64)rq, rq->bio, rq->q->disk, rq->cmd_flags, rq->__data_len);
+		begin(ctx, (u64)rq, rq->bio, rq->q->disk, rq->cmd_flags, rq->__data_len, false);
 	return 0;
 }
 
@@ -108,12 +112,8 @@ int BPF_PROG(rq_issue, struct request *rq)
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
 	if (!flight) {
 		/* The command that flushes the drive's cache is made by the block layer itself, without block_io_start. */
-		if ((rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH || !is_ours(rq))
-			return 0;
-		begin(ctx, key, 0, 0, rq->cmd_flags, 0);
-		flight = bpf_map_lookup_elem(&flights, &key);
-		if (flight)
-			flight->issued = flight->started;
+		if ((rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH && is_ours(rq))
+			begin(ctx, key, 0, 0, rq->cmd_flags, 0, true);
 		return 0;
 	}
 	flight->issued = bpf_ktime_get_ns();
@@ -168,7 +168,7 @@ SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_queue, struct bio *bio)
 {
 	if (is_our_bio(bio))
-		begin(ctx, (u64)bio, bio, bio->bi_bdev->bd_disk, bio->bi_opf, bio->bi_iter.bi_size);
+		begin(ctx, (u64)bio, bio, bio->bi_bdev->bd_disk, bio->bi_opf, bio->bi_iter.bi_size, true);
 	return 0;
 }
 

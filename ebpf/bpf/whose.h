@@ -171,7 +171,7 @@ static __always_inline u64 mapping_of(u64 page, u64 *index)
 		first = head - 1;
 	struct folio *folio = (void *)first;
 	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
-	if (mapping & NO_FILE_MAPPING)
+	if (!mapping || mapping & NO_FILE_MAPPING)
 		return 0;
 	*index = BPF_CORE_READ(folio, index) + (page - first) / bpf_core_type_size(struct page);
 	return mapping;
@@ -187,13 +187,23 @@ static __always_inline struct bio_vec *first_vector(struct bio *bio)
  * that lies on no device. The kernel's own memory may look like anything: only a mapping that its host knows is one. */
 static __always_inline struct inode *host_of(struct bio *bio, struct flight *flight)
 {
-	struct bio_vec *vector = first_vector(bio);
-	u64 index = 0, page = (u64)BPF_CORE_READ(vector, bv_page), mapping = mapping_of(page, &index);
+	struct bio_vec *vector = bio->bi_io_vec;
+	u64 page, at, index = 0;
+	if (vector && !bio->bi_iter.bi_idx) {
+		/* Most are so: loads cost less than reads through a helper. The page is calculated with, and no pointer. */
+		page = (u64)BPF_CORE_READ(vector, bv_page);
+		at = vector->bv_offset;
+	} else {
+		vector = first_vector(bio);
+		page = (u64)BPF_CORE_READ(vector, bv_page);
+		at = BPF_CORE_READ(vector, bv_offset);
+	}
+	u64 mapping = mapping_of(page, &index);
 	struct inode *host = mapping ? BPF_CORE_READ((struct address_space *)mapping, host) : 0;
 	if (!host || (u64)BPF_CORE_READ(host, i_mapping) != mapping)
 		return 0;
 	flight->mapping = mapping;
-	flight->offset = (index << page_shift) + BPF_CORE_READ(vector, bv_offset) + BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
+	flight->offset = (index << page_shift) + at + bio->bi_iter.bi_bvec_done;
 	return host;
 }
 

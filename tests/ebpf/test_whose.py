@@ -20,6 +20,7 @@ from ground.system.process import Children
 from ground.text.progress import Reporter
 from ioflame.instruments.iolat import device_number
 from tests.conftest import Ioflame
+from tests.ebpf.conftest import Disk
 from tests.ebpf.whose_window import is_at, seen
 
 pytestmark = [pytest.mark.needs("co-re")]
@@ -167,3 +168,24 @@ def test_the_command_prints_tables_and_checks(ioflame: Ioflame, data: Path, tmp_
     assert "read: whose" in out and "other files of the process" in out and "/data" in out
     assert "whose coverage" in out and "whose cost" in out
     assert (tmp_path / "kept").stat().st_size
+
+
+@pytest.mark.needs("zram")
+def test_a_device_without_requests_is_followed_by_its_bios(zram: Disk, tmp_path: Path) -> None:
+    subprocess.run(["mkfs.ext4", "-q", zram.path], check=True)
+    place = tmp_path / "mounted"
+    place.mkdir()
+    subprocess.run(["mount", zram.path, place], check=True)
+    try:
+        file = place / "folder" / "file"
+        file.parent.mkdir()
+        file.write_bytes(os.urandom(1 << 20))
+        os.sync()
+        found = seen(place, lambda: read_directly(file, 97))
+        reads = found.of_file(file, "read")
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert found.whose.device.bio_based
+    found.nothing_failed()
+    assert len(reads) == found.count(operation="read", owner="process") == 97
+    assert all(one.queue_ns == 0 < one.device_ns for one in reads)
