@@ -17,9 +17,6 @@ enum stage { QUEUE, DEVICE, TOTAL, STAGES };
 #include "histogram.h"
 #include "targets.h"
 
-/* RQF_FLUSH_SEQ of this kernel, as a mask. */
-const volatile u32 flush_sequence = 0;
-
 enum tally {
 	LOST_START, /* the map of requests in flight was full */
 	LOST_KIND,  /* the map of kinds was full */
@@ -61,7 +58,7 @@ MAP(flights, HASH, 65536, u64, struct flight);
 MAP(kinds, PERCPU_HASH, 8192, struct kind, struct kind_sum);
 MAP(tallies, PERCPU_ARRAY, TALLIES, u32, u64);
 
-static __always_inline void tally(u32 what)
+static __always_inline void lose(u32 what)
 {
 	if (!gate)
 		return;
@@ -70,13 +67,15 @@ static __always_inline void tally(u32 what)
 		(*n)++;
 }
 
+#include "requests.h"
+
 static __always_inline void count(u32 operation, u32 own, u32 stage, u64 from, u64 to)
 {
 	enum counted counted = count_row((operation * OWNERS + (own & 1)) * STAGES + stage, from, to);
 	if (counted == BACKWARDS)
-		tally(NEGATIVE);
+		lose(NEGATIVE);
 	else if (counted == TOO_LONG)
-		tally(OVERFLOW);
+		lose(OVERFLOW);
 }
 
 static __always_inline void begin(u64 key, u32 flags, u32 bytes, u64 issued)
@@ -90,12 +89,7 @@ static __always_inline void begin(u64 key, u32 flags, u32 bytes, u64 issued)
 	flight.started = bpf_ktime_get_ns();
 	if (issued)
 		flight.issued = flight.started;
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
-		return;
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_EXIST) == 0)
-		tally(NO_END);
-	else
-		tally(LOST_START);
+	follow(key, &flight);
 }
 
 static __always_inline void end(u64 key, struct flight *flight)
@@ -118,7 +112,7 @@ static __always_inline void end(u64 key, struct flight *flight)
 		sum->bytes += flight->bytes;
 		sum->total_ns += now - flight->started;
 	} else {
-		tally(LOST_KIND);
+		lose(LOST_KIND);
 	}
 done:
 	bpf_map_delete_elem(&flights, &key);
@@ -131,21 +125,6 @@ int BPF_PROG(io_start, struct request *rq)
 {
 	if (is_ours(rq))
 		begin((u64)rq, rq->cmd_flags, rq->__data_len, 0);
-	return 0;
-}
-
-SEC("?tp_btf/block_io_done")
-int BPF_PROG(io_done, struct request *rq)
-{
-	/* A write with a flush before or after it ends in steps; only the last is its end. */
-	if (rq->rq_flags & flush_sequence && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)
-		return 0;
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (flight)
-		end(key, flight);
-	else if (was_ours(rq))
-		tally(NO_START);
 	return 0;
 }
 
@@ -168,7 +147,7 @@ int BPF_PROG(rq_complete, struct request *rq, int error, unsigned int bytes)
 	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
 	if (!flight) {
 		if (was_ours(rq))
-			tally(NO_START);
+			lose(NO_START);
 		return 0;
 	}
 	/* Fires for each part; what is left is counted down after it. */
@@ -199,29 +178,6 @@ int BPF_PROG(rq_issue, struct request *rq)
 	return 0;
 }
 
-SEC("?tp_btf/block_rq_requeue")
-int BPF_PROG(rq_requeue, struct request *rq)
-{
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (flight) {
-		/* Back in the queue: until it is issued again the time is the queue's. */
-		flight->issued = 0;
-		tally(REQUEUED);
-	}
-	return 0;
-}
-
-SEC("?tp_btf/block_rq_merge")
-int BPF_PROG(rq_merge, struct request *rq)
-{
-	u64 key = (u64)rq;
-	/* Freed now, without ever being done. */
-	if (bpf_map_delete_elem(&flights, &key) == 0)
-		tally(MERGED);
-	return 0;
-}
-
 /* --- bio: devices without requests ------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/block_bio_queue")
@@ -229,17 +185,5 @@ int BPF_PROG(bio_queue, struct bio *bio)
 {
 	if (is_our_bio(bio))
 		begin((u64)bio, bio->bi_opf, bio->bi_iter.bi_size, 0);
-	return 0;
-}
-
-SEC("?tp_btf/block_bio_complete")
-int BPF_PROG(bio_complete, struct request_queue *q, struct bio *bio)
-{
-	u64 key = (u64)bio;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (flight)
-		end(key, flight);
-	else if (is_our_bio(bio))
-		tally(NO_START);
 	return 0;
 }

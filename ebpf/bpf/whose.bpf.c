@@ -7,9 +7,7 @@
  *
  * whose.h: what is kept, and how the file is found. */
 #include "whose.h"
-
-/* RQF_FLUSH_SEQ of this kernel, as a mask. */
-const volatile u32 flush_sequence = 0;
+#include "requests.h"
 
 static __always_inline u32 submitter_of(struct task_struct *task, u32 tgid)
 {
@@ -39,9 +37,7 @@ static __always_inline void begin(void *ctx, u64 key, struct bio *bio, struct ge
 	/* Stacks are named by the mappings of one process. */
 	if (each && gate && ids.tgid == target_tgid && flight.submitter == PROCESS && bpf_get_prandom_u32() % each == 0)
 		flight.stack = take_stack(ctx, BPF_F_USER_STACK);
-	if (bpf_map_update_elem(&flights, &key, &flight, BPF_NOEXIST) == 0)
-		return;
-	lose(bpf_map_update_elem(&flights, &key, &flight, BPF_EXIST) == 0 ? NO_END : LOST_START);
+	follow(key, &flight);
 }
 
 static __always_inline void end(u64 key, struct flight *flight)
@@ -124,44 +120,6 @@ int BPF_PROG(rq_issue, struct request *rq)
 	return 0;
 }
 
-SEC("?tp_btf/block_io_done")
-int BPF_PROG(io_done, struct request *rq)
-{
-	/* A write with a flush before or after it ends in steps; only the last is its end. */
-	if (rq->rq_flags & flush_sequence && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)
-		return 0;
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (flight)
-		end(key, flight);
-	else if (was_ours(rq))
-		lose(NO_START);
-	return 0;
-}
-
-SEC("?tp_btf/block_rq_requeue")
-int BPF_PROG(rq_requeue, struct request *rq)
-{
-	u64 key = (u64)rq;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (flight) {
-		/* Back in the queue: until it is issued again the time is the queue's. */
-		flight->issued = 0;
-		lose(REQUEUED);
-	}
-	return 0;
-}
-
-SEC("?tp_btf/block_rq_merge")
-int BPF_PROG(rq_merge, struct request *rq)
-{
-	u64 key = (u64)rq;
-	/* Freed now, without ever being done. */
-	if (bpf_map_delete_elem(&flights, &key) == 0)
-		lose(MERGED);
-	return 0;
-}
-
 /* --- bio: devices without requests ------------------------------------------------------------------------------- */
 
 SEC("?tp_btf/block_bio_queue")
@@ -169,17 +127,5 @@ int BPF_PROG(bio_queue, struct bio *bio)
 {
 	if (is_our_bio(bio))
 		begin(ctx, (u64)bio, bio, bio->bi_bdev->bd_disk, bio->bi_opf, bio->bi_iter.bi_size, true);
-	return 0;
-}
-
-SEC("?tp_btf/block_bio_complete")
-int BPF_PROG(bio_complete, struct request_queue *q, struct bio *bio)
-{
-	u64 key = (u64)bio;
-	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
-	if (flight)
-		end(key, flight);
-	else if (is_our_bio(bio))
-		lose(NO_START);
 	return 0;
 }

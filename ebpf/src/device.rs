@@ -19,7 +19,22 @@ pub struct Device {
 }
 
 /// The counters on both sides of an edge of the gate: we may be kept from the CPU between two statements.
-pub type Edge = (DiskCounts, DiskCounts);
+type Edge = (DiskCounts, DiskCounts);
+
+/// What they said while the gate was opened, and while it was closed.
+#[derive(Default)]
+pub struct GateEdges {
+    opened: Option<Edge>,
+    closed: Option<Edge>,
+}
+
+impl GateEdges {
+    /// Moves the gate, between two looks at the counters.
+    pub fn take(&mut self, device: &Device, open: bool, move_gate: impl FnOnce()) {
+        let edge = if open { &mut self.opened } else { &mut self.closed };
+        *edge = device.edge(move_gate);
+    }
+}
 
 /// What /proc/diskstats counted between the gate's edges: at least `inner`, at most `outer`, which are equal unless
 /// something completed while the gate was being moved.
@@ -31,8 +46,8 @@ pub struct DiskWindow {
 
 impl DiskWindow {
     /// None where the kernel counts nothing for the device.
-    pub fn between(opened: Option<Edge>, closed: Option<Edge>) -> Option<Self> {
-        let (opened, closed) = opened.zip(closed)?;
+    pub fn between(edges: GateEdges) -> Option<Self> {
+        let (opened, closed) = edges.opened.zip(edges.closed)?;
         Some(Self { inner: closed.0.since(opened.1), outer: closed.1.since(opened.0) })
     }
 }
@@ -66,7 +81,7 @@ impl Device {
     }
 
     /// What it says before and after the gate is moved.
-    pub fn edge(&self, move_gate: impl FnOnce()) -> Option<Edge> {
+    fn edge(&self, move_gate: impl FnOnce()) -> Option<Edge> {
         let before = self.counts();
         move_gate();
         before.zip(self.counts())

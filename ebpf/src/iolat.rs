@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost};
-use crate::device::{Device, DiskWindow, Edge};
+use crate::device::{Device, DiskWindow, GateEdges};
 use crate::histogram::{BUCKETS, Histogram, read_counts, read_rows, sparse};
 use crate::kernel_flags::{RequestFlags, kernel_btf, must_hand_over_requests};
 use crate::layout::{entries_of_cpus, names, plain};
@@ -143,23 +143,17 @@ struct IolatCounter<'a, 'obj> {
     device: &'a Device,
     before: [Vec<u64>; 2],
     slices: Vec<Slice>,
-    opened: Option<Edge>,
-    closed: Option<Edge>,
+    edges: GateEdges,
 }
 
 impl Counting for IolatCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         let bss = self.skeleton.maps.bss_data.as_deref_mut();
-        let edge = self.device.edge(|| {
+        self.edges.take(self.device, open, || {
             if let Some(bss) = bss {
                 bss.gate = i32::from(open);
             }
         });
-        if open {
-            self.opened = edge;
-        } else {
-            self.closed = edge;
-        }
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
@@ -231,15 +225,7 @@ fn load<'obj>(
         open.maps.flights.set_max_entries(entries).or_refused()?;
         open.maps.kinds.set_max_entries(entries).or_refused()?;
     }
-    for mut program in open.open_object_mut().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let wanted = match name.as_str() {
-            "target_exits" => true,
-            "target_forks" => options.targets.children,
-            name => way.programs().contains(&name),
-        };
-        program.set_autoload(wanted);
-    }
+    options.targets.choose_programs(open.open_object_mut(), |name| way.programs().contains(&name));
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
     Ok(skeleton)
@@ -259,16 +245,15 @@ fn measure(
         device,
         before: [vec![0; BUCKETS], vec![0; BUCKETS]],
         slices: Vec::new(),
-        opened: None,
-        closed: None,
+        edges: GateEdges::default(),
     };
     // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
     thread::sleep(SETTLE);
     let (start_ns, end_ns) =
         run_window(&options.window, Duration::from_millis(options.slice_ms), &mut counter)?;
-    let IolatCounter { slices, opened, closed, .. } = counter;
+    let IolatCounter { slices, edges, .. } = counter;
     let unfinished = skeleton.maps.flights.keys().count() as u64;
-    let diskstats = DiskWindow::between(opened, closed);
+    let diskstats = DiskWindow::between(edges);
     let tallied = read_counts(&skeleton.maps.tallies, 0, LOSSES.len() + FACTS.len())?;
     let mut losses: BTreeMap<_, _> = LOSSES.into_iter().zip(tallied.iter().copied()).collect();
     let mut facts: BTreeMap<_, _> = FACTS.into_iter().zip(tallied[LOSSES.len()..].iter().copied()).collect();

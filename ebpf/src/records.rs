@@ -11,9 +11,7 @@ mod split;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -28,7 +26,7 @@ use crate::layout::{entries, names};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
 use crate::refusal::OrRefused;
-use crate::session::{Counting, constants, run_window, write_result};
+use crate::session::{Counting, constants, run_window, write_result, write_whole};
 use crate::symbols::{self, Function};
 use crate::uprobes::{self, Trap, Way};
 use counter::{LINGER_STEP, RecordsCounter};
@@ -147,16 +145,13 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let RecordsCounter { mappings, clocks, process_ended, .. } = counter;
     let stacks = entries(&skeleton.maps.stacks)?.into_iter().collect();
     let tellers = Tellers { kernel, callers, tids, stacks };
-    let unwritable = |path: &Path, error: &io::Error| {
-        Failure::usage(format!("{} cannot be written: {error}", path.display()))
-    };
     let received = received.take();
-    let written = made::write_records(&options.records, clocks, &received, &tellers)
-        .map_err(|error| unwritable(&options.records, &error))?;
+    let written =
+        write_whole(&options.records, |partial| made::write_records(partial, clocks, &received, &tellers))?;
     let places = &written.places;
-    places
-        .write(&options.recording, options.pid, start_ns, &mappings, &tellers)
-        .map_err(|error| unwritable(&options.recording, &error))?;
+    write_whole(&options.recording, |partial| {
+        places.write(partial, options.pid, start_ns, &mappings, &tellers)
+    })?;
     let bss = skeleton.maps.bss_data.as_deref().expect("the program has variables");
     let mut losses: BTreeMap<&'static str, u64> = LOSSES.into_iter().zip(bss.losses).collect();
     losses.insert("lost_memory", received.lost);

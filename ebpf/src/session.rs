@@ -70,16 +70,16 @@ pub fn write_result(options: &WindowOptions, result: &impl Serialize) -> Result<
     let text = serde_json::to_string(result).map_err(|error| Failure::measurement(error.to_string()))?;
     match &options.output {
         None => Ok(writeln!(io::stdout(), "{text}")?),
-        Some(path) => {
-            let partial = path.with_extension("part");
-            fs::write(&partial, text + "\n").map_err(|error| unwritable(path, &error))?;
-            fs::rename(&partial, path).map_err(|error| unwritable(path, &error))
-        }
+        Some(path) => write_whole(path, |partial| fs::write(partial, text + "\n")),
     }
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("{} cannot be written to: {error}", path.display()))
+/// The file appears whole or not at all: what `write` left at the path that it is given.
+pub fn write_whole<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, Failure> {
+    let partial = path.with_extension("part");
+    write(&partial)
+        .and_then(|made| fs::rename(&partial, path).map(|()| made))
+        .map_err(|error| Failure::usage(format!("{} cannot be written to: {error}", path.display())))
 }
 
 /// Device and inode of our pid namespace, by which the kernel numbers processes for us.

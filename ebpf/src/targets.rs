@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use clap::Args;
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, OpenObject};
 
 use crate::refusal::OrRefused;
 use observer::{Failure, Process};
@@ -42,6 +42,18 @@ impl TargetOptions {
             }
         }
         Ok(found.into_iter().collect())
+    }
+
+    /// Loads, of an object's programs, those that keep the set, and those by whose name `wanted` says so.
+    pub fn choose_programs(&self, object: &mut OpenObject, wanted: impl Fn(&str) -> bool) {
+        for mut program in object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            program.set_autoload(match name.as_str() {
+                "target_exits" => true,
+                "target_forks" => self.children,
+                name => wanted(name),
+            });
+        }
     }
 
     /// Puts the processes into the programs' set. The programs are attached already, so that none that ends is missed;

@@ -5,11 +5,11 @@ mod requests;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
 use std::mem::MaybeUninit;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
-use std::{fs, io};
 
 use clap::Args;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -19,11 +19,11 @@ use recording::{Kernel, Mapping, Modules};
 use serde::Serialize;
 
 use crate::cost::{Accounting, ProgramCost};
-use crate::device::{Device, DiskWindow, Edge};
+use crate::device::{Device, DiskWindow, GateEdges};
 use crate::kernel_flags::{RequestFlags, has_event, kernel_btf};
 use crate::layout::{entries, names, plain};
 use crate::refusal::OrRefused;
-use crate::session::{Counting, WindowOptions, constants, run_window, write_result};
+use crate::session::{Counting, WindowOptions, constants, run_window, write_result, write_whole};
 use crate::targets::{TargetOptions, with_start_times};
 use requests::{EndedRequests, OperationTotal, SeenFile, SeenThread};
 
@@ -43,8 +43,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// How often the ring is emptied: of 16 MiB, which are 149,000 requests.
 const EMPTY_EVERY: Duration = Duration::from_millis(50);
 
-const BY_REQUESTS: [&str; 6] = ["direct_begins", "io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"];
-const BY_BIOS: [&str; 3] = ["direct_begins", "bio_queue", "bio_complete"];
+const BY_REQUESTS: [&str; 5] = ["io_start", "io_done", "rq_issue", "rq_requeue", "rq_merge"];
+const BY_BIOS: [&str; 2] = ["bio_queue", "bio_complete"];
 
 #[derive(Args)]
 pub struct WhoseOptions {
@@ -102,23 +102,17 @@ struct WhoseCounter<'a, 'obj> {
     skeleton: &'a mut skeleton::WhoseSkel<'obj>,
     ring: RingBuffer<'a>,
     device: &'a Device,
-    opened: Option<Edge>,
-    closed: Option<Edge>,
+    edges: GateEdges,
 }
 
 impl Counting for WhoseCounter<'_, '_> {
     fn set_gate(&mut self, open: bool) {
         let bss = self.skeleton.maps.bss_data.as_deref_mut();
-        let edge = self.device.edge(|| {
+        self.edges.take(self.device, open, || {
             if let Some(bss) = bss {
                 bss.gate = i32::from(open);
             }
         });
-        if open {
-            self.opened = edge;
-        } else {
-            self.closed = edge;
-        }
     }
 
     fn slice(&mut self) -> Result<(), Failure> {
@@ -157,16 +151,9 @@ pub fn run(options: &WhoseOptions) -> Result<(), Failure> {
         open.maps.names.set_max_entries(entries).or_refused()?;
     }
     let programs: &[&str] = if device.bio_based { &BY_BIOS } else { &BY_REQUESTS };
-    for mut program in open.open_object_mut().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let wanted = match name.as_str() {
-            "target_exits" => true,
-            "target_forks" => options.targets.children,
-            "direct_begins" => direct,
-            name => programs.contains(&name),
-        };
-        program.set_autoload(wanted);
-    }
+    options.targets.choose_programs(open.open_object_mut(), |name| {
+        if name == "direct_begins" { direct } else { programs.contains(&name) }
+    });
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
     options.targets.enter(&skeleton.maps.targets, &processes)?;
@@ -192,11 +179,12 @@ fn measure(
         };
         builder.add(&skeleton.maps.records, keep).or_refused()?;
         let ring = builder.build().or_refused()?;
-        let mut counter = WhoseCounter { skeleton: &mut *skeleton, ring, device, opened: None, closed: None };
+        let mut counter =
+            WhoseCounter { skeleton: &mut *skeleton, ring, device, edges: GateEdges::default() };
         // What was under way while we attached has ended by then; what takes longer is counted as `no_start`.
         thread::sleep(SETTLE);
         let edges = run_window(&options.window, EMPTY_EVERY, &mut counter)?;
-        (edges, DiskWindow::between(counter.opened, counter.closed))
+        (edges, DiskWindow::between(counter.edges))
     };
     let ended = ended.into_inner();
     if let (Some(code), Some(process)) = (&mut code, &process) {
@@ -285,14 +273,6 @@ impl MappedCode {
         let pid = nix::unistd::Pid::from_raw(process.pid() as i32);
         self.seen.extend(self.modules.update(pid, &recording::parse::maps(&text)));
     }
-}
-
-/// The file appears whole or not at all.
-fn write_whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Failure> {
-    let partial = path.with_extension("part");
-    write(&partial)
-        .and_then(|()| fs::rename(&partial, path))
-        .map_err(|error| Failure::usage(format!("{} cannot be written to: {error}", path.display())))
 }
 
 fn page_size() -> u64 {

@@ -28,8 +28,7 @@ pub fn write_records(
     received: &Received,
     tellers: &Tellers,
 ) -> io::Result<Written> {
-    let partial = path.with_extension("part");
-    let mut out = BufWriter::with_capacity(1 << 18, fs::File::create(&partial)?);
+    let mut out = BufWriter::with_capacity(1 << 18, fs::File::create(path)?);
     let mut written = Written { places: Places::default(), waits_beyond: 0, requests_beyond: 0, uneven: 0 };
     file::write_head(&mut out, clocks)?;
     for record in received.records() {
@@ -40,7 +39,6 @@ pub fn write_records(
         file::write_record(&mut out, &head, &spans)?;
     }
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
-    fs::rename(&partial, path)?;
     Ok(written)
 }
 

@@ -104,10 +104,8 @@ impl Places {
         mappings: &[(Mapping, Option<Vec<u8>>)],
         tellers: &Tellers,
     ) -> io::Result<()> {
-        let partial = path.with_extension("part");
         let kernel = &tellers.kernel;
-        let mut out =
-            Recording::create(fs::File::create(&partial)?, pid as i32, &[EVENT], None, kernel, time)?;
+        let mut out = Recording::create(fs::File::create(path)?, pid as i32, &[EVENT], None, kernel, time)?;
         for (mapping, build_id) in mappings {
             out.mapping(mapping, build_id.as_deref(), time)?;
         }
@@ -125,7 +123,6 @@ impl Places {
             let period = place.blocked_ns.max(1);
             out.sample(&Sample { event: 0, time, tid, period, chain: &chain.0, copied: None })?;
         }
-        out.finish(kernel)?;
-        fs::rename(&partial, path)
+        out.finish(kernel)
     }
 }

@@ -17,7 +17,6 @@ from ground.errors import MeasurementError, UsageError
 from ground.results.comparison import COMMAND_LINE
 from ground.system.process import capture
 from ioflame.measure.compare.arms import PlannedArm
-from ioflame.measure.job import new_record
 from workloads.libraries import Library
 
 __all__ = ("Relinked", "refuse_relinking")
@@ -47,8 +46,7 @@ class Relinked:
             build = engine.inspect(out)
         else:
             build = engine.inspect_library(arm.job.build.path, Library(out))
-        job = replace(arm.job, build=build)
-        return replace(arm, job=job, record=new_record(job))
+        return replace(arm, job=replace(arm.job, build=build))
 
     def _link(self, arm: PlannedArm, out: Path) -> None:
         seed = random.Random(f"{self.seed} link {self.session} {arm.name}").randrange(1, 1 << 31)

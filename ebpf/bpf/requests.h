@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* The life of a request, or of a bio where the device has no requests, from its start to its end: the same for whoever
+ * follows it. Who includes this has told before what is kept (`struct flight`, with `issued`), in which map (`flights`),
+ * what is counted (LOST_START, NO_START, NO_END, REQUEUED, MERGED) and by what (lose()). */
+#pragma once
+
+#include "device.h"
+
+/* RQF_FLUSH_SEQ of this kernel, as a mask. */
+const volatile u32 flush_sequence = 0;
+
+/* What is done of a request that has ended; takes it out of the map. */
+static __always_inline void end(u64 key, struct flight *flight);
+
+/* From now on, until its end. */
+static __always_inline void follow(u64 key, struct flight *flight)
+{
+	if (bpf_map_update_elem(&flights, &key, flight, BPF_NOEXIST) == 0)
+		return;
+	lose(bpf_map_update_elem(&flights, &key, flight, BPF_EXIST) == 0 ? NO_END : LOST_START);
+}
+
+SEC("?tp_btf/block_io_done")
+int BPF_PROG(io_done, struct request *rq)
+{
+	/* A write with a flush before or after it ends in steps; only the last is its end. */
+	if (rq->rq_flags & flush_sequence && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)
+		return 0;
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	else if (was_ours(rq))
+		lose(NO_START);
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_requeue")
+int BPF_PROG(rq_requeue, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight) {
+		/* Back in the queue: until it is issued again the time is the queue's. */
+		flight->issued = 0;
+		lose(REQUEUED);
+	}
+	return 0;
+}
+
+SEC("?tp_btf/block_rq_merge")
+int BPF_PROG(rq_merge, struct request *rq)
+{
+	u64 key = (u64)rq;
+	/* Freed now, without ever being done. */
+	if (bpf_map_delete_elem(&flights, &key) == 0)
+		lose(MERGED);
+	return 0;
+}
+
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(bio_complete, struct request_queue *q, struct bio *bio)
+{
+	u64 key = (u64)bio;
+	struct flight *flight = bpf_map_lookup_elem(&flights, &key);
+	if (flight)
+		end(key, flight);
+	else if (is_our_bio(bio))
+		lose(NO_START);
+	return 0;
+}
