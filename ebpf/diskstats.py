@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from ground.errors import UsageError
+from ground.results.checks import Check, Verdict
 from ground.results.io_latency import Device, DiskWindow
-from ground.system.diskstats import DiskCounts, disk_stats, whole_disk
+from ground.system.diskstats import DiskCount, DiskCounts, disk_stats, whole_disk
 
-__all__ = ("device_of_number", "disk_counts", "disk_window", "partition_sectors")
+__all__ = (
+    "device_of_number",
+    "disk_counts",
+    "disk_window",
+    "not_counted",
+    "partition_sectors",
+    "requests_between",
+)
 
 
 def device_of_number(major: int, minor: int) -> Device:
@@ -42,3 +51,21 @@ def disk_window(
     if opened[0] is None or opened[1] is None or closed[0] is None or closed[1] is None:
         return None
     return DiskWindow(inner=closed[0].since(opened[1]), outer=closed[1].since(opened[0]))
+
+
+def requests_between(inner: DiskCount, outer: DiskCount) -> str:
+    """How many there were in a window, of which both bounds are known."""
+    if inner.requests == outer.requests:
+        return f"{outer.requests:,}"
+    return f"{inner.requests:,} to {outer.requests:,}"
+
+
+def not_counted(check: str, device: str) -> Check:
+    """Of a device that the kernel counts nothing for. check: its name"""
+    return Check(
+        check,
+        Verdict.NOTE,
+        "not checked: /proc/diskstats counts nothing for the device",
+        "whether all of its requests were seen is unknown",
+        f"echo 1 > {shlex.quote(f'/sys/block/{device}/queue/iostats')}",
+    )

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebpf.backends import choose_backend
+from ebpf.diskstats import not_counted, requests_between
 from ebpf.iolat_bcc import BccIoLatency
 from ebpf.iolat_bpftrace import bpftrace_io_latency
 from ebpf.observer import CoreObserver
 from ground.results.checks import Check, Verdict
 from ground.results.io_latency import IoLatency
-from ground.system.diskstats import DiskCount
 from ground.system.observer import Observer
 from ground.system.process import Children
 
@@ -141,13 +141,7 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
     disk = latency.diskstats
     if disk is None or not any(c.requests for c in (disk.outer.read, disk.outer.write)):
         if latency.rows:
-            yield Check(
-                "iolat coverage",
-                Verdict.NOTE,
-                "not checked: /proc/diskstats counts nothing for the device",
-                "whether all of its requests were seen is unknown",
-                f"echo 1 > /sys/block/{latency.device.name}/queue/iostats",
-            )
+            yield not_counted("iolat coverage", latency.device.name)
         return
     # What cannot be told to wait attaches and detaches within the window: its edges are not those of the counters.
     if latency.backend == "bcc":
@@ -167,7 +161,7 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
     seen, short, wrong = [], False, False
     for name, counted, inner, outer in groups:
         if counted or outer.requests:
-            seen.append(f"{counted:,} {name} of {_between(inner, outer)}")
+            seen.append(f"{counted:,} {name} of {requests_between(inner, outer)}")
             share = _LOSES.get(latency.backend, 0)
             short |= not inner.requests - slack - unseen <= counted
             wrong |= not inner.requests * (1 - share) - slack - unseen <= counted <= outer.requests + slack
@@ -178,12 +172,6 @@ def _covered(latency: IoLatency) -> Iterator[Check]:
         yield Check("iolat coverage", Verdict.FAILED, words, "what was traced is not what the device did")
     else:
         yield Check("iolat coverage", Verdict.OK, words)
-
-
-def _between(inner: DiskCount, outer: DiskCount) -> str:
-    if inner.requests == outer.requests:
-        return f"{outer.requests:,}"
-    return f"{inner.requests:,} to {outer.requests:,}"
 
 
 def _same_mean(latency: IoLatency) -> Iterator[Check]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ebpf.diskstats import not_counted, requests_between
 from ebpf.observer import CoreObserver
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.whose import Whose
-from ground.system.diskstats import DiskCount
 from ground.system.process import Children
 
 __all__ = ("WhoseRequest", "requests_observer", "whose_checks")
@@ -104,13 +104,7 @@ def _covered(whose: Whose) -> Iterator[Check]:
     disk = whose.diskstats
     if disk is None or not any(c.requests for c in (disk.outer.read, disk.outer.write, disk.outer.discard)):
         if whose.requests:
-            yield Check(
-                "whose coverage",
-                Verdict.NOTE,
-                "not checked: /proc/diskstats counts nothing for the device",
-                "whether all of its requests were seen is unknown",
-                f"echo 1 > /sys/block/{whose.device.name}/queue/iostats",
-            )
+            yield not_counted("whose coverage", whose.device.name)
         return
     # An event that another CPU is in the middle of may be on either side of an edge.
     slack = 2 * (os.cpu_count() or 1)
@@ -129,7 +123,7 @@ def _covered(whose: Whose) -> Iterator[Check]:
         # The table's rows are what is checked, where all are in it, and not a count beside them.
         not_kept = whose.losses.get("not_kept", 0)
         rows = total.requests if not_kept else whose.count(whose.of(name))
-        words.append(f"{rows:,} {_named(name, rows)} of {_between(inner, outer)}")
+        words.append(f"{rows:,} {_named(name, rows)} of {requests_between(inner, outer)}")
         wrong |= not inner.requests - slack - unseen <= rows <= outer.requests + slack
         if name in ("read", "write"):
             size, sent = outer.sectors * _SECTOR, whose.of(name)
@@ -148,12 +142,6 @@ def _covered(whose: Whose) -> Iterator[Check]:
 def _named(operation: str, count: int) -> str:
     """`read` or `reads`, `flush` or `flushes`."""
     return operation if count == 1 else f"{operation}{'es' if operation == 'flush' else 's'}"
-
-
-def _between(inner: DiskCount, outer: DiskCount) -> str:
-    if inner.requests == outer.requests:
-        return f"{outer.requests:,}"
-    return f"{inner.requests:,} to {outer.requests:,}"
 
 
 def _known(whose: Whose) -> Iterator[Check]:
