@@ -62,10 +62,11 @@ def requests_between(inner: DiskCount, outer: DiskCount) -> str:
 
 def not_counted(check: str, device: str) -> Check:
     """Of a device that the kernel counts nothing for. check: its name"""
+    counting = f"/sys/block/{device}/queue/iostats"
     return Check(
         check,
         Verdict.NOTE,
         "not checked: /proc/diskstats counts nothing for the device",
         "whether all of its requests were seen is unknown",
-        f"echo 1 > {shlex.quote(f'/sys/block/{device}/queue/iostats')}",
+        f"echo 1 > {shlex.quote(counting)}",
     )
