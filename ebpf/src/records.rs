@@ -7,6 +7,7 @@ mod options;
 mod pilot;
 mod places;
 mod raw;
+mod sampling;
 mod split;
 
 use std::cell::RefCell;
@@ -35,14 +36,15 @@ pub use options::RecordsOptions;
 use pilot::Pilot;
 use places::Tellers;
 use raw::Received;
+use sampling::Samples;
 use skeleton::types::{counter as Counter, gate_state, limit, rows_of};
 
 skeleton!("records");
 
-const LOSSES: [&str; 12] = names!(
+const LOSSES: [&str; 13] = names!(
     loss[0..LOSSES]:
     LOST_THREAD LOST_REQUEST LOST_SLOW LOST_OTHER LOST_STACK NO_STACK NESTED ABANDONED REQUEUED OVERTAKEN MISSED_IN
-    OVERFLOW
+    OVERFLOW LOST_BESIDE
 );
 const EACH_READ: Duration = Duration::from_millis(50);
 #[derive(Serialize)]
@@ -112,6 +114,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let mut skeleton = open.load().or_refused()?;
     skeleton.attach().or_refused()?;
     let links = uprobes::attach(skeleton.object_mut(), "query", way, options.pid, &query)?;
+    let samples = Samples::begin(&skeleton.progs.sample_running)?;
     process.must_be_alive()?;
     let received = RefCell::new(Received::default());
     let map = MapHandle::try_from(&skeleton.maps.ring).or_refused()?;
@@ -135,7 +138,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let (still_open, lingered) =
         counter.linger(Duration::try_from_secs_f64(options.linger).unwrap_or_default())?;
     counter.gate(gate_state::SHUT);
-    drop(links);
+    drop((links, samples));
     // A program that was preempted goes on when its thread has a CPU again.
     thread::sleep(LINGER_STEP);
     counter.slice()?;
@@ -195,4 +198,4 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     write_result(&options.window, &result)
 }
 
-const _: () = assert!(limit::SPANS.0 == limit::WAITS.0 + limit::REQUESTS.0);
+const _: () = assert!(limit::SPANS.0 == limit::WAITS.0 + limit::REQUESTS.0 + limit::SAMPLES.0);

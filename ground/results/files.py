@@ -35,6 +35,7 @@ class Files:
     TAIL = "tail.json"
     TAIL_FOLDED = "tail.slow.folded"
     TAIL_MEDIAN_FOLDED = "tail.median.folded"
+    TAIL_FRAMES = "tail.frames.json"
     TAIL_TRACE = "tail.trace.json"
     REQUESTS = "requests.json"
     REQUEST_ROWS = "requests.data"

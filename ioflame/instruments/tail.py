@@ -10,11 +10,13 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ebpf.tail import TailRequest, record_checks, tail_observer
+from folding.frames import compare_folded
 from folding.locks import read_rules
 from folding.wait_places import fold_wait_places
 from ground.errors import UsageError
 from ground.results.checks import Check
 from ground.results.files import Files
+from ground.results.frame_differences import FrameDifferences, read_frame_differences
 from ground.results.query_records import read_query_records, read_recorded
 from ground.results.run import Run
 from ground.results.tail import Tail, read_tail
@@ -24,7 +26,8 @@ from ground.system.process import Children
 from ground.text.tsv import Row
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of, used_records
-from ioflame.analysis.tail_stacks import folded_waits
+from ioflame.analysis.tail_cpu import Undisturbed
+from ioflame.analysis.tail_stacks import folded_time
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
 from ioflame.instruments.offcpu import one_pid
 from viz.export.chrome_trace import chrome_trace
@@ -88,14 +91,29 @@ def analyse(directory: Path, rules: Rules) -> tuple[Tail, list[Check]]:
     tail = tail_of(recorded, file, places)
     write_json(directory / Files.TAIL, tail)
     used = used_records(recorded, file, places)
+    sampled = [record for record in file.records if record.sampled]
+    undisturbed = Undisturbed.of([(one.record, one.weight) for one in used], sampled, tail.threshold.ns)
     for name, least, most in (
         (Files.TAIL_FOLDED, tail.threshold.ns, None),
         (Files.TAIL_MEDIAN_FOLDED, tail.median.low_ns, tail.median.high_ns),
     ):
-        write_whole(directory / name, folded_waits(used, places, file.states, least, most).encode())
+        write_whole(
+            directory / name, folded_time(used, sampled, undisturbed, places, file.states, least, most).encode()
+        )
+    _compare(directory, tail)
     trace = chrome_trace(tail.worst, tail.pid, tail.start_ns)
     write_whole(directory / Files.TAIL_TRACE, trace.encode())
     return tail, [*record_checks(recorded), *tail_checks(tail)]
+
+
+def _compare(directory: Path, tail: Tail) -> None:
+    """The frames of slow queries against those of median ones, where there are both."""
+    sides = [
+        ("median queries", directory / Files.TAIL_MEDIAN_FOLDED, tail.median.mean_us),
+        ("slow queries", directory / Files.TAIL_FOLDED, tail.tail.mean_us),
+    ]
+    if all(path.stat().st_size for _, path, _ in sides):
+        compare_folded(sides, directory / Files.TAIL_FRAMES)
 
 
 def _result(run: Run) -> Tail:
@@ -112,7 +130,7 @@ def _worst(run: Run) -> str:
 
 def _files_words(directory: Path) -> str:
     return (
-        f"\nwhere they waited, ns a query: {directory / Files.TAIL_FOLDED} against {Files.TAIL_MEDIAN_FOLDED}"
+        f"\nwhere they waited and ran, ns a query: {directory / Files.TAIL_FOLDED} against {Files.TAIL_MEDIAN_FOLDED}"
         f"\nthe longest ten as timelines, for ui.perfetto.dev: {directory / Files.TAIL_TRACE}"
     )
 
@@ -220,7 +238,7 @@ def _show(path: Path) -> tuple[str, list[Check]]:
 def _panel(seen: Observed) -> Markup:
     from viz.page.tail import tail_panel
 
-    return tail_panel(seen.the(Files.TAIL, Tail))
+    return tail_panel(seen.the(Files.TAIL, Tail), seen.of(Files.TAIL_FRAMES, FrameDifferences))
 
 
 INSTRUMENT = Instrument(
@@ -228,7 +246,7 @@ INSTRUMENT = Instrument(
     place=9,
     observer=_observer,
     result=Files.RECORDED,
-    reads={Files.TAIL: read_tail},
+    reads={Files.TAIL: read_tail, Files.TAIL_FRAMES: read_frame_differences},
     analyse=_analyse,
     parts={
         "tail": Part("why the slowest queries are slow", Files.TAIL, _text, _tables),

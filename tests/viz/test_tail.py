@@ -115,3 +115,16 @@ def test_a_trace_has_tracks_slices_and_arrows() -> None:
     start, end = (next(event for event in events if event["ph"] == phase) for phase in "sf")
     assert (start["tid"], end["tid"], start["id"]) == (4712, 4711, end["id"]) and start["ts"] == end["ts"]
     assert json.loads(chrome_trace([], 42, START))["traceEvents"][0]["name"] == "process_name"
+
+
+def test_the_cpu_and_what_else_was_under_way_have_tables() -> None:
+    text = tail_text(tail())
+    assert "On what they use the CPU (samples: 412 in slow queries, 903 in median ones)" in text
+    (checksum,) = [line.split() for line in text.splitlines() if "verify block checksums" in line]
+    assert checksum[3:] == ["30.00", "10.00", "+20.00", "-1.00", "to", "+41.00"]
+    assert "that they are more is no cause" in text and "while a compaction ran, % of queries" in text
+    rows = rows_of(str(tail_panel(tail())), "What else was under way")
+    assert ["writes that the device had", "requests", "6.00", "0.50", "+5.50", "+5.00 to +6.00"] in rows
+    few = tail_text(replace(tail(), cpu=[], cpu_samples=(41, 300)))
+    assert "not split by category: 41 in slow queries, 300 in median ones, 100 are needed" in few
+    assert "not split" not in tail_text(replace(tail(), cpu=[], gap=None))

@@ -6,19 +6,30 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from ground.results.frame_differences import FrameDifferences
 from ground.results.tail import KINDS, Tail, TailRow
 from viz.figures import CannotBeError
-from viz.page.rendering import render, table
+from viz.page.frames import frames_compared
+from viz.page.rendering import absent, render, table
 from viz.svg.stacked_bar import BarPart, stacked_bar
-from viz.tail_words import first_sentence, group_words, percent_of, shown_us, waker_words
+from viz.tail_words import (
+    BESIDE_WORDS,
+    cpu_absent,
+    first_sentence,
+    group_words,
+    percent_of,
+    samples_words,
+    shown_us,
+    waker_words,
+)
 
 __all__ = ("tail_panel",)
 
 _HUES = 16
 
 
-def tail_panel(tail: Tail) -> Markup:
-    """CannotBeError for a row of a kind that there is not."""
+def tail_panel(tail: Tail, frames: FrameDifferences | None = None) -> Markup:
+    """frames: of slow queries against median ones. CannotBeError for a row of a kind that there is not."""
     unknown = [row.kind for row in tail.rows if row.kind not in KINDS]
     if unknown:
         raise CannotBeError(f"rows of slow queries called {', '.join(unknown)}")
@@ -35,7 +46,8 @@ def tail_panel(tail: Tail) -> Markup:
     ]  # fmt: skip
     entries = [(hue, row.name) for hue, row in zip(hues, tail.rows, strict=True)]
     drawn = render("tail.html", sentence=first_sentence(tail), notes=tail.notes, bars=bars, hues=entries)
-    return drawn + _budget(tail) + _mix(tail)
+    compared = frames_compared(frames, "us a query") if frames is not None else Markup("")
+    return drawn + _budget(tail) + _cpu(tail) + _beside(tail) + _mix(tail) + compared
 
 
 def _bar(rows: Sequence[TailRow], hues: Sequence[int], us: Sequence[float]) -> Markup:
@@ -71,6 +83,38 @@ def _cells(row: TailRow) -> list[str]:
 
 def _gap(estimate: float, low: float, high: float) -> Sequence[str]:
     return (f"{estimate:+,.2f}", f"{low:+,.2f} to {high:+,.2f}")
+
+
+def _cpu(tail: Tail) -> Markup:
+    """On what the time on the CPU goes, where there are samples enough."""
+    if not tail.cpu:
+        return absent(f"{cpu_absent(tail)}.") if tail.gap is not None else Markup("")
+    rows = [
+        [
+            row.category,
+            f"{row.tail_us:,.2f}",
+            f"{row.median_us:,.2f}",
+            *_gap(row.gap.estimate, row.gap.low, row.gap.high),
+        ]
+        for row in tail.cpu
+    ]
+    heads = ["us a query", "slow", "median", "difference", "95 % interval"]
+    legend = f"The time on the CPU, which is exact, by the shares of samples within the queries: {samples_words(tail)}."
+    return table("On what slow and median queries use the CPU", heads, rows, "numbers", legend)
+
+
+def _beside(tail: Tail) -> Markup:
+    if not tail.beside:
+        return Markup("")
+    rows = [
+        [
+            row.name, row.unit, f"{row.tail:,.2f}", f"{row.median:,.2f}",
+            *(("-", "-") if row.gap is None else _gap(row.gap.estimate, row.gap.low, row.gap.high)),
+        ]
+        for row in tail.beside
+    ]  # fmt: skip
+    heads = ["at the time", "unit", "slow", "median", "difference", "95 % interval"]
+    return table("What else was under way", heads, rows, "numbers second-left", f"{BESIDE_WORDS}.")
 
 
 def _mix(tail: Tail) -> Markup:
