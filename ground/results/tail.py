@@ -149,6 +149,7 @@ class Tail:
     own_us:     of a slow query, and of a median one, in which our programs ran
     lost_slow:  slow queries whose records were lost
     notes:      what limits the figures
+    kind:       of the queries: get, multiget, seek ...
     """
 
     pid: int
@@ -174,6 +175,7 @@ class Tail:
     lost_slow: int
     worst: list[WorstQuery]
     notes: list[str] = field(default_factory=list)
+    kind: str = "get"
     schema: int = 1
 
     @property

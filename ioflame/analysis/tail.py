@@ -144,6 +144,7 @@ def tail_of(recorded: Recorded, file: RecordFile, places: Mapping[int, WaitPlace
         lost_slow=lost,
         worst=worst_queries([one.record for one in ordered[: -_WORST - 1 : -1]], places, file.states),
         notes=notes_of(recorded, threshold, len(slow), told, apart),
+        kind=recorded.kind,
     )
 
 

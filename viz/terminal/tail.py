@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ground.results.ladder import queries_of
 from ground.results.tail import KINDS, Tail, WorstQuery
 from viz.tail_words import first_sentence, group_words, percent_of, shown_us, waker_words
 from viz.terminal.columns import aligned
@@ -19,7 +20,8 @@ def tail_text(tail: Tail) -> str:
     followed = "every query" if tail.sample == 1 else f"one query in {tail.sample}"
     slow, median = group_words(tail)
     lines = [
-        f"Slow queries (process {tail.pid}, {tail.seconds:.1f} s, {followed} followed, {tail.counted:,} ended)",
+        f"Slow {queries_of(tail.kind)} (process {tail.pid}, {tail.seconds:.1f} s, {followed} followed, "
+        f"{tail.counted:,} ended)",
         f"{first_sentence(tail)}",
         *(f"  {note}" for note in tail.notes),
         "",
