@@ -46,8 +46,9 @@ enum loss {
 enum span_kind { WAIT, REQUEST };
 
 enum limit {
-	WAITS = 16,
-	REQUESTS = 8,
+	/* A MultiGet's reads are one after the other, each with a wait. */
+	WAITS = 48,
+	REQUESTS = 32,
 	SPANS = WAITS + REQUESTS,
 };
 

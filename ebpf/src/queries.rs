@@ -108,19 +108,16 @@ impl QueryOptions {
             let functions = outer(&|rule| of_kind(kind, rule));
             return Ok(Ok(Queries { kind: (*kind).to_owned(), functions, notes }));
         }
-        let there: Vec<String> = functions
-            .iter()
-            .zip(&found)
-            .filter(|(_, (rule, _))| wanted(*rule))
-            .map(|(function, _)| format!("{} in {}", function.name, function.shown))
-            .collect();
+        let there = || found.iter().filter(|(rule, _)| wanted(*rule));
+        let names = unique(there().map(|(rule, _)| all[*rule].name.as_str())).join(" and ");
+        let files = unique(there().map(|(_, function)| function.shown.as_str())).join(" and ");
         let others = names_called(&|rule| !wanted(rule));
         let instead = if others.is_empty() {
             "nor any other query that we know".to_owned()
         } else {
             format!("but {others} was")
         };
-        Ok(Err(format!("not called within {} s: {}; {instead}", self.trial, there.join(", "))))
+        Ok(Err(format!("not called within {} s: {names} of {files}; {instead}", self.trial)))
     }
 }
 

@@ -279,22 +279,26 @@ class Ladder:
 
     @property
     def probe_ns(self) -> float:
-        """The probes' own part of a followed query of class `one_read`: their programs' time, and the traps, estimated.
+        """The probes' own part of a followed query, of class `one_read` where there is one, else of `several`:
+        their programs' time, and the traps, estimated.
 
         Traps of the reader's entry and return lie within the query whole, those of its own entry and return by half.
         """
-        if not self.total.count:
+        if self.total.count:
+            programs, reads = sum(rung.own_ns for rung in self.stages) / self.total.count, 1.0
+        elif self.several is not None:
+            programs = self.of_class("several").own_ns / self.several.queries
+            reads = self.several.reads / self.several.queries
+        else:
             return 0.0
-        programs = sum(rung.own_ns for rung in self.stages) / self.total.count
         if self.trap is None or self.start != "query":
             return programs
-        half = (self.trap.entry_ns + self.trap.return_ns) / 2
         # Stepping comes after the point in time is taken, so all of it lies within.
         stepping = max(self.trap.stepped_ns - self.trap.entry_ns, 0.0)
-        traps = half + (2 * half if self.reader else 0.0)
-        return (
-            programs + traps + stepping * sum(any(w.stepped for w in watched) for watched in (self.query, self.reader))
-        )
+        traps = self.trap.entry_ns + self.trap.return_ns
+        of_query = traps / 2 + stepping * any(watched.stepped for watched in self.query)
+        of_reader = traps + stepping * any(watched.stepped for watched in self.reader) if self.reader else 0.0
+        return programs + of_query + reads * of_reader
 
     def rest_ns(self, by_engine_ns: float) -> float:
         """What of a query by the client's clock is neither the query nor the client's loop, without what following adds

@@ -107,14 +107,14 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
         lines.append(_book("sum of the parts", ladder.sum_of_parts_ns, f"{difference / 1e3:+.3f} us beside the total"))
         if ladder.backend == "co-re":
             lines.append(_book("of it, the probes", ladder.probe_ns, "programs measured, traps estimated"))
+    for whole, parts in ladder.with_parts:
+        difference = parts.mean_ns - whole.mean_ns
+        words = f"{difference / 1e3:+.3f} us beside the total; programs {whole.own_ns / whole.count / 1e3:.2f} us of it"
+        lines.append(_book(f"sum of {whole.name}", parts.mean_ns, words))
     if ladder.start == "query" and ladder.outside.count:
         lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
         lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))
         lines += _engine_lines(ladder, rx_lat_us)
-    for whole, parts in ladder.with_parts:
-        difference = parts.mean_ns - whole.mean_ns
-        words = f"{difference / 1e3:+.3f} us beside the total, programs {whole.own_ns / whole.count / 1e3:.2f} of it"
-        lines.append(_book(f"sum of {whole.name}", parts.mean_ns, words))
     lines += _device_lines(ladder)
     return lines
 
