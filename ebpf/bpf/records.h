@@ -48,8 +48,9 @@ enum loss {
 enum span_kind { WAIT, REQUEST, SAMPLE };
 
 enum limit {
-	WAITS = 16,
-	REQUESTS = 8,
+	/* A MultiGet's reads are one after the other, each with a wait. */
+	WAITS = 48,
+	REQUESTS = 32,
 	SAMPLES = 8, /* a power of two */
 	SPANS = WAITS + REQUESTS + SAMPLES,
 };

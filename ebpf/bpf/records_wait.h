@@ -80,6 +80,8 @@ static __always_inline u32 collect(struct thread *thread, u32 owner, bool all)
 {
 	u32 under_way = 0;
 	for (u32 i = 0; i < REQUESTS; i++) {
+		if (i >= thread->requests)
+			break;
 		u64 key = thread->flights[i];
 		if (!key)
 			continue;
@@ -193,8 +195,9 @@ static __always_inline void woken(struct task_struct *task, struct thread *threa
 	u32 zero = 0;
 	thread->woken = now;
 	thread->waker = current_ids().tid;
-	/* Woken while requests of its own are under way, it may be for another reason. */
-	u64 *completed = collect(thread, task->pid, false) ? 0 : bpf_map_lookup_elem(&completions, &zero);
+	/* Woken while requests of its own are or may be under way, it may be for another reason. */
+	u32 own = collect(thread, task->pid, false) + thread->record.requests_beyond;
+	u64 *completed = own ? 0 : bpf_map_lookup_elem(&completions, &zero);
 	thread->other = completed && *completed && now - *completed < AT_ONCE ? *completed : 0;
 	charge(thread, now);
 }

@@ -22,13 +22,13 @@ use recording::Kernel;
 use serde::Serialize;
 
 use crate::histogram::Histogram;
-use crate::ladder::plan::find_query;
 use crate::layout::{entries, names};
 use crate::offcpu::futex::Callers;
 use crate::offcpu::tasks;
+use crate::queries::Queries;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result, write_whole};
-use crate::symbols::{self, Function};
+use crate::symbols::Function;
 use crate::uprobes::{self, Trap, Way};
 use counter::{LINGER_STEP, RecordsCounter};
 use observer::{Failure, Process};
@@ -63,6 +63,7 @@ struct QueryRecords {
     one_in: u32,
     ring_bytes: u32,
     notes: Vec<String>,
+    kind: String,
     query: Vec<Function>,
     uprobes: Way,
     trap: Trap,
@@ -91,9 +92,11 @@ struct QueryRecords {
 /// Follows queries for the window; writes the records, the stacks of their waits and the JSON.
 pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let process = Process::open(options.pid)?;
-    let rules = symbols::load_rules(&options.symbols)?;
+    let rules = options.queries.rules()?;
     let (way, trap) = uprobes::way_and_cost(options.uprobes)?;
-    let query = find_query(options.pid, options.trial, &rules, way)?
+    let Queries { kind, functions: query, notes: mut found_notes } = options
+        .queries
+        .find(options.pid, &rules, way)?
         .map_err(|why| Failure::measurement(format!("no query can be followed: {why}")))?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::RecordsSkelBuilder::default().open(&mut storage).or_refused()?;
@@ -128,6 +131,7 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let mut counter = RecordsCounter::new(&mut skeleton, &process, builder.build().or_refused()?);
     let pilot = pilot::run(options, &mut counter, &query, trap)?;
     let (slow_ns, one_in, notes) = pilot.what_is_kept(options);
+    found_notes.extend(notes);
     if let Some(bss) = counter.skeleton.maps.bss_data.as_deref_mut() {
         (bss.slow_ns, bss.one_in) = (slow_ns, one_in);
     }
@@ -173,7 +177,8 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
         threshold_ns: options.threshold.map(|us| us * 1000),
         one_in,
         ring_bytes: skeleton.maps.ring.max_entries(),
-        notes,
+        notes: found_notes,
+        kind,
         query,
         uprobes: way,
         trap,

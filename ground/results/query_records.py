@@ -161,6 +161,7 @@ class Recorded:
     uneven:    records whose parts were more than the whole
     places:    different states and stacks of waits
     losses:    what was not counted or kept, by reason
+    kind:      of the queries: get, multiget, seek ...
     """
 
     backend: str
@@ -193,6 +194,7 @@ class Recorded:
     losses: dict[str, int] = field(default_factory=dict)
     kernel_symbols: bool = True
     process_ended: bool = False
+    kind: str = "get"
     schema: int = 1
 
     @property

@@ -180,6 +180,7 @@ class Tail:
     cpu_samples: of slow, and of median queries
     beside:     what else was under way
     notes:      what limits the figures
+    kind:       of the queries: get, multiget, seek ...
     """
 
     pid: int
@@ -208,6 +209,7 @@ class Tail:
     cpu: list[CpuRow] = field(default_factory=list)
     cpu_samples: tuple[int, int] = (0, 0)
     beside: list[BesideRow] = field(default_factory=list)
+    kind: str = "get"
     schema: int = 1
 
     @property

@@ -163,6 +163,7 @@ def tail_of(
         cpu=cpu if apart else [],
         cpu_samples=samples,
         beside=beside_rows(counted, jobs or {}, bounds) if apart else [],
+        kind=recorded.kind,
     )
 
 

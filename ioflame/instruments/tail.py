@@ -28,7 +28,7 @@ from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of, used_records
 from ioflame.analysis.tail_cpu import Undisturbed
 from ioflame.analysis.tail_stacks import folded_time
-from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched
+from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_queries
 from ioflame.instruments.offcpu import one_pid
 from viz.export.chrome_trace import chrome_trace
 from viz.page.run_view import Observed, Panel
@@ -48,7 +48,7 @@ _EXAMPLE = """
 ioflame ebpf tail --pid 20473 --seconds 8 --dir slow
 (db_bench readrandom, 2 threads, O_DIRECT, on a VM whose 2 CPUs are busy with four endless loops)
 
-Slow queries (process 20473, 8.0 s, every query followed, 73,139 ended)
+Slow Gets (process 20473, 8.0 s, every query followed, 73,139 ended)
 the slowest 1 % take 9.66 ms more than the median: 8.6 ms [7.4, 10.0] of it in the run queue
 
 slow    p99, 4.06 ms and more (95 % interval 4 to 4.14 ms): n 732, 44.5 % of the threads' time
@@ -192,7 +192,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep", default="slow", choices=("slow", "all"), help="records of slow queries and some others, or of all")
     add("--linger", type=float, default=2.0, metavar="S", help="longest to wait for queries under way at the end (2)")
     add("--force", action="store_true", help="follow them even where the traps take more than 5 %% of a CPU")
-    add("--symbols", type=Path, metavar="FILE", help="names the engine's queries (default: RocksDB's)")
+    add_queries(parser)
     add(
         "--dir",
         type=Path,
@@ -210,7 +210,8 @@ def _alone(arguments: argparse.Namespace, children: Children, out: Path) -> Obse
         out.with_name(Files.RECORDED).symlink_to(directory / Files.RECORDED)
     request = TailRequest(
         one_pid(arguments), arguments.sample, arguments.threshold_us, arguments.keep, arguments.linger,
-        arguments.seconds, arguments.force, arguments.symbols, arguments.ring_bytes,
+        arguments.seconds, arguments.force, arguments.symbols, arguments.ring_bytes, arguments.kind,
+        arguments.query_symbol,
     )  # fmt: skip
     return tail_observer(request, children, directory)
 

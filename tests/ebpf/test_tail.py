@@ -131,7 +131,7 @@ def test_every_query_is_a_record_whose_parts_add_up_to_it(engine: Standin, tmp_p
     assert lost.keys() <= {"missed_in", "requeued"}
     tail = analysed(tmp_path)
     assert tail.weighted_us == pytest.approx(tail.mean_us, rel=1e-6)
-    assert "longest queries" in worst_text(tail) and "Slow queries" in tail_text(tail)
+    assert "longest queries" in worst_text(tail) and "Slow Gets" in tail_text(tail)
     assert json.loads((tmp_path / Files.TAIL_TRACE).read_text())["traceEvents"]
     assert "waits: io" in (tmp_path / Files.TAIL_FOLDED).read_text()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from ground.results.frame_differences import FrameDifferences
+from ground.results.ladder import queries_of
 from ground.results.tail import KINDS, Tail, TailRow
 from viz.figures import CannotBeError
 from viz.page.frames import frames_compared
@@ -66,10 +67,10 @@ def _budget(tail: Tail) -> Markup:
     )  # fmt: skip
     heads = ["us a query", "slow", "median", "difference", "95 % interval", "share, %", "what it is"]
     legend = (
-        f"n {tail.tail.records:,} slow and {tail.median.records:,} median records of {tail.counted:,} queries in "
-        f"{tail.seconds:.1f} s. Rows add up to the mean of their group. The intervals are of blocks of 250 ms. Of a "
-        f"slow query our own programs take {tail.own_us[0]:.1f} us, of a median one {tail.own_us[1]:.1f} us, on the "
-        "CPU. A part that is larger in slow queries is no cause by itself."
+        f"n {tail.tail.records:,} slow and {tail.median.records:,} median records of {tail.counted:,} "
+        f"{queries_of(tail.kind)} in {tail.seconds:.1f} s. Rows add up to the mean of their group. The intervals are "
+        f"of blocks of 250 ms. Of a slow query our own programs take {tail.own_us[0]:.1f} us, of a median one "
+        f"{tail.own_us[1]:.1f} us, on the CPU. A part that is larger in slow queries is no cause by itself."
     )
     return table("Where the time of slow and of median queries goes", heads, rows, "numbers noted", legend)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ground.results.interval import Interval
+from ground.results.ladder import queries_of
 from ground.results.tail import KINDS, Tail, WorstQuery
 from viz.tail_words import (
     BESIDE_WORDS,
@@ -29,7 +30,8 @@ def tail_text(tail: Tail) -> str:
     followed = "every query" if tail.sample == 1 else f"one query in {tail.sample}"
     slow, median = group_words(tail)
     lines = [
-        f"Slow queries (process {tail.pid}, {tail.seconds:.1f} s, {followed} followed, {tail.counted:,} ended)",
+        f"Slow {queries_of(tail.kind)} (process {tail.pid}, {tail.seconds:.1f} s, {followed} followed, "
+        f"{tail.counted:,} ended)",
         f"{first_sentence(tail)}",
         *(f"  {note}" for note in tail.notes),
         "",
