@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ("MOST_THREADS", "Job", "Jobs", "Stall", "TreeState")
+from ground.system.atomic_files import read_json
+
+__all__ = ("MOST_THREADS", "Job", "Jobs", "RunJobs", "Stall", "TreeState", "read_run_jobs")
 
 # Thread ids of Linux are below it (PID_MAX_LIMIT). A larger number is a pthread_t.
 MOST_THREADS = 1 << 22
@@ -79,12 +82,17 @@ class Stall:
 
 @dataclass(frozen=True)
 class TreeState:
-    """After a job of a column family: files by level, and memtables that wait for their flush, None where not said."""
+    """After a job of a column family.
+
+    files: by level; immutable_memtables: that wait for their flush; pending_bytes: that compactions are estimated to
+    have before them; None where the log does not say it
+    """
 
     at: float
     column_family: str
     files: Sequence[int]
     immutable_memtables: int | None = None
+    pending_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,3 +109,27 @@ class Jobs:
     states: Sequence[TreeState]
     until: float
     notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class RunJobs:
+    """`jobs.json`: the jobs of the databases of a run, in all of its windows.
+
+    clocks: CLOCK_MONOTONIC and CLOCK_REALTIME of one moment, ns, before the first window and after the last
+    """
+
+    clocks: Sequence[tuple[int, int]]
+    found: Jobs
+    schema: int = 1
+
+    def monotonic_ns(self, moment: float) -> int:
+        """CLOCK_MONOTONIC of a moment in Unix seconds, between the two pairs of clocks linearly."""
+        (first, first_real), (last, last_real) = self.clocks
+        ahead, change = first_real - first, (last_real - last) - (first_real - first)
+        passed = (round(moment * 1e9) - first_real) / ((last_real - first_real) or 1)
+        return round(moment * 1e9) - ahead - round(change * min(max(passed, 0.0), 1.0))
+
+
+def read_run_jobs(path: Path) -> RunJobs:
+    """MeasurementError where it is missing or of another form."""
+    return read_json(path, RunJobs, "jobs of a run")

@@ -30,6 +30,8 @@ _FLUSHED = re.compile(r"Flush lasted (\d+) \w+, and (\d+) cpu ")
 _HELD_BACK = re.compile(
     r"\[(?P<family>[^\]]*)\] (?P<how>Stalling|Stopping) writes because (?:of |we have )?(?P<why>.*)"
 )
+# `[default] Level summary: files[1 0] max score 0.25, estimated pending compaction bytes 0`, since 8.2
+_PENDING = re.compile(r"estimated pending [a-z]+ bytes (\d+)")
 # A process writes it once, when it opens its database.
 _OPENED = "Recovered from manifest file:"
 # A rate and counts change from line to line while it is one stall.
@@ -50,6 +52,7 @@ class _Reader:
     """Follows the lines of LOGs in their order; a job may begin in one and end in the next.
 
     families, places: column family and output level of jobs, as text says them first
+    pending: bytes before compactions, as a thread said them last
     freeing: places in `stalls` of those that a job ended, by its number
     warned: families of which a thread, since it last finished something, said that writes are held back
     """
@@ -61,6 +64,7 @@ class _Reader:
     held: dict[str, Stall] = field(default_factory=dict)
     families: dict[int, str] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
+    pending: dict[int, int] = field(default_factory=dict)
     freeing: dict[int, int] = field(default_factory=dict)
     warned: set[tuple[int, str]] = field(default_factory=set)
     at: float = 0.0
@@ -77,6 +81,8 @@ class _Reader:
                 self._event(event, thread)
             elif _OPENED in line["text"]:
                 self.process_ended()
+            elif pending := _PENDING.search(line["text"]) if "writes because" not in line["text"] else None:
+                self.pending[thread] = int(pending[1])
             elif "[JOB " in line["text"] or "writes because" in line["text"]:
                 self.at = _moment(line["moment"], line["micros"])
                 self._text(line["text"], thread)
@@ -87,7 +93,7 @@ class _Reader:
         """Nothing of it ends any more, and the next one counts its jobs anew."""
         self.ended += [_finished(running, None) for running in self.running.values()]
         self.stalls += self.held.values()
-        for known in (self.running, self.held, self.families, self.places, self.freeing, self.warned):
+        for known in (self.running, self.held, self.families, self.places, self.pending, self.freeing, self.warned):
             known.clear()
 
     def _text(self, text: str, thread: int) -> None:
@@ -160,7 +166,8 @@ class _Reader:
         job = _finished(running, self.at, self.families.get(number))
         self.ended.append(job)
         if state := event.get("lsm_state"):
-            self.states.append(TreeState(self.at, job.column_family, tuple(state), event.get("immutable_memtables")))
+            waiting, pending = event.get("immutable_memtables"), self.pending.pop(thread, None)
+            self.states.append(TreeState(self.at, job.column_family, tuple(state), waiting, pending))
         # What a job installs has the engine ask anew whether writes are to be held back: it says so where they are.
         if (thread, job.column_family) not in self.warned and (stall := self.held.pop(job.column_family, None)):
             self.stalls.append(replace(stall, end=self.at))
