@@ -17,6 +17,7 @@ from ground.results.tail import (
     BesideRow,
     CpuRow,
     MixRow,
+    Strip,
     Tail,
     TailGroup,
     TailRow,
@@ -186,4 +187,8 @@ def tail() -> Tail:
             BesideRow("writes that the device had", "requests", 6.0, 0.5, Interval(5.5, 5.0, 6.0, 60)),
             BesideRow("while a compaction ran", "% of queries", 92.0, 31.0, Interval(61.0, 40.0, 80.0, 60)),
         ],
+        Strip(
+            20.0, [(1.5, 900.0), (7.25, 9000.0)], 2400, [(0.0, 0.5, 6.0), (7.2, 1.0, 2.0)], 0.2,
+            [("compaction", 6.0, 9.5)],
+        ),
     )  # fmt: skip

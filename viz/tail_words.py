@@ -10,7 +10,7 @@ __all__ = (
     "slow_words", "waker_words",
 )  # fmt: skip
 
-BESIDE_WORDS = "requests: when the query's first one was handed to the device; that they are more is no cause"
+BESIDE_WORDS = "requests: when a query's first one was handed to the device; a larger figure is no cause"
 # Rows of a smaller share are not named in the sentence, and no more than so many are.
 _LEAST_SHARE = 0.1
 _NAMED = 2

@@ -9,8 +9,8 @@ from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
 __all__ = (
-    "KINDS", "MOST_READS", "BesideRow", "CpuRow", "MixRow", "Tail", "TailGroup", "TailRow", "Threshold", "WorstQuery",
-    "WorstRequest", "WorstWait", "read_tail",
+    "KINDS", "MOST_READS", "BesideRow", "CpuRow", "MixRow", "Strip", "Tail", "TailGroup", "TailRow", "Threshold",
+    "WorstQuery", "WorstRequest", "WorstWait", "read_tail",
 )  # fmt: skip
 
 # Queries of more read calls are told together.
@@ -128,6 +128,24 @@ class BesideRow:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """The window as time, in seconds from its begin.
+
+    slow:    when a slow query began, and its us: the longest of them; queries: records of slow ones that there are
+    beside:  begin of a stretch of `bin_seconds`, and the mean of other reads and of writes that the device had when it
+             was handed a query's first request; stretches without such a request are left out
+    jobs:    kind, begin and end
+    """
+
+    seconds: float
+    slow: list[tuple[float, float]]
+    queries: int
+    beside: list[tuple[float, float, float]]
+    bin_seconds: float
+    jobs: list[tuple[str, float, float]]
+
+
+@dataclass(frozen=True)
 class WorstWait:
     """In ns from the query's begin: left its CPU, woken, ran again. part: a row's kind; where: the frame that waited;
     waker: tid, 0 where that is not told"""
@@ -178,7 +196,7 @@ class Tail:
     lost_slow:  slow queries whose records were lost
     cpu:        the time on the CPU by category; none where samples are too few
     cpu_samples: of slow, and of median queries
-    beside:     what else was under way
+    beside:     what else was under way; strip: the same over the window
     notes:      what limits the figures
     kind:       of the queries: get, multiget, seek ...
     """
@@ -209,6 +227,7 @@ class Tail:
     cpu: list[CpuRow] = field(default_factory=list)
     cpu_samples: tuple[int, int] = (0, 0)
     beside: list[BesideRow] = field(default_factory=list)
+    strip: Strip | None = None
     kind: str = "get"
     schema: int = 1
 

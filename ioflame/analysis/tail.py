@@ -21,6 +21,7 @@ from ioflame.analysis.tail_beside import beside_rows
 from ioflame.analysis.tail_cpu import cpu_rows
 from ioflame.analysis.tail_groups import Bounds
 from ioflame.analysis.tail_notes import notes_of
+from ioflame.analysis.tail_strip import strip_of
 from ioflame.analysis.worst_queries import worst_queries
 
 __all__ = ("Row", "Used", "row_of", "tail_of", "used_records")
@@ -163,6 +164,7 @@ def tail_of(
         cpu=cpu if apart else [],
         cpu_samples=samples,
         beside=beside_rows(counted, jobs or {}, bounds) if apart else [],
+        strip=strip_of([one.record for one in slow], counted, jobs or {}, (recorded.start_ns, recorded.end_ns)),
         kind=recorded.kind,
     )
 

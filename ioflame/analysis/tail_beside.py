@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ground.results.jobs import RunJobs
 from ground.results.query_records import QueryRecord
 from ground.results.tail import BesideRow
 from ioflame.analysis.tail_groups import Bounds, GroupSums, Sums
 
-__all__ = ("Intervals", "beside_rows")
+__all__ = ("Intervals", "beside_rows", "job_stretches")
 
 _REQUESTS = {
     "reads_beside": ("other reads that the device had", "requests"),
@@ -37,6 +38,16 @@ class Intervals:
     def meets(self, begin: int, end: int) -> bool:
         place = bisect_right(self._ends, begin)
         return place < len(self._begins) and self._begins[place] < end
+
+
+def job_stretches(recorded: RunJobs) -> dict[str, list[tuple[int, int]]]:
+    """When jobs ran, by their kind: CLOCK_MONOTONIC, ns. One that had not ended ran as long as the log goes."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for job in recorded.found.jobs:
+        ended = job.end if job.end is not None else recorded.found.until
+        stretch = (recorded.monotonic_ns(job.begin), recorded.monotonic_ns(ended))
+        found.setdefault(job.kind, []).append(stretch)
+    return found
 
 
 def beside_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -17,6 +17,8 @@ from ground.errors import UsageError
 from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.frame_differences import FrameDifferences, read_frame_differences
+from ground.results.interval import Interval
+from ground.results.jobs import read_run_jobs
 from ground.results.query_records import read_query_records, read_recorded
 from ground.results.run import Run
 from ground.results.tail import Tail, read_tail
@@ -26,6 +28,7 @@ from ground.system.process import Children
 from ground.text.tsv import Row
 from ioflame.analysis.checks.tail import tail_checks
 from ioflame.analysis.tail import tail_of, used_records
+from ioflame.analysis.tail_beside import job_stretches
 from ioflame.analysis.tail_cpu import Undisturbed
 from ioflame.analysis.tail_stacks import folded_time
 from ioflame.instruments.instrument import Alone, Instrument, Part, Tables, Watched, add_queries
@@ -77,18 +80,24 @@ def _observer(watched: Watched) -> Observer:
 
 
 def _analyse(run: Run, rules: Rules) -> list[Check]:
-    return analyse(run.directory, rules)[1]
+    jobs = job_stretches(read_run_jobs(run.path(Files.JOBS))) if run.path(Files.JOBS).exists() else {}
+    return analyse(run.directory, rules, jobs)[1]
 
 
-def analyse(directory: Path, rules: Rules) -> tuple[Tail, list[Check]]:
+def analyse(
+    directory: Path, rules: Rules, jobs: Mapping[str, Sequence[tuple[int, int]]] | None = None
+) -> tuple[Tail, list[Check]]:
     """Names the stacks of what was recorded in `directory`, and writes what follows from it beside it: `tail.json`, the
-    stacks of both groups, and the timelines of the longest queries."""
+    stacks of both groups, and the timelines of the longest queries.
+
+    jobs: by kind, when they ran (CLOCK_MONOTONIC, ns)
+    """
     recorded = read_recorded(directory / Files.RECORDED)
     file = read_query_records(directory / Files.QUERY_RECORDS)
     locks = read_rules(rules.locks)
     stacks, profile = directory / Files.RECORD_STACKS, directory / Files.RECORD_PROFILE
     places = fold_wait_places(stacks, profile, rules.categories, locks) if recorded.places else {}
-    tail = tail_of(recorded, file, places)
+    tail = tail_of(recorded, file, places, jobs)
     write_json(directory / Files.TAIL, tail)
     used = used_records(recorded, file, places)
     sampled = [record for record in file.records if record.sampled]
@@ -143,9 +152,7 @@ def _tables(run: Run) -> Tables:
     rows: Sequence[Row] = [
         {
             "row": row.name, "kind": row.kind, "slow_us": row.tail_us, "median_us": row.median_us,
-            "difference_us": row.gap.estimate if row.gap is not None else None,
-            "difference_low_us": row.gap.low if row.gap is not None else None,
-            "difference_high_us": row.gap.high if row.gap is not None else None,
+            **_gap(row.gap, "_us"),
             "share_percent": None if row.share is None else 100 * row.share,
             "waker": row.waker[0] if row.waker is not None else None,
             "waker_share": row.waker[1] if row.waker is not None else None,
@@ -158,7 +165,20 @@ def _tables(run: Run) -> Tables:
         "tail_groups": groups,
         "tail_rows": rows,
         "tail_mix": [dataclasses.asdict(row) for row in tail.mix],
+        "tail_cpu": [
+            {"category": row.category, "slow_us": row.tail_us, "median_us": row.median_us, **_gap(row.gap, "_us")}
+            for row in tail.cpu
+        ],
+        "tail_beside": [
+            {"at_the_time": row.name, "unit": row.unit, "slow": row.tail, "median": row.median, **_gap(row.gap)}
+            for row in tail.beside
+        ],
     }
+
+
+def _gap(gap: Interval | None, unit: str = "") -> dict[str, float | None]:
+    names = [f"difference{unit}", f"difference_low{unit}", f"difference_high{unit}"]
+    return dict(zip(names, (gap.estimate, gap.low, gap.high) if gap is not None else (None,) * 3, strict=True))
 
 
 def _worst_tables(run: Run) -> Tables:

@@ -10,8 +10,10 @@ from ground.results.frame_differences import FrameDifferences
 from ground.results.ladder import queries_of
 from ground.results.tail import KINDS, Tail, TailRow
 from viz.figures import CannotBeError
-from viz.page.frames import frames_compared
-from viz.page.rendering import absent, render, table
+from viz.page.frames import frames_graph
+from viz.page.rendering import absent, plot_figure, render, table
+from viz.svg.elements import element
+from viz.svg.slow_strip import slow_strip
 from viz.svg.stacked_bar import BarPart, stacked_bar
 from viz.tail_words import (
     BESIDE_WORDS,
@@ -47,12 +49,29 @@ def tail_panel(tail: Tail, frames: FrameDifferences | None = None) -> Markup:
     ]  # fmt: skip
     entries = [(hue, row.name) for hue, row in zip(hues, tail.rows, strict=True)]
     drawn = render("tail.html", sentence=first_sentence(tail), notes=tail.notes, bars=bars, hues=entries)
-    compared = frames_compared(frames, "us a query") if frames is not None else Markup("")
-    return drawn + _budget(tail) + _cpu(tail) + _beside(tail) + _mix(tail) + compared
+    compared = Markup("")
+    if frames is not None:
+        compared = element("h3", "Where slow queries wait and run, against median ones") + frames_graph(
+            frames, "us a query"
+        )
+    return drawn + _strip(tail) + _budget(tail) + _cpu(tail) + _beside(tail) + _mix(tail) + compared
 
 
 def _bar(rows: Sequence[TailRow], hues: Sequence[int], us: Sequence[float]) -> Markup:
     return stacked_bar([BarPart(row.name, "", hue, value) for row, hue, value in zip(rows, hues, us, strict=True)])
+
+
+def _strip(tail: Tail) -> Markup:
+    strip = tail.strip
+    if strip is None or not strip.slow:
+        return Markup("")
+    legend = "A dot is a slow query: further right it began later, higher up it took longer."
+    if len(strip.slow) < strip.queries:
+        legend += f" The {len(strip.slow):,} longest of {strip.queries:,}."
+    if strip.beside:
+        legend += " Below: what the device had when it was handed a query's first request, "
+        legend += f"means of {strip.bin_seconds:.2g} s."
+    return plot_figure("Slow queries over the window", slow_strip(strip), "slow.svg", legend, "slow queries over time")
 
 
 def _budget(tail: Tail) -> Markup:

@@ -6,10 +6,12 @@ import random
 
 import pytest
 
+from ground.results.jobs import Job, Jobs, RunJobs
 from ground.results.query_records import QueryRecord
 from ground.results.tail import BesideRow
-from ioflame.analysis.tail_beside import Intervals, beside_rows
+from ioflame.analysis.tail_beside import Intervals, beside_rows, job_stretches
 from ioflame.analysis.tail_groups import Bounds
+from ioflame.analysis.tail_strip import strip_of
 from tests.tails import SECOND, START, query, request
 
 BOUNDS = Bounds(1_000_000, (90_000, 110_000), START, SECOND // 4, 40)
@@ -64,3 +66,23 @@ def test_stretches_that_overlap_are_one() -> None:
     stretches = Intervals([(10, 20), (15, 30), (40, 50)])
     met = [(9, 10), (9, 11), (29, 35), (30, 40), (31, 41), (49, 60), (50, 60)]
     assert [stretches.meets(*one) for one in met] == [False, True, True, False, True, True, False]
+
+
+def test_over_the_window_jobs_are_cut_at_its_ends_and_only_the_longest_are_dots() -> None:
+    made = sorted(records(0.95), key=lambda one: one.ns)
+    slow = [one for one in made if one.slow]
+    window = (START + HALF // 2, START + 10 * SECOND)
+    strip = strip_of(slow * 5, [(one, 1.0) for one in made], {"compaction": COMPACTIONS}, window)
+    assert (len(strip.slow), strip.queries, strip.seconds) == (1500, 2000, 9.75)
+    assert strip.jobs[0] == ("compaction", 0.0, 0.25) and len(strip.jobs) == 10
+    # Within a compaction the device has 8 writes besides, elsewhere 1.
+    inside = [writes for begin, _, writes in strip.beside if 0.8 < begin < 1.1]
+    assert inside and all(writes == pytest.approx(8.0) for writes in inside)
+
+
+def test_a_job_that_still_ran_lasts_as_long_as_the_log_goes() -> None:
+    jobs = [Job("flush", 1, 7, 100.0, 101.5), Job("compaction", 2, 8, 102.0)]
+    recorded = RunJobs([(0, 90 * SECOND), (SECOND, 91 * SECOND)], Jobs(jobs, [], [], 107.0))
+    assert job_stretches(recorded) == {
+        "flush": [(10 * SECOND, 11 * SECOND + HALF)], "compaction": [(12 * SECOND, 17 * SECOND)],
+    }  # fmt: skip
