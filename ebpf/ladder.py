@@ -62,7 +62,7 @@ def ladder_observer(request: LadderRequest, children: Children, out: Path) -> Ob
             mend=f"1 (each query) to {_MOST_SAMPLE}",
         )
     if choose_backend(request.backend, LADDER_BACKENDS) == "bpftrace":
-        if request.start == "query":
+        if request.start == "query" or request.kind is not None or request.query_symbol is not None:
             raise HostError(
                 "the ladder by bpftrace begins at the read call, not at the query",
                 means="the CO-RE programs, which find the engine's functions, do not run here",
@@ -235,7 +235,7 @@ def _engine(ladder: Ladder, rx_lat_us: float | None) -> Iterator[Check]:
     yield Check(
         "ladder and engine",
         verdict,
-        f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, of it the probes {ladder.probe_ns / 1e3:.2f}, "
+        f"query and client's loop {ladder.cycle_ns / 1e3:.2f} us, of it the probes {ladder.any_probe_ns / 1e3:.2f}, "
         f"rx.lat {by_engine:.2f} us (rest {100 * share:+.1f} %)",
         why,
     )

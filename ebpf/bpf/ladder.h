@@ -72,6 +72,7 @@ enum counter {
 	ASYNC_CALLS,   /* that ask for reads which no read call waits for, where the ladder starts at the read call */
 	MISSED_IN,     /* no event of a switch-in came: its time is worked out from the CPU time since */
 	BEYOND,        /* a request of a query that already had REQUESTS under way: not among its waits */
+	READER_CALLS,  /* of the file reader, by followed queries */
 	READS,         /* read calls of queries of class SEVERAL */
 	REQUESTS_MADE, /* and their requests */
 	NOT_WAITED,    /* of these, that no wait of the thread ended with: done while it ran, or before another one was */
@@ -137,6 +138,7 @@ struct thread {
 	u32 part;    /* where it is while it has a CPU */
 	u32 off;     /* it has none: `enum off` */
 	u32 readers; /* it is in, one within the other */
+	u32 reader_calls;
 	u32 waited;  /* requests that a wait of it ended with */
 };
 

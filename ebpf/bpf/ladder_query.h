@@ -98,6 +98,7 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 	}
 	count(ROW_CLASS + class, thread->at[QUERY], now, class == ONE_READ ? own : thread->spent);
 	count_parts(thread, class);
+	add_to(READER_CALLS, thread->reader_calls);
 	thread->left = with_query ? now : 0;
 	thread->own_left = bpf_ktime_get_ns() - now;
 }
@@ -148,6 +149,7 @@ static __always_inline int reader_enter(struct pt_regs *context)
 	struct thread *thread = thread_of(task);
 	if (!thread || thread->phase == IDLE)
 		return SKIP_RETURN;
+	thread->reader_calls++;
 	if (thread->readers++)
 		return TRAP_RETURN;
 	u64 now = bpf_ktime_get_ns();

@@ -28,7 +28,7 @@ use skeleton::types::counter as Counter;
 skeleton!("ladder");
 
 const LOSSES: [&str; 10] = names!(
-    counter[3..READS]:
+    counter[3..READER_CALLS]:
     LOST_THREAD LOST_REQUEST LOST_DEVICE NESTED ABANDONED REQUEUED OVERFLOW ASYNC_CALLS MISSED_IN BEYOND
 );
 
@@ -58,6 +58,7 @@ struct Ladder {
     outside: Stage,
     several: Option<Parts>,
     foreign: Option<Parts>,
+    reader_calls: u64,
     device: Option<FollowedDisk>,
     losses: BTreeMap<&'static str, u64>,
     /// The process ended before the window did.
@@ -167,6 +168,7 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
             not_waited: counters[Counter::NOT_WAITED.0 as usize],
             parts,
         }),
+        reader_calls: counters[Counter::READER_CALLS.0 as usize],
         // One read each, which is the class.
         foreign: rows.foreign.map(|parts| Parts {
             reads: parts[0].count(),

@@ -39,9 +39,10 @@ impl QueryOptions {
         let rules = symbols::load_rules(&self.symbols)?;
         let Some(symbol) = &self.query_symbol else { return Ok(rules) };
         let name = symbol.trim_end_matches("()");
+        let known = symbols::demangle(name).unwrap_or_default();
         let rule = Rule {
             name: name.to_owned(),
-            prefix: format!("{name}("),
+            prefix: known.trim_end_matches(')').to_owned(),
             kind: self.kind.clone().unwrap_or_else(|| "query".to_owned()),
         };
         Ok(Rules { query: vec![rule], other: Vec::new(), ..rules })
@@ -73,7 +74,11 @@ impl QueryOptions {
                 symbols::executable(pid),
                 if self.query_symbol.is_some() { "this name" } else { &rules.engine },
                 names.join("...), "),
-            )));
+            ) + if self.query_symbol.is_some() {
+                "; a stripped file names exported functions only"
+            } else {
+                ""
+            }));
         }
         let found: Vec<(usize, Function)> = found.into_iter().take(MOST_FUNCTIONS).collect();
         let functions: Vec<Function> = found.iter().map(|(_, function)| function.clone()).collect();

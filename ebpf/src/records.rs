@@ -97,7 +97,12 @@ pub fn run(options: &RecordsOptions) -> Result<(), Failure> {
     let Queries { kind, functions: query, notes: mut found_notes } = options
         .queries
         .find(options.pid, &rules, way)?
-        .map_err(|why| Failure::measurement(format!("no query can be followed: {why}")))?;
+        .map_err(|why| {
+            Failure::measurement(format!("no query can be followed: {why}")).mend(
+                "ioflame ebpf tail --query-symbol FUNCTION, ioflame attach --tail --count-symbol FUNCTION: one that \
+                 runs once a query",
+            )
+        })?;
     let mut storage = MaybeUninit::uninit();
     let mut open = skeleton::RecordsSkelBuilder::default().open(&mut storage).or_refused()?;
     let callers = Callers::of(&process);

@@ -183,7 +183,7 @@ fn is_fragment(mangled: &str) -> bool {
 }
 
 /// With the argument list, which is empty for a name of C.
-fn demangle(mangled: &str) -> Option<String> {
+pub fn demangle(mangled: &str) -> Option<String> {
     // A clone's suffix (`.constprop.0`) is no part of the name.
     let plain = mangled.split('.').next().unwrap_or(mangled);
     if !plain.starts_with("_Z") {

@@ -202,6 +202,7 @@ class Ladder:
     classes:   what followed queries turned out to be
     kind:      of its queries: get, multiget, seek ...; `read` where it starts at the read call
     several, foreign: where threads were in queries of these classes; None where there was none
+    reader_calls: of the file reader, by followed queries; None in files of before it was counted
     outside:   from a followed query's return to the thread's next query: the client's own loop; own_ns: our work in it
     losses:    what was not counted, by reason
     """
@@ -229,6 +230,7 @@ class Ladder:
     kind: str = "get"
     several: QueryParts | None = None
     foreign: QueryParts | None = None
+    reader_calls: int | None = None
     schema: int = 1
 
     @property
@@ -291,19 +293,31 @@ class Ladder:
             reads = self.several.reads / self.several.queries
         else:
             return 0.0
+        return programs + self._traps_ns(reads)
+
+    def _traps_ns(self, reads: float) -> float:
+        """Of a followed query that calls the file reader so often."""
         if self.trap is None or self.start != "query":
-            return programs
+            return 0.0
         # Stepping comes after the point in time is taken, so all of it lies within.
         stepping = max(self.trap.stepped_ns - self.trap.entry_ns, 0.0)
         traps = self.trap.entry_ns + self.trap.return_ns
         of_query = traps / 2 + stepping * any(watched.stepped for watched in self.query)
         of_reader = traps + stepping * any(watched.stepped for watched in self.reader) if self.reader else 0.0
-        return programs + of_query + reads * of_reader
+        return of_query + reads * of_reader
+
+    @property
+    def any_probe_ns(self) -> float:
+        """The probes' own part of a followed query of any class."""
+        if self.reader_calls is None or not self.finished:
+            return self.probe_ns
+        programs = sum(rung.own_ns for rung in self.classes) / self.finished
+        return programs + self._traps_ns(self.reader_calls / self.finished)
 
     def rest_ns(self, by_engine_ns: float) -> float:
         """What of a query by the client's clock is neither the query nor the client's loop, without what following adds
         to a query that is followed, for the others do not have it."""
-        return by_engine_ns - self.cycle_ns + self.probe_ns * (1 - 1 / self.sample)
+        return by_engine_ns - self.cycle_ns + self.any_probe_ns * (1 - 1 / self.sample)
 
     @property
     def seen_us(self) -> float:
@@ -318,7 +332,8 @@ class Ladder:
         """
         if self.device is None or not self.followed:
             return 0
-        others = round(self.device.reads - self.device.followed * self.queries / self.followed)
+        of_several = self.several.requests if self.several is not None else 0
+        others = round(self.device.reads - (self.device.followed + of_several) * self.queries / self.followed)
         return others if others > _OTHERS * self.device.reads else 0
 
     @property
@@ -327,7 +342,10 @@ class Ladder:
         are rounded and of not quite the same reads, so that near 0 it says nothing. None where it is not known."""
         if self.device is None or not self.device.read_ms or not self.total.count:
             return None
-        inside = sum(self.stage(name).mean_ns for name in ("queue", "device"))
+        rungs, reads = list(self.stages), self.total.count
+        if self.several is not None:
+            rungs, reads = [*rungs, *self.several.parts], reads + self.several.requests
+        inside = sum(rung.sum_ns for rung in rungs if rung.name in ("queue", "device")) / reads
         return 1 - inside * (self.device.reads - self.others_reads) / (self.device.read_ms * 1e6)
 
     @property

@@ -34,6 +34,7 @@ class Watched:
     plan:   perf's, as the trial after the warm-up left it
     device: None where the processes have no file on any
     symbols, ladder_sample: of the engine, for the ladder
+    query_symbol: a function that runs once a query, where one was named for counting them
     database: the directory of its database, where that is known; engine: who knows the files in it, an engine or a
               service by name
     seconds: of the window
@@ -53,6 +54,7 @@ class Watched:
     seconds: float = 20.0
     threshold_us: int | None = None
     force: bool = False
+    query_symbol: str | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ground.results.checks import Check
 from ground.results.files import Files
 from ground.results.ladder import CLASSES, PLACES, STAGES, Ladder, Rung, read_ladder
 from ground.results.metrics import metrics_of
-from ground.results.run import Run
+from ground.results.run import Run, read_or_none
 from ground.system.observer import Observer
 from ground.system.process import Children
 from ground.text.tsv import Row
@@ -81,7 +81,11 @@ query - queue - dev      91.71  not in iostat nor the device's own figures
 
 
 def latency_of_client(run: Run) -> float | None:
-    """us of a query in the ladder's window as the client sees it; None where it is not known."""
+    """us of a query in the ladder's window as the client sees it; None where it is not known, or is of something else:
+    clients count the keys of a MultiGet, and the steps of a scan."""
+    ladder = read_or_none(run.path(Files.LADDER), read_ladder)
+    if ladder is None or ladder.kind != "get":
+        return None
     windows = [window for window in run.record.windows if window.kind == "ladder"]
     return metrics_of(run.record, windows).get("rx.lat")
 

@@ -75,6 +75,7 @@ def _observer(watched: Watched) -> Observer:
         expected=watched.seconds,
         force=watched.force,
         symbols=watched.symbols,
+        query_symbol=watched.query_symbol,
     )
     return tail_observer(request, watched.children, watched.run.directory)
 

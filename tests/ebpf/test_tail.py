@@ -71,7 +71,7 @@ def read(db: Path, planted: Path) -> Iterator[Read]:
             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         started.append(process)
-        until(lambda: _reads(process.pid) > 5000, process)
+        until(lambda: reads_of(process.pid) > 5000, process)
         return process.pid
 
     yield begin
@@ -80,7 +80,7 @@ def read(db: Path, planted: Path) -> Iterator[Read]:
         process.wait()
 
 
-def _reads(pid: int) -> int:
+def reads_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/io").read_text().partition("syscr: ")[2].split()[0])
 
 
