@@ -60,6 +60,11 @@ def _sampled(run: Run, recorded: RunJobs, folded: Folded, notes: list[str]) -> J
         )
     intervals = job_intervals(recorded, tids)
     if not any(tid in profiled for tid, *_ in intervals):
+        if intervals:
+            notes.append(
+                "perf saw no thread that ran jobs by the ids in the engine's log: those of a process in a container "
+                "are its own"
+            )
         return None
     with scratch_directory() as place:
         file = place / "intervals"
@@ -119,7 +124,8 @@ def agreement(costs: JobCosts) -> Iterator[Check]:
         if not theirs or not samples:
             continue
         off = ours / theirs - 1
-        value = f"{ours / 1e3:,.0f} ms sampled, {theirs / 1e3:,.0f} ms by the engine's log ({off:+.1%}) in {jobs} jobs"
+        value = f"{ours / 1e3:,.0f} ms sampled, {theirs / 1e3:,.0f} ms by the engine's log ({off:+.1%}) in "
+        value += "1 job" if jobs == 1 else f"{jobs} jobs"
         name = f"CPU of {kind} jobs"
         if abs(off) <= _AGREED:
             yield Check(name, Verdict.OK, value)

@@ -86,9 +86,10 @@ def tree_panels(recorded: RunJobs | None, begun_ns: int | None, whole: float) ->
             points.append(Point(begin, max(begin, end), found))
         return TimeSeries(name, points)
 
+    files = series("L0 files", lambda state: state.files[0] if state.files else None)
+    memtables = series("memtables", lambda state: state.immutable_memtables)
     panels = [
-        TimePanel("after each job", ",.0f", [series("L0 files", lambda state: state.files[0] if state.files else None),
-                                             series("memtables", lambda state: state.immutable_memtables)]),
+        TimePanel("tree, after each job", ",.0f", [files, memtables]),
         TimePanel("pending, MiB", ",.0f", [series("", lambda state: _mib(state.pending_bytes))]),
     ]  # fmt: skip
     return [panel for panel in panels if any(one.points for one in panel.series)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ground.results.job_costs import FixedPart, JobCosts, JobCpu, JobRow, JobTotal, StallRow
 from viz.terminal.columns import aligned
 
-__all__ = ("CPU_HEADS", "JOB_HEADS", "job_cells", "job_name", "job_sentences", "jobs_text", "part_cells")
+__all__ = ("CPU_HEADS", "JOB_HEADS", "job_cells", "job_name", "job_sentences", "jobs_line", "jobs_text", "part_cells")
 
 _MIB = 1 << 20
 JOB_HEADS = ("job", "reason", "jobs", "MiB in", "MiB out", "MiB/s", "CPU us/MiB out", "CPUs in a job")
@@ -15,7 +15,8 @@ CPU_HEADS = "us of CPU per MiB written, by category (jobs whole within perf's wi
 
 
 def jobs_text(costs: JobCosts) -> str:
-    lines = [f"Background jobs ({costs.seconds:.1f} s of windows)", *job_sentences(costs), ""]
+    jobs = sum(row.jobs for row in costs.rows)
+    lines = [f"Background jobs ({_jobs(jobs)} from the first window to the last)", *job_sentences(costs), ""]
     lines.append(aligned([JOB_HEADS, *map(job_cells, costs.rows)]))
     if costs.cpu:
         lines += ["", CPU_HEADS, aligned([*part_cells(costs)])]
@@ -26,7 +27,7 @@ def jobs_text(costs: JobCosts) -> str:
 def job_sentences(costs: JobCosts) -> list[str]:
     """What jobs used, what one costs whatever it writes, and what held writes back."""
     return [
-        *(_used(one, costs.queries_are) for one in costs.totals),
+        *(_used(one, costs.queries_are, costs.seconds) for one in costs.totals),
         *map(_fixed, costs.fixed),
         *map(_stalled, costs.stalls),
         *_stated(costs),
@@ -34,9 +35,23 @@ def job_sentences(costs: JobCosts) -> list[str]:
     ]
 
 
-def _used(total: JobTotal, queries_are: str) -> str:
+def jobs_line(costs: JobCosts) -> str:
+    """In one sentence: what jobs used, and for how long writes were held back."""
+    parts = []
+    for one in costs.totals:
+        each = "" if one.us_per_query is None else f" ({one.us_per_query:.2f} us of each {costs.queries_are})"
+        parts.append(f"{one.kind} used {one.cpus:.2f} CPUs{each}")
+    for row in costs.stalls:
+        what = "stopped" if row.stopped else "slowed down"
+        parts.append(f"writes {what} for {row.seconds:.2f} s: {row.cause}")
+    return f"In the background: {'; '.join(parts)}" if parts else ""
+
+
+def _used(total: JobTotal, queries_are: str, seconds: float) -> str:
     each = "" if total.us_per_query is None else f", and costs {total.us_per_query:.2f} us of each {queries_are}"
-    return f"{total.kind} used {total.cpus:.2f} CPUs{each} ({_jobs(total.jobs)}, by the engine's log)"
+    return (
+        f"{total.kind} used {total.cpus:.2f} CPUs{each} ({_jobs(total.jobs)} in {seconds:.1f} s, by the engine's log)"
+    )
 
 
 def _fixed(part: FixedPart) -> str:
@@ -58,7 +73,7 @@ def _stalled(row: StallRow) -> str:
 
 def _stated(costs: JobCosts) -> Iterator[str]:
     if costs.stated_stall_seconds:
-        yield f"writers were held back {costs.stated_stall_seconds:.3f} s, by the engine's own count"
+        yield f"writers were held back {costs.stated_stall_seconds:.3f} s in the windows, by the engine's own count"
 
 
 def _deleting(costs: JobCosts) -> Iterator[str]:
