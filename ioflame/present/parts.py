@@ -218,6 +218,10 @@ def _jobs(run: Run) -> Tables:
             for row in costs.rows
         ],
         "jobs_by_category": by_category,
+        "jobs_on_device": [
+            {"out_bytes": row.bytes_out, **{n: v for n, v in dataclasses.asdict(row).items() if n != "bytes_out"}}
+            for row in costs.device
+        ],
         "stalls": [
             {"cause": row.cause, "stopped": int(row.stopped), "times": row.times, "all_seconds": row.seconds,
              "longest_seconds": row.longest, "without_end": row.open}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from ground.results.job_costs import JobDevice
 from ground.results.jobs import Jobs, RunJobs
 from ioflame.analysis.jobs import job_costs
 from tests.background_jobs import UNIX, recorded, samples, windows
@@ -33,6 +35,13 @@ def test_sentences_and_tables_have_the_figures() -> None:
     assert [lines[name] for name in ("merge", "all", "by the log", "jobs, samples")] == [
         ["1,923"], ["3,846"], ["1,077"], ["8, 200"],
     ]  # fmt: skip
+    costs = job_costs(recorded(), windows(), "write", samples(), [])
+    device = JobDevice(
+        "flush", 0, 2, 4 << 20, writes=9, write_bytes=5 << 20, write_ns=8_000_000, discards=3, discard_ns=500_000
+    )
+    table = jobs_text(replace(costs, device=[device]))
+    assert re.search(r"flush to L0 +2 +4\.0 +- +- +5\.0 +2\.00 +3 +0\.5\n?$", table)
+    assert "2.00" in str(jobs_panel(replace(costs, device=[device])))
     line = jobs_line(job_costs(recorded(), windows(), "write", samples(), []))
     assert line.startswith(
         "In the background: compaction used 0.10 CPUs (250.00 us of each write); flush used 0.01 CPUs"

@@ -49,9 +49,12 @@ def test_a_job_has_what_events_and_text_say_of_it() -> None:
     )
     found = jobs_in([log + merged + gone], 0, 1000)
     assert found.jobs == (
-        Job("flush", 4, 7, 100.0, 101.0, "new", "Write Buffer Full", (), 0, 20_000, 10_000, 0, 1, 43, 52, (7,)),
         Job(
-            "compaction", 5, 7, 102.0, 104.0, "new", "R", (0, 1), 1, 3, 2, 3, 1, 900_000, 1_900_000, (7,), 2, 104.5
+            "flush", 4, 7, 100.0, 101.0, "new", "Write Buffer Full", (), 0, 20_000, 10_000, 0, 1, 43, 52, (7,),
+            ("000009.sst",),
+        ),
+        Job(
+            "compaction", 5, 7, 102.0, 104.0, "new", "R", (0, 1), 1, 3, 2, 3, 1, 900_000, 1_900_000, (7,), (), 2, 104.5
         ),
     )  # fmt: skip
     assert [(state.at, state.files, state.immutable_memtables) for state in found.states] == [

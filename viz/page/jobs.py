@@ -12,7 +12,16 @@ from viz.page.rendering import table
 from viz.svg.elements import element
 from viz.svg.job_lanes import Bar, Lane
 from viz.svg.timeline import Point, TimePanel, TimeSeries, second_of
-from viz.terminal.jobs import CPU_HEADS, JOB_HEADS, job_cells, job_sentences, part_cells
+from viz.terminal.jobs import (
+    CPU_HEADS,
+    DEVICE_HEADS,
+    DEVICE_WORDS,
+    JOB_HEADS,
+    device_cells,
+    job_cells,
+    job_sentences,
+    part_cells,
+)
 
 __all__ = ("job_lanes", "jobs_panel", "tree_panels")
 
@@ -28,6 +37,8 @@ def jobs_panel(costs: JobCosts | None) -> Markup:
     if costs.cpu:
         heads, *rows = part_cells(costs)
         told += table(CPU_HEADS, heads, rows)
+    if costs.device:
+        told += table(DEVICE_WORDS, DEVICE_HEADS, [device_cells(row) for row in costs.device])
     return told
 
 
