@@ -27,7 +27,7 @@ def recorded() -> RunJobs:
     ]  # fmt: skip
     merged = Job(
         "compaction", 20, MERGER, UNIX + 2, UNIX + 4, "default", "LevelL0FilesNum", (0, 1), 1, 9 * _MIB, 8 * _MIB, 5,
-        2, 1_000_000, 1_900_000, (MERGER,), 3, UNIX + 4.25,
+        2, 1_000_000, 1_900_000, (MERGER,), ("000030.sst", "000031.sst"), 3, UNIX + 4.25,
     )  # fmt: skip
     running = Job("compaction", 21, MERGER, UNIX + 11, None, "default", "LevelL0FilesNum", (0,), 1)
     stalls = (

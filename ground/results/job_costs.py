@@ -9,7 +9,7 @@ from pathlib import Path
 from ground.results.interval import Interval
 from ground.system.atomic_files import read_json
 
-__all__ = ("FixedPart", "JobCosts", "JobCpu", "JobRow", "JobTotal", "StallRow", "read_job_costs")
+__all__ = ("FixedPart", "JobCosts", "JobCpu", "JobDevice", "JobRow", "JobTotal", "StallRow", "read_job_costs")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,27 @@ class JobCpu:
     @property
     def ns(self) -> int:
         return sum(self.categories.values())
+
+
+@dataclass(frozen=True)
+class JobDevice:
+    """Requests of the device for jobs of one kind and output level that lie whole within the window of requests.
+
+    Theirs are those that their threads sent, and later ones for a file that they made. times: ns at the device
+    """
+
+    kind: str
+    level: int | None
+    jobs: int
+    bytes_out: int
+    reads: int = 0
+    read_bytes: int = 0
+    read_ns: int = 0
+    writes: int = 0
+    write_bytes: int = 0
+    write_ns: int = 0
+    discards: int = 0
+    discard_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,6 +120,7 @@ class JobCosts:
     queries_are: str
     rows: Sequence[JobRow] = ()
     cpu: Sequence[JobCpu] = ()
+    device: Sequence[JobDevice] = ()
     fixed: Sequence[FixedPart] = ()
     totals: Sequence[JobTotal] = ()
     stalls: Sequence[StallRow] = ()

@@ -33,6 +33,7 @@ class Job:
     cpu_us:        of the engine's own account, all its threads; None where it does not say
     run_us:        the time that the account covers, the part of the job without its last steps
     threads:       all that wrote to the log for it, `tid` among them: those of its parts that made a file
+    made:          names of the files that it made, as far as the log says them
     deleted, deleted_until: files that it deleted after its end, and when the last of them was gone
     """
 
@@ -52,6 +53,7 @@ class Job:
     cpu_us: int | None = None
     run_us: int | None = None
     threads: Sequence[int] = ()
+    made: Sequence[str] = ()
     deleted: int = 0
     deleted_until: float | None = None
 

@@ -13,7 +13,10 @@ from ground.results.jobs import Job, RunJobs, Stall
 from ground.results.record import Window
 from ioflame.analysis.quantiles import t_quantile
 
-__all__ = ("ACCOUNT", "AFTER", "DELETING", "PARTS", "JobSamples", "fixed_part", "job_costs", "job_intervals")
+__all__ = (
+    "ACCOUNT", "AFTER", "DELETING", "PARTS", "JobSamples", "fixed_part", "is_whole", "job_costs", "job_intervals",
+    "job_order",
+)  # fmt: skip
 
 # The parts of a job in its samples: what the engine's own account covers, its last steps, deleting files after it.
 ACCOUNT, AFTER, DELETING = range(3)
@@ -105,7 +108,7 @@ def _rows(jobs: Sequence[Job]) -> Iterator[JobRow]:
     groups: dict[tuple[str, int | None, str], list[Job]] = defaultdict(list)
     for job in jobs:
         groups[job.kind, job.level, job.reason].append(job)
-    for kind, level, reason in sorted(groups, key=lambda one: (_order(one[0], one[1]), one[2])):
+    for kind, level, reason in sorted(groups, key=lambda one: (job_order(one[0], one[1]), one[2])):
         own = groups[kind, level, reason]
         cpu = [job.cpu_us for job in own if job.cpu_us is not None]
         yield JobRow(
@@ -114,7 +117,7 @@ def _rows(jobs: Sequence[Job]) -> Iterator[JobRow]:
         )  # fmt: skip
 
 
-def _order(kind: str, level: int | None) -> tuple[bool, int]:
+def job_order(kind: str, level: int | None) -> tuple[bool, int]:
     """Flushes first, then compactions from the top of the tree down."""
     return kind != "flush", -1 if level is None else level
 
@@ -122,9 +125,9 @@ def _order(kind: str, level: int | None) -> tuple[bool, int]:
 def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:
     groups: dict[tuple[str, int | None], list[int]] = defaultdict(list)
     for place, job in enumerate(recorded.found.jobs):
-        if _is_whole(recorded, job, sampled.window):
+        if is_whole(recorded, job, sampled.window):
             groups[job.kind, job.level].append(place)
-    for kind, level in sorted(groups, key=lambda one: _order(*one)):
+    for kind, level in sorted(groups, key=lambda one: job_order(*one)):
         places = groups[kind, level]
         categories: dict[str, int] = {}
         account = 0
@@ -141,7 +144,8 @@ def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:
         )  # fmt: skip
 
 
-def _is_whole(recorded: RunJobs, job: Job, window: tuple[int, int]) -> bool:
+def is_whole(recorded: RunJobs, job: Job, window: tuple[int, int]) -> bool:
+    """Whether a job began and ended within a window, CLOCK_MONOTONIC ns, and the log has its CPU."""
     if job.end is None or job.cpu_us is None:
         return False
     return window[0] <= recorded.monotonic_ns(job.begin) and recorded.monotonic_ns(job.end) <= window[1]

@@ -26,7 +26,7 @@ from ground.text.tsv import Row
 from ioflame.instruments import INSTRUMENTS
 from ioflame.instruments.instrument import Part, Tables
 from viz.terminal.event_group import group_text
-from viz.terminal.jobs import jobs_text
+from viz.terminal.jobs import jobs_line, jobs_text
 from viz.terminal.latency_layers import Layer, layers_text
 from viz.terminal.latency_layers import latency_layers as layers_of
 from viz.terminal.operations import operations_text
@@ -38,7 +38,9 @@ __all__ = ("PARTS", "latency_layers", "layers", "part_of", "parts_of", "screen")
 def screen(run: Run, show: str, width: int = 100, unicode: bool = True) -> str:
     """What of a run is read first, on one screen. show: the command that prints the rest"""
     table = layers(run, sentences=False)
-    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show)
+    costs = read_or_none(run.path(Files.JOB_COSTS), read_job_costs)
+    jobs = jobs_line(costs) if costs is not None else ""
+    return render_screen(run.record, _categories(run), read_findings(run.directory), table, width, unicode, show, jobs)
 
 
 def layers(run: Run, *, sentences: bool = True) -> str:
@@ -216,6 +218,10 @@ def _jobs(run: Run) -> Tables:
             for row in costs.rows
         ],
         "jobs_by_category": by_category,
+        "jobs_on_device": [
+            {"out_bytes": row.bytes_out, **{n: v for n, v in dataclasses.asdict(row).items() if n != "bytes_out"}}
+            for row in costs.device
+        ],
         "stalls": [
             {"cause": row.cause, "stopped": int(row.stopped), "times": row.times, "all_seconds": row.seconds,
              "longest_seconds": row.longest, "without_end": row.open}

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from folding.stackfold import run_stackfold
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
-from ground.results.job_costs import JobCosts
+from ground.results.job_costs import JobCosts, JobDevice
 from ground.results.jobs import Job, RunJobs, read_run_jobs
 from ground.results.profile import Folded, read_profile
 from ground.results.record import RunRecord
+from ground.results.requests import read_requests, request_rows
 from ground.results.roles import READER, WRITES_VIEW, query_role
 from ground.results.run import Run
 from ground.system.atomic_files import write_json, write_whole
 from ground.system.scratch import scratch_directory
+from ioflame.analysis.job_requests import job_requests
 from ioflame.analysis.jobs import AFTER, PARTS, JobSamples, job_costs, job_intervals
 from ioflame.stages.rules import rules_of
 
@@ -37,7 +40,7 @@ def analyse_jobs(run: Run, folded: Folded | None) -> list[Check]:
     sampled = _sampled(run, recorded, folded, notes) if folded is not None else None
     windows = [window for window in record.windows if window.kind != "warm-up"]
     words = "query" if not record.roles or query_role(record.roles) == READER else "write"
-    costs = job_costs(recorded, windows, words, sampled, notes)
+    costs = replace(job_costs(recorded, windows, words, sampled, notes), device=_device(run, recorded))
     write_json(run.path(Files.JOB_COSTS), costs)
     return list(agreement(costs))
 
@@ -60,6 +63,11 @@ def _sampled(run: Run, recorded: RunJobs, folded: Folded, notes: list[str]) -> J
         )
     intervals = job_intervals(recorded, tids)
     if not any(tid in profiled for tid, *_ in intervals):
+        if intervals:
+            notes.append(
+                "perf saw no thread that ran jobs by the ids in the engine's log: those of a process in a container "
+                "are its own"
+            )
         return None
     with scratch_directory() as place:
         file = place / "intervals"
@@ -78,6 +86,15 @@ def _sampled(run: Run, recorded: RunJobs, folded: Folded, notes: list[str]) -> J
     threads = zip(folded.stacks.thread, folded.stacks.weight, strict=True)
     total = sum(weight for thread, weight in threads if folded.threads.tid[thread] in of_jobs)
     return _by_job(found, (window.start_ns, window.end_ns), total)
+
+
+def _device(run: Run, recorded: RunJobs) -> list[JobDevice]:
+    """Requests of the jobs in the window that has each request one by one; none where there is no such window."""
+    path, rows = run.path(Files.REQUESTS), run.path(Files.REQUEST_ROWS)
+    if not path.exists() or not rows.exists():
+        return []
+    told = read_requests(path)
+    return job_requests(recorded, told, request_rows(rows, told), kernel_threads(recorded.found.jobs, run.record))
 
 
 def _by_job(found: Folded, window: tuple[int, int], of_threads: int) -> JobSamples:
@@ -119,7 +136,8 @@ def agreement(costs: JobCosts) -> Iterator[Check]:
         if not theirs or not samples:
             continue
         off = ours / theirs - 1
-        value = f"{ours / 1e3:,.0f} ms sampled, {theirs / 1e3:,.0f} ms by the engine's log ({off:+.1%}) in {jobs} jobs"
+        value = f"{ours / 1e3:,.0f} ms sampled, {theirs / 1e3:,.0f} ms by the engine's log ({off:+.1%}) in "
+        value += "1 job" if jobs == 1 else f"{jobs} jobs"
         name = f"CPU of {kind} jobs"
         if abs(off) <= _AGREED:
             yield Check(name, Verdict.OK, value)
@@ -127,6 +145,8 @@ def agreement(costs: JobCosts) -> Iterator[Check]:
             yield Check(name, Verdict.NOTE, value, f"{samples:,} samples are too few to tell 5 %")
         else:
             means = (
-                "samples of a timer hold time that the hypervisor took" if off > 0 else "jobs ran in other threads too"
+                "samples of a timer hold time that the hypervisor took"
+                if off > 0
+                else "a timer that the hypervisor holds up takes fewer samples, or threads that made no file ran jobs too"
             )
             yield Check(name, Verdict.NOTE, value, means)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from ground.results.job_costs import JobDevice
 from ground.results.jobs import Jobs, RunJobs
 from ioflame.analysis.jobs import job_costs
 from tests.background_jobs import UNIX, recorded, samples, windows
@@ -11,13 +13,13 @@ from tests.viz.runs import RATES
 from viz.page.jobs import job_lanes, jobs_panel, tree_panels
 from viz.page.timeline import timeline
 from viz.svg.job_lanes import lanes_height
-from viz.terminal.jobs import jobs_text
+from viz.terminal.jobs import jobs_line, jobs_text
 
 
 def test_sentences_and_tables_have_the_figures() -> None:
     text = jobs_text(job_costs(recorded(), windows(), "write", samples(), ["a note"]))
     for words in (
-        "compaction used 0.10 CPUs, and costs 250.00 us of each write (1 job, by the engine's log)",
+        "compaction used 0.10 CPUs, and costs 250.00 us of each write (1 job in 10.0 s, by the engine's log)",
         "the fixed part of a flush is 500 us of CPU [500, 500], and 1,000 us per MiB written (n 12)",
         "writes were stopped 2 times: immutable memtables (waiting for flush), 0.750 s in all, at most 0.500 s",
         "writes were slowed down once: level-0 files; the end of 1 is not known",
@@ -33,6 +35,18 @@ def test_sentences_and_tables_have_the_figures() -> None:
     assert [lines[name] for name in ("merge", "all", "by the log", "jobs, samples")] == [
         ["1,923"], ["3,846"], ["1,077"], ["8, 200"],
     ]  # fmt: skip
+    costs = job_costs(recorded(), windows(), "write", samples(), [])
+    device = JobDevice(
+        "flush", 0, 2, 4 << 20, writes=9, write_bytes=5 << 20, write_ns=8_000_000, discards=3, discard_ns=500_000
+    )
+    table = jobs_text(replace(costs, device=[device]))
+    assert re.search(r"flush to L0 +2 +4\.0 +- +- +5\.0 +2\.00 +3 +0\.5\n?$", table)
+    assert "2.00" in str(jobs_panel(replace(costs, device=[device])))
+    line = jobs_line(job_costs(recorded(), windows(), "write", samples(), []))
+    assert line.startswith(
+        "In the background: compaction used 0.10 CPUs (250.00 us of each write); flush used 0.01 CPUs"
+    )
+    assert line.endswith("writes slowed down for 0.00 s: level-0 files")
     page = str(jobs_panel(job_costs(recorded(), windows(), "write", samples(), [])))
     assert "250.00 us of each write" in page and "1,923" in page
     assert str(jobs_panel(None)) == ""

@@ -12,7 +12,16 @@ from viz.page.rendering import table
 from viz.svg.elements import element
 from viz.svg.job_lanes import Bar, Lane
 from viz.svg.timeline import Point, TimePanel, TimeSeries, second_of
-from viz.terminal.jobs import CPU_HEADS, JOB_HEADS, job_cells, job_sentences, part_cells
+from viz.terminal.jobs import (
+    CPU_HEADS,
+    DEVICE_HEADS,
+    DEVICE_WORDS,
+    JOB_HEADS,
+    device_cells,
+    job_cells,
+    job_sentences,
+    part_cells,
+)
 
 __all__ = ("job_lanes", "jobs_panel", "tree_panels")
 
@@ -28,6 +37,8 @@ def jobs_panel(costs: JobCosts | None) -> Markup:
     if costs.cpu:
         heads, *rows = part_cells(costs)
         told += table(CPU_HEADS, heads, rows)
+    if costs.device:
+        told += table(DEVICE_WORDS, DEVICE_HEADS, [device_cells(row) for row in costs.device])
     return told
 
 
@@ -86,9 +97,10 @@ def tree_panels(recorded: RunJobs | None, begun_ns: int | None, whole: float) ->
             points.append(Point(begin, max(begin, end), found))
         return TimeSeries(name, points)
 
+    files = series("L0 files", lambda state: state.files[0] if state.files else None)
+    memtables = series("memtables", lambda state: state.immutable_memtables)
     panels = [
-        TimePanel("after each job", ",.0f", [series("L0 files", lambda state: state.files[0] if state.files else None),
-                                             series("memtables", lambda state: state.immutable_memtables)]),
+        TimePanel("tree, after each job", ",.0f", [files, memtables]),
         TimePanel("pending, MiB", ",.0f", [series("", lambda state: _mib(state.pending_bytes))]),
     ]  # fmt: skip
     return [panel for panel in panels if any(one.points for one in panel.series)]

@@ -40,11 +40,13 @@ _NUMBERS = re.compile(r",? max_write_buffer_number is set to \d+| rate \d+|^\d+ 
 
 @dataclass
 class _Running:
-    """A job of which the end was not read yet. threads: in the order in which they wrote"""
+    """A job of which the end was not read yet. threads: in the order in which they wrote; made: numbers
+    and sizes of files
+    """
 
     job: Job
     threads: dict[int, None]
-    made: list[int] = field(default_factory=list)
+    made: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -122,7 +124,7 @@ class _Reader:
             case "flush_started" | "compaction_started" as name:
                 self._begun(name.partition("_")[0], event, thread)
             case "table_file_creation" if running:
-                running.made.append(event["file_size"])
+                running.made.append((event["file_number"], event["file_size"]))
                 running.threads[thread] = None
                 self.families[number] = event["cf_name"]
             case "flush_finished" if running and running.job.kind == "flush":
@@ -205,9 +207,10 @@ def _finished(running: _Running, end: float | None, family: str | None = None) -
         running.job,
         end=end,
         column_family=running.job.column_family or family or "",
-        bytes_out=running.job.bytes_out or sum(running.made),
+        bytes_out=running.job.bytes_out or sum(size for _, size in running.made),
         files_out=running.job.files_out or len(running.made),
         threads=tuple(running.threads),
+        made=tuple(f"{number:06}.sst" for number, _ in running.made),
     )
 
 
