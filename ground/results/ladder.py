@@ -125,6 +125,11 @@ class ProbedFunction:
     calls: int
     stepped: bool = False
 
+    @property
+    def short(self) -> str:
+        """Its name without arguments and nameless spaces."""
+        return self.name.replace("(anonymous namespace)::", "").partition("(")[0]
+
 
 @dataclass(frozen=True)
 class LadderDevice:

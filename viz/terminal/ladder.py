@@ -39,7 +39,7 @@ def ladder_text(ladder: Ladder, rx_lat_us: float | None = None) -> str:
 def _starts(ladder: Ladder) -> list[str]:
     if ladder.start == "syscall":
         return ["starts at the read call (pread64, preadv, preadv2)"]
-    names = [watched.name.partition("(")[0] for watched in (*ladder.query, *ladder.reader)]
+    names = [watched.short for watched in (*ladder.query, *ladder.reader)]
     files = sorted({watched.file for watched in ladder.query})
     return [f"starts at {', then '.join(dict.fromkeys(names))}", f"in {', '.join(files)}"]
 
