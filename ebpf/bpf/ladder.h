@@ -73,6 +73,7 @@ enum counter {
 	MISSED_IN,     /* no event of a switch-in came: its time is worked out from the CPU time since */
 	BEYOND,        /* a request of a query that already had REQUESTS under way: not among its waits */
 	READER_CALLS,  /* of the file reader, by followed queries */
+	OUTSIDE_READS, /* read calls from a followed query's return to the thread's next query: an iterator's Next */
 	READS,         /* read calls of queries of class SEVERAL */
 	REQUESTS_MADE, /* and their requests */
 	NOT_WAITED,    /* of these, that no wait of the thread ended with: done while it ran, or before another one was */

@@ -113,7 +113,10 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
         lines.append(_book(f"sum of {whole.name}", parts.mean_ns, words))
     if ladder.start == "query" and ladder.outside.count:
         lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
-        lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))
+        words = "from a query's return to the next query"
+        if ladder.outside_reads:
+            words += f", with {ladder.outside_reads / ladder.outside.count:.2f} read calls"
+        lines.append(_book("client's own loop", ladder.outside.mean_ns, words))
         lines += _engine_lines(ladder, rx_lat_us)
     lines += _device_lines(ladder)
     return lines
