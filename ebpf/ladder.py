@@ -166,7 +166,7 @@ def _asynchronous(ladder: Ladder) -> Iterator[Check]:
 
 def _stepped(ladder: Ladder) -> Iterator[Check]:
     if ladder.trap is not None and ladder.stepped:
-        names = ", ".join(watched.name.partition("(")[0] for watched in ladder.stepped)
+        names = ", ".join(watched.short for watched in ladder.stepped)
         cost = f"{ladder.trap.stepped_ns / 1e3:.1f} us a call instead of {ladder.trap.entry_ns / 1e3:.1f}"
         verdict = Verdict.WARN if ladder.trap.stepped_ns > _DEAR * ladder.trap.entry_ns else Verdict.NOTE
         yield Check(

@@ -35,8 +35,13 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 	struct thread *thread;
 	if (with_query) {
 		thread = thread_of(task);
-		if (!thread || thread->phase == IDLE)
+		if (!thread)
 			return 0;
+		if (thread->phase == IDLE) {
+			if (thread->left && is_read(id))
+				bump(OUTSIDE_READS);
+			return 0;
+		}
 	}
 	u64 now = bpf_ktime_get_ns();
 	if (is_async(id)) {

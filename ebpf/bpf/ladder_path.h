@@ -181,7 +181,7 @@ static __always_inline void count_parts(struct thread *thread, enum class class)
 		return;
 	u32 row = class == SEVERAL ? ROW_SEVERAL : ROW_FOREIGN;
 	for (u32 part = 0; part < PARTS; part++)
-		count(row + part, 0, thread->parts[part], 0);
+		count(row + part, thread->parts[part], 0);
 	if (class == FOREIGN)
 		return;
 	add_to(READS, thread->reads);

@@ -19,7 +19,7 @@ static __always_inline struct thread *begin(struct task_struct *task, u64 stack,
 		bump(THREADS);
 	}
 	if (thread->left) {
-		count(ROW_OUTSIDE, thread->left, now, thread->own_left);
+		count(ROW_OUTSIDE, now - thread->left, thread->own_left);
 		thread->left = 0;
 	}
 	if (thread->skip > 1) {
@@ -88,7 +88,7 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 				    stage == QUERY || stage == READER_END ? with_query : 1;
 			own += thread->own[stage];
 			if (there)
-				count(stage, thread->at[stage], thread->at[stage + 1], thread->own[stage]);
+				count(stage, thread->at[stage + 1] - thread->at[stage], thread->own[stage]);
 		}
 		u64 none = 0, *n = find_or_add(&devices, &thread->device, &none);
 		if (n)
@@ -96,7 +96,7 @@ static __always_inline void finish(struct task_struct *task, struct thread *thre
 		else
 			bump(LOST_DEVICE);
 	}
-	count(ROW_CLASS + class, thread->at[QUERY], now, class == ONE_READ ? own : thread->spent);
+	count(ROW_CLASS + class, now - thread->at[QUERY], class == ONE_READ ? own : thread->spent);
 	count_parts(thread, class);
 	add_to(READER_CALLS, thread->reader_calls);
 	thread->left = with_query ? now : 0;

@@ -56,9 +56,11 @@ struct Ladder {
     stages: Vec<Stage>,
     classes: Vec<Stage>,
     outside: Stage,
-    several: Option<Parts>,
-    foreign: Option<Parts>,
+    several: Option<ClassParts>,
+    foreign: Option<ClassParts>,
     reader_calls: u64,
+    /// Between a followed query and the thread's next one.
+    outside_reads: u64,
     device: Option<FollowedDisk>,
     losses: BTreeMap<&'static str, u64>,
     /// The process ended before the window did.
@@ -67,7 +69,7 @@ struct Ladder {
 
 /// Where threads were in queries of one class.
 #[derive(Serialize)]
-struct Parts {
+struct ClassParts {
     reads: u64,
     requests: u64,
     /// Of these, those that no wait ended with.
@@ -162,15 +164,16 @@ pub fn run(options: &LadderOptions) -> Result<(), Failure> {
         stages: rows.stages,
         classes: rows.classes,
         outside: rows.outside,
-        several: rows.several.map(|parts| Parts {
+        several: rows.several.map(|parts| ClassParts {
             reads: counters[Counter::READS.0 as usize],
             requests: counters[Counter::REQUESTS_MADE.0 as usize],
             not_waited: counters[Counter::NOT_WAITED.0 as usize],
             parts,
         }),
         reader_calls: counters[Counter::READER_CALLS.0 as usize],
+        outside_reads: counters[Counter::OUTSIDE_READS.0 as usize],
         // One read each, which is the class.
-        foreign: rows.foreign.map(|parts| Parts {
+        foreign: rows.foreign.map(|parts| ClassParts {
             reads: parts[0].count(),
             requests: 0,
             not_waited: 0,

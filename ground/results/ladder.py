@@ -125,6 +125,11 @@ class ProbedFunction:
     calls: int
     stepped: bool = False
 
+    @property
+    def short(self) -> str:
+        """Its name without arguments and nameless spaces."""
+        return self.name.replace("(anonymous namespace)::", "").partition("(")[0]
+
 
 @dataclass(frozen=True)
 class LadderDevice:
@@ -203,6 +208,7 @@ class Ladder:
     kind:      of its queries: get, multiget, seek ...; `read` where it starts at the read call
     several, foreign: where threads were in queries of these classes; None where there was none
     reader_calls: of the file reader, by followed queries; None in files of before it was counted
+    outside_reads: read calls in `outside`, such as those of an iterator's Next
     outside:   from a followed query's return to the thread's next query: the client's own loop; own_ns: our work in it
     losses:    what was not counted, by reason
     """
@@ -231,6 +237,7 @@ class Ladder:
     several: QueryParts | None = None
     foreign: QueryParts | None = None
     reader_calls: int | None = None
+    outside_reads: int = 0
     schema: int = 1
 
     @property

@@ -20,6 +20,8 @@ import pytest
 from collectors.counts import command_count
 from ground.results.categories import read_categories
 from ground.results.checks import Verdict
+from ground.results.files import Files
+from ground.results.query_records import read_query_records, read_recorded
 from ground.results.record import Window
 from ground.results.run import Run, open_run
 from ground.system.process import Children
@@ -159,9 +161,9 @@ def under_load(pid: int, load: list[str], rate: str, out: Path, count: Sequence[
     return Served(code, said, errors, open_run((out / "latest").resolve()), client, known)
 
 
-@pytest.fixture(scope="module")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Debian's PostgreSQL under pgbench -S, with ten times as much data as shared_buffers holds."""
+@contextlib.contextmanager
+def serving_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path, list[str]]]:
+    """Debian's PostgreSQL with ten times as much data as shared_buffers holds: pid, directory, and pgbench -S."""
     with home(tmp_path_factory, "postgres") as place, pytest.MonkeyPatch.context() as monkeypatch:
         user, data = as_user("postgres"), place / "data"
         done([*user, str(POSTGRESQL / "initdb"), "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"])
@@ -172,12 +174,17 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         with server(argv, place / "log", [str(POSTGRESQL / "pg_isready"), *connected]) as pid:
             pgbench = [str(POSTGRESQL / "pgbench"), *connected]
             done([*pgbench, "-i", "-q", "-s", "10", "postgres"])
-            pgbench += ["-n", "-S", "-c", "1", "postgres"]
             monkeypatch.setenv("PGHOST", str(place))
             monkeypatch.setenv("PGUSER", "postgres")
-            known = gained(service_named("postgresql").count["transactions"].command, [*pgbench, "-t", str(_QUERIES)])
-            load, rate = [*pgbench, "-P", "1", "-T", "3600"], r"^progress: .* s, ([\d.]+) tps"
-            yield under_load(pid, load, rate, place / "runs", ["--count-preset=transactions"], known)
+            yield pid, place, [*pgbench, "-n", "-S", "-c", "1", "postgres"]
+
+
+@pytest.fixture(scope="module")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving_postgresql(tmp_path_factory) as (pid, place, pgbench):
+        known = gained(service_named("postgresql").count["transactions"].command, [*pgbench, "-t", str(_QUERIES)])
+        load, rate = [*pgbench, "-P", "1", "-T", "3600"], r"^progress: .* s, ([\d.]+) tps"
+        yield under_load(pid, load, rate, place / "runs", ["--count-preset=transactions"], known)
 
 
 @pytest.mark.needs("postgresql")
@@ -194,6 +201,28 @@ def test_a_query_of_postgresql_is_told_by_category(postgresql: Served) -> None:
     # A backend is forked for each connection, psql's among them: all of them are seen, and told by their titles.
     assert record.target is not None and {"client backends", "checkpointer", "walwriter"} <= record.target.groups.keys()
     assert not [check for check in record.checks if check.verdict is Verdict.FAILED]
+
+
+@pytest.mark.needs("postgresql")
+def test_slow_queries_of_postgresql_are_calls_of_the_function_that_counts_them(
+    ioflame: Ioflame, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with serving_postgresql(tmp_path_factory) as (pid, place, pgbench):
+        load = subprocess.Popen([*pgbench, "-T", "3600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            words = ("--seconds=12", "--collect=null", "--tail", "--count-symbol=PortalRun")
+            code, out, err = ioflame.run("attach", "--pid", str(pid), "--out", place / "runs", *words)
+        finally:
+            load.terminate()
+            load.wait()
+        assert code == 0, err + out
+        run = open_run((place / "runs" / "latest").resolve())
+        recorded = read_recorded(run.path(Files.RECORDED))
+        records = read_query_records(run.path(Files.QUERY_RECORDS)).records
+    assert recorded.kind == "query" and [watched.name for watched in recorded.query] == ["PortalRun()"]
+    assert records and all(sum(one.parts) == one.ns for one in records)
+    checks = [check for check in run.record.checks if check.name.startswith("tail")]
+    assert checks and not [check for check in checks if check.verdict is Verdict.FAILED]
 
 
 @pytest.mark.needs("postgresql")

@@ -1,12 +1,14 @@
 // A stand-in for an engine, whose every query is asked for: a line on standard input is one order, answered by one line.
 //   FILE is read with O_DIRECT, blocks of 8 KiB at random.
 //   "go"      queries that read once, until "stop" (answered with their number)
-//   "K N"     N queries of kind K: answered with K reads; of kind -1 with one read of all of the file
+//   "K N"     N queries of kind K: answered with K reads; of kind -1 with one read of all of the file, of kind -2
+//             with one read that another thread answers 200 us later, of kind -3 with a page of the file that is mapped
 //   "churn T N"  T threads, one after the other, N queries of one read each
 // SHAPE says who calls whom: 1 the overload with a timestamp, 2 the one without, which calls the one with, 3 GetImpl
 // alone (Get was inlined), 4 MultiGet, whose overload calls the other one.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -26,6 +28,7 @@ struct PinnableSlice {};
 constexpr size_t kBlock = 8192;
 int fd = -1;
 size_t blocks = 0;
+int asked[2], answered[2];
 
 class RandomAccessFileReader {
  public:
@@ -49,7 +52,20 @@ OUT_OF_LINE int DBImpl::GetImpl(const ReadOptions&, const Slice& key, PinnableSl
   static thread_local char* buffer = static_cast<char*>(aligned_alloc(4096, kBlock));
   static thread_local unsigned seed = 17;
   RandomAccessFileReader reader;
-  if (key.kind < 0) {
+  if (key.kind == -3) {
+    // A page of each block, and none that is in the page cache.
+    static volatile char* mapped = nullptr;
+    static size_t next = 0;
+    if (!mapped) {
+      if (fsync(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)) exit(3);
+      mapped = static_cast<char*>(mmap(nullptr, blocks * kBlock, PROT_READ, MAP_SHARED, fd, 0));
+      if (mapped == MAP_FAILED || madvise((void*)mapped, blocks * kBlock, MADV_RANDOM)) exit(3);
+    }
+    (void)mapped[next++ % blocks * kBlock];
+  } else if (key.kind == -2) {
+    char answer = 0;
+    if (write(asked[1], "?", 1) != 1 || read(answered[0], &answer, 1) != 1) exit(3);
+  } else if (key.kind < 0) {
     static char* whole = static_cast<char*>(aligned_alloc(4096, blocks * kBlock));
     if (reader.Read(0, blocks * kBlock, whole) != (long)(blocks * kBlock)) exit(3);
   }
@@ -102,6 +118,14 @@ int main(int argc, char** argv) {
   rocksdb::fd = open(argv[1], O_RDONLY | O_DIRECT);
   if (argc < 2 || rocksdb::fd < 0) return 2;
   rocksdb::blocks = (size_t)lseek(rocksdb::fd, 0, SEEK_END) / rocksdb::kBlock;
+  if (pipe(rocksdb::asked) || pipe(rocksdb::answered)) return 2;
+  std::thread([] {
+    char question;
+    while (read(rocksdb::asked[0], &question, 1) == 1) {
+      usleep(200);
+      if (write(rocksdb::answered[1], "!", 1) != 1) exit(3);
+    }
+  }).detach();
   setvbuf(stdout, nullptr, _IOLBF, 0);
   puts("ready");
   char line[64];

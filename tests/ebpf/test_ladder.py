@@ -241,6 +241,30 @@ def test_the_parts_of_several_reads_add_up_to_the_query(engine: Standin, tmp_pat
 
 
 @pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_a_read_that_another_thread_answers_is_a_sleep(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, f"-2 {_FEW}")
+    foreign, parts = ladder.of_class("foreign"), ladder.foreign
+    assert parts is not None and foreign.count == parts.reads == _FEW and not parts.requests
+    ns = {part.name: part.sum_ns for part in parts.parts}
+    assert sum(ns.values()) == foreign.sum_ns
+    assert ns["queue"] == ns["device"] == 0 and ns["sleep"] >= _FEW * 150_000
+    assert check(ladder, "ladder sum of foreign").verdict is Verdict.OK
+    assert f"foreign: {_FEW} with 1.00 read calls, no request of their own" in ladder_text(ladder)
+
+
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
+def test_a_mapped_page_is_waited_for_without_a_read_call(engine: Standin, tmp_path: Path) -> None:
+    ladder = follow(engine, tmp_path, f"-3 {_MANY}")
+    several, parts = ladder.of_class("several"), ladder.several
+    assert parts is not None and several.count + ladder.of_class("no_read").count == _MANY
+    # What the file system reads to find a page is a request as well.
+    assert 0.9 * _MANY < several.count <= parts.requests and parts.reads == 0
+    ns = {part.name: part.sum_ns for part in parts.parts}
+    assert sum(ns.values()) == several.sum_ns
+    assert ns["device"] > 0 and not any(ns[name] for name in ("reader", "call", "between", "after"))
+
+
+@pytest.mark.parametrize("engine", [(1,)], indirect=True)
 def test_of_requests_that_overlap_the_last_one_is_waited_for(engine: Standin, tmp_path: Path) -> None:
     """16 MiB in one read call: more than a request may hold."""
     ladder = follow(engine, tmp_path, f"-1 {_LARGE}")

@@ -39,7 +39,7 @@ def ladder_text(ladder: Ladder, rx_lat_us: float | None = None) -> str:
 def _starts(ladder: Ladder) -> list[str]:
     if ladder.start == "syscall":
         return ["starts at the read call (pread64, preadv, preadv2)"]
-    names = [watched.name.partition("(")[0] for watched in (*ladder.query, *ladder.reader)]
+    names = [watched.short for watched in (*ladder.query, *ladder.reader)]
     files = sorted({watched.file for watched in ladder.query})
     return [f"starts at {', then '.join(dict.fromkeys(names))}", f"in {', '.join(files)}"]
 
@@ -113,7 +113,10 @@ def _books(ladder: Ladder, rx_lat_us: float | None) -> list[str]:
         lines.append(_book(f"sum of {whole.name}", parts.mean_ns, words))
     if ladder.start == "query" and ladder.outside.count:
         lines.append(_book("query, all classes", ladder.query_ns, "reads and cache hits together"))
-        lines.append(_book("client's own loop", ladder.outside.mean_ns, "from a query's return to the next query"))
+        words = "from a query's return to the next query"
+        if ladder.outside_reads:
+            words += f", with {ladder.outside_reads / ladder.outside.count:.2f} read calls"
+        lines.append(_book("client's own loop", ladder.outside.mean_ns, words))
         lines += _engine_lines(ladder, rx_lat_us)
     lines += _device_lines(ladder)
     return lines
