@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ground.results.interval import Interval
@@ -31,7 +31,7 @@ class JobSamples:
     """Samples by job and part of it. window: of perf, CLOCK_MONOTONIC ns
 
     weights: ns by place of the job, part, category; samples: by place of the job, of the job itself
-    elsewhere_ns: of the jobs' threads, in no part of any job
+    elsewhere_ns: of the jobs' threads, in no part of any job; told: places of the jobs whose thread is known
     """
 
     window: tuple[int, int]
@@ -39,6 +39,7 @@ class JobSamples:
     weights: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     samples: Mapping[int, int] = field(default_factory=dict)
     elsewhere_ns: int = 0
+    told: Collection[int] = frozenset()
 
 
 def job_intervals(recorded: RunJobs, tids: Mapping[int, int]) -> list[tuple[int, int, int, int]]:
@@ -125,7 +126,7 @@ def job_order(kind: str, level: int | None) -> tuple[bool, int]:
 def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:
     groups: dict[tuple[str, int | None], list[int]] = defaultdict(list)
     for place, job in enumerate(recorded.found.jobs):
-        if is_whole(recorded, job, sampled.window):
+        if place in sampled.told and is_whole(recorded, job, sampled.window):
             groups[job.kind, job.level].append(place)
     for kind, level in sorted(groups, key=lambda one: job_order(*one)):
         places = groups[kind, level]
