@@ -67,6 +67,11 @@ def test_bars_are_where_the_jobs_were() -> None:
         [(0.5, 3.0, 1), (3.0, 20.0, 0)], [(0.5, 20.0, 1)],
     ]  # fmt: skip
     assert [point.value for point in pending.series[0].points] == [5.0, 0.0]
+    stated = [(UNIX + 2, 1.0), (UNIX + 4, 1.5), (UNIX + 6, 1.5), (UNIX + 7, 0.0)]
+    found = replace(recorded(), found=replace(recorded().found, held_back=stated, states=()))
+    [held] = tree_panels(found, 10**9, 20.0)
+    assert [(one.begin, one.end, one.value) for one in held.series[0].points] == [(1.0, 3.0, 25.0), (3.0, 5.0, 0.0)]
+    assert tree_panels(replace(found, found=replace(found.found, held_back=stated[1:3])), 10**9, 20.0) == []
 
 
 def test_a_stall_is_seen_through_all_panels_and_jobs_below_them() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ground.results.jobs import Job, Jobs, Stall, TreeState
 from workloads.engines.rocksdb.log_events import log_texts
+from workloads.engines.rocksdb.statistics import dumps
 from workloads.engines.rocksdb.stored_files import database_prefixes, log_of
 from workloads.file_kinds import names_below
 
@@ -240,14 +241,19 @@ def read_jobs(directory: Path, begin: float, end: float) -> Jobs | None:
         tuple(sorted((state for one in read for state in one.states), key=lambda state: state.at)),
         min(one.until for one in read),
         tuple(notes),
+        # Of several databases nobody could tell whose writers wait.
+        read[0].held_back if len(read) == 1 else (),
     )
 
 
 def jobs_in(logs: Iterable[str], begin: float, end: float) -> Jobs:
     """Of one LOG after the other, what overlaps the time from `begin` to `end`, Unix seconds."""
     reader = _Reader()
+    held_back: list[tuple[float, float]] = []
     for log in logs:
         reader.read(log)
+        stated = ((dump.at, dump.statistics.get("stall_seconds")) for dump in dumps(log))
+        held_back += [(at, seconds) for at, seconds in stated if seconds is not None and begin <= at < end]
     until = reader.at
     reader.process_ended()
     jobs = [job for job in reader.ended if job.begin < end and (job.end is None or job.end > begin)]
@@ -257,4 +263,5 @@ def jobs_in(logs: Iterable[str], begin: float, end: float) -> Jobs:
         tuple(sorted(stalls, key=lambda stall: stall.begin)),
         tuple(state for state in reader.states if begin <= state.at < end),
         until,
+        held_back=tuple(held_back),
     )
