@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -85,7 +86,7 @@ def job_costs(
     counted = [window.counters.queries for window in windows]
     queries = sum(one for one in counted if one is not None) if counted and None not in counted else None
     ended = [job for job in found.jobs if job.end is not None]
-    stated = [one for window in windows if (one := window.engine.get("stall_seconds")) is not None]
+    stated = [(last - first, end - begin) for (begin, first), (end, last) in itertools.pairwise(found.held_back)]
     deleting = [job.deleted_until - job.end for job in ended if job.deleted_until is not None and job.end is not None]
     return JobCosts(
         seconds=seconds,
@@ -100,7 +101,9 @@ def job_costs(
         deleting_seconds=sum(deleting),
         deleting_ns=_deleting_ns(sampled) if sampled is not None else None,
         in_no_job_ns=sampled.elsewhere_ns if sampled is not None else None,
-        stated_stall_seconds=sum(stated) if stated and len(stated) == len(windows) else None,
+        # A count that falls is of another process.
+        held_back_seconds=sum(waited for waited, _ in stated if waited >= 0) if stated else None,
+        stated_seconds=sum(passed for waited, passed in stated if waited >= 0),
         notes=[*found.notes, *notes],
     )
 

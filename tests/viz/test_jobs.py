@@ -36,6 +36,9 @@ def test_sentences_and_tables_have_the_figures() -> None:
         ["1,923"], ["3,846"], ["1,077"], ["8, 200"],
     ]  # fmt: skip
     costs = job_costs(recorded(), windows(), "write", samples(), [])
+    stated = replace(recorded().found, held_back=[(UNIX + 2, 9.0), (UNIX + 4, 9.5), (UNIX + 5, 0.0), (UNIX + 8, 0.25)])
+    told = jobs_text(job_costs(replace(recorded(), found=stated), windows(), "write", None, []))
+    assert "writers were held back 0.750 of 5.0 s, by the engine's own count" in told and "held back" not in text
     device = JobDevice(
         "flush", 0, 2, 4 << 20, writes=9, write_bytes=5 << 20, write_ns=8_000_000, discards=3, discard_ns=500_000
     )

@@ -90,8 +90,9 @@ def _stalled(row: StallRow) -> str:
 
 
 def _stated(costs: JobCosts) -> Iterator[str]:
-    if costs.stated_stall_seconds:
-        yield f"writers were held back {costs.stated_stall_seconds:.3f} s in the windows, by the engine's own count"
+    if costs.held_back_seconds:
+        share = f"{costs.held_back_seconds:.3f} of {costs.stated_seconds:.1f} s"
+        yield f"writers were held back {share}, by the engine's own count"
 
 
 def _outside(costs: JobCosts) -> Iterator[str]:
