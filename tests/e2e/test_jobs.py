@@ -66,6 +66,6 @@ def test_every_sample_of_an_attached_writer_is_in_the_job_of_its_thread_and_time
     all_of = sum(stack.weight for stack in whole.each_stack() if stack.tid in threads)
     assert costs.in_no_job_ns is not None and costs.in_no_job_ns + sum(found.values()) == all_of
     code, shown, err = ioflame.run("show", directory, "jobs")
-    assert code == 0 and "compaction used " in shown and "by the log" in shown
+    assert code == 0 and "Compaction used " in shown and "by the log" in shown
     page = run.path(Files.REPORT).read_text(encoding="utf-8")
     assert page.count('class="job compaction"') == sum(job.kind == "compaction" for job in recorded.found.jobs)
