@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ground.results.jobs import Job
 from tests.e2e.test_services import done
 from tests.workloads.made_databases import creation, event
 from tests.workloads.test_real_files import db_bench
+from workloads.engines.rocksdb.log_events import log_texts
 from workloads.engines.rocksdb.log_jobs import jobs_in
 from workloads.engines.rocksdb.statistics import level_writes, statistics
 from workloads.registry import engine_named, files_reader
@@ -89,6 +91,26 @@ def test_a_stall_lasts_until_a_job_ends_without_a_word_of_it() -> None:
     pending = held_back("Stalling writes because of estimated pending compaction bytes 7000 rate 16777216")
     [stall] = jobs_in([OPENED + pending], 0, 1e10).stalls
     assert (stall.cause, stall.end, stall.column_family) == ("estimated pending compaction bytes", None, "new")
+
+
+def test_of_a_long_log_the_end_is_read(tmp_path: Path) -> None:
+    (tmp_path / "LOG.old.1795737752127310").write_text("before\n", encoding="utf-8")
+    (tmp_path / "LOG").write_text("0123456789", encoding="utf-8")
+    assert list(log_texts(tmp_path / "LOG", 0, most=4)) == ["ore\n", "6789"]
+    inode = (tmp_path / "LOG").stat().st_ino
+    assert list(log_texts(tmp_path / "LOG", 0, {inode: 8}, most=4)) == ["ore\n", "89"]
+    assert list(log_texts(tmp_path / "LOG", time.time() + 99)) == []
+
+
+def test_a_log_of_another_time_zone_is_moved_to_ours() -> None:
+    at = time.mktime(time.strptime("2026/11/26-18:25:42", "%Y/%m/%d-%H:%M:%S"))
+    stopping = held_back("Stopping writes because we have 2 immutable memtables (waiting for flush)")
+    for hours in (0, 2, -5):
+        log = OPENED + flush(4, at + 3600 * hours, stopping) + flush(5, at + 3600 * hours + 2)
+        found = jobs_in([log], 0, 1e10)
+        [stall] = found.stalls
+        assert stall.begin == pytest.approx(at + 3600 * hours, abs=1) and stall.end == at + 3600 * hours + 3
+        assert found.until == pytest.approx(at + 3600 * hours, abs=1)
 
 
 @pytest.mark.slow
