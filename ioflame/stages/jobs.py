@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from folding.stackfold import run_stackfold
+from ground.errors import MeasurementError
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.job_costs import JobCosts, JobDevice
@@ -78,7 +80,7 @@ def _sampled(
     of_jobs = {tid for tid, *_ in intervals}
     total = sum(weight for tid, weight in _weights(folded).items() if tid in of_jobs)
     told = frozenset(group // PARTS for *_, group in intervals)
-    return _by_job(found, (window.start_ns, window.end_ns), total, told)
+    return _by_job(found, (window.start_ns, window.end_ns), total, told, run.directory)
 
 
 def _fold(run: Run, intervals: Sequence[tuple[int, int, int, int]], out: Path) -> Folded:
@@ -143,7 +145,9 @@ def _device(run: Run, recorded: RunJobs, tids: Mapping[int, int]) -> list[JobDev
     return job_requests(recorded, told, request_rows(rows, told), tids)
 
 
-def _by_job(found: Folded, window: tuple[int, int], of_threads: int, told: Collection[int]) -> JobSamples:
+def _by_job(
+    found: Folded, window: tuple[int, int], of_threads: int, told: Collection[int], directory: Path
+) -> JobSamples:
     """found: by job and part; of_threads: weight of all samples of the jobs' threads; told: of `JobSamples`"""
     table = found.views[WRITES_VIEW if WRITES_VIEW in found.views else _OWNER]
     names = [row["name"] for row in table.report["rows"]]
@@ -157,8 +161,14 @@ def _by_job(found: Folded, window: tuple[int, int], of_threads: int, told: Colle
             if part <= AFTER:
                 samples[job] = samples.get(job, 0) + count
     inside = sum(sum(own.values()) for own in weights.values())
+    if inside > of_threads:
+        raise MeasurementError(
+            f"{inside:,} ns of samples are in jobs, and their threads have {of_threads:,} in all",
+            means="the two were not folded from one recording: nothing is told of jobs",
+            mend=shlex.join(["ioflame", "analyse", str(directory)]),
+        )
     labels = {row["name"]: row["label"] for row in table.report["rows"]}
-    return JobSamples(window, labels, weights, samples, max(0, of_threads - inside), told)
+    return JobSamples(window, labels, weights, samples, of_threads - inside, told)
 
 
 def agreement(costs: JobCosts) -> Iterator[Check]:
