@@ -82,6 +82,8 @@ def test_a_stall_is_seen_through_all_panels_and_jobs_below_them() -> None:
     assert len(re.findall(r'class="job flush"', plot)) == 12 and len(re.findall(r'class="job compaction"', plot)) == 2
     assert len(re.findall(r'class="job held through"', plot)) == 3
     assert "device writes, MiB/s" in plot and "writes stopped or slowed down" in plot
+    writers = str(timeline(RATES, windows(), windows(), 10**9, recorded(), [700, 800]))
+    assert ">writes/s<" in writers and "writes/s 700 to 800" in writers and "writes/s" not in plot
     without = str(timeline(RATES, windows(), windows(), 10**9))
     assert "job" not in without and "device writes" not in without
     nothing = RunJobs(recorded().clocks, Jobs((), (), (), UNIX))
