@@ -63,5 +63,5 @@ def samples() -> JobSamples:
     counts = {place(4): 200, place(2): 70, place(20): 900}
     window = (3 * 10**9, 11 * 10**9)
     return JobSamples(
-        window, {"merge": "Merging", "checksum": "Checksums", "install": "Installing"}, weights, counts, 9
+        window, {"merge": "Merging", "checksum": "Checksums", "install": "Installing"}, weights, counts, 9, range(14)
     )

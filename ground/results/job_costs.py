@@ -113,7 +113,7 @@ class JobCosts:
 
     labels: of categories; in_no_job_ns: sampled ns of the jobs' threads outside of any job and of deleting
     deleted, deleting_seconds, deleting_ns: files that jobs deleted after their end, how long, sampled ns
-    stated_stall_seconds: by the engine's own count, over the windows for which it has one
+    held_back_seconds: that writers waited by the engine's own count, of stated_seconds; None where it says nothing
     """
 
     seconds: float
@@ -129,7 +129,8 @@ class JobCosts:
     deleting_seconds: float = 0.0
     deleting_ns: int | None = None
     in_no_job_ns: int | None = None
-    stated_stall_seconds: float | None = None
+    held_back_seconds: float | None = None
+    stated_seconds: float = 0.0
     notes: Sequence[str] = ()
     schema: int = 1
 

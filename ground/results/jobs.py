@@ -104,6 +104,7 @@ class Jobs:
     jobs, stalls: that overlap it, by their beginning; states: within it
     until: the log's last moment: what is after it, is not known yet
     notes: what is missing and why, in sentences for a reader
+    held_back: moments, and seconds that writers of one database had waited until then by the engine's own count
     """
 
     jobs: Sequence[Job]
@@ -111,6 +112,7 @@ class Jobs:
     states: Sequence[TreeState]
     until: float
     notes: Sequence[str] = ()
+    held_back: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)

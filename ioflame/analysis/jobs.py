@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ground.results.interval import Interval
@@ -31,7 +32,7 @@ class JobSamples:
     """Samples by job and part of it. window: of perf, CLOCK_MONOTONIC ns
 
     weights: ns by place of the job, part, category; samples: by place of the job, of the job itself
-    elsewhere_ns: of the jobs' threads, in no part of any job
+    elsewhere_ns: of the jobs' threads, in no part of any job; told: places of the jobs whose thread is known
     """
 
     window: tuple[int, int]
@@ -39,6 +40,7 @@ class JobSamples:
     weights: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     samples: Mapping[int, int] = field(default_factory=dict)
     elsewhere_ns: int = 0
+    told: Collection[int] = frozenset()
 
 
 def job_intervals(recorded: RunJobs, tids: Mapping[int, int]) -> list[tuple[int, int, int, int]]:
@@ -84,7 +86,7 @@ def job_costs(
     counted = [window.counters.queries for window in windows]
     queries = sum(one for one in counted if one is not None) if counted and None not in counted else None
     ended = [job for job in found.jobs if job.end is not None]
-    stated = [one for window in windows if (one := window.engine.get("stall_seconds")) is not None]
+    stated = [(last - first, end - begin) for (begin, first), (end, last) in itertools.pairwise(found.held_back)]
     deleting = [job.deleted_until - job.end for job in ended if job.deleted_until is not None and job.end is not None]
     return JobCosts(
         seconds=seconds,
@@ -99,7 +101,9 @@ def job_costs(
         deleting_seconds=sum(deleting),
         deleting_ns=_deleting_ns(sampled) if sampled is not None else None,
         in_no_job_ns=sampled.elsewhere_ns if sampled is not None else None,
-        stated_stall_seconds=sum(stated) if stated and len(stated) == len(windows) else None,
+        # A count that falls is of another process.
+        held_back_seconds=sum(waited for waited, _ in stated if waited >= 0) if stated else None,
+        stated_seconds=sum(passed for waited, passed in stated if waited >= 0),
         notes=[*found.notes, *notes],
     )
 
@@ -125,7 +129,7 @@ def job_order(kind: str, level: int | None) -> tuple[bool, int]:
 def _cpu(recorded: RunJobs, sampled: JobSamples) -> Iterator[JobCpu]:
     groups: dict[tuple[str, int | None], list[int]] = defaultdict(list)
     for place, job in enumerate(recorded.found.jobs):
-        if is_whole(recorded, job, sampled.window):
+        if place in sampled.told and is_whole(recorded, job, sampled.window):
             groups[job.kind, job.level].append(place)
     for kind, level in sorted(groups, key=lambda one: job_order(*one)):
         places = groups[kind, level]

@@ -50,7 +50,7 @@ def note_jobs(
         while (found := reader.jobs(directory, begin, end)) is not None:
             if found.until >= end or time.monotonic() >= until or not running():
                 break
-            time.sleep(0.5)
+            time.sleep(1.0)
     except IoflameError:
         return
     if found is None or not (found.jobs or found.stalls):

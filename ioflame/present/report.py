@@ -24,7 +24,7 @@ from ioflame.analysis.categories import categories_of, category_file
 from ioflame.analysis.compare.instruments import apart
 from ioflame.present.frames import profile_runs
 from ioflame.present.observed import read_observed
-from ioflame.stages.queries import queries_each_second
+from ioflame.stages.queries import queries_each_second, writes_each_second
 from ioflame.stages.rules import rules_of
 from viz.flame.stacks import read_folded, stacks_of
 from viz.page.document import write_page
@@ -64,6 +64,7 @@ def _view(run: Run) -> RunView:
         engine = engine_named(run.record.engine, client=run.record.options.get("client"))
         try:
             view.rates = queries_each_second(run, engine)
+            view.writes = writes_each_second(run, engine)
         except MeasurementError as error:
             view.notes.append(f"QPS by second is not shown: {error.what}")
     try:

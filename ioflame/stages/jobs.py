@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from folding.stackfold import run_stackfold
+from ground.errors import MeasurementError
 from ground.results.checks import Check, Verdict
 from ground.results.files import Files
 from ground.results.job_costs import JobCosts, JobDevice
-from ground.results.jobs import Job, RunJobs, read_run_jobs
+from ground.results.jobs import MOST_THREADS, RunJobs, read_run_jobs
 from ground.results.profile import Folded, read_profile
-from ground.results.record import RunRecord
 from ground.results.requests import read_requests, request_rows
 from ground.results.roles import READER, WRITES_VIEW, query_role
 from ground.results.run import Run
 from ground.system.atomic_files import write_json, write_whole
 from ground.system.scratch import scratch_directory
 from ioflame.analysis.job_requests import job_requests
+from ioflame.analysis.job_threads import activity, matched, unknown_threads
 from ioflame.analysis.jobs import AFTER, PARTS, JobSamples, job_costs, job_intervals
 from ioflame.stages.rules import rules_of
 
@@ -28,6 +31,8 @@ _OWNER = "owner"
 # Sampled CPU and the engine's own account of it agree within this share; with fewer samples chance alone exceeds it.
 _AGREED = 0.05
 _ENOUGH = 1500
+# A thread with fewer samples is taken for none of the log's.
+_FEWEST = 10
 
 
 def analyse_jobs(run: Run, folded: Folded | None) -> list[Check]:
@@ -37,29 +42,31 @@ def analyse_jobs(run: Run, folded: Folded | None) -> list[Check]:
         return []
     recorded, record = read_run_jobs(path), run.record
     notes: list[str] = []
-    sampled = _sampled(run, recorded, folded, notes) if folded is not None else None
+    usable = folded is not None and run.path(Files.PERF_DATA).exists()
+    tids = kernel_threads(run, recorded, folded) if folded is not None and usable else {}
+    sampled = _sampled(run, recorded, folded, tids, notes) if folded is not None and usable else None
     windows = [window for window in record.windows if window.kind != "warm-up"]
     words = "query" if not record.roles or query_role(record.roles) == READER else "write"
-    costs = replace(job_costs(recorded, windows, words, sampled, notes), device=_device(run, recorded))
+    costs = replace(job_costs(recorded, windows, words, sampled, notes), device=_device(run, recorded, tids))
     write_json(run.path(Files.JOB_COSTS), costs)
     return list(agreement(costs))
 
 
-def _sampled(run: Run, recorded: RunJobs, folded: Folded, notes: list[str]) -> JobSamples | None:
+def _sampled(
+    run: Run, recorded: RunJobs, folded: Folded, tids: Mapping[int, int], notes: list[str]
+) -> JobSamples | None:
     """None where samples cannot be told apart by job: a note says why."""
     window = next((window for window in run.record.windows if window.kind == "perf"), None)
-    if window is None or run.record.profile is None or not run.path(Files.PERF_DATA).exists():
+    if window is None or run.record.profile is None:
         return None
     if run.record.profile.unit != "ns":
         notes.append(f"samples are in {run.record.profile.unit}: CPU of jobs is by the engine's own account alone")
         return None
-    tids = kernel_threads(recorded.found.jobs, run.record)
     profiled = {tid for tid in folded.threads.tid if tid is not None}
-    lost = {thread for job in recorded.found.jobs for thread in (job.tid,) if thread not in tids}
-    if lost:
+    if lost := unknown_threads(recorded.found.jobs) - tids.keys():
         notes.append(
-            f"{len(lost)} threads of the engine's log are known by their pthread_t alone: CPU of their jobs is not "
-            "told by category"
+            f"{len(lost)} of the threads in the engine's log are known by their pthread_t alone, and samples do not "
+            "tell which they are: CPU of their jobs is not told by category"
         )
     intervals = job_intervals(recorded, tids)
     if not any(tid in profiled for tid, *_ in intervals):
@@ -69,36 +76,79 @@ def _sampled(run: Run, recorded: RunJobs, folded: Folded, notes: list[str]) -> J
                 "are its own"
             )
         return None
+    found = _fold(run, intervals, run.path(Files.JOB_PROFILE))
+    of_jobs = {tid for tid, *_ in intervals}
+    total = sum(weight for tid, weight in _weights(folded).items() if tid in of_jobs)
+    told = frozenset(group // PARTS for *_, group in intervals)
+    return _by_job(found, (window.start_ns, window.end_ns), total, told, run.directory)
+
+
+def _fold(run: Run, intervals: Sequence[tuple[int, int, int, int]], out: Path) -> Folded:
+    """The samples in intervals of threads, by group. out: where stackfold's profile goes"""
+    profile = run.record.profile
+    assert profile is not None
     with scratch_directory() as place:
         file = place / "intervals"
         write_whole(file, "".join("{} {} {} {}\n".format(*one) for one in intervals).encode())
         pids = run.record.target.pids if run.record.target is not None else [run.record.pid]
         argv = ["--kernel", "--no-inlines", "--only-pid", ",".join(map(str, pids)), "--intervals", str(file)]
         argv += ["--threads", str(len(os.sched_getaffinity(0))), "--input-format", "perf-data"]
-        argv += ["--event", run.record.profile.event] if run.record.profile.beside else []
-        argv.append(str(run.path(Files.PERF_DATA)))
-        out = run.path(Files.JOB_PROFILE)
-        done = run_stackfold(argv, out, rules_of(run).categories)
-        if not out.exists():
-            done.require("stackfold (jobs)")
-        found = read_profile(out)
-    of_jobs = {tid for tid, *_ in intervals}
-    threads = zip(folded.stacks.thread, folded.stacks.weight, strict=True)
-    total = sum(weight for thread, weight in threads if folded.threads.tid[thread] in of_jobs)
-    return _by_job(found, (window.start_ns, window.end_ns), total)
+        argv += ["--event", profile.event] if profile.beside else []
+        done = run_stackfold([*argv, str(run.path(Files.PERF_DATA))], out, rules_of(run).categories)
+    if not out.exists():
+        done.require("stackfold (jobs)")
+    return read_profile(out)
 
 
-def _device(run: Run, recorded: RunJobs) -> list[JobDevice]:
+def _weights(folded: Folded) -> dict[int, int]:
+    """By thread."""
+    sums: dict[int, int] = {}
+    for thread, weight in zip(folded.stacks.thread, folded.stacks.weight, strict=True):
+        tid = folded.threads.tid[thread]
+        if tid is not None:
+            sums[tid] = sums.get(tid, 0) + weight
+    return sums
+
+
+def kernel_threads(run: Run, recorded: RunJobs, folded: Folded) -> dict[int, int]:
+    """The kernel's ids of threads as the log has them: where that is a pthread_t, by when perf saw each of them run;
+    those that cannot be told are left out."""
+    jobs = recorded.found.jobs
+    found = {thread: thread for job in jobs for thread in job.threads if thread < MOST_THREADS}
+    times = activity(recorded, unknown_threads(jobs))
+    totals = _weights(folded)
+    if not times or not totals:
+        return found
+    intervals = [
+        (tid, begin, end, place)
+        for tid in totals.keys() - found.values()
+        for place, (begin, end, _) in enumerate(times)
+    ]
+    with scratch_directory() as place_of:
+        ran = _fold(run, intervals, place_of / Files.JOB_PROFILE)
+    weights: dict[tuple[int, int], int] = {}
+    if (groups := ran.slices) is not None:
+        for place, stack, weight in zip(groups.slice, groups.stack, groups.weight, strict=True):
+            tid = ran.threads.tid[ran.stacks.thread[stack]]
+            if tid is not None:
+                weights[tid, place] = weights.get((tid, place), 0) + weight
+    least = _FEWEST * folded.statistics.largest_sample_weight
+    return found | matched(times, weights, totals, least)
+
+
+def _device(run: Run, recorded: RunJobs, tids: Mapping[int, int]) -> list[JobDevice]:
     """Requests of the jobs in the window that has each request one by one; none where there is no such window."""
     path, rows = run.path(Files.REQUESTS), run.path(Files.REQUEST_ROWS)
     if not path.exists() or not rows.exists():
         return []
     told = read_requests(path)
-    return job_requests(recorded, told, request_rows(rows, told), kernel_threads(recorded.found.jobs, run.record))
+    return job_requests(recorded, told, request_rows(rows, told), tids)
 
 
-def _by_job(found: Folded, window: tuple[int, int], of_threads: int) -> JobSamples:
-    """found: by job and part; of_threads: weight of all samples of the jobs' threads"""
+def _by_job(
+    found: Folded, window: tuple[int, int], of_threads: int, told: Collection[int], directory: Path
+) -> JobSamples:
+    """found: by job and part; of_threads: weight of all samples of the jobs' threads; told: of `JobSamples`"""
     table = found.views[WRITES_VIEW if WRITES_VIEW in found.views else _OWNER]
     names = [row["name"] for row in table.report["rows"]]
     weights: dict[tuple[int, int], dict[str, int]] = {}
@@ -111,20 +161,14 @@ def _by_job(found: Folded, window: tuple[int, int], of_threads: int) -> JobSampl
             if part <= AFTER:
                 samples[job] = samples.get(job, 0) + count
     inside = sum(sum(own.values()) for own in weights.values())
+    if inside > of_threads:
+        raise MeasurementError(
+            f"{inside:,} ns of samples are in jobs, and their threads have {of_threads:,} in all",
+            means="the two were not folded from one recording: nothing is told of jobs",
+            mend=shlex.join(["ioflame", "analyse", str(directory)]),
+        )
     labels = {row["name"]: row["label"] for row in table.report["rows"]}
-    return JobSamples(window, labels, weights, samples, max(0, of_threads - inside))
-
-
-def kernel_threads(jobs: Sequence[Job], record: RunRecord) -> dict[int, int]:
-    """The kernel's ids of threads as the log has them: where that is a pthread_t, by the one thread that may run jobs
-    of that kind; those that cannot be told are left out."""
-    found = {thread: thread for job in jobs for thread in job.threads if job.kernel_tid is not None}
-    for kind in sorted({job.kind for job in jobs}):
-        named = {job.tid for job in jobs if job.kind == kind and job.kernel_tid is None}
-        known = record.roles.get(kind, [])
-        if len(named) == 1 and len(known) == 1:
-            found[named.pop()] = known[0]
-    return found
+    return JobSamples(window, labels, weights, samples, of_threads - inside, told)
 
 
 def agreement(costs: JobCosts) -> Iterator[Check]:
@@ -147,6 +191,6 @@ def agreement(costs: JobCosts) -> Iterator[Check]:
             means = (
                 "samples of a timer hold time that the hypervisor took"
                 if off > 0
-                else "a timer that the hypervisor holds up takes fewer samples, or threads that made no file ran jobs too"
+                else "a timer that the hypervisor holds up takes fewer samples, or threads without a file ran jobs too"
             )
             yield Check(name, Verdict.NOTE, value, means)

@@ -19,7 +19,8 @@ from tests.conftest import Ioflame
 from tests.until import until
 from tests.workloads.test_real_files import db_bench
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("perf", "db_bench")]
+# perf script of perf 6.1 gives up on a recording in which BPF programs of other tests come and go.
+pytestmark = [pytest.mark.alone, pytest.mark.needs("perf", "db_bench")]
 
 
 def test_every_sample_of_an_attached_writer_is_in_the_job_of_its_thread_and_time(
@@ -44,7 +45,8 @@ def test_every_sample_of_an_attached_writer_is_in_the_job_of_its_thread_and_time
         assert recorded.monotonic_ns(job.begin) < last
         assert job.end is None or (recorded.monotonic_ns(job.end) > first and job.cpu_us is not None)
     # By perf script's own account: the weight of each part of each job.
-    intervals = job_intervals(recorded, kernel_threads(recorded.found.jobs, run.record))
+    whole = read_profile(run.path(Files.PROFILE))
+    intervals = job_intervals(recorded, kernel_threads(run, recorded, whole))
     expected: dict[int, int] = defaultdict(int)
     script = ["perf", "script", "--ns", "-F", "tid,time,period", "-i", str(run.path(Files.PERF_DATA))]
     for line in subprocess.run(script, capture_output=True, text=True, check=True).stdout.splitlines():
@@ -61,10 +63,10 @@ def test_every_sample_of_an_attached_writer_is_in_the_job_of_its_thread_and_time
         found[group] += weight
     assert found == expected and sum(found.values()) == profile.statistics.weight > 0
     # In jobs and outside of them: all of the threads that ran any.
-    whole, threads = read_profile(run.path(Files.PROFILE)), {thread for thread, *_ in intervals}
+    threads = {thread for thread, *_ in intervals}
     all_of = sum(stack.weight for stack in whole.each_stack() if stack.tid in threads)
     assert costs.in_no_job_ns is not None and costs.in_no_job_ns + sum(found.values()) == all_of
     code, shown, err = ioflame.run("show", directory, "jobs")
-    assert code == 0 and "compaction used " in shown and "by the log" in shown
+    assert code == 0 and "Compaction used " in shown and "by the log" in shown
     page = run.path(Files.REPORT).read_text(encoding="utf-8")
     assert page.count('class="job compaction"') == sum(job.kind == "compaction" for job in recorded.found.jobs)

@@ -19,10 +19,10 @@ from viz.terminal.jobs import jobs_line, jobs_text
 def test_sentences_and_tables_have_the_figures() -> None:
     text = jobs_text(job_costs(recorded(), windows(), "write", samples(), ["a note"]))
     for words in (
-        "compaction used 0.10 CPUs, and costs 250.00 us of each write (1 job in 10.0 s, by the engine's log)",
-        "the fixed part of a flush is 500 us of CPU [500, 500], and 1,000 us per MiB written (n 12)",
-        "writes were stopped 2 times: immutable memtables (waiting for flush), 0.750 s in all, at most 0.500 s",
-        "writes were slowed down once: level-0 files; the end of 1 is not known",
+        "Compaction used 0.10 CPUs, and costs 250.00 us of each write (1 job in 10.0 s, by the engine's log)",
+        "The fixed part of a flush is 500 us of CPU [500, 500], and 1,000 us per MiB written (n 12)",
+        "Writes were stopped 2 times: immutable memtables (waiting for flush), 0.750 s in all, at most 0.500 s",
+        "Writes were slowed down once: level-0 files; the end of 1 is not known",
         "3 files were deleted after their jobs, in 0.250 s, 20 ms of CPU in perf's window",
         "a note",
     ):
@@ -32,10 +32,13 @@ def test_sentences_and_tables_have_the_figures() -> None:
     # 12 flushes of 78 MiB in 6 s and 84 ms of CPU.
     assert lines["flush to L0"] == ["Write Buffer Full", "12", "156.0", "78.0", "13.0", "1,077", "0.01"]
     # 8 of them with 52 MiB: 100 ms of merging, 200 ms in all; 56 ms by the log.
-    assert [lines[name] for name in ("merge", "all", "by the log", "jobs, samples")] == [
-        ["1,923"], ["3,846"], ["1,077"], ["8, 200"],
+    assert [lines[name] for name in ("merge", "all", "by the log", "jobs", "samples")] == [
+        ["1,923"], ["3,846"], ["1,077"], ["8"], ["200"],
     ]  # fmt: skip
     costs = job_costs(recorded(), windows(), "write", samples(), [])
+    stated = replace(recorded().found, held_back=[(UNIX + 2, 9.0), (UNIX + 4, 9.5), (UNIX + 5, 0.0), (UNIX + 8, 0.25)])
+    told = jobs_text(job_costs(replace(recorded(), found=stated), windows(), "write", None, []))
+    assert "Writers were held back 0.750 of 5.0 s, by the engine's own count" in told and "held back" not in text
     device = JobDevice(
         "flush", 0, 2, 4 << 20, writes=9, write_bytes=5 << 20, write_ns=8_000_000, discards=3, discard_ns=500_000
     )
@@ -67,6 +70,11 @@ def test_bars_are_where_the_jobs_were() -> None:
         [(0.5, 3.0, 1), (3.0, 20.0, 0)], [(0.5, 20.0, 1)],
     ]  # fmt: skip
     assert [point.value for point in pending.series[0].points] == [5.0, 0.0]
+    stated = [(UNIX + 2, 1.0), (UNIX + 4, 1.5), (UNIX + 6, 1.5), (UNIX + 7, 0.0)]
+    found = replace(recorded(), found=replace(recorded().found, held_back=stated, states=()))
+    [held] = tree_panels(found, 10**9, 20.0)
+    assert [(one.begin, one.end, one.value) for one in held.series[0].points] == [(1.0, 3.0, 25.0), (3.0, 5.0, 0.0)]
+    assert tree_panels(replace(found, found=replace(found.found, held_back=stated[1:3])), 10**9, 20.0) == []
 
 
 def test_a_stall_is_seen_through_all_panels_and_jobs_below_them() -> None:
@@ -74,6 +82,8 @@ def test_a_stall_is_seen_through_all_panels_and_jobs_below_them() -> None:
     assert len(re.findall(r'class="job flush"', plot)) == 12 and len(re.findall(r'class="job compaction"', plot)) == 2
     assert len(re.findall(r'class="job held through"', plot)) == 3
     assert "device writes, MiB/s" in plot and "writes stopped or slowed down" in plot
+    writers = str(timeline(RATES, windows(), windows(), 10**9, recorded(), [700, 800]))
+    assert ">writes/s<" in writers and "writes/s 700 to 800" in writers and "writes/s" not in plot
     without = str(timeline(RATES, windows(), windows(), 10**9))
     assert "job" not in without and "device writes" not in without
     nothing = RunJobs(recorded().clocks, Jobs((), (), (), UNIX))

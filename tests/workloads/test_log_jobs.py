@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ground.results.jobs import Job
 from tests.e2e.test_services import done
 from tests.workloads.made_databases import creation, event
 from tests.workloads.test_real_files import db_bench
+from workloads.engines.rocksdb.log_events import log_texts
 from workloads.engines.rocksdb.log_jobs import jobs_in
 from workloads.engines.rocksdb.statistics import level_writes, statistics
 from workloads.registry import engine_named, files_reader
@@ -91,6 +93,26 @@ def test_a_stall_lasts_until_a_job_ends_without_a_word_of_it() -> None:
     assert (stall.cause, stall.end, stall.column_family) == ("estimated pending compaction bytes", None, "new")
 
 
+def test_of_a_long_log_the_end_is_read(tmp_path: Path) -> None:
+    (tmp_path / "LOG.old.1795737752127310").write_text("before\n", encoding="utf-8")
+    (tmp_path / "LOG").write_text("0123456789", encoding="utf-8")
+    assert list(log_texts(tmp_path / "LOG", 0, most=4)) == ["ore\n", "6789"]
+    inode = (tmp_path / "LOG").stat().st_ino
+    assert list(log_texts(tmp_path / "LOG", 0, {inode: 8}, most=4)) == ["ore\n", "89"]
+    assert list(log_texts(tmp_path / "LOG", time.time() + 99)) == []
+
+
+def test_a_log_of_another_time_zone_is_moved_to_ours() -> None:
+    at = time.mktime(time.strptime("2026/11/26-18:25:42", "%Y/%m/%d-%H:%M:%S"))
+    stopping = held_back("Stopping writes because we have 2 immutable memtables (waiting for flush)")
+    for hours in (0, 2, -5):
+        log = OPENED + flush(4, at + 3600 * hours, stopping) + flush(5, at + 3600 * hours + 2)
+        found = jobs_in([log], 0, 1e10)
+        [stall] = found.stalls
+        assert stall.begin == pytest.approx(at + 3600 * hours, abs=1) and stall.end == at + 3600 * hours + 3
+        assert found.until == pytest.approx(at + 3600 * hours, abs=1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["--num_column_families=3", "--subcompactions=2"]], ids=["plain", "families"])
 def test_jobs_of_a_real_log_are_those_of_the_tables_of_levels(tmp_path: Path, flags: list[str]) -> None:
@@ -119,12 +141,13 @@ def test_stopped_writes_of_a_real_log_are_its_cumulative_stall(tmp_path: Path) -
     # Without a log of writes: the file system frees one after the last line of its job. A flush takes half a second.
     flags = ["--num=24000", "--value_size=400", "--write_buffer_size=1048576", "--max_write_buffer_number=2"]
     flags += ["--rate_limiter_bytes_per_sec=2097152", "--disable_wal=true", "--level0_file_num_compaction_trigger=999"]
-    flags += ["--level0_slowdown_writes_trigger=999", "--level0_stop_writes_trigger=999"]
+    flags += ["--level0_slowdown_writes_trigger=999", "--level0_stop_writes_trigger=999", "--stats_dump_period_sec=1"]
     stated = statistics(done(db_bench(tmp_path / "db", "fillrandom,stats", *flags)))
     found = ROCKSDB.jobs(tmp_path / "db", 0, 1e11)
     assert found is not None and {(stall.cause, stall.stopped) for stall in found.stalls} == {
         ("immutable memtables (waiting for flush)", True)
     }
+    assert found.held_back and found.held_back[-1][1] <= stated["stall_seconds"]
     assert 0 < len(found.stalls) <= stated["stalls"]
     assert sum((stall.end or 0) - stall.begin for stall in found.stalls) == pytest.approx(
         stated["stall_seconds"], rel=0.05

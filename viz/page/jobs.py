@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from markupsafe import Markup
@@ -79,10 +80,13 @@ def _stall(stall: Stall, second: Callable[[float | None], float]) -> Bar:
 
 
 def tree_panels(recorded: RunJobs | None, begun_ns: int | None, whole: float) -> list[TimePanel]:
-    """Of the column family with the most jobs: files of L0, memtables that wait, bytes before compactions."""
-    if recorded is None or begun_ns is None or not recorded.found.states:
+    """For how much of the time writers were held back; and of the column family with the most jobs files of L0,
+    memtables that wait, and bytes before compactions."""
+    if recorded is None or begun_ns is None:
         return []
-    states = recorded.found.states
+    held_back, states = _held_back(recorded, begun_ns), recorded.found.states
+    if not states:
+        return held_back
     families = [state.column_family for state in states]
     family = max(sorted(set(families)), key=families.count)
     own = [state for state in states if state.column_family == family]
@@ -103,7 +107,18 @@ def tree_panels(recorded: RunJobs | None, begun_ns: int | None, whole: float) ->
         TimePanel("tree, after each job", ",.0f", [files, memtables]),
         TimePanel("pending, MiB", ",.0f", [series("", lambda state: _mib(state.pending_bytes))]),
     ]  # fmt: skip
-    return [panel for panel in panels if any(one.points for one in panel.series)]
+    return [*held_back, *(panel for panel in panels if any(one.points for one in panel.series))]
+
+
+def _held_back(recorded: RunJobs, begun_ns: int) -> list[TimePanel]:
+    """None where writers never were. A count that falls is of another process: nothing is drawn between the two."""
+    points = []
+    for (before, first), (at, last) in itertools.pairwise(recorded.found.held_back):
+        begin, end = (second_of(recorded.monotonic_ns(moment), begun_ns) for moment in (before, at))
+        if last >= first and end > begin:
+            # One writer waits at a time; the log has the moment of each count a few ms early or late.
+            points.append(Point(begin, end, min(100.0, 100 * (last - first) / (end - begin))))
+    return [TimePanel("held back, %", ",.1f", [TimeSeries("", points)])] if any(one.value for one in points) else []
 
 
 def _mib(found: int | None) -> float | None:

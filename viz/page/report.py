@@ -91,7 +91,7 @@ def _sections(view: RunView, index: int) -> list[dict[str, Any]]:
         ),
         (
             "Over time", "second by second, and each window", "time",
-            lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns, view.jobs)
+            lambda: timeline(view.rates, record.windows, view.series, record.report_start_ns, view.jobs, view.writes)
             + jobs_panel(view.job_costs) + windows(record),
         ),
         ("What ran", "build, database, host, how it was recorded, all figures", "what", lambda: what_ran(view)),

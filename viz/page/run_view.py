@@ -109,6 +109,7 @@ class RunView:
     notes:    what could not be shown, and why
     findings: what the run shows, the dearest first
     observed: what the instruments beside perf left
+    writes:   operations of each second of a writer beside the queries
     jobs:     in the background, as the engine's log has them; job_costs: what they cost
     frames:   against those of the base, where there is one and both may be compared
     """
@@ -127,6 +128,7 @@ class RunView:
     operations: Sequence[Operation] = ()
     group: EventGroup | None = None
     observed: Observed = field(default_factory=Observed)
+    writes: list[int] = field(default_factory=list)
     jobs: RunJobs | None = None
     job_costs: JobCosts | None = None
     frames: FrameDifferences | None = None

@@ -14,7 +14,7 @@ from ground.results.jobs import RunJobs
 from ground.results.record import Window
 from viz.page.jobs import job_lanes, tree_panels
 from viz.page.rendering import absent, plot_figure, render, table
-from viz.svg.timeline import Point, TimePanel, panels, points_of, second_of, time_plot
+from viz.svg.timeline import Point, TimePanel, TimeSeries, panels, points_of, second_of, time_plot
 
 __all__ = ("timeline",)
 
@@ -25,11 +25,13 @@ def timeline(
     slices: Sequence[Window],
     report_ns: int | None,
     jobs: RunJobs | None = None,
+    writes: Sequence[int] = (),
 ) -> Markup:
     """The plot, the same figures as a table, and what has to be said about both.
 
     rates: queries of each second of the engine's report; slices: of `Run.series`; report_ns: the CLOCK_MONOTONIC
-    moment of the report's second 0, None where the run did not record it; jobs: in the background
+    moment of the report's second 0, None where the run did not record it; jobs: in the background;
+    writes: of each second, of a writer beside the queries
     """
     if not rates and not slices:
         return absent("No time line: neither the engine's report by second nor counters are in this run.")
@@ -46,6 +48,9 @@ def timeline(
     drawn = panels(rates, slices, begun, jobs is not None)
     shaded = [] if begun is None else [_span(window, begun) for window in windows]
     whole = max([float(len(rates)), *(end for _, _, end in shaded), *(p.end for p in points_of(drawn))])
+    if rates and writes:
+        points = [Point(second, second + 1, rate) for second, rate in enumerate(writes)]
+        drawn.insert(1, TimePanel("writes/s", ",.0f", [TimeSeries("", points)]))
     drawn += tree_panels(jobs, begun, whole)
     lanes = job_lanes(jobs, begun, whole)
     note = (

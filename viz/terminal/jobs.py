@@ -44,13 +44,14 @@ def jobs_text(costs: JobCosts) -> str:
 
 def job_sentences(costs: JobCosts) -> list[str]:
     """What jobs used, what one costs whatever it writes, and what held writes back."""
-    return [
+    sentences = [
         *(_used(one, costs.queries_are, costs.seconds) for one in costs.totals),
         *map(_fixed, costs.fixed),
         *map(_stalled, costs.stalls),
         *_stated(costs),
         *_outside(costs),
     ]
+    return [one[0].upper() + one[1:] for one in sentences]
 
 
 def jobs_line(costs: JobCosts) -> str:
@@ -90,8 +91,9 @@ def _stalled(row: StallRow) -> str:
 
 
 def _stated(costs: JobCosts) -> Iterator[str]:
-    if costs.stated_stall_seconds:
-        yield f"writers were held back {costs.stated_stall_seconds:.3f} s in the windows, by the engine's own count"
+    if costs.held_back_seconds:
+        share = f"{costs.held_back_seconds:.3f} of {costs.stated_seconds:.1f} s"
+        yield f"writers were held back {share}, by the engine's own count"
 
 
 def _outside(costs: JobCosts) -> Iterator[str]:
@@ -149,7 +151,8 @@ def part_cells(costs: JobCosts) -> Iterator[list[str]]:
         yield [name, *(_per_mib(one.categories.get(name, 0) / 1e3, one) for one in shown)]
     yield ["all", *(_per_mib(one.ns / 1e3, one) for one in shown)]
     yield ["by the log", *(_per_mib(one.account_us, one) for one in shown)]
-    yield ["jobs, samples", *(f"{one.jobs:,}, {one.samples:,}" for one in shown)]
+    yield ["jobs", *(f"{one.jobs:,}" for one in shown)]
+    yield ["samples", *(f"{one.samples:,}" for one in shown)]
 
 
 def _per_mib(us: float, one: JobCpu) -> str:

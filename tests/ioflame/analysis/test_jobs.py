@@ -11,14 +11,15 @@ from ground.results.checks import Verdict
 from ground.results.files import Files
 from ground.results.io_latency import Device
 from ground.results.job_costs import FixedPart, JobDevice, StallRow, read_job_costs
-from ground.results.jobs import Job, RunJobs, read_run_jobs
+from ground.results.jobs import Job, Jobs, RunJobs, read_run_jobs
 from ground.results.requests import NOTHING, Request, Requests, SeenFile, SeenThread
 from ground.results.run import Run
 from ground.system.atomic_files import write_json
 from ioflame.analysis.job_requests import job_requests
+from ioflame.analysis.job_threads import activity, matched, unknown_threads
 from ioflame.analysis.jobs import ACCOUNT, AFTER, PARTS, fixed_part, job_costs, job_intervals
 from ioflame.measure.jobs import clock_pair, note_jobs
-from ioflame.stages.jobs import agreement, analyse_jobs, kernel_threads
+from ioflame.stages.jobs import agreement, analyse_jobs
 from tests.background_jobs import FLUSHER, MERGER, MS, UNIX, place, recorded, samples, windows
 from tests.viz.runs import record
 from tests.workloads.made_databases import creation, database, event
@@ -100,13 +101,28 @@ def test_clocks_that_part_are_followed() -> None:
     assert parted.monotonic_ns(UNIX + 7.007) == pytest.approx(7 * 10**9, abs=500)
 
 
-def test_threads_of_a_log_with_pthreads_are_those_of_their_role() -> None:
-    far = 140_178_094_024_384
-    jobs = [Job("flush", 1, far, 0), Job("compaction", 2, far + 1, 0), Job("compaction", 3, far + 2, 0)]
-    known = record(roles={"flush": [8], "compaction": [9]})
-    assert kernel_threads(jobs, known) == {far: 8}
-    assert kernel_threads(jobs[:2], known) == {far: 8, far + 1: 9}
-    assert kernel_threads([Job("flush", 1, 7, 0, threads=(7, 6))], known) == {7: 7, 6: 6}
+def test_threads_of_a_log_with_pthreads_are_told_by_when_they_ran() -> None:
+    far, second = 140_178_094_024_384, 10**9
+    spans = {far: [(1, 3), (5, 7)], far + 1: [(2, 4)], 7: [(0, 9)]}
+    jobs = [
+        Job("flush", n, thread, UNIX + begin, UNIX + end)
+        for thread, own in spans.items()
+        for n, (begin, end) in enumerate(own)
+    ]
+    own = RunJobs(recorded().clocks, Jobs(jobs, (), (), UNIX + 14))
+    assert unknown_threads(jobs) == {far, far + 1}
+    times = activity(own, unknown_threads(jobs))
+    assert [(round(begin / second), round(end / second), set(busy)) for begin, end, busy in times] == [
+        (1, 2, {far}), (2, 3, {far, far + 1}), (3, 4, {far + 1}), (5, 7, {far}),
+    ]  # fmt: skip
+    # 8 runs in what the first thread does, 9 in what the second does, and 10 all the time.
+    ran = {(8, 0): 40, (8, 1): 30, (8, 3): 25, (9, 1): 50, (9, 2): 50, (10, 0): 99, (10, 1): 99, (10, 3): 99}
+    totals = {8: 100, 9: 101, 10: 600}
+    assert matched(times, ran, totals, 10) == {far: 8, far + 1: 9}
+    assert matched(times, ran, totals, 101) == {far + 1: 9}
+    # Of two that both ran in nothing else nobody knows which it is.
+    assert matched(times, {**ran, (11, 0): 20}, {**totals, 11: 20}, 10) == {far + 1: 9}
+    assert activity(own, ()) == [] == activity(recorded(), {far})
 
 
 def test_samples_and_the_log_are_compared_by_kind() -> None:

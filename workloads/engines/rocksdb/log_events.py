@@ -72,10 +72,11 @@ class Running:
     levels: frozenset[int] = frozenset()
 
 
-def log_texts(log: Path, begin: float, skip: Mapping[int, int] | None = None) -> Iterator[str]:
+def log_texts(log: Path, begin: float, skip: Mapping[int, int] | None = None, most: int | None = None) -> Iterator[str]:
     """A database's LOG and those before it that were written to since `begin`, Unix seconds, the oldest first.
 
-    Each process has one of its own. skip: bytes to leave out at the beginning of a file, by its inode
+    Each process has one of its own. skip: bytes to leave out at the beginning of a file, by its inode; most: bytes of
+    the end of each that are read
     """
     # `LOG.old.1795737752127310`: the moment at which it was put aside, us.
     olds = sorted(log.parent.glob(f"{log.name}.old.*"), key=lambda path: path.name)
@@ -85,7 +86,8 @@ def log_texts(log: Path, begin: float, skip: Mapping[int, int] | None = None) ->
                 status = os.fstat(file.fileno())
                 if status.st_mtime < begin:
                     continue
-                file.seek((skip or {}).get(status.st_ino, 0))
+                tail = 0 if most is None else max(0, status.st_size - most)
+                file.seek(max(tail, (skip or {}).get(status.st_ino, 0)))
                 yield file.read().decode("utf-8", "replace")
         except OSError:
             continue  # only so many are kept

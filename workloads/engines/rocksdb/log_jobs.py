@@ -12,6 +12,7 @@ from typing import Any
 
 from ground.results.jobs import Job, Jobs, Stall, TreeState
 from workloads.engines.rocksdb.log_events import log_texts
+from workloads.engines.rocksdb.statistics import dumps
 from workloads.engines.rocksdb.stored_files import database_prefixes, log_of
 from workloads.file_kinds import names_below
 
@@ -32,6 +33,10 @@ _HELD_BACK = re.compile(
 )
 # `[default] Level summary: files[1 0] max score 0.25, estimated pending compaction bytes 0`, since 8.2
 _PENDING = re.compile(r"estimated pending [a-z]+ bytes (\d+)")
+# Of a LOG that grew for months its end is enough, B.
+_MOST = 64 << 20
+# Time zones lie within it of each other, s.
+_ZONES, _QUARTER = 15 * 3600, 900
 # A process writes it once, when it opens its database.
 _OPENED = "Recovered from manifest file:"
 # A rate and counts change from line to line while it is one stall.
@@ -56,6 +61,7 @@ class _Reader:
     families, places: column family and output level of jobs, as text says them first
     pending: bytes before compactions, as a thread said them last
     freeing: places in `stalls` of those that a job ended, by its number
+    shift: from the time zone of the LOG to ours, s
     warned: families of which a thread, since it last finished something, said that writes are held back
     """
 
@@ -70,8 +76,10 @@ class _Reader:
     freeing: dict[int, int] = field(default_factory=dict)
     warned: set[tuple[int, str]] = field(default_factory=set)
     at: float = 0.0
+    shift: float = 0.0
 
     def read(self, log: str) -> None:
+        self.shift = _zone_shift(log)
         for line in _LINE.finditer(log):
             thread = int(line["thread"])
             if line["event"]:
@@ -86,10 +94,10 @@ class _Reader:
             elif pending := _PENDING.search(line["text"]) if "writes because" not in line["text"] else None:
                 self.pending[thread] = int(pending[1])
             elif "[JOB " in line["text"] or "writes because" in line["text"]:
-                self.at = _moment(line["moment"], line["micros"])
+                self.at = _moment(line["moment"], line["micros"]) + self.shift
                 self._text(line["text"], thread)
         if last := _last_moment(log):
-            self.at = last
+            self.at = last + self.shift
 
     def process_ended(self) -> None:
         """Nothing of it ends any more, and the next one counts its jobs anew."""
@@ -214,6 +222,16 @@ def _finished(running: _Running, end: float | None, family: str | None = None) -
     )
 
 
+def _zone_shift(log: str) -> float:
+    """What makes a moment of the text one of ours: a process in a container may have another time zone. An event is
+    written with both its local time and Unix time."""
+    for line in _LINE.finditer(log):
+        if line["event"] and (unix := re.match(r'\{"time_micros": (\d+)', line["event"])):
+            shift = _QUARTER * round((int(unix[1]) / 1e6 - _moment(line["moment"], line["micros"])) / _QUARTER)
+            return float(shift) if abs(shift) < _ZONES else 0.0
+    return 0.0
+
+
 def _moment(second: str, micros: str) -> float:
     """Its clock is the local one, as the process had it."""
     return time.mktime(time.strptime(second, "%Y/%m/%d-%H:%M:%S")) + int(micros) / 1e6
@@ -231,7 +249,7 @@ def read_jobs(directory: Path, begin: float, end: float) -> Jobs | None:
     """
     notes: list[str] = []
     logs = [log_of(directory / prefix) for prefix in database_prefixes(sorted(names_below(directory, notes)))]
-    read = [jobs_in(texts, begin, end) for log in logs if (texts := list(log_texts(log, begin)))]
+    read = [jobs_in(texts, begin, end) for log in logs if (texts := list(log_texts(log, begin, most=_MOST)))]
     if not read:
         return None
     return Jobs(
@@ -240,14 +258,20 @@ def read_jobs(directory: Path, begin: float, end: float) -> Jobs | None:
         tuple(sorted((state for one in read for state in one.states), key=lambda state: state.at)),
         min(one.until for one in read),
         tuple(notes),
+        # Of several databases nobody could tell whose writers wait.
+        read[0].held_back if len(read) == 1 else (),
     )
 
 
 def jobs_in(logs: Iterable[str], begin: float, end: float) -> Jobs:
     """Of one LOG after the other, what overlaps the time from `begin` to `end`, Unix seconds."""
     reader = _Reader()
+    held_back: list[tuple[float, float]] = []
     for log in logs:
         reader.read(log)
+        stated = ((dump.at, dump.statistics.get("stall_seconds")) for dump in dumps(log))
+        moved = ((at + reader.shift, seconds) for at, seconds in stated if seconds is not None)
+        held_back += [(at, seconds) for at, seconds in moved if begin <= at < end]
     until = reader.at
     reader.process_ended()
     jobs = [job for job in reader.ended if job.begin < end and (job.end is None or job.end > begin)]
@@ -257,4 +281,5 @@ def jobs_in(logs: Iterable[str], begin: float, end: float) -> Jobs:
         tuple(sorted(stalls, key=lambda stall: stall.begin)),
         tuple(state for state in reader.states if begin <= state.at < end),
         until,
+        held_back=tuple(held_back),
     )
