@@ -31,6 +31,7 @@ mod symbols;
 mod targets;
 mod uprobes;
 mod whose;
+mod writes;
 
 /// Of the results; `ground.system.atomic_files.read_json` compares it with what it knows.
 const SCHEMA: u32 = 1;
@@ -58,6 +59,8 @@ enum Program {
     Runqlat(runqlat::RunqlatOptions),
     /// Whose the requests of a block device are: each with its file, offset, thread and reason
     Whose(whose::WhoseOptions),
+    /// The write path: each write stage by stage, and its wait in the queue by what its leaders did
+    Writes(writes::WritesOptions),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Program::Records(options) => records::run(&options),
         Program::Runqlat(options) => runqlat::run(&options),
         Program::Whose(options) => whose::run(&options),
+        Program::Writes(options) => writes::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -25,6 +25,9 @@ pub struct Rules {
     pub reader: Vec<Rule>,
     /// Queries that are not followed.
     pub other: Vec<Rule>,
+    /// The write path: a rule's name is the stage that the function begins, or its part (`writes::plan`).
+    #[serde(default)]
+    pub write: Vec<Rule>,
 }
 
 /// Functions whose demangled name, with its arguments, begins with `prefix`; `name` is what people call them.
@@ -153,9 +156,10 @@ fn functions(data: &[u8], rules: &[Rule]) -> Option<Vec<(usize, String, u64)>> {
     any.then_some(found)
 }
 
-/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is as it is.
+/// `rocksdb::DBImpl::Get(` as a mangled name spells it: `7rocksdb`, `6DBImpl`, `3Get`; a name of C is as it is. Of an
+/// argument list nothing.
 fn mangled_parts(prefix: &str) -> Vec<String> {
-    let plain = prefix.trim_end_matches('(');
+    let plain = prefix.split('(').next().unwrap_or(prefix);
     if !plain.contains("::") {
         return vec![plain.to_owned()];
     }
@@ -261,6 +265,10 @@ mod tests {
         assert_eq!(demangle(&format!("{name}.constprop.0")), demangle(name));
         assert!(is_fragment(&format!("{name}.cold")) && !is_fragment(name));
         assert_eq!(mangled_parts("mdb_get("), ["mdb_get"]);
+        assert_eq!(
+            mangled_parts("rocksdb::DBImpl::Get(rocksdb::ReadOptions"),
+            ["7rocksdb", "6DBImpl", "3Get"]
+        );
         assert_eq!(demangle("mdb_get.constprop.0").unwrap(), "mdb_get()");
     }
 }

@@ -34,7 +34,7 @@ def tail_panel(tail: Tail) -> Markup:
         )
     ]  # fmt: skip
     entries = [(hue, row.name) for hue, row in zip(hues, tail.rows, strict=True)]
-    drawn = render("tail.html", sentence=first_sentence(tail), notes=tail.notes, bars=bars, hues=entries)
+    drawn = render("budget_bars.html", sentence=first_sentence(tail), notes=tail.notes, bars=bars, hues=entries)
     return drawn + _budget(tail) + _mix(tail)
 
 
