@@ -146,7 +146,7 @@ fn opened<'obj>(
     rodata.few = u32::from(!full);
     rodata.state_offset = plan.state_offset;
     rodata.state_seen = u32::from(plan.state_seen());
-    for (place, stage) in rodata.stages.iter_mut().zip(plan.stages().1) {
+    for (place, stage) in rodata.stages.iter_mut().zip(plan.stages(full).1) {
         *place = stage;
     }
     rodata.write_calls[..4].copy_from_slice(&[

@@ -50,7 +50,7 @@ QUEUE = "join"
 WAITS: Mapping[str, WriteStageName] = {
     "hand_over": WriteStageName("no leader", "the next one is woken, or there was none", "queue"),
     "wake_up": WriteStageName("wake-up", "from its new state until it runs", "queue"),
-    "in_queue": WriteStageName("entering", "the queue was empty; what no leader's stage accounts for", "queue"),
+    "in_queue": WriteStageName("entering the queue", "it was empty; what no leader's stage accounts for", "queue"),
 }
 # Stages that are system calls: what they are of is watched from outside of the process.
 CALLS = ("wal_write", "sync_call", "delay", "stop")
@@ -125,7 +125,7 @@ class WritePilot:
 class WriteLadder:
     """`writes.json`: where the time of a process's writes went within a window.
 
-    full:        all stages, or only the queue and the log's calls
+    full:        all stages, or only the queue, stalls and the log's calls
     functions:   watched; missing: stages that the engine's rules know and this release has no function for
     wake_ups:    whether who ends a wait was watched; otherwise wake-ups are in the leaders' stages
     writes:      begun in the window; threads: that began any; synced, no_log: of those that ended

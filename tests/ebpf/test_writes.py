@@ -194,9 +194,10 @@ def test_what_follows_each_sync_is_in_the_rest_of_the_sync_and_in_the_followers_
     assert waited.sum_ns >= 0.95 * waited.count * _NAP_US * 1000
 
 
-def test_a_stall_is_told_by_how_the_engine_sleeps(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stages", ["full", "few"])
+def test_a_stall_is_told_by_how_the_engine_sleeps(start: Start, tmp_path: Path, stages: str) -> None:
     """Memtables of 64 KiB: two of them fill faster than they are flushed."""
-    written = follow(start(buffer=1 << 16), Load(keys=100, writes=2000), tmp_path / "writes.json")
+    written = follow(start(buffer=1 << 16), Load(keys=100, writes=2000), tmp_path / "writes.json", stages)
     held = written.ns("stall", "delay", "stop")
     assert stage_sum(written.ladder.roles, "stop").count > 0
     assert held == pytest.approx(written.delay_ns, rel=0.05)

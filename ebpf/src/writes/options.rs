@@ -11,7 +11,7 @@ pub enum Depth {
     Auto,
     /// All stages
     Full,
-    /// The queue, and the log's write and sync calls
+    /// The queue, stalls, and the log's write and sync calls
     Few,
 }
 

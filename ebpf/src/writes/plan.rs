@@ -23,6 +23,8 @@ pub const STAGES: [&str; 17] = names!(
 const WRITE: &str = "write";
 const JOIN: &str = "join";
 const STATE: &str = "state";
+/// Begins only where the engine holds writes back.
+const STALL: &str = "stall";
 /// Bytes of a function's code that its first reads are looked for in.
 const LOOKED_THROUGH: usize = 64;
 
@@ -54,11 +56,12 @@ impl WritePlan {
         !setters.is_empty() && setters.iter().all(|function| !function.stepped)
     }
 
-    /// The functions that begin stages, and the number of each one's stage.
-    pub fn stages(&self) -> (Vec<Function>, Vec<u32>) {
+    /// The functions that begin stages, and the number of each one's stage: all of them, or those that are rarely called.
+    pub fn stages(&self, full: bool) -> (Vec<Function>, Vec<u32>) {
         let number =
             |name: &str| STAGES.iter().position(|one| *one == name && name != JOIN).map(|place| place as u32);
-        let found = self.watched.iter().filter_map(|one| Some((one.function.clone(), number(&one.stage)?)));
+        let wanted = self.watched.iter().filter(|one| full || one.stage == STALL);
+        let found = wanted.filter_map(|one| Some((one.function.clone(), number(&one.stage)?)));
         found.take(uprobes::MOST_FUNCTIONS).unzip()
     }
 
@@ -66,7 +69,7 @@ impl WritePlan {
         uprobes::attach(skeleton.object_mut(), WRITE, way, pid, &self.of(WRITE))
     }
 
-    /// The queue, and in full all that begins a stage.
+    /// The queue, and what begins a stage.
     pub fn attach_rest(
         &self,
         skeleton: &mut WritesSkel,
@@ -79,9 +82,7 @@ impl WritePlan {
         if self.state_seen() {
             links.extend(uprobes::attach(object, STATE, way, pid, &self.of(STATE))?);
         }
-        if full {
-            links.extend(uprobes::attach(object, "stage", way, pid, &self.stages().0)?);
-        }
+        links.extend(uprobes::attach(object, "stage", way, pid, &self.stages(full).0)?);
         Ok(links)
     }
 }

@@ -34,7 +34,7 @@ def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("words", "wanted"),
     [
         (["s"], {"show", "store", "sweep"}),
-        (["show", "some-run", "w"], {"windows", "waits", "whose", "worst", "writes"}),
+        (["show", "some-run", "w"], {"windows", "waits", "whose", "worst", "writepath"}),
         (["show", "some-run", "--"], {"--help", "--json", "--tsv"}),
         (["profile", "--sc"], {"--scale"}),
         (["profile", "--scale", ""], {"smoke", "default", "full"}),
