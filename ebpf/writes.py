@@ -137,8 +137,8 @@ def _stages(ladder: WriteLadder) -> Iterator[Check]:
         yield Check(
             "writes wake-ups",
             Verdict.NOTE,
-            "not apart",
-            "they are in the leaders' stages: who ends a wait is not watched",
+            "by the scheduler",
+            "they begin when the scheduler wakes the thread: what a leader does until then is in its stages",
         )
 
 

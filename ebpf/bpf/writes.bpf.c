@@ -285,6 +285,17 @@ WATCH_FUNCTION(join, join_enter, join_leave)
 WATCH_FUNCTION(stage, stage_enter, stage_leave)
 WATCH_FUNCTION(state, state_enter, state_leave)
 
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(waking, struct task_struct *task)
+{
+	if (gate != OPEN)
+		return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (thread && thread->active && thread->stage == JOIN)
+		woken(thread, bpf_ktime_get_ns());
+	return 0;
+}
+
 static __always_inline bool is_one_of(const volatile s64 *calls, long id)
 {
 	for (int i = 0; i < CALLS; i++)

@@ -82,8 +82,18 @@ static __always_inline void begin_wait(struct thread *thread, u64 queue, u64 wri
 		return;
 	thread->wait.led = clock->owner != 0;
 	read_clock(clock, now, thread->wait.base);
-	if (bpf_map_update_elem(&waits, &writer, &thread->wait, BPF_ANY))
+	if (state_seen && bpf_map_update_elem(&waits, &writer, &thread->wait, BPF_ANY))
 		lose(LOST_WAIT);
+}
+
+/* Where nobody sees the state set: the last time that the scheduler is to wake the thread. One that spins is not woken. */
+static __always_inline void woken(struct thread *thread, u64 now)
+{
+	struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);
+	if (!clock)
+		return;
+	read_clock(clock, now, thread->wait.got);
+	thread->wait.set = now;
 }
 
 /* A writer gets its state, by whichever thread: its wait is over, and where it is to lead, there is no leader until it
@@ -150,12 +160,12 @@ static __always_inline struct passage *passed_with(struct clock *clock, u64 came
  * CPUs are a little off. */
 static __always_inline void end_wait(struct thread *thread, u32 role, u64 now)
 {
-	struct wait *wait = bpf_map_lookup_elem(&waits, &thread->writer);
+	struct wait *wait = state_seen ? bpf_map_lookup_elem(&waits, &thread->writer) : &thread->wait;
 	struct clock *clock = bpf_map_lookup_elem(&clocks, &thread->queue);
 	u64 whole = now - thread->wait.begun, left = whole, wake = 0, passed = 0;
 	if (!wait || !clock || wait->self || (!state_seen && !wait->led && role == LEADER)) {
 		thread->part[IN_QUEUE] += whole;
-		if (wait)
+		if (state_seen)
 			bpf_map_delete_elem(&waits, &thread->writer);
 		return;
 	}
@@ -188,5 +198,6 @@ static __always_inline void end_wait(struct thread *thread, u32 role, u64 now)
 	}
 	/* What no leader's stage accounts for. */
 	thread->part[IN_QUEUE] += left;
-	bpf_map_delete_elem(&waits, &thread->writer);
+	if (state_seen)
+		bpf_map_delete_elem(&waits, &thread->writer);
 }

@@ -162,6 +162,7 @@ fn opened<'obj>(
         libc::SYS_msync,
     ]);
     rodata.sleep_calls[..2].copy_from_slice(&[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]);
+    open.progs.waking.set_autoload(!plan.state_seen());
     for program in ["write", "join", "stage", "state"] {
         uprobes::enable(open.open_object_mut(), program, way);
     }

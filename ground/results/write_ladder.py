@@ -127,7 +127,7 @@ class WriteLadder:
 
     full:        all stages, or only the queue, stalls and the log's calls
     functions:   watched; missing: stages that the engine's rules know and this release has no function for
-    wake_ups:    whether who ends a wait was watched; otherwise wake-ups are in the leaders' stages
+    wake_ups:    whether who ends a wait was watched; otherwise a wait ends when the scheduler wakes the thread
     writes:      begun in the window; threads: that began any; synced, no_log: of those that ended
     joins:       writes that went through the queue once or more
     groups:      dissolved in the window; grouped: writes in them; group_sizes: (size, groups), the last and larger

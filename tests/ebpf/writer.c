@@ -1,7 +1,8 @@
 /* writer DIRECTORY PIPELINED BUFFER_BYTES: writes when told to, and says what the engine itself measured of it.
  *
  * An order "THREADS WRITES SYNC NO_LOG BATCH NAP_US" is a line: so many threads write so many batches each, of so many keys;
- * each fdatasync of the process is followed by a nap. The answer: ns of the perf contexts, wal, memtable and delay. */
+ * each fdatasync of the process is followed by a nap. The answer: ns of the perf contexts, wal, memtable and delay, and
+ * of the naps. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -18,16 +19,26 @@ enum { MOST_THREADS = 64, TIMES_BUT_OF_MUTEXES = 4 };
 static void *db;
 static int writes, sync_each, no_log, batch_keys, nap_us;
 static const char *const timers[] = { "write_wal_time = ", "write_memtable_time = ", "write_delay_time = " };
-static unsigned long long measured[3];
+static unsigned long long measured[3], napped;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static unsigned long long now_ns(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
 
 /* Taken by the engine instead of the C library's: the program's own symbols come first. */
 int fdatasync(int file)
 {
 	int result = syscall(SYS_fdatasync, file);
 	struct timespec nap = { 0, nap_us * 1000L };
-	if (nap_us)
+	if (nap_us) {
+		unsigned long long begun = now_ns();
 		nanosleep(&nap, NULL);
+		__atomic_fetch_add(&napped, now_ns() - begun, __ATOMIC_RELAXED);
+	}
 	return result;
 }
 
@@ -84,12 +95,13 @@ int main(int count, char **words)
 		if (sscanf(line, "%d %d %d %d %d %d", &users, &writes, &sync_each, &no_log, &batch_keys, &nap_us) != 6)
 			return 2;
 		memset(measured, 0, sizeof measured);
+		napped = 0;
 		for (long n = 0; n < users && n < MOST_THREADS; n++)
 			pthread_create(&threads[n], NULL, write_batches, (void *)n);
 		for (int n = 0; n < users && n < MOST_THREADS; n++)
 			pthread_join(threads[n], NULL);
 		nap_us = 0;
-		printf("%llu %llu %llu\n", measured[0], measured[1], measured[2]);
+		printf("%llu %llu %llu %llu\n", measured[0], measured[1], measured[2], napped);
 	}
 	return 0;
 }
