@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /* The write path: each write of a process, stage by stage, and what it waited for in the queue of writers.
  *
- * writes.h: what is kept; writes_clock.h: a wait divided by what its leaders did; here: where stages begin and end. */
+ * writes.h: what is kept; writes_clock.h: a wait divided by what its leaders did; writes_sync.h: what is in a sync call;
+ * here: where stages begin and end. */
 #include "uprobe.h"
-#include "writes_clock.h"
+#include "writes_sync.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define ARGUMENT_1(context) ((context)->di)
@@ -335,6 +336,8 @@ int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
 		return 0;
 	thread->before_call = thread->stage;
 	thread->in_call = 1;
+	if (stage == SYNC_CALL)
+		begin_sync((u64)bpf_get_current_task_btf());
 	turn(thread, stage, now);
 	charge(thread, now);
 	return 0;
@@ -350,6 +353,8 @@ int BPF_PROG(syscall_exit, struct pt_regs *regs, long result)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
 	thread->in_call = 0;
+	if (thread->stage >= SYNC_CALL && thread->stage <= SYNC_FLUSH)
+		end_sync(thread, (u64)bpf_get_current_task_btf(), now);
 	turn(thread, thread->before_call, now);
 	charge(thread, now);
 	return 0;

@@ -23,7 +23,10 @@ enum stage {
 	WAL,           /* the log's record made and buffered */
 	WAL_WRITE,     /* ... its write call */
 	SYNC,          /* the log synced, around the call */
-	SYNC_CALL,     /* ... the call itself */
+	SYNC_CALL,     /* ... the call itself: what the next three are not */
+	SYNC_DEVICE,   /* ... in it: the device writes what the thread asked it to */
+	SYNC_FLUSH,    /* ... in it: the device empties its cache */
+	SYNC_WAKE,     /* ... in it: the device is done, and the thread does not run yet */
 	LAUNCH,        /* the group's writers woken, each to insert its own batch */
 	MEMTABLE,      /* inserted */
 	GROUP_WAIT,    /* for the others of the group to insert */
@@ -70,6 +73,7 @@ enum loss {
 	LOST_THREAD,   /* no room for a thread's state: its write is not followed */
 	LOST_WAIT,     /* the map of waiting writers was full */
 	LOST_CLOCK,    /* the map of clocks was full */
+	LOST_BIO,      /* a map of bios was full: their time is in the sync call's rest */
 	NESTED,        /* a write within a write: part of the outer one */
 	ABANDONED,     /* a write that never returned (an exception went through it) */
 	TOO_DEEP,      /* more functions within one another than there is room for */
@@ -97,6 +101,7 @@ const volatile u32 stages[FUNCTIONS] = {}; /* of each watched function */
 const volatile s64 write_calls[CALLS] = { -1, -1, -1, -1, -1, -1 };
 const volatile s64 sync_calls[CALLS] = { -1, -1, -1, -1, -1, -1 };
 const volatile s64 sleep_calls[CALLS] = { -1, -1, -1, -1, -1, -1 };
+const volatile u32 preflush = 0; /* the flag of a bio that empties the device's cache first */
 /* A sleep for a condition, not for a lock (linux/futex.h). */
 #define FUTEX_WAIT_BITSET 9
 /* Where a group has its size in all releases: leader, last writer, sequence and status come before. */
@@ -147,6 +152,13 @@ struct frame {
 	u64 stage;
 };
 
+/* Bios under way of a thread in a sync call. They end in interrupts, while it sleeps or runs on another CPU: what it does
+ * of that it does itself, later. */
+struct under_way {
+	s64 bios; /* below 0: one of an earlier call has ended */
+	u64 done; /* when the last one ended */
+};
+
 struct thread {
 	u64 begun;
 	u64 stack; /* stack pointer at the write's entry */
@@ -177,6 +189,9 @@ MAP(waits, HASH, 8192, u64, struct wait);
 MAP(rows, PERCPU_ARRAY, ROWS, u32, struct row);
 MAP(cells, PERCPU_ARRAY, CELLS, u32, struct cell);
 MAP(counters, PERCPU_ARRAY, COUNTERS, u32, u64);
+/* By the task's address. */
+MAP(syncing, HASH, 8192, u64, struct under_way);
+MAP(bios, HASH, 16384, u64, u64); /* a bio -> the task that asked */
 /* Groups of 1, 2, 3 ... writes; the last are all larger ones. */
 #define SIZES 65
 MAP(sizes, PERCPU_ARRAY, SIZES, u32, u64);

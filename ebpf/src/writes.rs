@@ -14,6 +14,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use serde::Serialize;
 
 use crate::histogram::read_counts;
+use crate::kernel_flags::{RequestFlags, kernel_btf};
 use crate::layout::names;
 use crate::refusal::OrRefused;
 use crate::session::{Counting, constants, run_window, write_result};
@@ -27,9 +28,9 @@ use skeleton::types::{counter as Counter, gate_of_writes as Gate};
 
 skeleton!("writes");
 
-const LOSSES: [&str; 9] = names!(
+const LOSSES: [&str; 10] = names!(
     loss[0..LOSSES]:
-    LOST_THREAD LOST_WAIT LOST_CLOCK NESTED ABANDONED TOO_DEEP UNSET GROUP_UNKNOWN OVERFLOW
+    LOST_THREAD LOST_WAIT LOST_CLOCK LOST_BIO NESTED ABANDONED TOO_DEEP UNSET GROUP_UNKNOWN OVERFLOW
 );
 const PILOT: Duration = Duration::from_secs(1);
 
@@ -162,6 +163,7 @@ fn opened<'obj>(
         libc::SYS_msync,
     ]);
     rodata.sleep_calls[..2].copy_from_slice(&[libc::SYS_nanosleep, libc::SYS_clock_nanosleep]);
+    rodata.preflush = RequestFlags::of(&kernel_btf()?).masks().get("preflush").copied().unwrap_or(0);
     open.progs.waking.set_autoload(!plan.state_seen());
     for program in ["write", "join", "stage", "state"] {
         uprobes::enable(open.open_object_mut(), program, way);

@@ -32,51 +32,56 @@ are told apart (2 functions); where even these take more than 5 % of a CPU it is
 """
 
 _EXAMPLE = """
-ioflame ebpf writes --pid 11767 --seconds 3 --force
+ioflame ebpf writes --pid 15801 --seconds 3 --force
 (db_bench fillrandom, 4 threads, --sync=1 --enable_pipelined_write=false, on a busy VM of 2 CPUs)
 
-Writes (us; process 11767, 3.0 s, 4 threads, all stages)
-a write takes 938.9 us on average: log sync call 78.9 %, wait for the group 7.3 %, wake the group 3.6 %
+Writes (us; process 15801, 3.0 s, 4 threads, all stages)
+a write takes 1,048.5 us on average: log sync: wake-up 61.5 %, log sync: device 8.0 %, wait for the group 7.6 %
   (a stage is its own, or its leader's while it waits)
-12,736 writes, 12,736 with sync, 0 without log
-2.56 writes a group on average, n 4,972 (1: 23.4 %, 2: 20.6 %, 3: 32.4 %, 4: 23.6 %)
+11,403 writes, 11,403 with sync, 0 without log
+2.58 writes a group on average, n 4,413 (1: 18.4 %, 2: 24.8 %, 3: 36.8 %, 4: 20.0 %)
 
-  us a write                    leaders  followers     all    share       n  longest
-  before the queue                 1.84       1.79    1.81    0.2 %  12,736      297
-  queue of writers               427.45     779.29  641.96   68.4 %  12,736    11792
-    leader: prepare                0.00       1.58    0.97    0.1 %   7,781       18
-    leader: log record             1.17       8.50    5.64    0.6 %  11,497      117
-    leader: log write call         0.27       4.34    2.75    0.3 %   7,978      247
-    leader: log sync call        359.91     672.98  550.78   58.7 %  11,497    11612
-    leader: log sync, rest         2.35       5.70    4.39    0.5 %  11,497       62
-    leader: wake the group        21.61      19.75   20.48    2.2 %  10,335     8054
-    leader: memtable               6.44       3.82    4.84    0.5 %   6,910      118
-    leader: wait for the group     8.11       1.53    4.10    0.4 %   3,616     4135
-    leader: leave                  0.81       0.60    0.68    0.1 %   5,419       16
-    leader: rest                   4.12       7.71    6.31    0.7 %  11,497      141
-    no leader                      0.05      21.14   12.91    1.4 %   7,675     3842
-    wake-up                       21.38      31.21   27.37    2.9 %  11,499     7986
-    entering the queue             1.24       0.42    0.74    0.1 %   1,244     3299
-  prepare                          1.58          -    0.62    0.1 %   4,971       34
-  log record                       7.69          -    3.00    0.3 %   4,971      114
-  log write call                   4.13          -    1.61    0.2 %   4,971      247
-  log sync call                  487.80          -  190.39   20.3 %   4,971     8241
-  log sync, rest                   4.41          -    1.72    0.2 %   4,971       53
-  wake the group                  33.71          -   13.16    1.4 %   3,809     8054
-  memtable                         8.39       8.47    8.44    0.9 %  12,736      118
-  wait for the group              54.27      71.52   64.78    6.9 %  11,574     4272
-  leave                            5.27       3.31    4.07    0.4 %   4,972      526
-  rest                            10.53       5.28    7.33    0.8 %  12,736     1165
-  all                            1047.1     869.65  938.89  100.0 %  12,736    12047
+  us a write                       leaders  followers     all    share       n  longest
+  before the queue                    1.62       1.57    1.59    0.2 %  11,403      508
+  queue of writers                  522.67     846.58  721.22   68.8 %  11,403    98786
+    leader: prepare                   0.01       3.49    2.15    0.2 %   7,004     4239
+    leader: log record                1.29       8.92    5.97    0.6 %  10,509     1454
+    leader: log write call            0.34       5.36    3.42    0.3 %   7,204     2252
+    leader: log sync: device         37.87      73.66   59.81    5.7 %  10,478     2403
+    leader: log sync: flush          28.18      51.28   42.34    4.0 %  10,508     9405
+    leader: log sync: wake-up       344.24     570.54  482.96   46.1 %  10,509    97839
+    leader: log sync: file system     6.47      14.89   11.63    1.1 %  10,509     6166
+    leader: log sync: engine          3.42       6.82    5.50    0.5 %  10,509     2511
+    leader: wake the group           37.70      22.09   28.13    2.7 %   9,698     5210
+    leader: memtable                  7.85       3.58    5.23    0.5 %   6,172     1299
+    leader: wait for the group       14.90       2.74    7.44    0.7 %   3,799     3430
+    leader: leave                     0.74       0.52    0.60    0.1 %   4,537       64
+    leader: rest                      4.29       7.16    6.05    0.6 %  10,493      153
+    no leader                         0.06      34.19   20.98    2.0 %   6,871     5115
+    wake-up                          34.84      41.34   38.82    3.7 %  10,512     5177
+    entering the queue                0.46       0.00    0.18    0.0 %     899      159
+  prepare                             2.61          -    1.01    0.1 %   4,413     4239
+  log record                          8.28          -    3.20    0.3 %   4,413     1454
+  log write call                      5.14          -    1.99    0.2 %   4,413     2252
+  log sync: device                   61.63          -   23.85    2.3 %   4,413     2403
+  log sync: flush                    36.87          -   14.27    1.4 %   4,413     9376
+  log sync: wake-up                 419.23          -  162.24   15.5 %   4,413    97775
+  log sync: file system              11.71          -    4.53    0.4 %   4,413     5568
+  log sync: engine                    5.33          -    2.06    0.2 %   4,413     2509
+  wake the group                     47.31          -   18.31    1.7 %   3,602     5210
+  memtable                           10.03      10.85   10.53    1.0 %  11,403     3482
+  wait for the group                 57.57      81.66   72.34    6.9 %  10,592     7153
+  leave                               7.21       2.57    4.37    0.4 %   4,413     3598
+  rest                               10.41       4.82    6.98    0.7 %  11,403     1160
+  all                               1207.6     948.05  1048.5  100.0 %  11,403    99044
 
   writes        n    mean     p50     p99  p99.9    max
-  leader    4,971  1047.1  323.24  8090.2  11280  12047  wrote the log for its group
-  parallel  7,765  869.65  264.17  7946.2  10517  11861  inserted its own batch beside others of its group
+  leader    4,413  1207.6  364.90  8351.6  63530  99044  wrote the log for its group
+  parallel  6,990  948.05  304.41  7958.9  34084  98884  inserted its own batch beside others of its group
 
-     ok  writes sum       parts 938.89 us, write 938.89 us
-     ok  writes queue     parts 641.96 us, wait in the queue 641.96 us
-     ok  writes groups    12,738 writes in 4,972 groups, 12,736 through the queue
-     ok  writes cost      the probes are 10.9 of 938.9 us (1.2 %)
+     ok  writes sum       parts 1048.50 us, write 1048.50 us
+     ok  writes queue     parts 721.22 us, wait in the queue 721.22 us
+     ok  writes cost      the probes are 7.2 of 1048.5 us (0.7 %)
 """
 
 

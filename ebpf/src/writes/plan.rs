@@ -14,9 +14,9 @@ use crate::uprobes::{self, Way};
 use observer::Failure;
 
 /// As results call them; the last is a clock's alone.
-pub const STAGES: [&str; 17] = names!(
+pub const STAGES: [&str; 20] = names!(
     stage[0..STAGES]:
-    ENTER JOIN PREPROCESS STALL DELAY STOP WAL WAL_WRITE SYNC SYNC_CALL LAUNCH MEMTABLE GROUP_WAIT EXIT MEMTABLE_WAIT
+    ENTER JOIN PREPROCESS STALL DELAY STOP WAL WAL_WRITE SYNC SYNC_CALL SYNC_DEVICE SYNC_FLUSH SYNC_WAKE LAUNCH MEMTABLE GROUP_WAIT EXIT MEMTABLE_WAIT
     REST HAND_OVER
 );
 /// Functions that are no stage.
