@@ -260,7 +260,8 @@ static __always_inline void stage_leave(struct pt_regs *context)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = active();
-	if (!thread)
+	/* The queue may end in a jump to the wait, whose return then is its own, and is told first. */
+	if (!thread || thread->stage == JOIN)
 		return;
 	u64 stage = thread->stage;
 	if (!pop(thread, context, now))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ebpf.observer import CoreObserver
 from ebpf.writes import WritesRequest, write_checks, writes_observer
 from ground.errors import MeasurementError
 from ground.results.checks import Verdict
@@ -167,6 +168,21 @@ def test_each_write_is_counted_once_and_its_stages_add_up_to_it(
     assert {name: n for name, n in ladder.losses.items() if n} == {}
     assert not [check for check in write_checks(ladder) if check.verdict is Verdict.FAILED]
     assert "a write takes" in writes_text(ladder)
+
+
+def test_a_kernel_without_sessions_counts_the_same(start: Start, tmp_path: Path) -> None:
+    """Each return is trapped there, also those of functions that begin no stage where they are called."""
+    writer, load, out = start(True), Load(4, sync=True), tmp_path / "writes.json"
+    with Children() as children:
+        arguments = ["--pid", str(writer.pid), "--stages", "full", "--force", "--uprobes", "pair"]
+        observer = CoreObserver("writes", "writes", children, arguments, out)
+        with attached(observer, Reporter(quiet=True)):
+            observer.open()
+            writer.write(load)
+            observer.close()
+    ladder = read_write_ladder(out)
+    assert ladder.uprobes == "pair" and ladder.finished == ladder.joins == ladder.queued == ladder.grouped == load.count
+    assert not [check for check in write_checks(ladder) if check.verdict is not Verdict.OK]
 
 
 def test_few_stages_are_the_queue_and_the_logs_calls(start: Start, tmp_path: Path) -> None:
